@@ -1,0 +1,204 @@
+//! Plain values and their bytes: whole-word little-endian primitives, strings, checksums.
+//!
+//! Integers are written and read as whole words (one store, one load), never byte by byte in a loop; `credenza
+//! bench codec` measures the difference. A [`Reader`] never panics: what is missing or too large is [`Malformed`].
+
+use bytes::Bytes;
+
+/// Bytes that do not say what they should; the text names the field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed(pub &'static str);
+
+/// Appends whole words to a byte buffer. All numbers little-endian.
+pub trait Writer {
+    /// One byte.
+    fn put_u8(&mut self, value: u8);
+    /// Four bytes.
+    fn put_u32(&mut self, value: u32);
+    /// Eight bytes.
+    fn put_u64(&mut self, value: u64);
+    /// A length of four bytes, then the bytes. Lengths are checked against limits before they come here.
+    fn put_string(&mut self, value: &[u8]);
+}
+
+impl Writer for Vec<u8> {
+    #[inline]
+    fn put_u8(&mut self, value: u8) {
+        self.push(value);
+    }
+    #[inline]
+    fn put_u32(&mut self, value: u32) {
+        self.extend_from_slice(&value.to_le_bytes());
+    }
+    #[inline]
+    fn put_u64(&mut self, value: u64) {
+        self.extend_from_slice(&value.to_le_bytes());
+    }
+    #[inline]
+    fn put_string(&mut self, value: &[u8]) {
+        let length = u32::try_from(value.len()).expect("strings are limited long before 4 GiB");
+        self.put_u32(length);
+        self.extend_from_slice(value);
+    }
+}
+
+/// Reads what a [`Writer`] wrote, without copying.
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// From the beginning of these bytes.
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { rest: bytes }
+    }
+
+    /// What is left.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The next `length` bytes.
+    #[inline]
+    pub fn take(&mut self, length: usize, field: &'static str) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(Malformed(field))?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    /// One byte.
+    #[inline]
+    pub fn u8(&mut self, field: &'static str) -> Result<u8, Malformed> {
+        Ok(self.take(1, field)?[0])
+    }
+
+    /// Four bytes.
+    #[inline]
+    pub fn u32(&mut self, field: &'static str) -> Result<u32, Malformed> {
+        let (word, rest) = self.rest.split_first_chunk::<4>().ok_or(Malformed(field))?;
+        self.rest = rest;
+        Ok(u32::from_le_bytes(*word))
+    }
+
+    /// Eight bytes.
+    #[inline]
+    pub fn u64(&mut self, field: &'static str) -> Result<u64, Malformed> {
+        let (word, rest) = self.rest.split_first_chunk::<8>().ok_or(Malformed(field))?;
+        self.rest = rest;
+        Ok(u64::from_le_bytes(*word))
+    }
+
+    /// A string of at most `max` bytes.
+    #[inline]
+    pub fn string(&mut self, max: usize, field: &'static str) -> Result<&'a [u8], Malformed> {
+        let length = self.u32(field)? as usize;
+        if length > max {
+            return Err(Malformed(field));
+        }
+        self.take(length, field)
+    }
+
+    /// Nothing may be left.
+    pub fn end(self, field: &'static str) -> Result<(), Malformed> {
+        if self.rest.is_empty() { Ok(()) } else { Err(Malformed(field)) }
+    }
+}
+
+/// The xxh3 checksum of `bytes`, salted.
+#[inline]
+pub fn checksum(bytes: &[u8], salt: u64) -> u64 {
+    xxhash_rust::xxh3::xxh3_64_with_seed(bytes, salt)
+}
+
+/// Bytes as text: control characters and what is no UTF-8 shown as `\xNN`, so one event stays one line.
+pub fn printable(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\\' => text.push_str("\\\\"),
+                c if c.is_control() => {
+                    let mut buffer = [0; 4];
+                    for byte in c.encode_utf8(&mut buffer).bytes() {
+                        text.push_str(&format!("\\x{byte:02x}"));
+                    }
+                }
+                c => text.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
+
+/// A decimal 64-bit number as Redis reads it: an optional minus, digits, nothing else, no leading zeros.
+pub fn decimal(bytes: &[u8]) -> Option<i64> {
+    let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
+    let plain = !digits.is_empty()
+        && digits.len() <= 19
+        && digits.iter().all(u8::is_ascii_digit)
+        && (digits[0] != b'0' || bytes == b"0");
+    if !plain {
+        return None;
+    }
+    std::str::from_utf8(bytes).ok()?.parse().ok()
+}
+
+/// A number as decimal bytes.
+pub fn decimal_bytes(number: i64) -> Bytes {
+    Bytes::from(number.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_reads_back_and_nothing_else_does() {
+        let mut bytes = Vec::new();
+        bytes.put_u8(7);
+        bytes.put_u32(0xDEAD_BEEF);
+        bytes.put_u64(u64::MAX - 1);
+        bytes.put_string(b"abc");
+        let mut reader = Reader::new(&bytes);
+        assert_eq!(reader.u8("a"), Ok(7));
+        assert_eq!(reader.u32("b"), Ok(0xDEAD_BEEF));
+        assert_eq!(reader.u64("c"), Ok(u64::MAX - 1));
+        assert_eq!(reader.clone().string(2, "d"), Err(Malformed("d")));
+        assert_eq!(reader.string(3, "d"), Ok(&b"abc"[..]));
+        assert_eq!(reader.clone().u8("e"), Err(Malformed("e")));
+        assert_eq!(reader.end("end"), Ok(()));
+        let mut torn = Reader::new(&bytes[..bytes.len() - 1]);
+        torn.take(13, "front").expect("there");
+        assert_eq!(torn.string(3, "d"), Err(Malformed("d")));
+    }
+
+    #[test]
+    fn only_plain_decimals_are_numbers() {
+        for (text, number) in [
+            ("0", 0),
+            ("-1", -1),
+            ("9223372036854775807", i64::MAX),
+            ("-9223372036854775808", i64::MIN),
+        ] {
+            assert_eq!(decimal(text.as_bytes()), Some(number));
+            assert_eq!(decimal_bytes(number), text);
+        }
+        for text in ["", "-", "+1", " 1", "1 ", "01", "-0", "9223372036854775808", "1e3", "0x1"] {
+            assert_eq!(decimal(text.as_bytes()), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn text_shows_control_bytes_and_backslashes_escaped() {
+        assert_eq!(printable(b"a\\b\n\xff\xc3\xa9"), "a\\\\b\\x0a\\xffé");
+    }
+}

@@ -1,0 +1,233 @@
+//! One error for the whole house, sorted by what the *caller* can do about it.
+//!
+//! `Kind` says what to do, `Reason` says which of the known situations it is (doors match on it to speak their
+//! clients' words), `detail` says it in a sentence that names the remedy.
+
+use std::fmt;
+
+/// What the caller can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Mend the request.
+    Invalid,
+    /// Bring other credentials.
+    Denied,
+    /// Read again, decide again.
+    Conflict,
+    /// Nothing happened: wait or ask elsewhere, then retry.
+    Unavailable,
+    /// It may have happened: read before retrying.
+    Unknown,
+    /// Call the operator.
+    Corrupt,
+}
+
+/// The closed list of situations. A reason has exactly one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    // Invalid
+    /// Bytes or words that mean nothing here.
+    Malformed,
+    /// Larger than a named limit; the detail names it.
+    TooLarge,
+    /// A value that should be a number is none, or the sum leaves its range.
+    NotANumber,
+    /// No such bucket.
+    NoSuchBucket,
+    /// No such bucket type.
+    NoSuchType,
+    /// A known thing that this node, bucket or door can't do.
+    NotSupported,
+    /// The session has expired or was never opened; nothing was applied by this request.
+    SessionExpired,
+    /// A request number older than the session's window: its outcome is forgotten.
+    OutsideWindow,
+    // Denied
+    /// Not allowed to this caller.
+    Forbidden,
+    // Conflict
+    /// The key an update needs is not there; the detail is the key.
+    NotFound,
+    /// An assertion did not hold; the detail is the key, or says what was found.
+    AssertionFailed,
+    /// The bucket or type exists already.
+    AlreadyExists,
+    /// A row or a set of properties changed meanwhile.
+    Changed,
+    // Unavailable
+    /// Too much waits already; nothing was queued.
+    Overloaded,
+    /// The disk is (nearly) full: writes are refused, reads and deletes go on.
+    OutOfSpace,
+    /// Too many connections, sessions or open cursors; the detail names the limit.
+    TooMany,
+    /// This node is not master of the group; the detail names the master, or is `None`.
+    NotMaster,
+    /// No majority answers.
+    NoQuorum,
+    /// The local store has not applied the asked index yet.
+    NotFresh,
+    /// The node is starting or stopping.
+    GoingDown,
+    /// The bucket lives elsewhere now; the detail says where.
+    Moved,
+    // Unknown
+    /// Mastership was lost between proposing and deciding.
+    NoLongerMaster,
+    /// The deadline passed between proposing and deciding.
+    DeadlinePassed,
+    // Corrupt
+    /// A checksum does not hold; the detail names file and offset.
+    Damaged,
+    /// The log or store failed; the node is stopping.
+    StoreFailed,
+}
+
+impl Reason {
+    /// What the caller can do about it.
+    pub fn kind(self) -> Kind {
+        use Reason::*;
+        match self {
+            Malformed | TooLarge | NotANumber | NoSuchBucket | NoSuchType | NotSupported
+            | SessionExpired | OutsideWindow => Kind::Invalid,
+            Forbidden => Kind::Denied,
+            NotFound | AssertionFailed | AlreadyExists | Changed => Kind::Conflict,
+            Overloaded | OutOfSpace | TooMany | NotMaster | NoQuorum | NotFresh | GoingDown
+            | Moved => Kind::Unavailable,
+            NoLongerMaster | DeadlinePassed => Kind::Unknown,
+            Damaged | StoreFailed => Kind::Corrupt,
+        }
+    }
+
+    /// The reason as one lower-case word, for doors, logs and metrics; never changes once released.
+    pub fn word(self) -> &'static str {
+        use Reason::*;
+        match self {
+            Malformed => "malformed",
+            TooLarge => "too_large",
+            NotANumber => "not_a_number",
+            NoSuchBucket => "no_such_bucket",
+            NoSuchType => "no_such_type",
+            NotSupported => "not_supported",
+            SessionExpired => "session_expired",
+            OutsideWindow => "outside_window",
+            Forbidden => "forbidden",
+            NotFound => "not_found",
+            AssertionFailed => "assertion_failed",
+            AlreadyExists => "already_exists",
+            Changed => "changed",
+            Overloaded => "overloaded",
+            OutOfSpace => "out_of_space",
+            TooMany => "too_many",
+            NotMaster => "not_master",
+            NoQuorum => "no_quorum",
+            NotFresh => "not_fresh",
+            GoingDown => "going_down",
+            Moved => "moved",
+            NoLongerMaster => "no_longer_master",
+            DeadlinePassed => "deadline_passed",
+            Damaged => "damaged",
+            StoreFailed => "store_failed",
+        }
+    }
+
+    /// Every reason, for doors' exhaustive tests and for the docs.
+    pub const ALL: [Reason; 25] = {
+        use Reason::*;
+        [
+            Malformed,
+            TooLarge,
+            NotANumber,
+            NoSuchBucket,
+            NoSuchType,
+            NotSupported,
+            SessionExpired,
+            OutsideWindow,
+            Forbidden,
+            NotFound,
+            AssertionFailed,
+            AlreadyExists,
+            Changed,
+            Overloaded,
+            OutOfSpace,
+            TooMany,
+            NotMaster,
+            NoQuorum,
+            NotFresh,
+            GoingDown,
+            Moved,
+            NoLongerMaster,
+            DeadlinePassed,
+            Damaged,
+            StoreFailed,
+        ]
+    };
+}
+
+/// What went wrong, for the caller. The detail never holds a value's bytes; it holds a key only where a
+/// reason says so (`NotFound`, `AssertionFailed`), because clients of those need it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error {
+    /// Which situation.
+    pub reason: Reason,
+    /// A sentence with the remedy, or the key where the reason says so. Bytes, since keys are bytes.
+    pub detail: bytes::Bytes,
+}
+
+/// A result in the words of the house.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error with a sentence.
+    pub fn new(reason: Reason, detail: impl Into<String>) -> Error {
+        Error { reason, detail: bytes::Bytes::from(detail.into()) }
+    }
+
+    /// An error whose detail is a key.
+    pub fn key(reason: Reason, key: &bytes::Bytes) -> Error {
+        Error { reason, detail: key.clone() }
+    }
+
+    /// What the caller can do.
+    pub fn kind(&self) -> Kind {
+        self.reason.kind()
+    }
+
+    /// The detail as text, bytes that are none shown as `\xNN`.
+    pub fn text(&self) -> String {
+        crate::codec::printable(&self.detail)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.reason.word(), self.text())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}({})", self.reason, self.text())
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_stands_once_in_all_and_has_a_word_of_its_own() {
+        let mut words: Vec<_> = Reason::ALL.iter().map(|reason| reason.word()).collect();
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), Reason::ALL.len());
+    }
+
+    #[test]
+    fn a_detail_that_is_no_text_is_shown_escaped() {
+        let error = Error::key(Reason::NotFound, &bytes::Bytes::from_static(b"a\xff\n"));
+        assert_eq!(error.to_string(), "not_found: a\\xff\\x0a");
+    }
+}

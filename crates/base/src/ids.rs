@@ -1,0 +1,84 @@
+//! Numbers that must never be mixed up, each its own type.
+
+use std::fmt;
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident, $inner:ty) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $inner);
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+number!(
+    /// A node's durable identity, drawn at first start and kept in its data directory; never 0.
+    NodeId, u64
+);
+number!(
+    /// The cluster's durable identity, drawn by the first node.
+    ClusterId, u64
+);
+number!(
+    /// A group: the replicas that agree on one log. Group 0 is the directory.
+    GroupId, u32
+);
+number!(
+    /// A bucket's number; never given twice, not even after a drop. Bucket 0 is a group's own bookkeeping.
+    BucketId, u32
+);
+number!(
+    /// The place of a value (a batch of updates) in its group's log; the first value has index 1.
+    LogIndex, u64
+);
+number!(
+    /// Which configuration (set of members) of a group; goes up by one with every stop-sign.
+    ConfigurationId, u32
+);
+number!(
+    /// A span or point of *group time* in milliseconds; group time is advanced by monotonic time only.
+    Millis, u64
+);
+number!(
+    /// A client session, opened through the log.
+    SessionId, u64
+);
+number!(
+    /// The version of a row: goes up with every update in the row's group, never given twice.
+    Version, u64
+);
+
+impl LogIndex {
+    /// The index after this one.
+    pub fn next(self) -> LogIndex {
+        LogIndex(self.0 + 1)
+    }
+}
+
+/// A ballot: rounds first, the node breaks ties (Lamport, *Paxos Made Simple*).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ballot {
+    /// Goes up with every attempt to lead.
+    pub round: u64,
+    /// Who attempts.
+    pub node: NodeId,
+}
+
+impl fmt::Display for Ballot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.round, self.node)
+    }
+}
+
+/// Names one attempt of one client, so that a repeated request applies once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RetryId {
+    /// The session the client opened.
+    pub session: SessionId,
+    /// Chosen by the client, going up; a window of `SESSION_WINDOW` numbers is remembered.
+    pub number: u64,
+}

@@ -1,0 +1,60 @@
+//! Every size, count and time the whole house must agree on; the docs page `docs/run/limits.md` lists them all.
+//!
+//! A limit named `_MAX` is the largest that is still accepted. Every door enforces the same ones, before
+//! anything is allocated for the claimed size.
+
+/// Largest key. The local store's own keys end at 65,535 bytes; a row's key carries 9 bytes in front.
+pub const KEY_BYTES_MAX: usize = 32 * 1024;
+/// Largest value.
+pub const VALUE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Most steps in a sequence, nested ones counted.
+pub const SEQUENCE_STEPS_MAX: usize = 131_072;
+/// How deep sequences nest.
+pub const SEQUENCE_DEPTH_MAX: usize = 64;
+/// Most bytes of keys and values one update may bring, and most it may change (a `delete_prefix` lists the keys it
+/// deletes; a larger prefix is dropped with the bucket, or in parts).
+pub const UPDATE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Most keys in one multi_get, exists or delete of many keys.
+pub const KEYS_PER_READ_MAX: usize = 131_072;
+/// Most rows in one page of a range.
+pub const PAGE_ROWS_MAX: usize = 100_000;
+/// Rows in a page when the client names no limit.
+pub const PAGE_ROWS_DEFAULT: usize = 1_000;
+/// Most bytes of keys and values in one page (the page ends after the row that reaches it).
+pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Largest frame, body or pipeline buffer a door reads from one client before it answers.
+pub const FRAME_BYTES_MAX: usize = 48 * 1024 * 1024;
+/// Most requests of one connection that may be in flight; a client that sends more waits in its socket.
+pub const PIPELINE_DEPTH_MAX: usize = 10_000;
+/// Longest bucket or bucket type name.
+pub const NAME_BYTES_MAX: usize = 63;
+/// Most buckets in a cluster.
+pub const BUCKETS_MAX: usize = 100_000;
+/// Most open sessions in a group; opening one more is refused.
+pub const SESSIONS_MAX: usize = 100_000;
+/// Request numbers remembered per session.
+pub const SESSION_WINDOW: u64 = 1_024;
+/// Outcomes up to this size are kept whole for a retry; of larger ones only the index.
+pub const SESSION_OUTCOME_BYTES_MAX: usize = 4 * 1024;
+/// A session not used for this much group time expires, in milliseconds.
+pub const SESSION_TTL_MS: u64 = 3_600_000;
+/// Longest time to live, in milliseconds (about 285 years of group time).
+pub const TTL_MS_MAX: u64 = 1 << 53;
+/// Most client updates in one value (the unit of agreement).
+pub const VALUE_UPDATES_MAX: usize = 16_384;
+/// A value is closed when it holds this many bytes; a single larger update travels alone.
+pub const VALUE_BATCH_BYTES: usize = 1024 * 1024;
+/// Largest payload of one log record: one update at its limit plus framing.
+pub const LOG_RECORD_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Most updates of one group that may wait undecided; one more is answered `overloaded`.
+pub const UNDECIDED_UPDATES_MAX: usize = 200_000;
+/// Most bytes of undecided updates of one group; one more is answered `overloaded`.
+pub const UNDECIDED_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// Longest HTTP header section.
+pub const HTTP_HEADER_BYTES_MAX: usize = 64 * 1024;
+/// A connection that sent the beginning of a request and not its end is closed after this, in milliseconds.
+pub const REQUEST_READ_MS_MAX: u64 = 30_000;
+/// A connection that has said nothing yet is closed after this, in milliseconds.
+pub const HELLO_MS_MAX: u64 = 10_000;
+/// A client that does not read its answers is cut off after this, in milliseconds.
+pub const ANSWER_WRITE_MS_MAX: u64 = 30_000;

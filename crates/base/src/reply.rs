@@ -1,0 +1,112 @@
+//! Everything that can be answered.
+
+use crate::bucket::{BucketName, Properties};
+use crate::{Error, Key, LogIndex, SessionId, Value, Version};
+
+/// An answer; every one carries the index of the log it reflects.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// For updates the index of the value that holds them; for reads an index whose effects the answer shows.
+    pub index: LogIndex,
+    /// The answer itself.
+    pub body: Body,
+}
+
+/// The answer itself, by what was asked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// It is so.
+    Done,
+    /// One row, or none.
+    Row(Option<Row>),
+    /// Rows in the order of the keys asked.
+    Rows(Vec<Option<Row>>),
+    /// A page of a range.
+    Page(Page),
+    /// A number of keys.
+    Count(u64),
+    /// What an update did.
+    Updated(Outcome),
+    /// A session was opened.
+    Session(SessionId),
+    /// Buckets.
+    Buckets(Vec<BucketDescription>),
+    /// Bucket types with their templates.
+    Types(Vec<(String, Properties)>),
+}
+
+/// A row as a client sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The value.
+    pub value: Value,
+    /// Which update wrote it; HTTP's ETag.
+    pub version: Version,
+    /// Milliseconds of group time until it expires, when it does.
+    pub expires_in_ms: Option<u64>,
+}
+
+/// A row of a range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The key.
+    pub key: Key,
+    /// The row; `None` when only keys were asked.
+    pub row: Option<Row>,
+}
+
+/// A page of a range.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// The rows in the order of the walk.
+    pub entries: Vec<Entry>,
+    /// More may follow: ask again with `Range::after` the last key.
+    pub more: bool,
+}
+
+/// What an update did, by update (see [`crate::Update`]).
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It is done.
+    Done,
+    /// Whether it applied.
+    Applied(bool),
+    /// Whether the key existed.
+    Existed(bool),
+    /// The value there before.
+    Old(Option<Value>),
+    /// Whether it was written, and the value there before.
+    Swapped {
+        /// Written or not.
+        written: bool,
+        /// The value there before.
+        old: Option<Value>,
+    },
+    /// How many keys.
+    Count(u64),
+    /// A sum.
+    Number(i64),
+    /// A floating point sum, as text.
+    Text(Value),
+    /// The value's length in bytes now.
+    Length(u64),
+    /// The answer of a read among the steps.
+    Read(Box<Body>),
+    /// The steps' answers; in `AllOrNothing` all are `Ok`.
+    Steps(Vec<Result<Outcome, Error>>),
+    /// The update was applied by an earlier attempt whose outcome was too large to keep; it is in this index.
+    AppliedAt(LogIndex),
+}
+
+/// A bucket as the directory knows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BucketDescription {
+    /// Its full name.
+    pub name: BucketName,
+    /// Its number.
+    pub id: crate::BucketId,
+    /// The group it lives in (consistent buckets).
+    pub group: crate::GroupId,
+    /// Its properties.
+    pub properties: Properties,
+}

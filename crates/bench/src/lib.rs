@@ -1,0 +1,1 @@
+//! Load: the load tool; it may drive foreign servers.

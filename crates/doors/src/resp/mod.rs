@@ -1,0 +1,1 @@
+//! Redis' tongue, the fast native door.

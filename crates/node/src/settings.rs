@@ -1,0 +1,36 @@
+//! What a node needs to know before it starts; `app` fills it from flags, file and environment.
+
+use std::path::PathBuf;
+
+/// A node's settings. Sizes in bytes, times in milliseconds.
+#[derive(Clone, Debug)]
+pub struct NodeSettings {
+    /// The data directory; made if it does not exist.
+    pub data: PathBuf,
+    /// The node's name as clients see it.
+    pub name: String,
+    /// The log is collapsed to stay under this.
+    pub log_bytes_max: u64,
+    /// Size of one log segment.
+    pub segment_bytes: u64,
+    /// The store's memory: tables being filled, block cache and row cache share it.
+    pub memory_bytes_max: u64,
+    /// Buckets with `sync=interval` are synced this often.
+    pub interval_ms: u64,
+    /// Writes are refused when less than this is free on the disk.
+    pub reserve_bytes: u64,
+}
+
+impl Default for NodeSettings {
+    fn default() -> NodeSettings {
+        NodeSettings {
+            data: PathBuf::from("data"),
+            name: "node1".into(),
+            log_bytes_max: 1 << 30,
+            segment_bytes: 64 << 20,
+            memory_bytes_max: 512 << 20,
+            interval_ms: 1_000,
+            reserve_bytes: 64 << 20,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What a node says of itself: one struct for health checks, one list of samples for metrics.
+
+use base::{Ballot, ClusterId, GroupId, LogIndex, NodeId};
+
+/// Everything a health check needs.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    /// The node's name.
+    pub name: String,
+    /// The node's durable id.
+    pub node: NodeId,
+    /// The cluster's durable id.
+    pub cluster: ClusterId,
+    /// The program's version.
+    pub version: &'static str,
+    /// Milliseconds since the start.
+    pub uptime_ms: u64,
+    /// Whether it takes writes.
+    pub ready: bool,
+    /// Each group this node has a part in.
+    pub groups: Vec<GroupStatus>,
+    /// The transaction log.
+    pub log: LogStatus,
+    /// The local store.
+    pub store: StoreStatus,
+    /// The disk under the data directory.
+    pub disk: DiskStatus,
+    /// How many buckets there are.
+    pub buckets: usize,
+    /// Full names of buckets whose updates are acknowledged before they are synced (at most 100).
+    pub interval_buckets: Vec<String>,
+    /// What an operator should know, in sentences; empty when all is well.
+    pub warnings: Vec<String>,
+}
+
+/// One group.
+#[derive(Clone, Debug, Default)]
+pub struct GroupStatus {
+    /// Which.
+    pub id: GroupId,
+    /// `master`, `follower`, `candidate`.
+    pub role: &'static str,
+    /// The master's name, if known.
+    pub master: Option<String>,
+    /// The present ballot.
+    pub ballot: Ballot,
+    /// The last decided value.
+    pub decided: LogIndex,
+    /// The last applied value.
+    pub applied: LogIndex,
+    /// The last value whose effects the store holds durably.
+    pub durable: LogIndex,
+    /// Updates that wait undecided.
+    pub undecided: u64,
+    /// Open sessions.
+    pub sessions: u64,
+    /// Whether this node may be restarted without stopping the group (Arakoon's word).
+    pub expect_progress_possible: bool,
+}
+
+/// The transaction log.
+#[derive(Clone, Debug, Default)]
+pub struct LogStatus {
+    /// Bytes that could not be collapsed yet.
+    pub bytes: u64,
+    /// Segments in use.
+    pub segments: u64,
+    /// Syncs since the start.
+    pub syncs: u64,
+    /// Time of a sync, microseconds: median of the last ones.
+    pub sync_us_p50: u64,
+    /// Time of a sync, microseconds: 99th percentile of the last ones.
+    pub sync_us_p99: u64,
+}
+
+/// The local store.
+#[derive(Clone, Debug, Default)]
+pub struct StoreStatus {
+    /// Bytes on disk.
+    pub disk_bytes: u64,
+    /// Bytes in memory not yet flushed.
+    pub memory_bytes: u64,
+    /// Rows in the row cache.
+    pub cached_rows: u64,
+    /// Bytes of the row cache.
+    pub cached_bytes: u64,
+    /// About how many rows, deleted ones that are not yet collected counted.
+    pub rows_about: u64,
+}
+
+/// The disk under the data directory.
+#[derive(Clone, Debug, Default)]
+pub struct DiskStatus {
+    /// Its size.
+    pub total_bytes: u64,
+    /// What is free.
+    pub free_bytes: u64,
+    /// Whether writes are refused for lack of space.
+    pub full: bool,
+}
+
+/// How a sample behaves over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SampleKind {
+    /// Only goes up.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+}
+
+/// One measured number. Names follow Prometheus' customs: base units, `_total` for counters.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// `credenza_...`.
+    pub name: &'static str,
+    /// One line.
+    pub help: &'static str,
+    /// Counter or gauge.
+    pub kind: SampleKind,
+    /// Label names and values.
+    pub labels: Vec<(&'static str, String)>,
+    /// The number.
+    pub value: f64,
+}

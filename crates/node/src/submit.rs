@@ -1,0 +1,32 @@
+//! What a door gets back for a request it submits.
+
+use base::{GroupId, LogIndex, Reply, Result};
+use std::future::Future;
+use std::pin::Pin;
+
+/// A place in a group's log that must be decided before an answer may be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// Whose log.
+    pub group: GroupId,
+    /// Up to where.
+    pub index: LogIndex,
+}
+
+/// What one connection has in flight; makes its later requests see its earlier ones. One per connection, not shared.
+#[derive(Debug, Default)]
+pub struct Flow {
+    /// The last ticket given out on this connection that is not known to be decided.
+    pub(crate) last: Option<Ticket>,
+}
+
+/// What comes of a request.
+pub enum Submitted {
+    /// The answer, valid now.
+    Ready(Result<Reply>),
+    /// The answer, valid once the ticket is decided; until then it must not be shown to anyone. If `decided` fails, its
+    /// error is the answer.
+    Pending(Ticket, Reply),
+    /// The answer comes later (long reads, directory calls); requests behind it on the same connection should wait.
+    Later(Pin<Box<dyn Future<Output = Result<Reply>> + Send>>),
+}

@@ -1,0 +1,1 @@
+//! Look in through every window: simulation, real faults, tidy. Not shipped.
