@@ -294,6 +294,8 @@ pub enum DirectoryCall {
     AlterBucket(Changes),
     /// Drops a bucket: a metadata operation; its space returns in the background. `Body::Done`.
     DropBucket,
+    /// Empties a bucket of any size: a metadata operation, like a drop and a create at one instant. `Body::Done`.
+    ClearBucket,
     /// `Body::Buckets` with one element.
     DescribeBucket,
     /// `Body::Buckets`, those after this full name.
