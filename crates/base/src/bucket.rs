@@ -17,7 +17,8 @@ impl BucketName {
     /// The type that is meant when none is named, and the bucket every node makes at first start.
     pub const DEFAULT: &'static str = "default";
 
-    /// Reads `type/bucket`, or `bucket` of the type `default`. Names are `[a-z0-9][a-z0-9_-]{0,62}`.
+    /// Reads `type/bucket`, or `bucket` of the type `default`. Names are
+    /// `[a-z0-9][a-z0-9_-]{0,62}`.
     pub fn parse(text: &str) -> Result<BucketName> {
         match text.split_once('/') {
             Some((kind, name)) => BucketName::new(kind, name),
@@ -78,7 +79,8 @@ fn check_name(name: &str) -> Result<()> {
     }
     Err(Error::new(
         Reason::Malformed,
-        "a bucket name has two parts, type/bucket, each of 1 to 63 of a-z 0-9 _ - and beginning with a letter or digit",
+        "a bucket name has two parts, type/bucket, each of 1 to 63 of a-z 0-9 _ - and beginning \
+         with a letter or digit",
     ))
 }
 
@@ -96,7 +98,8 @@ pub enum Promise {
 pub enum SyncPolicy {
     /// Acknowledged after it is synced on a majority.
     Sync,
-    /// Acknowledged when written; synced within `interval_ms`. A power cut may lose that much; status says so.
+    /// Acknowledged when written; synced within `interval_ms`. A power cut may lose that much;
+    /// status says so.
     Interval,
 }
 
@@ -145,7 +148,8 @@ pub struct Property {
 pub const PROPERTIES: [Property; 5] = [
     Property {
         name: "promise",
-        doc: "`consistent` (never a wrong answer) or `available` (always takes the write); fixed when the bucket is made",
+        doc: "`consistent` (never a wrong answer) or `available` (always takes the write); fixed \
+              when the bucket is made",
         get: |p| match p.promise {
             Promise::Consistent => "consistent".into(),
             Promise::Available => "available".into(),
@@ -161,7 +165,8 @@ pub const PROPERTIES: [Property; 5] = [
     },
     Property {
         name: "sync",
-        doc: "`sync` (acknowledged after fdatasync) or `interval` (acknowledged when written, synced a little later)",
+        doc: "`sync` (acknowledged after fdatasync) or `interval` (acknowledged when written, \
+              synced a little later)",
         get: |p| match p.sync {
             SyncPolicy::Sync => "sync".into(),
             SyncPolicy::Interval => "interval".into(),

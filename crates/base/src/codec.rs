@@ -1,7 +1,8 @@
 //! Plain values and their bytes: whole-word little-endian primitives, strings, checksums.
 //!
-//! Integers are written and read as whole words (one store, one load), never byte by byte in a loop; `credenza
-//! bench codec` measures the difference. A [`Reader`] never panics: what is missing or too large is [`Malformed`].
+//! Integers are written and read as whole words (one store, one load), never byte by byte in a
+//! loop; `credenza bench codec` measures the difference. A [`Reader`] never panics: what is missing
+//! or too large is [`Malformed`].
 
 use bytes::Bytes;
 
@@ -17,7 +18,8 @@ pub trait Writer {
     fn put_u32(&mut self, value: u32);
     /// Eight bytes.
     fn put_u64(&mut self, value: u64);
-    /// A length of four bytes, then the bytes. Lengths are checked against limits before they come here.
+    /// A length of four bytes, then the bytes. Lengths are checked against limits before they come
+    /// here.
     fn put_string(&mut self, value: &[u8]);
 }
 
@@ -116,7 +118,8 @@ pub fn checksum(bytes: &[u8], salt: u64) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(bytes, salt)
 }
 
-/// Bytes as text: control characters and what is no UTF-8 shown as `\xNN`, so one event stays one line.
+/// Bytes as text: control characters and what is no UTF-8 shown as `\xNN`, so one event stays one
+/// line.
 pub fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -139,7 +142,8 @@ pub fn printable(bytes: &[u8]) -> String {
     text
 }
 
-/// A decimal 64-bit number as Redis reads it: an optional minus, digits, nothing else, no leading zeros.
+/// A decimal 64-bit number as Redis reads it: an optional minus, digits, nothing else, no leading
+/// zeros.
 pub fn decimal(bytes: &[u8]) -> Option<i64> {
     let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
     let plain = !digits.is_empty()

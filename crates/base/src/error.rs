@@ -1,7 +1,7 @@
 //! One error for the whole house, sorted by what the *caller* can do about it.
 //!
-//! `Kind` says what to do, `Reason` says which of the known situations it is (doors match on it to speak their
-//! clients' words), `detail` says it in a sentence that names the remedy.
+//! `Kind` says what to do, `Reason` says which of the known situations it is (doors match on it to
+//! speak their clients' words), `detail` says it in a sentence that names the remedy.
 
 use std::fmt;
 
@@ -164,13 +164,14 @@ impl Reason {
     };
 }
 
-/// What went wrong, for the caller. The detail never holds a value's bytes; it holds a key only where a
-/// reason says so (`NotFound`, `AssertionFailed`), because clients of those need it.
+/// What went wrong, for the caller. The detail never holds a value's bytes; it holds a key only
+/// where a reason says so (`NotFound`, `AssertionFailed`), because clients of those need it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error {
     /// Which situation.
     pub reason: Reason,
-    /// A sentence with the remedy, or the key where the reason says so. Bytes, since keys are bytes.
+    /// A sentence with the remedy, or the key where the reason says so. Bytes, since keys are
+    /// bytes.
     pub detail: bytes::Bytes,
 }
 

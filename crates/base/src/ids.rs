@@ -28,7 +28,8 @@ number!(
     GroupId, u32
 );
 number!(
-    /// A bucket's number; never given twice, not even after a drop. Bucket 0 is a group's own bookkeeping.
+    /// A bucket's number; never given twice, not even after a drop. Bucket 0 is a group's own
+    /// bookkeeping.
     BucketId, u32
 );
 number!(
@@ -40,7 +41,8 @@ number!(
     ConfigurationId, u32
 );
 number!(
-    /// A span or point of *group time* in milliseconds; group time is advanced by monotonic time only.
+    /// A span or point of *group time* in milliseconds; group time is advanced by monotonic time
+    /// only.
     Millis, u64
 );
 number!(

@@ -1,9 +1,10 @@
 //! The words everyone knows: plain data and its bytes.
 //!
-//! A word stands here when two rooms *speak* it: a bucket's name, a request, a reply, an error sorted by what the
-//! caller can do, a limit the whole house must agree on.
+//! A word stands here when two rooms *speak* it: a bucket's name, a request, a reply, an error
+//! sorted by what the caller can do, a limit the whole house must agree on.
 //!
-//! Promises: every type here means the same in every room; `decode` never panics, whatever bytes it is given.
+//! Promises: every type here means the same in every room; `decode` never panics, whatever bytes it
+//! is given.
 //! Never: imports a room; does anything (no file, socket, clock, thread or chance).
 //! Read next: `request.rs`, then `error.rs` and `limits.rs`.
 

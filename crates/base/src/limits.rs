@@ -1,9 +1,11 @@
-//! Every size, count and time the whole house must agree on; the docs page `docs/run/limits.md` lists them all.
+//! Every size, count and time the whole house must agree on; the docs page `docs/run/limits.md`
+//! lists them all.
 //!
-//! A limit named `_MAX` is the largest that is still accepted. Every door enforces the same ones, before
-//! anything is allocated for the claimed size.
+//! A limit named `_MAX` is the largest that is still accepted. Every door enforces the same ones,
+//! before anything is allocated for the claimed size.
 
-/// Largest key. The local store's own keys end at 65,535 bytes; a row's key carries 9 bytes in front.
+/// Largest key. The local store's own keys end at 65,535 bytes; a row's key carries 9 bytes in
+/// front.
 pub const KEY_BYTES_MAX: usize = 32 * 1024;
 /// Largest value.
 pub const VALUE_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -11,8 +13,8 @@ pub const VALUE_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub const SEQUENCE_STEPS_MAX: usize = 131_072;
 /// How deep sequences nest.
 pub const SEQUENCE_DEPTH_MAX: usize = 64;
-/// Most bytes of keys and values one update may bring, and most it may change (a `delete_prefix` lists the keys it
-/// deletes; a larger prefix is dropped with the bucket, or in parts).
+/// Most bytes of keys and values one update may bring, and most it may change (a `delete_prefix`
+/// lists the keys it deletes; a larger prefix is dropped with the bucket, or in parts).
 pub const UPDATE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Most keys in one multi_get, exists or delete of many keys.
 pub const KEYS_PER_READ_MAX: usize = 131_072;
@@ -24,7 +26,8 @@ pub const PAGE_ROWS_DEFAULT: usize = 1_000;
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Largest frame, body or pipeline buffer a door reads from one client before it answers.
 pub const FRAME_BYTES_MAX: usize = 48 * 1024 * 1024;
-/// Most requests of one connection that may be in flight; a client that sends more waits in its socket.
+/// Most requests of one connection that may be in flight; a client that sends more waits in its
+/// socket.
 pub const PIPELINE_DEPTH_MAX: usize = 10_000;
 /// Longest bucket or bucket type name.
 pub const NAME_BYTES_MAX: usize = 63;
@@ -52,7 +55,8 @@ pub const UNDECIDED_UPDATES_MAX: usize = 200_000;
 pub const UNDECIDED_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// Longest HTTP header section.
 pub const HTTP_HEADER_BYTES_MAX: usize = 64 * 1024;
-/// A connection that sent the beginning of a request and not its end is closed after this, in milliseconds.
+/// A connection that sent the beginning of a request and not its end is closed after this, in
+/// milliseconds.
 pub const REQUEST_READ_MS_MAX: u64 = 30_000;
 /// A connection that has said nothing yet is closed after this, in milliseconds.
 pub const HELLO_MS_MAX: u64 = 10_000;

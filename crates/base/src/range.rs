@@ -45,7 +45,8 @@ pub struct Range {
     pub direction: Direction,
     /// Most rows; `None` is [`crate::limits::PAGE_ROWS_DEFAULT`].
     pub rows_max: Option<usize>,
-    /// Most bytes of keys and values; `None` is [`crate::limits::PAGE_BYTES_MAX`]. One row is always given.
+    /// Most bytes of keys and values; `None` is [`crate::limits::PAGE_BYTES_MAX`]. One row is
+    /// always given.
     pub bytes_max: Option<usize>,
     /// Keys or entries.
     pub want: Want,
@@ -72,7 +73,8 @@ impl Range {
     }
 }
 
-/// The first key after all keys that begin with `prefix`; `None` when there is none (empty or all 0xFF).
+/// The first key after all keys that begin with `prefix`; `None` when there is none (empty or all
+/// 0xFF).
 pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != 0xFF)?;
     let mut end = prefix[..=last].to_vec();

@@ -6,7 +6,8 @@ use crate::{Error, Key, LogIndex, SessionId, Value, Version};
 /// An answer; every one carries the index of the log it reflects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
-    /// For updates the index of the value that holds them; for reads an index whose effects the answer shows.
+    /// For updates the index of the value that holds them; for reads an index whose effects the
+    /// answer shows.
     pub index: LogIndex,
     /// The answer itself.
     pub body: Body,
@@ -94,7 +95,8 @@ pub enum Outcome {
     Read(Box<Body>),
     /// The steps' answers; in `AllOrNothing` all are `Ok`.
     Steps(Vec<Result<Outcome, Error>>),
-    /// The update was applied by an earlier attempt whose outcome was too large to keep; it is in this index.
+    /// The update was applied by an earlier attempt whose outcome was too large to keep; it is in
+    /// this index.
     AppliedAt(LogIndex),
 }
 

@@ -1,8 +1,8 @@
 //! Everything that can be asked.
 //!
-//! A door turns its client's bytes into a [`Request`]; the node answers with a [`crate::Reply`]. The semantics of
-//! updates are Arakoon's where it has them (atomic sequences whose later steps see the earlier ones), Redis' where
-//! only it has them (expiry, `set` with conditions).
+//! A door turns its client's bytes into a [`Request`]; the node answers with a [`crate::Reply`].
+//! The semantics of updates are Arakoon's where it has them (atomic sequences whose later steps see
+//! the earlier ones), Redis' where only it has them (expiry, `set` with conditions).
 
 use crate::bucket::{BucketName, Changes};
 use crate::{Key, LogIndex, Range, RetryId, SessionId, Value, Version};
@@ -126,8 +126,8 @@ pub enum ExpireWhen {
 pub enum Steps {
     /// All or nothing: the first failing step undoes all, and its error is the answer (Arakoon).
     AllOrNothing,
-    /// The steps run with nothing in between, but one that fails changes only its own answer (Redis' EXEC).
-    /// A failing assertion still undoes all: that is how WATCH is told.
+    /// The steps run with nothing in between, but one that fails changes only its own answer
+    /// (Redis' EXEC). A failing assertion still undoes all: that is how WATCH is told.
     EachAlone,
 }
 
@@ -161,7 +161,8 @@ pub enum Update {
         /// If it is not there.
         missing: Missing,
     },
-    /// Writes or deletes (`wanted` none) iff the value is `expected` (none: absent). `Old`, in both cases.
+    /// Writes or deletes (`wanted` none) iff the value is `expected` (none: absent). `Old`, in both
+    /// cases.
     TestAndSet {
         /// The key.
         key: Key,
@@ -210,7 +211,8 @@ pub enum Update {
         /// The version seen before.
         version: Option<Version>,
     },
-    /// Deletes all keys under the prefix, at most [`crate::limits::UPDATE_BYTES_MAX`] of them. `Count`.
+    /// Deletes all keys under the prefix, at most [`crate::limits::UPDATE_BYTES_MAX`] of them.
+    /// `Count`.
     DeletePrefix {
         /// The prefix; empty means every key of the bucket.
         prefix: Key,
@@ -236,7 +238,8 @@ pub enum Update {
         /// What to append.
         value: Value,
     },
-    /// Overwrites from `offset` on, padding with zero bytes; an empty value changes nothing. `Length`.
+    /// Overwrites from `offset` on, padding with zero bytes; an empty value changes nothing.
+    /// `Length`.
     SetRange {
         /// The key.
         key: Key,
@@ -263,7 +266,8 @@ pub enum Update {
         /// `Always` or `Absent`.
         when: When,
     },
-    /// Changes a row's expiry (`Keep` changes nothing). `Applied` (false: absent, or the condition failed).
+    /// Changes a row's expiry (`Keep` changes nothing). `Applied` (false: absent, or the condition
+    /// failed).
     Expire {
         /// The key.
         key: Key,
@@ -294,7 +298,8 @@ pub enum DirectoryCall {
     AlterBucket(Changes),
     /// Drops a bucket: a metadata operation; its space returns in the background. `Body::Done`.
     DropBucket,
-    /// Empties a bucket of any size: a metadata operation, like a drop and a create at one instant. `Body::Done`.
+    /// Empties a bucket of any size: a metadata operation, like a drop and a create at one instant.
+    /// `Body::Done`.
     ClearBucket,
     /// `Body::Buckets` with one element.
     DescribeBucket,
@@ -305,7 +310,8 @@ pub enum DirectoryCall {
         /// Most buckets in the answer.
         rows_max: usize,
     },
-    /// Makes a bucket type; the request's bucket name holds the type's name, its name part is ignored.
+    /// Makes a bucket type; the request's bucket name holds the type's name, its name part is
+    /// ignored.
     CreateType(Changes),
     /// Changes the template; buckets made before keep their properties.
     AlterType(Changes),

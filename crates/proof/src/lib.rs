@@ -1,1 +1,7 @@
-//! Look in through every window: simulation, real faults, tidy. Not shipped.
+//! Look in through every window: tidy, real processes, real faults. Not shipped.
+//!
+//! Promises: an experiment touches only what it made, and takes it away again, also when it fails.
+//! Never: is imported by a room; asserts a timing the machine, not the product, decides.
+//! Read next: `tidy/mod.rs`, then `server.rs`, `history.rs` and `rigs/mod.rs`.
+
+pub mod tidy;

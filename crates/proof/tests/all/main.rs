@@ -1,1 +1,4 @@
 //! The one test binary of the house.
+
+mod tidy;
+mod tidy_faults;

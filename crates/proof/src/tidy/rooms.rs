@@ -1,0 +1,242 @@
+//! Who may know whom, and what each room may never say.
+
+use super::source::{Source, line_of, words};
+use super::{Complaint, House};
+
+/// One room: what it may import and what it may not say.
+pub struct Room {
+    /// Its folder and crate name.
+    pub name: &'static str,
+    /// The rooms it may import.
+    pub imports: &'static [&'static str],
+    /// Words it never says in shipped code.
+    pub never: &'static [&'static [Word]],
+}
+
+/// A forbidden word: what it is, why, what to do instead, and the files where it lives by right.
+pub struct Word {
+    says: &'static str,
+    why: &'static str,
+    except: &'static [&'static str],
+}
+
+const fn word(says: &'static str, why: &'static str) -> Word {
+    Word { says, why, except: &[] }
+}
+
+const fn word_but(says: &'static str, why: &'static str, except: &'static [&'static str]) -> Word {
+    Word { says, why, except }
+}
+
+const PURE: &[Word] = &[
+    word("std::fs", "this room touches no file: hand the bytes in, or move the code to `store`"),
+    word("std::net", "this room touches no socket: let `node` send"),
+    word("std::thread", "this room starts no thread: return an effect"),
+    word("std::process", "this room touches no process"),
+    word("std::env", "settings are passed in, never reached for"),
+    word("Instant", "time comes in as an argument, or one seed tells two histories"),
+    word("SystemTime", "time comes in as an argument, or one seed tells two histories"),
+    word("tokio", "this room never waits: return an effect, let `node` wait"),
+    word("rand", "chance comes in as an argument, or one seed tells two histories"),
+    word("async fn", "this room never waits: return an effect, let `node` wait"),
+    word(".await", "this room never waits: return an effect, let `node` wait"),
+];
+
+const ORDERED: &[Word] = &[
+    word("HashMap", "its order differs from run to run: use a BTreeMap"),
+    word("HashSet", "its order differs from run to run: use a BTreeSet"),
+];
+
+const QUIET: &[Word] = &[
+    word("println!", "only `app` prints: return the text, or log it with `tracing`"),
+    word("eprintln!", "only `app` prints: return the text, or log it with `tracing`"),
+    word("print!", "only `app` prints: return the text, or log it with `tracing`"),
+    word("eprint!", "only `app` prints: return the text, or log it with `tracing`"),
+];
+
+const STORE: &[Word] = &[
+    word_but(
+        "std::fs",
+        "the log reaches files through the trait Disk, so that a test can crash it at any step",
+        &["disk.rs", "disk/", "datadir.rs", "datadir/", "trees/", "check.rs", "check/"],
+    ),
+    word("std::net", "the store opens no socket"),
+    word_but("std::env", "settings are passed in, never reached for", &[]),
+    word("tokio", "the store is never async: the keeper's thread calls it"),
+    word("async fn", "the store is never async: the keeper's thread calls it"),
+    word(".await", "the store is never async: the keeper's thread calls it"),
+    word("SystemTime", "the store reads no clock: let `node` pass the time in"),
+    word("rand", "the store rolls no dice: let `node` pass the number in"),
+];
+
+const NODE: &[Word] = &[
+    word("std::fs", "a file is the store's business"),
+    word("std::env", "settings are passed in, never reached for"),
+    word("SystemTime", "no decision may hang on a wall clock: use the group's time"),
+    word_but(
+        "Instant",
+        "the time is asked in one place, so that it can be simulated",
+        &["world.rs"],
+    ),
+    word_but(
+        "rand",
+        "the dice are rolled in one place, so that one seed tells one history",
+        &["world.rs"],
+    ),
+    word("unbounded_channel", "a queue without a bound hides overload: name a limit"),
+    word("mpsc::channel()", "a queue without a bound hides overload: use `sync_channel`"),
+];
+
+const DOORS: &[Word] = &[
+    word("std::fs", "a door touches no file: ask the node"),
+    word("std::env", "settings are passed in, never reached for"),
+    word("std::thread", "a door's connection is a task: spawn it on the runtime"),
+    word("SystemTime", "no answer may hang on a wall clock: use the group's time"),
+    word("unbounded_channel", "a queue without a bound hides overload: name a limit"),
+];
+
+/// The table of the house.
+pub const ROOMS: [Room; 8] = [
+    Room { name: "base", imports: &[], never: &[PURE, ORDERED, QUIET] },
+    Room { name: "logic", imports: &["base"], never: &[PURE, ORDERED, QUIET] },
+    Room { name: "store", imports: &["base"], never: &[STORE, QUIET] },
+    Room { name: "node", imports: &["base", "logic", "store"], never: &[NODE, ORDERED, QUIET] },
+    Room { name: "doors", imports: &["base", "node"], never: &[DOORS, QUIET] },
+    Room { name: "app", imports: &["base", "store", "node", "doors", "bench"], never: &[] },
+    Room { name: "bench", imports: &["base", "node"], never: &[] },
+    Room {
+        name: "proof",
+        imports: &["base", "logic", "store", "node", "doors", "app", "bench"],
+        never: &[],
+    },
+];
+
+/// Rule 1: rooms import only what the table allows, and none re-exports another.
+pub fn imports(house: &House) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    for (path, text) in &house.texts {
+        let parts: Vec<_> = path.split('/').collect();
+        if let ["crates", room, "Cargo.toml"] = parts[..] {
+            complaints.extend(manifest(room, path, text));
+        }
+    }
+    for source in &house.sources {
+        complaints.extend(uses(source));
+    }
+    complaints
+}
+
+fn manifest(room: &str, path: &str, text: &str) -> Vec<Complaint> {
+    let Some(known) = ROOMS.iter().find(|known| known.name == room) else {
+        let mend = "a new room is a new permission: write a decision record, then add it to \
+                    `ROOMS` in crates/proof/src/tidy/rooms.rs";
+        return vec![Complaint::new("rooms", path, 1, format!("unknown room `{room}`: {mend}"))];
+    };
+    let mut complaints = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let name = line.split(['.', '=', ' ']).next().unwrap_or("").trim_matches('"');
+        let is_room = ROOMS.iter().any(|other| other.name == name);
+        if is_room && name != room && !known.imports.contains(&name) && line.contains('=') {
+            complaints.push(Complaint::new("rooms", path, at + 1, forbidden(known, name)));
+        }
+    }
+    if !text.contains("[lints]\nworkspace = true") {
+        let mend = "add `[lints]` with `workspace = true`, or unsafe code is not forbidden here";
+        complaints.push(Complaint::new("rooms", path, 1, mend.into()));
+    }
+    complaints
+}
+
+fn forbidden(room: &Room, other: &str) -> String {
+    let may = if room.imports.is_empty() { "no room".into() } else { room.imports.join(", ") };
+    format!(
+        "`{}` may import {may}, not `{other}`: move the code to a room that may, or let the lower \
+         room return a value",
+        room.name
+    )
+}
+
+fn uses(source: &Source) -> Vec<Complaint> {
+    let Some(room) = ROOMS.iter().find(|room| room.name == source.room()) else {
+        return Vec::new();
+    };
+    let mut complaints = Vec::new();
+    for other in ROOMS.iter().filter(|other| other.name != room.name) {
+        for at in words(&source.code, &format!("{}::", other.name)) {
+            let before = source.code[..at].trim_end();
+            let line = line_of(&source.code, at);
+            let path_inside = source.code[..at].ends_with("::") || source.code[..at].ends_with('$');
+            if path_inside && !before.ends_with("use ::") {
+                continue;
+            }
+            let first = source.code.lines().nth(line - 1).unwrap_or("");
+            if !room.imports.contains(&other.name) && !local_module(source, other.name) {
+                complaints.push(source.complaint("rooms", line, forbidden(room, other.name)));
+            } else if first.trim_start().starts_with("pub use ") && room.name != "proof" {
+                let mend =
+                    format!("no room re-exports another: let callers import `{}`", other.name);
+                complaints.push(source.complaint("rooms", line, mend));
+            }
+        }
+    }
+    complaints
+}
+
+/// A module may bear a room's name (`mod bench;`): then the word means the module.
+fn local_module(source: &Source, name: &str) -> bool {
+    source.code.lines().any(|line| {
+        let line = line.trim().trim_start_matches("pub ").trim_start_matches("pub(crate) ");
+        line == format!("mod {name};") || line.starts_with(&format!("use super::{name}"))
+    })
+}
+
+/// Rule 2: no room says a word it may never say.
+pub fn forbidden_words(house: &House) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    for source in &house.sources {
+        let room = ROOMS.iter().find(|room| room.name == source.room());
+        for word in room.iter().flat_map(|room| room.never).flat_map(|list| list.iter()) {
+            let inside = source.path.split("/src/").nth(1).unwrap_or("");
+            if word.except.iter().any(|right| inside.starts_with(right)) {
+                continue;
+            }
+            for (line, text) in source.shipped() {
+                if !words(text, word.says).is_empty() && !word_in_a_path(text, word.says) {
+                    let said = format!("`{}`: {}", word.says, word.why);
+                    complaints.push(source.complaint("words", line, said));
+                }
+            }
+        }
+    }
+    complaints
+}
+
+/// `rand` as a word is the crate, not a part of a longer path or a local name.
+fn word_in_a_path(line: &str, says: &str) -> bool {
+    (says == "rand" || says == "tokio") && !line.contains(&format!("{says}::"))
+}
+
+/// Rule 3: subjects in `logic` do not import each other, only `base`.
+pub fn subjects(house: &House) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    let subject = |path: &str| {
+        let inside = path.strip_prefix("crates/logic/src/")?;
+        let first = inside.split('/').next()?;
+        (first != "lib.rs").then(|| first.trim_end_matches(".rs").to_string())
+    };
+    let all: std::collections::BTreeSet<_> =
+        house.sources.iter().filter_map(|source| subject(&source.path)).collect();
+    for source in &house.sources {
+        let Some(own) = subject(&source.path) else { continue };
+        for other in all.iter().filter(|other| **other != own) {
+            for at in words(&source.code, &format!("crate::{other}")) {
+                let mend = format!(
+                    "subject `{own}` imports subject `{other}`: let `node` carry the value from \
+                     one to the other, or put the word both speak into `base`"
+                );
+                complaints.push(source.complaint("subjects", line_of(&source.code, at), mend));
+            }
+        }
+    }
+    complaints
+}
