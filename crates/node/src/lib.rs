@@ -43,7 +43,7 @@ impl Node {
     pub async fn handle(&self, request: Request) -> Result<Reply> {
         match self.submit(&mut Flow::default(), request) {
             Submitted::Ready(reply) => reply,
-            Submitted::Pending(ticket, reply) => self.decided(ticket).await.map(|()| reply),
+            Submitted::Pending(ticket, reply) => self.decided(ticket).await.and(reply),
             Submitted::Later(reply) => reply.await,
         }
     }

@@ -25,8 +25,9 @@ pub enum Submitted {
     /// The answer, valid now.
     Ready(Result<Reply>),
     /// The answer, valid once the ticket is decided; until then it must not be shown to anyone. If `decided` fails, its
-    /// error is the answer.
-    Pending(Ticket, Reply),
+    /// error is the answer. An error, too, may depend on undecided updates (an assertion that does not hold because of
+    /// one), so it waits like any answer.
+    Pending(Ticket, Result<Reply>),
     /// The answer comes later (long reads, directory calls); requests behind it on the same connection should wait.
     Later(Pin<Box<dyn Future<Output = Result<Reply>> + Send>>),
 }

@@ -1,0 +1,56 @@
+//! What can go wrong with files: the room's only error, sorted by what its caller can do about it.
+
+use std::io;
+
+/// Why the store could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The operating system refused; the store is not to be trusted further until it is opened again.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried, with the file's name.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Bytes on disk are not the ones that were written.
+    #[error("{file} is damaged at byte {offset}: {what}")]
+    Corrupt {
+        /// The damaged file.
+        file: String,
+        /// Where in it the first bad byte or block begins.
+        offset: u64,
+        /// What was expected there.
+        what: String,
+    },
+    /// No space is left on the disk; nothing was lost, and it goes on when space is there.
+    #[error("the disk is full")]
+    Full,
+    /// Another process holds the data directory.
+    #[error("the data directory is in use by {by}")]
+    Locked {
+        /// Who holds it, as it wrote itself down.
+        by: String,
+    },
+    /// The files were written in a format that this program does not know.
+    #[error("the data is in format {found}, this program knows format {known}")]
+    Version {
+        /// The format found.
+        found: u32,
+        /// The newest format this program reads.
+        known: u32,
+    },
+    /// An earlier failure closed the store for good; opening it again is the only way on.
+    #[error("the store is closed because of an earlier failure")]
+    Closed,
+}
+
+impl StoreError {
+    /// An error of the system, with what was tried; a full disk becomes `Full`.
+    pub fn io(what: impl Into<String>, source: io::Error) -> StoreError {
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full,
+            _ => StoreError::Io { what: what.into(), source },
+        }
+    }
+}
