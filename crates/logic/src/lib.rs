@@ -3,3 +3,5 @@
 //! Promises: `step(event) -> effects`; the effects are to be carried out in the order in which they stand.
 //! Never: waits, reads a clock, touches a file or socket, starts a thread, rolls dice, depends on hash order.
 //! Read next: `consensus/mod.rs`.
+
+pub mod consensus;

@@ -1,0 +1,135 @@
+//! Who belongs to a group, and what each member may do.
+
+use base::{ConfigurationId, NodeId};
+use std::fmt;
+
+/// Most members that vote (voters and witnesses) in one configuration.
+pub const VOTERS_MAX: usize = 7;
+/// Most members of any kind in one configuration.
+pub const MEMBERS_MAX: usize = 64;
+
+/// What a member does in its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// Votes, keeps the data, may lead.
+    Voter,
+    /// Votes and logs, keeps no data, never leads.
+    Witness,
+    /// Receives what is decided; does not vote.
+    Learner,
+}
+
+impl Part {
+    /// Whether its answer counts towards a majority.
+    pub fn votes(self) -> bool {
+        matches!(self, Part::Voter | Part::Witness)
+    }
+
+    /// Whether it may become master.
+    pub fn leads(self) -> bool {
+        self == Part::Voter
+    }
+}
+
+/// One member of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Member {
+    /// Which node.
+    pub node: NodeId,
+    /// What it does.
+    pub part: Part,
+}
+
+/// The members of a group between two stop-signs. Members stand in the order of their node ids, each once, and at
+/// least one of them may lead.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Configuration {
+    id: ConfigurationId,
+    members: Vec<Member>,
+}
+
+/// Why a set of members is no configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfigurationError {
+    /// No member may lead.
+    NoLeader,
+    /// Node 0 is no node.
+    NodeZero,
+    /// A node stands in it twice.
+    Twice(NodeId),
+    /// More than [`VOTERS_MAX`] members vote.
+    TooManyVoters(usize),
+    /// More than [`MEMBERS_MAX`] members.
+    TooManyMembers(usize),
+}
+
+impl Configuration {
+    /// A configuration of these members, in any order.
+    pub fn new(
+        id: ConfigurationId,
+        mut members: Vec<Member>,
+    ) -> Result<Configuration, ConfigurationError> {
+        members.sort_unstable();
+        if members.len() > MEMBERS_MAX {
+            return Err(ConfigurationError::TooManyMembers(members.len()));
+        }
+        if members.iter().any(|member| member.node == NodeId(0)) {
+            return Err(ConfigurationError::NodeZero);
+        }
+        if let Some(pair) = members.windows(2).find(|pair| pair[0].node == pair[1].node) {
+            return Err(ConfigurationError::Twice(pair[0].node));
+        }
+        let voters = members.iter().filter(|member| member.part.votes()).count();
+        if voters > VOTERS_MAX {
+            return Err(ConfigurationError::TooManyVoters(voters));
+        }
+        if !members.iter().any(|member| member.part.leads()) {
+            return Err(ConfigurationError::NoLeader);
+        }
+        Ok(Configuration { id, members })
+    }
+
+    /// The configuration of a group that lives on one node.
+    pub fn alone(id: ConfigurationId, node: NodeId) -> Result<Configuration, ConfigurationError> {
+        Configuration::new(id, vec![Member { node, part: Part::Voter }])
+    }
+
+    /// Its number.
+    pub fn id(&self) -> ConfigurationId {
+        self.id
+    }
+
+    /// All members, in the order of their node ids.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The nodes whose answers count towards a majority, in the order of their ids.
+    pub fn voters(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.members.iter().filter(|member| member.part.votes()).map(|member| member.node)
+    }
+
+    /// What a node does in this configuration; `None` for a stranger.
+    pub fn part(&self, node: NodeId) -> Option<Part> {
+        let place = self.members.binary_search_by_key(&node, |member| member.node).ok()?;
+        Some(self.members[place].part)
+    }
+}
+
+impl fmt::Display for ConfigurationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConfigurationError::NoLeader => write!(f, "no member may lead: add a voter"),
+            ConfigurationError::NodeZero => write!(f, "node 0 is no node"),
+            ConfigurationError::Twice(node) => write!(f, "node {node} stands in it twice"),
+            ConfigurationError::TooManyVoters(found) => {
+                write!(f, "{found} members vote, at most {VOTERS_MAX} may")
+            }
+            ConfigurationError::TooManyMembers(found) => {
+                write!(f, "{found} members, at most {MEMBERS_MAX} may belong")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConfigurationError {}

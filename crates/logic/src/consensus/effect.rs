@@ -1,0 +1,148 @@
+//! What a replica wants done. **The effects are to be carried out in the order in which they stand.**
+//!
+//! The `Save...` effects and [`Effect::Adopt`] become records of the log, appended in that order, so that what a crash
+//! leaves is always a beginning of it. None of them is waited for: what may only happen once a record is on disk is
+//! asked for in the step that brings [`super::Event::Saved`] or [`super::Event::PromiseSaved`].
+
+use super::event::{ReadToken, ValueHandle};
+use base::{Ballot, LogIndex, NodeId, Reason};
+
+/// One thing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Log a promise to take part in no lower ballot; sync it always; answer with `PromiseSaved`.
+    SavePromise {
+        /// The promised ballot.
+        ballot: Ballot,
+    },
+    /// Log that from here on the log up to `upto` counts as accepted under `ballot`, and that anything behind `upto`
+    /// is void (a record of kind *truncate*); answer with `Saved`.
+    Adopt {
+        /// The new ballot.
+        ballot: Ballot,
+        /// The last index of the adopted log.
+        upto: LogIndex,
+    },
+    /// Log an accepted value (a record of kind *accept*); answer with `Saved`.
+    Save {
+        /// Its place.
+        index: LogIndex,
+        /// The ballot it is accepted under.
+        ballot: Ballot,
+        /// What was decided when this was asked for; rides in the record for free.
+        decided: LogIndex,
+        /// Which value: the one proposed.
+        value: ValueHandle,
+    },
+    /// Log what is decided (a record of kind *decided*), since no value will soon carry it there. Needs no sync and no
+    /// answer: forgetting it costs a restart a little work, nothing else.
+    SaveDecided {
+        /// The last decided index.
+        upto: LogIndex,
+    },
+    /// All values up to here are decided: apply them, in order, then answer their clients.
+    Decided {
+        /// The last decided index.
+        upto: LogIndex,
+    },
+    /// This replica's part in the group changed. `Master` comes only after everything earlier masters may have
+    /// decided stands in a `Decided` before it: updates may be evaluated as soon as that is applied.
+    Role {
+        /// The new part.
+        role: Role,
+        /// The ballot it belongs to.
+        ballot: Ballot,
+        /// Who is master, if that is known.
+        master: Option<NodeId>,
+    },
+    /// The read may be answered from any state that holds everything up to `index`.
+    ReadAt {
+        /// Which read.
+        token: ReadToken,
+        /// What it must see.
+        index: LogIndex,
+    },
+    /// Nothing was done, and why.
+    Refused {
+        /// What was asked for.
+        asked: Asked,
+        /// Why not.
+        reason: Refusal,
+    },
+    /// This replica neither votes nor leads, for this reason, until it is repaired and restored anew. A person must
+    /// look.
+    Silent {
+        /// Why.
+        reason: Refusal,
+    },
+}
+
+/// A replica's part in its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Does not lead.
+    Follower,
+    /// Tries to lead, or leads and still settles what it inherited.
+    Candidate,
+    /// Leads.
+    Master,
+}
+
+impl Role {
+    /// As one lower-case word, for status and logs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Role::Follower => "follower",
+            Role::Candidate => "candidate",
+            Role::Master => "master",
+        }
+    }
+}
+
+/// What was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Asked {
+    /// A value was to be proposed.
+    Propose,
+    /// A read wanted its index.
+    Read(ReadToken),
+    /// Mastership was to go to this node.
+    HandOver(NodeId),
+}
+
+/// Why something was refused; nothing happened in any of these cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// This replica is not master.
+    NotMaster {
+        /// Who is, if that is known.
+        master: Option<NodeId>,
+    },
+    /// As much is in flight as may be: wait for the next `Decided`.
+    Full,
+    /// The value is larger than a value may be.
+    TooLarge,
+    /// The replica is giving up its mastership.
+    Retiring,
+    /// No majority's grants last any more.
+    LeaseOver,
+    /// Mastership can't go there: that node is no other voter of this group.
+    NoSuchVoter,
+    /// The log is damaged: what this replica promised or accepted may be forgotten.
+    DamagedLog,
+}
+
+impl Refusal {
+    /// The same in the words of the house.
+    pub fn reason(self) -> Reason {
+        match self {
+            Refusal::NotMaster { .. } => Reason::NotMaster,
+            Refusal::Full => Reason::Overloaded,
+            Refusal::TooLarge => Reason::TooLarge,
+            Refusal::Retiring => Reason::GoingDown,
+            Refusal::LeaseOver => Reason::NoQuorum,
+            Refusal::NoSuchVoter => Reason::NotSupported,
+            Refusal::DamagedLog => Reason::Damaged,
+        }
+    }
+}

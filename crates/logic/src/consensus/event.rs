@@ -1,0 +1,63 @@
+//! What can happen to a replica.
+
+use base::{Ballot, LogIndex, Millis, NodeId};
+
+/// What the core knows of a value: the node keeps the bytes, by index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ValueHandle {
+    /// Size of its payload in the log, in bytes.
+    pub bytes: u32,
+    /// How many client updates it holds; 0 for a value that only takes its place in the order.
+    pub updates: u32,
+}
+
+/// Names a read of the node's, chosen by the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReadToken(pub u64);
+
+/// One thing that happened. Times are monotonic and go on while the machine sleeps (`CLOCK_BOOTTIME`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// The first event of a life, once.
+    Started {
+        /// The time.
+        now: Millis,
+    },
+    /// Time has passed; several times within a lease's length.
+    Tick {
+        /// The time.
+        now: Millis,
+    },
+    /// A value was laid out for [`super::Replica::next`] and wants its place.
+    Propose {
+        /// What is known of it.
+        value: ValueHandle,
+    },
+    /// A promise is on disk: synced, whatever the policy of any bucket.
+    PromiseSaved {
+        /// The promised ballot.
+        ballot: Ballot,
+    },
+    /// Every [`super::Effect::Adopt`] and [`super::Effect::Save`] of this ballot up to this index is on disk, as firmly
+    /// as the values' sync policy demands.
+    Saved {
+        /// The ballot the effects carried.
+        ballot: Ballot,
+        /// The highest index.
+        upto: LogIndex,
+    },
+    /// A consistent read wants to know which index it must see.
+    Read {
+        /// Comes back in the answer.
+        token: ReadToken,
+        /// The time.
+        now: Millis,
+    },
+    /// An operator wants another master.
+    HandOver {
+        /// Whom.
+        to: NodeId,
+    },
+    /// The node is stopping: take nothing new, finish what is in flight, then give mastership back.
+    Retire,
+}

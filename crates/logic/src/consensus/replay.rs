@@ -1,0 +1,175 @@
+//! From one group's log records, in the order of the stream, back to what its replica must remember.
+//!
+//! The records come from disk, so they are checked, not asserted. `V` is whatever the caller keeps of a value: its
+//! bytes, or its place in the log.
+
+use base::{Ballot, LogIndex};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What is gathered so far.
+///
+/// Values known to be decided can be taken out while the reading goes on ([`Replay::next_decided`]), so that memory holds
+/// the undecided tail only.
+#[derive(Clone, Debug)]
+pub struct Replay<V> {
+    promised: Ballot,
+    accepted_ballot: Ballot,
+    /// What the records shown so far say is decided; the store may hold more, from records still to come.
+    decided: LogIndex,
+    /// The last value that was taken out, or that the store held from the beginning.
+    applied: LogIndex,
+    /// Accepted values above `applied`.
+    tail: BTreeMap<LogIndex, V>,
+}
+
+/// What the records amount to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found<V> {
+    /// The highest ballot promised.
+    pub promised: Ballot,
+    /// The highest ballot anything was accepted under.
+    pub accepted_ballot: Ballot,
+    /// The last accepted index.
+    pub last: LogIndex,
+    /// The last index known to be decided.
+    pub decided: LogIndex,
+    /// The accepted values that were not taken out, by index, without gaps, ending at `last`.
+    pub tail: BTreeMap<LogIndex, V>,
+}
+
+/// Records that one replica cannot have written in this order. The log is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayError {
+    /// A value was accepted, or a log adopted, under a lower ballot than one before it.
+    BallotFell {
+        /// The lower one.
+        found: Ballot,
+        /// The one before it.
+        before: Ballot,
+    },
+    /// Values known to be decided were voided.
+    DecidedVoided {
+        /// The last index that was kept.
+        kept: LogIndex,
+        /// The last index known to be decided.
+        decided: LogIndex,
+    },
+    /// The log does not hold this value, but does hold, or presumes, a later one.
+    Missing(LogIndex),
+    /// The store has applied values, but the log holds no promise: it is not the log they came from.
+    NoPromise,
+}
+
+impl<V> Replay<V> {
+    /// Begins with a store that durably holds the effects of everything up to `applied`. Records of such values are
+    /// still to be shown, but their values are dropped.
+    pub fn new(applied: LogIndex) -> Replay<V> {
+        Replay {
+            promised: Ballot::default(),
+            accepted_ballot: Ballot::default(),
+            decided: LogIndex(0),
+            applied,
+            tail: BTreeMap::new(),
+        }
+    }
+
+    /// A promise ([`super::Effect::SavePromise`]). One that is not above the others was copied to the log's head.
+    pub fn promised(&mut self, ballot: Ballot) {
+        self.promised = self.promised.max(ballot);
+    }
+
+    /// A log was adopted ([`super::Effect::Adopt`]), or the mark of that was copied to the log's head.
+    pub fn adopted(&mut self, ballot: Ballot, upto: LogIndex) -> Result<(), ReplayError> {
+        self.rise(ballot)?;
+        if upto < self.decided {
+            return Err(ReplayError::DecidedVoided { kept: upto, decided: self.decided });
+        }
+        self.tail.split_off(&upto.next());
+        Ok(())
+    }
+
+    /// A value was accepted ([`super::Effect::Save`]), or copied to the log's head.
+    pub fn accepted(
+        &mut self,
+        index: LogIndex,
+        ballot: Ballot,
+        decided: LogIndex,
+        value: V,
+    ) -> Result<(), ReplayError> {
+        self.rise(ballot)?;
+        if index > self.applied {
+            self.tail.insert(index, value);
+        }
+        self.decided(decided);
+        Ok(())
+    }
+
+    /// A decided index was logged ([`super::Effect::SaveDecided`]).
+    pub fn decided(&mut self, upto: LogIndex) {
+        self.decided = self.decided.max(upto);
+    }
+
+    fn rise(&mut self, ballot: Ballot) -> Result<(), ReplayError> {
+        if ballot < self.accepted_ballot {
+            return Err(ReplayError::BallotFell { found: ballot, before: self.accepted_ballot });
+        }
+        self.accepted_ballot = ballot;
+        self.promised = self.promised.max(ballot); // Its record may stand further on, copied.
+        Ok(())
+    }
+
+    /// Takes out the next value that is known to be decided, in order; later records can't change it any more.
+    pub fn next_decided(&mut self) -> Option<(LogIndex, V)> {
+        let first = self.tail.first_entry()?;
+        let index = *first.key();
+        if index != self.applied.next() || index > self.decided {
+            return None;
+        }
+        self.applied = index;
+        Some((index, first.remove()))
+    }
+
+    /// All records were shown.
+    pub fn finish(self) -> Result<Found<V>, ReplayError> {
+        let mut last = self.applied;
+        for index in self.tail.keys() {
+            if *index != last.next() {
+                return Err(ReplayError::Missing(last.next()));
+            }
+            last = *index;
+        }
+        if self.decided > last {
+            return Err(ReplayError::Missing(last.next()));
+        }
+        if self.applied > LogIndex(0) && self.promised == Ballot::default() {
+            return Err(ReplayError::NoPromise);
+        }
+        Ok(Found {
+            promised: self.promised,
+            accepted_ballot: self.accepted_ballot,
+            last,
+            decided: self.decided.max(self.applied),
+            tail: self.tail,
+        })
+    }
+}
+
+impl fmt::Display for ReplayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReplayError::BallotFell { found, before } => {
+                write!(f, "ballot {found} was accepted after ballot {before}")
+            }
+            ReplayError::DecidedVoided { kept, decided } => {
+                write!(f, "values were cut after {kept}, but {decided} was decided")
+            }
+            ReplayError::Missing(index) => write!(f, "the log lacks value {index}"),
+            ReplayError::NoPromise => {
+                write!(f, "the store holds applied values, but the log holds no promise")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReplayError {}

@@ -1,0 +1,228 @@
+//! Plays `stories/*.txt`: one situation per file, each effect recorded.
+
+use super::machine::{Machine, NODE, Record};
+use crate::consensus::{Asked, Effect, Event, LeaseClock, ReadToken, Refusal, ValueHandle};
+use base::{Ballot, LogIndex, Millis, NodeId};
+use goldenscript::{Command, Context, Runner};
+use std::error::Error;
+use std::fmt::Write;
+
+macro_rules! stories {
+    ($($name:ident),* $(,)?) => { $(
+        #[test]
+        fn $name() {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/consensus/stories/");
+            let path = format!("{folder}{}.txt", stringify!($name));
+            goldenscript::run(&mut Stage::default(), path).expect("the story is played to its end");
+        }
+    )* };
+}
+
+stories!(
+    starts_afresh,
+    starts_with_an_accepted_tail,
+    crash_between_save_and_decide,
+    crash_takes_what_was_not_synced,
+    crash_before_the_promise_is_saved,
+    two_values_in_flight,
+    saved_late_or_twice,
+    saved_that_was_never_asked_for,
+    reads_before_and_after_leadership,
+    reads_without_a_lease,
+    proposals_refused,
+    window_is_full,
+    damaged_log_stays_silent,
+    retires_with_values_in_flight,
+    retires_before_it_leads,
+    nobody_to_hand_over_to,
+    idle_master_records_what_is_decided,
+);
+
+/// The machine a story plays on; none before `begin`.
+#[derive(Default)]
+struct Stage {
+    machine: Option<Machine>,
+    now: Millis,
+}
+
+type Answer = Result<String, Box<dyn Error>>;
+
+impl Runner for Stage {
+    type Command = Command;
+
+    fn run(&mut self, command: &Command, _context: &Context) -> Answer {
+        let mut args = command.consume_args();
+        if let Some(now) = args.take_key("now") {
+            self.now = Millis(now.parse()?);
+        }
+        let now = self.now;
+        if command.name == "begin" {
+            return self.begin(args);
+        }
+        let mut positional = || args.next_pos().ok_or("an argument is missing");
+        let event = match command.name.as_str() {
+            "start" => Event::Started { now },
+            "tick" => Event::Tick { now },
+            "promise_saved" => Event::PromiseSaved { ballot: ballot(positional()?)? },
+            "saved" => Event::Saved {
+                ballot: ballot(positional()?)?,
+                upto: LogIndex(positional()?.parse()?),
+            },
+            "read" => Event::Read { token: ReadToken(positional()?.parse()?), now },
+            "hand_over" => Event::HandOver { to: NodeId(positional()?.parse()?) },
+            "retire" => Event::Retire,
+            "propose" => return self.propose(args),
+            "sync" => return self.sync(args),
+            "crash" => return self.crash(args),
+            "log" => return Ok(tell_log(self.machine()?)),
+            other => return Err(format!("no story knows the command {other}").into()),
+        };
+        args.reject_next()?;
+        Ok(tell(self.machine()?.step(event)))
+    }
+}
+
+impl Stage {
+    fn machine(&mut self) -> Result<&mut Machine, Box<dyn Error>> {
+        self.machine.as_mut().ok_or_else(|| "begin first".into())
+    }
+
+    /// `begin [accepted=BALLOT last=N decided=N] [damaged] [lease=MS] [drift=PPM]`
+    fn begin(&mut self, mut args: goldenscript::ArgumentConsumer) -> Answer {
+        let under = args.take_key("accepted").map_or(Ok(Ballot::default()), ballot)?;
+        let last: u64 = args.take_key("last").unwrap_or("0").parse()?;
+        let decided = LogIndex(args.take_key("decided").unwrap_or("0").parse()?);
+        let mut lease = LeaseClock::default();
+        if let Some(length) = args.take_key("lease") {
+            lease.length = Millis(length.parse()?);
+        }
+        if let Some(drift) = args.take_key("drift") {
+            lease.drift_ppm = drift.parse()?;
+        }
+        let intact = args.next_pos() != Some("damaged");
+        args.reject_next()?;
+        let mut records = Vec::new();
+        if under > Ballot::default() {
+            records.push(Record::Promise(under));
+            records.push(Record::Adopt(under, LogIndex(0)));
+            let accept = |index| Record::Accept(LogIndex(index), under, LogIndex(0), index);
+            records.extend((1..=last).map(accept));
+            records.push(Record::Decided(decided));
+        }
+        let machine = Machine::from_log(records, Vec::new(), lease, intact)?;
+        let told = tell_memory(&machine);
+        self.machine = Some(machine);
+        Ok(told)
+    }
+
+    /// `propose [bytes=N] [updates=N] [times=N]`; of many, only what the last one did is told.
+    fn propose(&mut self, mut args: goldenscript::ArgumentConsumer) -> Answer {
+        let bytes = args.take_key("bytes").unwrap_or("100").parse()?;
+        let updates = args.take_key("updates").unwrap_or("1").parse()?;
+        let times: u64 = args.take_key("times").unwrap_or("1").parse()?;
+        args.reject_next()?;
+        let machine = self.machine()?;
+        for _ in 0..times {
+            machine.step(Event::Propose { value: ValueHandle { bytes, updates } });
+        }
+        Ok(tell(&machine.effects))
+    }
+
+    /// `sync [count]`: syncs all records written, or so many, and tells the replica.
+    fn sync(&mut self, mut args: goldenscript::ArgumentConsumer) -> Answer {
+        let count = args.next_pos().map_or(Ok(usize::MAX), str::parse)?;
+        args.reject_next()?;
+        let machine = self.machine()?;
+        let mut told = String::new();
+        for event in machine.sync(count.min(machine.records.len())) {
+            match event {
+                Event::PromiseSaved { ballot } => writeln!(told, "(promise {ballot} saved)")?,
+                Event::Saved { ballot, upto } => {
+                    writeln!(told, "(saved up to {upto} under {ballot})")?;
+                }
+                _ => unreachable!("a sync saves, and nothing else"),
+            }
+            told.push_str(&tell(machine.step(event)));
+        }
+        Ok(told)
+    }
+
+    /// `crash [kept=N]`: keeps what was synced and so many of the other records; the node comes back, not yet started.
+    fn crash(&mut self, mut args: goldenscript::ArgumentConsumer) -> Answer {
+        let kept = args.take_key("kept").unwrap_or("0").parse()?;
+        args.reject_next()?;
+        let machine = self.machine.take().ok_or("begin first")?.crash(kept);
+        let told = tell_memory(&machine);
+        self.machine = Some(machine);
+        Ok(told)
+    }
+}
+
+fn ballot(text: &str) -> Result<Ballot, Box<dyn Error>> {
+    let (round, node) = text.split_once('.').ok_or("a ballot is ROUND.NODE")?;
+    Ok(Ballot { round: round.parse()?, node: NodeId(node.parse()?) })
+}
+
+fn tell_memory(machine: &Machine) -> String {
+    let Machine { replica, values, .. } = machine;
+    format!(
+        "remembers: promised {}, accepted {} value(s) under {}, decided {}",
+        replica.promised(),
+        values.len(),
+        replica.accepted_ballot(),
+        replica.decided()
+    )
+}
+
+fn tell_log(machine: &mut Machine) -> String {
+    let mut told = String::new();
+    for (place, record) in machine.records.iter().enumerate() {
+        let state = if place < machine.synced { "synced" } else { "written" };
+        let record = match record {
+            Record::Promise(ballot) => format!("promise {ballot}"),
+            Record::Adopt(ballot, upto) => format!("adopt up to {upto} under {ballot}"),
+            Record::Accept(index, ballot, decided, value) => {
+                format!("accept {index} under {ballot}, decided {decided}: value {value}")
+            }
+            Record::Decided(upto) => format!("decided {upto}"),
+        };
+        writeln!(told, "{state}: {record}").expect("a string takes all");
+    }
+    told
+}
+
+fn tell(effects: &[Effect]) -> String {
+    effects.iter().map(|effect| tell_one(effect) + "\n").collect()
+}
+
+fn tell_one(effect: &Effect) -> String {
+    match effect {
+        Effect::SavePromise { ballot } => format!("SavePromise {ballot}"),
+        Effect::Adopt { ballot, upto } => format!("Adopt up to {upto} under {ballot}"),
+        Effect::Save { index, ballot, decided, value } => format!(
+            "Save {index} under {ballot}, decided {decided} ({} bytes, {} updates)",
+            value.bytes, value.updates
+        ),
+        Effect::SaveDecided { upto } => format!("SaveDecided {upto}"),
+        Effect::Decided { upto } => format!("Decided {upto}"),
+        Effect::Role { role, ballot, master } => {
+            let master = master.map_or("nobody".into(), |node| format!("node {node}"));
+            format!("Role {} under {ballot}, master is {master}", role.word())
+        }
+        Effect::ReadAt { token, index } => format!("ReadAt {index} for read {}", token.0),
+        Effect::Refused { asked, reason } => {
+            let asked = match asked {
+                Asked::Propose => "the value".into(),
+                Asked::Read(token) => format!("read {}", token.0),
+                Asked::HandOver(NODE) => "hand-over to itself".into(),
+                Asked::HandOver(to) => format!("hand-over to node {to}"),
+            };
+            format!("Refused {asked}: {}", tell_refusal(reason))
+        }
+        Effect::Silent { reason } => format!("Silent: {}", tell_refusal(reason)),
+    }
+}
+
+fn tell_refusal(refusal: &Refusal) -> String {
+    format!("{refusal:?} ({})", refusal.reason().word())
+}
