@@ -1,3 +1,38 @@
 //! The binary: parse, run, exit code.
 
-fn main() {}
+mod commands;
+mod failure;
+mod logging;
+mod notify;
+mod output;
+mod settings;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Short-lived small objects from many threads: where mimalloc is ahead of the system's allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const ABOUT: &str = "Credenza: a distributed key-value database in one binary";
+const EXIT_CODES: &str = "\
+Exit codes: 0 done, 1 the answer is no, 2 mend the request, 3 not allowed, 4 conflict: read again and decide again,
+5 unavailable: nothing happened, retry, 6 unknown: it may have happened, read before retrying, 7 damaged.";
+
+/// The command line.
+#[derive(Parser)]
+#[command(name = "credenza", version, about = ABOUT, after_help = EXIT_CODES, max_term_width = 100)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+fn main() -> ExitCode {
+    match CommandLine::parse().command.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("credenza: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

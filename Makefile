@@ -1,0 +1,37 @@
+# What a user types. `./check` is what a developer types; both need only Rust (rustup.rs) and a C compiler.
+.PHONY: help run test test-long bench install build tools
+
+PREFIX ?= /usr/local
+BINARY := target/release/credenza
+
+help:
+	@echo "make run         build, then serve on 127.0.0.1:7711 with data in ./data (ARGS='--node a' adds settings)"
+	@echo "make test        every check and test (what CI runs)"
+	@echo "make test-long   the same for hours: all seeds, all fault rigs"
+	@echo "make bench       measure this machine (ARGS=... are passed to credenza bench)"
+	@echo "make install     put the binary into $(PREFIX)/bin (PREFIX=... elsewhere)"
+
+# The allocator brings C code; without root the missing package is named.
+tools:
+	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust from https://rustup.rs"; exit 1; }
+	@command -v cc >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ]; then apt-get update -q && apt-get install -qy gcc libc6-dev; \
+	  else echo "a C compiler is missing: sudo apt-get install -y gcc libc6-dev"; exit 1; fi; }
+
+build: tools
+	cargo build --release --locked -p app
+
+run: build
+	$(BINARY) serve $(ARGS)
+
+test: tools
+	./check all
+
+test-long: tools
+	./check long
+
+bench: build
+	$(BINARY) bench $(ARGS)
+
+install: build
+	install -D -m 0755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/credenza

@@ -1,0 +1,201 @@
+//! `credenza serve`: one node, from start to stop.
+
+use crate::failure::{Failure, Outcome};
+use crate::logging::{self, Logging};
+use crate::notify::notify;
+use crate::settings::{Flags, Settings};
+use base::Kind;
+use node::Node;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::path::Path;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  credenza serve                                   data in ./data, clients on 127.0.0.1:7711
+  credenza serve --data /srv/credenza --node a --log-level info,node=debug
+  credenza serve --config /etc/credenza.toml
+
+Signals: TERM or INT stops gracefully (a second one at once), USR2 writes the crash log.";
+
+/// How long runtime threads may take to end after everything is stopped.
+const THREADS_END_MS_MAX: u64 = 1_000;
+
+/// `credenza serve`.
+#[derive(clap::Args)]
+pub struct Serve {
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl Serve {
+    /// Serves until a signal or a failure.
+    pub fn run(self) -> Outcome {
+        let settings = self.flags.settings(&|name| std::env::var(name).ok())?;
+        let log = Logging::new(&settings.levels, settings.crash_log, Box::new(std::io::stderr()));
+        log.install();
+        logging::on_panic(log.clone(), settings.node.data.clone());
+        let files = raise_limits(settings.open_files);
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            threads = settings.threads,
+            open_files = files,
+            data = %settings.node.data.display(),
+            "starting"
+        );
+        let runtime = runtime(settings.threads)?;
+        let outcome = runtime.block_on(serve(settings, log.clone()));
+        runtime.shutdown_timeout(Duration::from_millis(THREADS_END_MS_MAX));
+        log.flush();
+        outcome
+    }
+}
+
+/// Starts, serves, stops.
+async fn serve(settings: Settings, log: Logging) -> Outcome {
+    let data = settings.node.data.clone();
+    let mut signals = Signals::new()?;
+    let node = tokio::select! {
+        biased;
+        () = signals.stop() => return Ok(()),
+        node = Node::start(settings.node.clone()) => node?,
+    };
+    let status = node.status();
+    notify("READY=1");
+    tracing::info!(node = %status.name, cluster = %status.cluster, "ready");
+    log.flush();
+    eprintln!(
+        "credenza: ready on {} (node {}, cluster {})",
+        settings.listen, status.name, status.cluster
+    );
+    let failed = until_the_end(&node, &mut signals, &log, &data).await;
+    notify("STOPPING=1");
+    match failed {
+        Some(failure) => {
+            dump(&log, &data, &failure.to_string());
+            Err(failure)
+        }
+        None => stop(&node, &mut signals).await,
+    }
+}
+
+/// Serves until someone wants it to end: `None`, or the failure of the node.
+async fn until_the_end(
+    node: &Node,
+    signals: &mut Signals,
+    log: &Logging,
+    data: &Path,
+) -> Option<Failure> {
+    loop {
+        tokio::select! {
+            biased;
+            error = node.failed() => return Some(error.into()),
+            heard = signals.next() => match heard {
+                Heard::Stop => return None,
+                Heard::Dump => dump(log, data, "asked by SIGUSR2"),
+            },
+        }
+    }
+}
+
+/// Finishes what is in flight; a second signal ends it at once.
+async fn stop(node: &Node, signals: &mut Signals) -> Outcome {
+    tracing::info!("stopping");
+    tokio::select! {
+        biased;
+        () = signals.stop() => {
+            tracing::warn!("stopped at once by a second signal");
+            Ok(())
+        }
+        stopped = node.stop() => {
+            tracing::info!("stopped");
+            stopped.map_err(Failure::from)
+        }
+    }
+}
+
+fn dump(log: &Logging, data: &Path, reason: &str) {
+    match log.dump(data, reason) {
+        Some(Ok(path)) => tracing::warn!(file = %path.display(), reason, "crash log written"),
+        Some(Err(error)) => tracing::error!(%error, "the crash log can't be written"),
+        None => tracing::warn!("no crash log: the setting crash_log is off"),
+    }
+}
+
+fn runtime(threads: usize) -> Outcome<Runtime> {
+    let mut builder = match threads {
+        1 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    builder.worker_threads(threads).enable_all().thread_name("serve").build().map_err(|error| {
+        Failure::new(Kind::Unavailable, format!("can't start {threads} threads: {error}"))
+    })
+}
+
+/// Asks the system for as many open files as it grants up to the wish, and for no core files: a core would hold
+/// keys and values. What is in force now.
+fn raise_limits(wish: u64) -> u64 {
+    let none = Rlimit { current: Some(0), ..getrlimit(Resource::Core) };
+    if let Err(error) = setrlimit(Resource::Core, none) {
+        tracing::warn!(%error, "core files stay possible");
+    }
+    let now = getrlimit(Resource::Nofile);
+    let granted = now.maximum.map_or(wish, |most| most.min(wish));
+    let raised = Rlimit { current: Some(granted), ..now };
+    match now.current {
+        Some(current) if current < granted => match setrlimit(Resource::Nofile, raised) {
+            Ok(()) => granted,
+            Err(error) => {
+                tracing::warn!(%error, wish, "open files stay limited");
+                current
+            }
+        },
+        current => current.unwrap_or(wish),
+    }
+}
+
+/// What a signal asks for.
+#[derive(PartialEq, Eq)]
+enum Heard {
+    Stop,
+    Dump,
+}
+
+/// The signals a node listens to.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    dump: Signal,
+}
+
+impl Signals {
+    fn new() -> Outcome<Signals> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| {
+                Failure::new(Kind::Unavailable, format!("can't listen to signals: {error}"))
+            })
+        };
+        Ok(Signals {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            dump: listen(SignalKind::user_defined2())?,
+        })
+    }
+
+    /// The next one.
+    async fn next(&mut self) -> Heard {
+        tokio::select! {
+            biased;
+            _ = self.terminate.recv() => Heard::Stop,
+            _ = self.interrupt.recv() => Heard::Stop,
+            _ = self.dump.recv() => Heard::Dump,
+        }
+    }
+
+    /// Resolves when someone wants us to stop, whatever else is heard before.
+    async fn stop(&mut self) {
+        while self.next().await != Heard::Stop {}
+    }
+}

@@ -1,0 +1,63 @@
+//! `credenza settings`: what is in force and where it came from.
+
+use crate::failure::Outcome;
+use crate::output;
+use crate::settings::{Flags, InForce, Origin, page};
+use serde_json::json;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  credenza settings
+  credenza settings --config /etc/credenza.toml --json
+  credenza settings --markdown        the page docs/run/settings.md";
+
+/// `credenza settings`.
+#[derive(clap::Args)]
+pub struct Settings {
+    #[command(flatten)]
+    flags: Flags,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    /// As the page of the manual
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+}
+
+impl Settings {
+    /// Prints the table.
+    pub fn run(self) -> Outcome {
+        if self.markdown {
+            return output::text(&page::page());
+        }
+        let environment = |name: &str| std::env::var(name).ok();
+        let in_force = self.flags.weigh(&environment)?;
+        // Shown even when wrong, but the exit code tells.
+        let checked = self.flags.settings(&environment);
+        if self.json {
+            let rows = in_force.iter().map(|setting| {
+                let value = json!({
+                    "value": setting.text, "from": origin(setting), "about": setting.row.doc
+                });
+                (setting.row.key.to_string(), value)
+            });
+            output::json(&serde_json::Value::Object(rows.collect()))?;
+        } else {
+            let rows = in_force.iter().map(|setting| {
+                let row = setting.row;
+                vec![row.key.into(), setting.text.clone(), origin(setting), row.doc.into()]
+            });
+            output::table(&["setting", "value", "from", "what it does"], rows.collect())?;
+        }
+        checked.map(|_| ())
+    }
+}
+
+fn origin(setting: &InForce) -> String {
+    match &setting.origin {
+        Origin::Default => "default".into(),
+        Origin::File(path, line) => format!("{}:{line}", path.display()),
+        Origin::Environment => setting.row.variable(),
+        Origin::Flag => format!("--{}", setting.row.flag()),
+    }
+}

@@ -1,0 +1,84 @@
+//! How a command fails: one line that names the remedy, and an exit code that tells a script what it can do.
+
+use base::{Error, Kind, Reason};
+use std::fmt;
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+pub struct Failure {
+    kind: Kind,
+    text: String,
+}
+
+/// What a command gives.
+pub type Outcome<T = ()> = Result<T, Failure>;
+
+impl Failure {
+    /// Of this kind, with a sentence.
+    pub fn new(kind: Kind, text: impl Into<String>) -> Failure {
+        Failure { kind, text: text.into() }
+    }
+
+    /// The request itself must be mended.
+    pub fn invalid(text: impl Into<String>) -> Failure {
+        Failure::new(Kind::Invalid, text)
+    }
+
+    /// A file could not be read or written.
+    pub fn file(doing: &str, path: &std::path::Path, error: &std::io::Error) -> Failure {
+        let kind = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => Kind::Denied,
+            std::io::ErrorKind::StorageFull => Kind::Unavailable,
+            _ => Kind::Invalid,
+        };
+        Failure::new(kind, format!("can't {doing} {}: {error}", path.display()))
+    }
+
+    /// What the caller can do.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The process' exit code.
+    pub fn exit_code(&self) -> u8 {
+        match self.kind {
+            Kind::Invalid => 2,
+            Kind::Denied => 3,
+            Kind::Conflict => 4,
+            Kind::Unavailable => 5,
+            Kind::Unknown => 6,
+            Kind::Corrupt => 7,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let text = match error.reason {
+            Reason::NotFound => format!("there is no key `{}`", error.text()),
+            Reason::AssertionFailed => format!("an assertion did not hold: {}", error.text()),
+            _ => error.to_string(),
+        };
+        Failure { kind: error.kind(), text }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_an_exit_code_of_its_own() {
+        let kinds = Reason::ALL.map(|reason| Failure::from(Error::new(reason, "x")).exit_code());
+        let mut codes = kinds.to_vec();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes, [2, 3, 4, 5, 6, 7]);
+    }
+}

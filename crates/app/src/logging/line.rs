@@ -1,0 +1,111 @@
+//! One event as one line of text: time, level, section, message, fields.
+//!
+//! Control bytes are escaped, so that nobody outside can forge a line.
+
+use super::levels::{SECTIONS, number_of, section_of, word_of};
+use base::codec::printable;
+use std::fmt::{self, Write};
+use std::time::{Duration, UNIX_EPOCH};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Metadata};
+
+/// The line, without its newline.
+pub fn line(event: &Event<'_>, since_epoch: Duration) -> String {
+    let mut line = Line { text: head(event.metadata(), since_epoch) };
+    event.record(&mut line);
+    line.text
+}
+
+/// Time, level and section.
+pub fn head(metadata: &Metadata<'_>, since_epoch: Duration) -> String {
+    let level = word_of(number_of(metadata.level()));
+    let section = SECTIONS[section_of(metadata.target())];
+    format!("{} {level:<5} {section}", time(since_epoch))
+}
+
+/// Appends ` name=value`, or ` value` for the message itself.
+pub fn append(text: &mut String, name: &str, value: &str) {
+    let shown = printable(value.as_bytes());
+    let quoted = name != "message" && (shown.is_empty() || shown.contains([' ', '"', '=']));
+    let done = match (name, quoted) {
+        ("message", _) => write!(text, " {shown}"),
+        (_, true) => write!(text, " {name}=\"{}\"", shown.replace('"', "\\\"")),
+        (_, false) => write!(text, " {name}={shown}"),
+    };
+    done.expect("a String takes everything");
+}
+
+struct Line {
+    text: String,
+}
+
+impl Visit for Line {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        append(&mut self.text, field.name(), value);
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        append(&mut self.text, field.name(), &format!("{value:?}"));
+    }
+}
+
+/// The time as `2026-02-28T23:59:59.123Z`.
+pub fn time(since_epoch: Duration) -> String {
+    let seconds = since_epoch.as_secs();
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = date(days);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    let milli = since_epoch.subsec_millis();
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+}
+
+/// Now, since 1970.
+pub fn now() -> Duration {
+    UNIX_EPOCH.elapsed().unwrap_or_default()
+}
+
+/// Year, month and day of a count of days since 1970: whole years and months are taken off it.
+fn date(mut days: u64) -> (u64, u64, u64) {
+    let leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
+    let mut year = 1970;
+    while days >= 365 + u64::from(leap(year)) {
+        days -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(leap(year));
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    (year, month, days + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_shown_as_everyone_writes_them() {
+        let shown = |seconds: u64| time(Duration::from_millis(seconds * 1_000 + 7));
+        assert_eq!(shown(0), "1970-01-01T00:00:00.007Z");
+        assert_eq!(shown(951_782_399), "2000-02-28T23:59:59.007Z");
+        assert_eq!(shown(951_782_400), "2000-02-29T00:00:00.007Z");
+        assert_eq!(shown(4_107_542_400), "2100-03-01T00:00:00.007Z");
+        assert_eq!(shown(1_798_761_599), "2026-12-31T23:59:59.007Z");
+    }
+
+    #[test]
+    fn nobody_can_forge_a_line_or_a_field() {
+        let mut text = String::new();
+        append(&mut text, "message", "hello\nERROR \x1b[31mfake");
+        append(&mut text, "name", "a b=\"c\"");
+        append(&mut text, "plain", "7");
+        assert_eq!(text, " hello\\x0aERROR \\x1b[31mfake name=\"a b=\\\"c\\\"\" plain=7");
+    }
+}

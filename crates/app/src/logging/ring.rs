@@ -1,0 +1,178 @@
+//! The last events, kept in memory without making text of them, so that a crash can be understood afterwards.
+//!
+//! A slot holds the call site (which is static), the time and the fields' values; text is made of it only when it is
+//! dumped. Strings are copied, cut at the slot's end. Two writers never wait for each other: slots have locks of their
+//! own, and whoever finds one taken (by a writer a whole round behind) goes without.
+
+use super::line;
+use std::fmt::{self, Write};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Metadata};
+
+/// How many events are kept.
+pub const EVENTS_MAX: usize = 1_000;
+/// How many fields of an event are kept, its message counted.
+const FIELDS_MAX: usize = 10;
+/// How many bytes of an event's strings are kept.
+const TEXT_BYTES_MAX: usize = 256;
+
+/// The last events.
+pub struct Ring {
+    next: AtomicU64,
+    slots: Box<[Mutex<Slot>]>,
+}
+
+#[derive(Clone, Copy)]
+enum Kept {
+    Unsigned(u64),
+    Signed(i64),
+    Float(f64),
+    Switch(bool),
+    Text { start: u16, end: u16, cut: bool },
+}
+
+struct Slot {
+    number: u64,
+    at: Duration,
+    metadata: Option<&'static Metadata<'static>>,
+    fields: [(&'static str, Kept); FIELDS_MAX],
+    used: usize,
+    text: [u8; TEXT_BYTES_MAX],
+    written: usize,
+}
+
+impl Ring {
+    /// An empty ring; all memory it will ever need is taken now.
+    pub fn new() -> Ring {
+        let slot = || {
+            Mutex::new(Slot {
+                number: 0,
+                at: Duration::ZERO,
+                metadata: None,
+                fields: [("", Kept::Unsigned(0)); FIELDS_MAX],
+                used: 0,
+                text: [0; TEXT_BYTES_MAX],
+                written: 0,
+            })
+        };
+        Ring { next: AtomicU64::new(0), slots: (0..EVENTS_MAX).map(|_| slot()).collect() }
+    }
+
+    /// Keeps an event in the place of the oldest.
+    pub fn keep(&self, event: &Event<'_>, at: Duration) {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let place = (number % EVENTS_MAX as u64) as usize;
+        let Ok(mut slot) = self.slots[place].try_lock() else { return };
+        slot.number = number;
+        slot.at = at;
+        slot.metadata = Some(event.metadata());
+        slot.used = 0;
+        slot.written = 0;
+        event.record(&mut *slot);
+    }
+
+    /// All kept events as lines, oldest first. Slots that a thread is writing to (the one that panicked, say) are
+    /// left out.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines: Vec<(u64, String)> = Vec::with_capacity(EVENTS_MAX);
+        for slot in &self.slots {
+            let Ok(slot) = slot.try_lock() else { continue };
+            if let Some(text) = slot.line() {
+                lines.push((slot.number, text));
+            }
+        }
+        lines.sort();
+        lines.into_iter().map(|(_, text)| text).collect()
+    }
+}
+
+impl Slot {
+    fn line(&self) -> Option<String> {
+        let metadata = self.metadata?;
+        let mut text = line::head(metadata, self.at);
+        for (name, kept) in &self.fields[..self.used] {
+            let shown = match *kept {
+                Kept::Unsigned(number) => number.to_string(),
+                Kept::Signed(number) => number.to_string(),
+                Kept::Float(number) => number.to_string(),
+                Kept::Switch(on) => on.to_string(),
+                Kept::Text { start, end, cut } => {
+                    let bytes = &self.text[usize::from(start)..usize::from(end)];
+                    let dots = if cut { "..." } else { "" };
+                    format!("{}{dots}", String::from_utf8_lossy(bytes))
+                }
+            };
+            line::append(&mut text, name, &shown);
+        }
+        if let (Some(file), Some(number)) = (metadata.file(), metadata.line()) {
+            line::append(&mut text, "at", &format!("{file}:{number}"));
+        }
+        Some(text)
+    }
+
+    fn field(&mut self, field: &Field, kept: Kept) {
+        if let Some(place) = self.fields.get_mut(self.used) {
+            *place = (field.name(), kept);
+            self.used += 1;
+        }
+    }
+}
+
+/// Copies as much as fits and remembers whether something was cut.
+struct Copy<'a> {
+    slot: &'a mut Slot,
+    cut: bool,
+}
+
+impl Write for Copy<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = TEXT_BYTES_MAX - self.slot.written;
+        let fits = text.floor_char_boundary(room);
+        let end = self.slot.written + fits;
+        self.slot.text[self.slot.written..end].copy_from_slice(&text.as_bytes()[..fits]);
+        self.slot.written = end;
+        self.cut |= fits < text.len();
+        if self.cut { Err(fmt::Error) } else { Ok(()) }
+    }
+}
+
+impl Visit for Slot {
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.field(field, Kept::Unsigned(value));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.field(field, Kept::Signed(value));
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.field(field, Kept::Float(value));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.field(field, Kept::Switch(value));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.copy(field, |to| to.write_str(value));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.copy(field, |to| write!(to, "{value:?}"));
+    }
+}
+
+impl Slot {
+    fn copy(&mut self, field: &Field, write: impl FnOnce(&mut Copy<'_>) -> fmt::Result) {
+        let start = self.written;
+        let mut copy = Copy { slot: self, cut: false };
+        // An error only says that the slot is full, which `cut` says too.
+        let full = write(&mut copy).is_err();
+        let cut = copy.cut || full;
+        let end = self.written;
+        self.field(field, Kept::Text { start: start as u16, end: end as u16, cut });
+    }
+}

@@ -1,0 +1,71 @@
+//! Answers on standard output: the same one as a table or as JSON.
+//!
+//! A reader that went away (`| head`) is no error: the command ends quietly.
+
+use crate::failure::{Failure, Outcome};
+use base::Kind;
+use std::io::{self, Write};
+
+/// Text as it is.
+pub fn text(text: &str) -> Outcome {
+    bytes(text.as_bytes())
+}
+
+/// Bytes as they are.
+pub fn bytes(bytes: &[u8]) -> Outcome {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(unwritten)
+}
+
+/// A JSON document, indented, with a newline.
+pub fn json(value: &serde_json::Value) -> Outcome {
+    text(&format!("{value:#}\n"))
+}
+
+/// A table with a head, columns aligned; the last column runs free.
+pub fn table(head: &[&str], rows: Vec<Vec<String>>) -> Outcome {
+    text(&as_table(head, &rows))
+}
+
+/// What a failed write to standard output means.
+pub fn unwritten(error: io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        std::process::exit(0);
+    }
+    Failure::new(Kind::Unavailable, format!("can't write to standard output: {error}"))
+}
+
+fn as_table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
+        let padded = cells.zip(&widths).map(|(cell, width)| {
+            let gap = width.saturating_sub(cell.chars().count());
+            format!("{cell}{}", " ".repeat(gap))
+        });
+        let joined = padded.collect::<Vec<_>>().join("  ");
+        text.push_str(joined.trim_end());
+        text.push('\n');
+    };
+    line(&mut head.iter().copied());
+    for row in rows {
+        line(&mut row.iter().map(String::as_str));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_lines_have_no_tails() {
+        let rows = vec![vec!["a".into(), "é".into()], vec!["long".into(), String::new()]];
+        assert_eq!(as_table(&["x", "name"], &rows), "x     name\na     é\nlong\n");
+    }
+}

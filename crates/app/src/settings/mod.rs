@@ -1,0 +1,218 @@
+//! Settings: a flag wins over the environment, the environment over the file, the file over the default.
+//!
+//! Promises: every setting is a row of `table.rs`, and that row alone feeds parser, file, help, docs page and check.
+//! Never: takes a setting it does not know, or a value it did not check.
+//! Read next: `table.rs`.
+
+pub mod page;
+mod table;
+pub mod units;
+
+#[cfg(test)]
+mod tests;
+
+use crate::failure::{Failure, Outcome};
+use crate::logging::Levels;
+use clap::{Arg, ArgMatches, Command};
+use node::NodeSettings;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+pub use table::{Row, TABLE};
+
+/// All settings of a serving process, checked.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What the node needs to know.
+    pub node: NodeSettings,
+    /// Where clients connect.
+    pub listen: SocketAddr,
+    /// Threads that serve clients.
+    pub threads: usize,
+    /// What is logged.
+    pub levels: Levels,
+    /// Whether the last events are kept in memory for a crash log.
+    pub crash_log: bool,
+    /// Open files to ask the system for.
+    pub open_files: u64,
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The table.
+    Default,
+    /// This file, at this line.
+    File(PathBuf, usize),
+    /// The environment.
+    Environment,
+    /// The command line.
+    Flag,
+}
+
+/// A setting's text in force, and where it came from.
+pub struct InForce {
+    /// Which.
+    pub row: &'static Row,
+    /// As it was written.
+    pub text: String,
+    /// By whom.
+    pub origin: Origin,
+}
+
+/// The flags of all settings, parsed but not yet weighed against file and environment.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// The settings file.
+    pub config: Option<PathBuf>,
+    texts: Vec<(&'static str, String)>,
+}
+
+/// What the environment holds under a name; passed in so that tests need not change the real one.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+impl Flags {
+    /// All settings in force, in the table's order.
+    pub fn weigh(&self, environment: Environment) -> Outcome<Vec<InForce>> {
+        let config = self.config.clone().or_else(|| environment("CREDENZA_CONFIG").map(Into::into));
+        let file = match &config {
+            Some(path) => read_file(path)?,
+            None => Vec::new(),
+        };
+        let mut in_force = Vec::with_capacity(TABLE.len());
+        for row in TABLE {
+            let flag = self.texts.iter().find(|(key, _)| *key == row.key);
+            let line = file.iter().find(|line| line.key == row.key);
+            let (text, origin) = if let Some((_, text)) = flag {
+                (text.clone(), Origin::Flag)
+            } else if let Some(text) = environment(&row.variable()) {
+                (text, Origin::Environment)
+            } else if let (Some(line), Some(path)) = (line, &config) {
+                (line.text.clone(), Origin::File(path.clone(), line.number))
+            } else {
+                (row.default.to_string(), Origin::Default)
+            };
+            in_force.push(InForce { row, text, origin });
+        }
+        Ok(in_force)
+    }
+
+    /// The checked settings.
+    pub fn settings(&self, environment: Environment) -> Outcome<Settings> {
+        let mut settings = Settings {
+            node: NodeSettings::default(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 7711)),
+            threads: 1,
+            levels: Levels::default(),
+            crash_log: true,
+            open_files: 0,
+        };
+        for InForce { row, text, origin } in self.weigh(environment)? {
+            (row.take)(&mut settings, &text).map_err(|wanted| {
+                let from = match &origin {
+                    Origin::Default => format!("default of {}", row.key),
+                    Origin::File(path, line) => format!("{}:{line}: {}", path.display(), row.key),
+                    Origin::Environment => row.variable(),
+                    Origin::Flag => format!("--{}", row.flag()),
+                };
+                Failure::invalid(format!("{from}: `{text}`: {wanted}"))
+            })?;
+        }
+        settings.check()?;
+        Ok(settings)
+    }
+}
+
+impl Settings {
+    /// What no single row can see.
+    fn check(&self) -> Outcome {
+        if self.node.segment_bytes * 2 > self.node.log_bytes_max {
+            return Err(Failure::invalid(
+                "log_bytes_max must hold two segments at least: raise it or lower segment_bytes",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A key of the settings file.
+struct Line {
+    key: String,
+    text: String,
+    number: usize,
+}
+
+fn read_file(path: &Path) -> Outcome<Vec<Line>> {
+    let text =
+        std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, &error))?;
+    parse_file(&text)
+        .map_err(|(line, what)| Failure::invalid(format!("{}:{line}: {what}", path.display())))
+}
+
+/// Reads TOML; an unknown key, a key twice or a table is an error with its line.
+fn parse_file(text: &str) -> Result<Vec<Line>, (usize, String)> {
+    let line_of = |offset: usize| 1 + text[..offset.min(text.len())].matches('\n').count();
+    let table = toml::de::DeTable::parse(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_of(span.start));
+        (line, error.message().to_string())
+    })?;
+    let mut lines = Vec::new();
+    for (key, value) in table.get_ref() {
+        let number = line_of(key.span().start);
+        if !TABLE.iter().any(|row| row.key == key.get_ref()) {
+            return Err((number, unknown(key.get_ref())));
+        }
+        let text = match value.get_ref() {
+            toml::de::DeValue::String(text) => text.to_string(),
+            toml::de::DeValue::Integer(number) => number.to_string(),
+            toml::de::DeValue::Boolean(on) => on.to_string(),
+            _ => {
+                let what =
+                    format!("`{key}` wants a text, a number or true or false", key = key.get_ref());
+                return Err((number, what));
+            }
+        };
+        lines.push(Line { key: key.get_ref().to_string(), text, number });
+    }
+    Ok(lines)
+}
+
+fn unknown(key: &str) -> String {
+    let likeness = |row: &&Row| {
+        row.key.bytes().zip(key.bytes()).take_while(|(ours, theirs)| ours == theirs).count()
+    };
+    let nearest = TABLE.iter().max_by_key(likeness).filter(|row| likeness(row) >= 3);
+    let hint = nearest.map(|row| format!(", is `{}` meant?", row.key)).unwrap_or_default();
+    format!("unknown setting `{key}`{hint} (`credenza settings` lists all)")
+}
+
+impl clap::Args for Flags {
+    fn augment_args(command: Command) -> Command {
+        let config = Arg::new("config")
+            .long("config")
+            .value_name("FILE")
+            .help("A TOML file of settings [env: CREDENZA_CONFIG]");
+        TABLE.iter().fold(command.arg(config), |command, row| {
+            let help = format!("{} [default: {}] [env: {}]", row.doc, row.default, row.variable());
+            command.arg(Arg::new(row.key).long(row.flag()).value_name(row.value).help(help))
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Flags::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for Flags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Flags, clap::Error> {
+        let text = |key: &str| matches.get_one::<String>(key).cloned();
+        Ok(Flags {
+            config: text("config").map(PathBuf::from),
+            texts: TABLE.iter().filter_map(|row| Some((row.key, text(row.key)?))).collect(),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = <Flags as clap::FromArgMatches>::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

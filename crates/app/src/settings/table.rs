@@ -1,0 +1,174 @@
+//! The one table of settings: flag, file key, environment variable, default, help line, docs line and check.
+
+use super::{Settings, units};
+use std::path::PathBuf;
+
+/// One setting.
+pub struct Row {
+    /// Its key in the file; the flag is the same with `-`, the environment variable the same in capitals.
+    pub key: &'static str,
+    /// What a value looks like, for help.
+    pub value: &'static str,
+    /// The default, as one would write it.
+    pub default: &'static str,
+    /// One line: what it does.
+    pub doc: &'static str,
+    /// Checks a text and takes it, or says what is wanted instead.
+    pub take: fn(&mut Settings, &str) -> Result<(), String>,
+}
+
+impl Row {
+    /// The flag, without its two dashes.
+    pub fn flag(&self) -> String {
+        self.key.replace('_', "-")
+    }
+
+    /// The environment variable.
+    pub fn variable(&self) -> String {
+        format!("CREDENZA_{}", self.key.to_ascii_uppercase())
+    }
+}
+
+/// Every setting of `credenza serve`.
+pub const TABLE: &[Row] = &[
+    Row {
+        key: "data",
+        value: "DIR",
+        default: "data",
+        doc: "the data directory; made (mode 0700) if it does not exist",
+        take: |settings, text| {
+            settings.node.data = PathBuf::from(not_empty(text)?);
+            Ok(())
+        },
+    },
+    Row {
+        key: "listen",
+        value: "ADDRESS",
+        default: "127.0.0.1:7711",
+        doc: "where clients of every tongue connect",
+        take: |settings, text| {
+            settings.listen =
+                text.parse().map_err(|_| "an address like 127.0.0.1:7711 is wanted".to_string())?;
+            Ok(())
+        },
+    },
+    Row {
+        key: "node",
+        value: "NAME",
+        default: "node1",
+        doc: "the node's name as clients see it",
+        take: |settings, text| {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+            if text.is_empty() || text.len() > 63 || !text.bytes().all(plain) {
+                return Err("1 to 63 of a-z A-Z 0-9 - _ . are wanted".into());
+            }
+            settings.node.name = text.into();
+            Ok(())
+        },
+    },
+    Row {
+        key: "threads",
+        value: "NUMBER",
+        default: "auto",
+        doc: "threads that serve clients; `auto` is one per processor",
+        take: |settings, text| {
+            settings.threads = match text {
+                "auto" => std::thread::available_parallelism().map_or(1, usize::from),
+                _ => units::number(text, 1, 1_024)? as usize,
+            };
+            Ok(())
+        },
+    },
+    Row {
+        key: "memory_bytes_max",
+        value: "SIZE",
+        default: "512MiB",
+        doc: "memory of the store: rows not yet on disk, its block cache and its row cache share it",
+        take: |settings, text| {
+            settings.node.memory_bytes_max = at_least(units::size(text)?, 16 << 20, "16MiB")?;
+            Ok(())
+        },
+    },
+    Row {
+        key: "log_bytes_max",
+        value: "SIZE",
+        default: "1GiB",
+        doc: "the transaction log collapses itself to stay under this",
+        take: |settings, text| {
+            settings.node.log_bytes_max = at_least(units::size(text)?, 128 << 20, "128MiB")?;
+            Ok(())
+        },
+    },
+    Row {
+        key: "segment_bytes",
+        value: "SIZE",
+        default: "64MiB",
+        doc: "size of one segment (file) of the transaction log",
+        take: |settings, text| {
+            settings.node.segment_bytes = at_least(units::size(text)?, 1 << 20, "1MiB")?;
+            Ok(())
+        },
+    },
+    Row {
+        key: "interval_ms",
+        value: "TIME",
+        default: "1000ms",
+        doc: "buckets with `sync=interval` are synced this often",
+        take: |settings, text| {
+            let time = units::time_ms(text)?;
+            if !(1..=60_000).contains(&time) {
+                return Err("1ms to 60s is wanted".into());
+            }
+            settings.node.interval_ms = time;
+            Ok(())
+        },
+    },
+    Row {
+        key: "reserve_bytes",
+        value: "SIZE",
+        default: "64MiB",
+        doc: "writes are refused (reads and deletes go on) when the disk has less than this free",
+        take: |settings, text| {
+            settings.node.reserve_bytes = units::size(text)?;
+            Ok(())
+        },
+    },
+    Row {
+        key: "log_level",
+        value: "LEVELS",
+        default: "info",
+        doc: "what is logged: off error warn info debug trace, also by section: `info,node=debug`",
+        take: |settings, text| {
+            settings.levels = text.parse()?;
+            Ok(())
+        },
+    },
+    Row {
+        key: "crash_log",
+        value: "SWITCH",
+        default: "on",
+        doc: "keep the last 1,000 debug events in memory, written to DIR/crash when the node fails",
+        take: |settings, text| {
+            settings.crash_log = units::switch(text)?;
+            Ok(())
+        },
+    },
+    Row {
+        key: "open_files",
+        value: "NUMBER",
+        default: "65536",
+        doc: "open files (connections, tables) asked of the system at start, as far as it allows",
+        take: |settings, text| {
+            settings.open_files = units::number(text, 64, 1 << 30)?;
+            Ok(())
+        },
+    },
+];
+
+fn not_empty(text: &str) -> Result<&str, String> {
+    if text.is_empty() { Err("a path is wanted".into()) } else { Ok(text) }
+}
+
+fn at_least(value: u64, min: u64, words: &str) -> Result<u64, String> {
+    if value < min { Err(format!("at least {words} is wanted")) } else { Ok(value) }
+}

@@ -1,0 +1,81 @@
+//! Settings: who wins, what is refused, and that the docs page says the same.
+
+use super::*;
+use std::fs;
+
+fn none(_: &str) -> Option<String> {
+    None
+}
+
+fn flags(texts: &[(&'static str, &str)]) -> Flags {
+    let texts = texts.iter().map(|(key, text)| (*key, text.to_string())).collect();
+    Flags { config: None, texts }
+}
+
+fn in_file(text: &str, name: &str) -> Flags {
+    let path =
+        std::env::temp_dir().join(format!("credenza-settings-{}-{name}", std::process::id()));
+    fs::write(&path, text).expect("a file in the temporary directory");
+    Flags { config: Some(path), texts: Vec::new() }
+}
+
+#[test]
+fn a_flag_wins_over_the_environment_over_the_file_over_the_default() {
+    let variable = |name: &str| (name == "CREDENZA_NODE").then(|| "environment".to_string());
+    let mut all = in_file("node = \"file\"\nthreads = 3\n", "precedence");
+    assert_eq!(all.settings(&none).map(|s| s.node.name).ok(), Some("file".into()));
+    assert_eq!(all.settings(&variable).map(|s| s.node.name).ok(), Some("environment".into()));
+    all.texts.push(("node", "flag".into()));
+    let settings = all.settings(&variable).expect("all good");
+    assert_eq!((settings.node.name.as_str(), settings.threads), ("flag", 3));
+    let origins: Vec<_> =
+        all.weigh(&variable).expect("good").into_iter().map(|f| f.origin).collect();
+    assert!(origins.contains(&Origin::Flag) && origins.contains(&Origin::Default));
+    fs::remove_file(all.config.expect("set above")).expect("written above");
+}
+
+#[test]
+fn an_unknown_key_is_an_error_with_its_line_and_a_hint() {
+    let (line, what) =
+        parse_file("node = \"a\"\n\nlog_bites = 3\n").map(|_| ()).expect_err("unknown");
+    assert_eq!(line, 3);
+    assert!(what.contains("`log_bites`") && what.contains("`log_b"), "{what}");
+    let (line, _) = parse_file("node = \"a\"\nnode = \"b\"\n").map(|_| ()).expect_err("twice");
+    assert_eq!(line, 2);
+    let (line, what) = parse_file("\nlisten = [1]\n").map(|_| ()).expect_err("a list");
+    assert_eq!((line, what.contains("listen")), (2, true));
+    assert!(parse_file("[log]\nlevel = 1\n").is_err());
+}
+
+#[test]
+fn a_bad_value_names_where_it_stands_and_what_is_wanted() {
+    let text = |result: Outcome<Settings>| result.map(|_| ()).expect_err("refused").to_string();
+    assert_eq!(
+        text(flags(&[("listen", "7711")]).settings(&none)),
+        "--listen: `7711`: an address like 127.0.0.1:7711 is wanted"
+    );
+    let bad = in_file("\nmemory_bytes_max = \"1 elephant\"\n", "bad");
+    let said = text(bad.settings(&none));
+    assert!(said.contains(":2: memory_bytes_max: `1 elephant`"), "{said}");
+    fs::remove_file(bad.config.expect("set above")).expect("written above");
+    let said = text(flags(&[("segment_bytes", "1GiB")]).settings(&none));
+    assert!(said.contains("log_bytes_max"), "{said}");
+}
+
+#[test]
+fn every_default_passes_its_own_check() {
+    let settings = flags(&[]).settings(&none).expect("defaults are good");
+    assert!(settings.listen.ip().is_loopback());
+    let defaults = NodeSettings::default();
+    assert_eq!(format!("{:?}", settings.node), format!("{defaults:?}"));
+}
+
+#[test]
+fn the_docs_page_is_fresh() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run/settings.md");
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept == page::page(),
+        "docs/run/settings.md is stale; write it anew: credenza settings --markdown > docs/run/settings.md"
+    );
+}
