@@ -1,4 +1,5 @@
-//! How a command fails: one line that names the remedy, and an exit code that tells a script what it can do.
+//! How a command fails: one line that names the remedy, and an exit code that tells a script what
+//! it can do.
 
 use base::{Error, Kind, Reason};
 use std::fmt;

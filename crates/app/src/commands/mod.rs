@@ -1,7 +1,9 @@
 //! One file per command.
 //!
-//! Promises: a command that fails says so in one line that names the remedy, and exits with its kind's code.
-//! Never: does the work itself: online commands ask the native door, offline ones the store's tools.
+//! Promises: a command that fails says so in one line that names the remedy, and exits with its
+//! kind's code.
+//! Never: does the work itself: online commands ask the native door, offline ones the store's
+//! tools.
 //! Read next: `serve.rs`, then `get.rs`.
 
 mod serve;

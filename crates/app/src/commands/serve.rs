@@ -134,8 +134,8 @@ fn runtime(threads: usize) -> Outcome<Runtime> {
     })
 }
 
-/// Asks the system for as many open files as it grants up to the wish, and for no core files: a core would hold
-/// keys and values. What is in force now.
+/// Asks the system for as many open files as it grants up to the wish, and for no core files: a
+/// core would hold keys and values. What is in force now.
 fn raise_limits(wish: u64) -> u64 {
     let none = Rlimit { current: Some(0), ..getrlimit(Resource::Core) };
     if let Err(error) = setrlimit(Resource::Core, none) {

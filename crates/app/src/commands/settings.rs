@@ -39,13 +39,13 @@ impl Settings {
                 let value = json!({
                     "value": setting.text, "from": origin(setting), "about": setting.row.doc
                 });
-                (setting.row.key.to_string(), value)
+                (setting.row.name.to_string(), value)
             });
             output::json(&serde_json::Value::Object(rows.collect()))?;
         } else {
             let rows = in_force.iter().map(|setting| {
                 let row = setting.row;
-                vec![row.key.into(), setting.text.clone(), origin(setting), row.doc.into()]
+                vec![row.name.into(), setting.text.clone(), origin(setting), row.doc.into()]
             });
             output::table(&["setting", "value", "from", "what it does"], rows.collect())?;
         }

@@ -1,4 +1,5 @@
-//! The crash log: the last events, written to a file when the node fails, panics or is asked by SIGUSR2.
+//! The crash log: the last events, written to a file when the node fails, panics or is asked by
+//! SIGUSR2.
 
 use super::Logging;
 use super::line;
@@ -64,8 +65,8 @@ fn remove_oldest(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// From now on a panic of any thread writes the crash log and ends the process: a state that one thread left half
-/// changed is never served by the others.
+/// From now on a panic of any thread writes the crash log and ends the process: a state that one
+/// thread left half changed is never served by the others.
 pub fn on_panic(logging: Logging, data: PathBuf) {
     std::panic::set_hook(Box::new(move |info| {
         let place = info.location().map(ToString::to_string).unwrap_or_default();

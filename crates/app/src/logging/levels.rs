@@ -10,8 +10,8 @@ pub const SECTIONS: [&str; 9] =
     ["log", "store", "consensus", "node", "doors", "resp", "http", "app", "other"];
 const OTHER: usize = SECTIONS.len() - 1;
 
-/// Beginnings of event targets (a target is its author's module path unless it says otherwise) and their sections;
-/// the first that fits counts.
+/// Beginnings of event targets (a target is its author's module path unless it says otherwise) and
+/// their sections; the first that fits counts.
 const TARGETS: [(&str, &str); 13] = [
     ("store::log", "log"),
     ("store", "store"),

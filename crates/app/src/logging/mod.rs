@@ -1,7 +1,7 @@
 //! The program's log: lines on standard error by section and level, and the crash log behind them.
 //!
-//! Promises: one event is one line; a slow or full standard error never holds up a thread that logs; levels change
-//! while the program runs.
+//! Promises: one event is one line; a slow or full standard error never holds up a thread that
+//! logs; levels change while the program runs.
 //! Never: shows keys, values or secrets (nobody may put them into an event); opens spans.
 //! Read next: `levels.rs`, then `ring.rs`.
 
@@ -63,7 +63,8 @@ impl Logging {
         self.shared.writer.flush();
     }
 
-    /// Writes the last events to a new file below the data directory, and names it. `None`: the crash log is off.
+    /// Writes the last events to a new file below the data directory, and names it. `None`: the
+    /// crash log is off.
     pub fn dump(&self, data: &std::path::Path, reason: &str) -> Option<std::io::Result<PathBuf>> {
         let ring = self.shared.ring.as_ref()?;
         Some(crash::write(&crash_directory(data), reason, &ring.lines()))
@@ -75,7 +76,8 @@ impl Logging {
         level <= self.shared.levels.of(section) || self.keeps(level, section)
     }
 
-    /// Whether the ring wants it: everything of ours, and what foreign libraries find worth a warning.
+    /// Whether the ring wants it: everything of ours, and what foreign libraries find worth a
+    /// warning.
     fn keeps(&self, level: u8, section: usize) -> bool {
         let most = if SECTIONS[section] == "other" { 2 } else { KEPT_LEVEL };
         self.shared.ring.is_some() && level <= most

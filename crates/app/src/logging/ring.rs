@@ -1,8 +1,10 @@
-//! The last events, kept in memory without making text of them, so that a crash can be understood afterwards.
+//! The last events, kept in memory without making text of them, so that a crash can be understood
+//! afterwards.
 //!
-//! A slot holds the call site (which is static), the time and the fields' values; text is made of it only when it is
-//! dumped. Strings are copied, cut at the slot's end. Two writers never wait for each other: slots have locks of their
-//! own, and whoever finds one taken (by a writer a whole round behind) goes without.
+//! A slot holds the call site (which is static), the time and the fields' values; text is made of
+//! it only when it is dumped. Strings are copied, cut at the slot's end. Two writers never wait for
+//! each other: slots have locks of their own, and whoever finds one taken (by a writer a whole
+//! round behind) goes without.
 
 use super::line;
 use std::fmt::{self, Write};
@@ -74,8 +76,8 @@ impl Ring {
         event.record(&mut *slot);
     }
 
-    /// All kept events as lines, oldest first. Slots that a thread is writing to (the one that panicked, say) are
-    /// left out.
+    /// All kept events as lines, oldest first. Slots that a thread is writing to (the one that
+    /// panicked, say) are left out.
     pub fn lines(&self) -> Vec<String> {
         let mut lines: Vec<(u64, String)> = Vec::with_capacity(EVENTS_MAX);
         for slot in &self.slots {

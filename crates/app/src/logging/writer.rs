@@ -1,4 +1,5 @@
-//! A thread that writes lines, so that whoever logs never waits for a pipe, a terminal or a full disk.
+//! A thread that writes lines, so that whoever logs never waits for a pipe, a terminal or a full
+//! disk.
 
 use std::io::Write;
 use std::sync::Arc;

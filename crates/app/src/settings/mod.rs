@@ -1,6 +1,8 @@
-//! Settings: a flag wins over the environment, the environment over the file, the file over the default.
+//! Settings: a flag wins over the environment, the environment over the file, the file over the
+//! default.
 //!
-//! Promises: every setting is a row of `table.rs`, and that row alone feeds parser, file, help, docs page and check.
+//! Promises: every setting is a row of `table.rs`, and that row alone feeds parser, file, help,
+//! docs page and check.
 //! Never: takes a setting it does not know, or a value it did not check.
 //! Read next: `table.rs`.
 
@@ -80,8 +82,8 @@ impl Flags {
         };
         let mut in_force = Vec::with_capacity(TABLE.len());
         for row in TABLE {
-            let flag = self.texts.iter().find(|(key, _)| *key == row.key);
-            let line = file.iter().find(|line| line.key == row.key);
+            let flag = self.texts.iter().find(|(key, _)| *key == row.name);
+            let line = file.iter().find(|line| line.name == row.name);
             let (text, origin) = if let Some((_, text)) = flag {
                 (text.clone(), Origin::Flag)
             } else if let Some(text) = environment(&row.variable()) {
@@ -109,8 +111,8 @@ impl Flags {
         for InForce { row, text, origin } in self.weigh(environment)? {
             (row.take)(&mut settings, &text).map_err(|wanted| {
                 let from = match &origin {
-                    Origin::Default => format!("default of {}", row.key),
-                    Origin::File(path, line) => format!("{}:{line}: {}", path.display(), row.key),
+                    Origin::Default => format!("default of {}", row.name),
+                    Origin::File(path, line) => format!("{}:{line}: {}", path.display(), row.name),
                     Origin::Environment => row.variable(),
                     Origin::Flag => format!("--{}", row.flag()),
                 };
@@ -136,7 +138,7 @@ impl Settings {
 
 /// A key of the settings file.
 struct Line {
-    key: String,
+    name: String,
     text: String,
     number: usize,
 }
@@ -158,7 +160,7 @@ fn parse_file(text: &str) -> Result<Vec<Line>, (usize, String)> {
     let mut lines = Vec::new();
     for (key, value) in table.get_ref() {
         let number = line_of(key.span().start);
-        if !TABLE.iter().any(|row| row.key == key.get_ref()) {
+        if !TABLE.iter().any(|row| row.name == key.get_ref()) {
             return Err((number, unknown(key.get_ref())));
         }
         let text = match value.get_ref() {
@@ -171,17 +173,17 @@ fn parse_file(text: &str) -> Result<Vec<Line>, (usize, String)> {
                 return Err((number, what));
             }
         };
-        lines.push(Line { key: key.get_ref().to_string(), text, number });
+        lines.push(Line { name: key.get_ref().to_string(), text, number });
     }
     Ok(lines)
 }
 
 fn unknown(key: &str) -> String {
     let likeness = |row: &&Row| {
-        row.key.bytes().zip(key.bytes()).take_while(|(ours, theirs)| ours == theirs).count()
+        row.name.bytes().zip(key.bytes()).take_while(|(ours, theirs)| ours == theirs).count()
     };
     let nearest = TABLE.iter().max_by_key(likeness).filter(|row| likeness(row) >= 3);
-    let hint = nearest.map(|row| format!(", is `{}` meant?", row.key)).unwrap_or_default();
+    let hint = nearest.map(|row| format!(", is `{}` meant?", row.name)).unwrap_or_default();
     format!("unknown setting `{key}`{hint} (`credenza settings` lists all)")
 }
 
@@ -193,7 +195,7 @@ impl clap::Args for Flags {
             .help("A TOML file of settings [env: CREDENZA_CONFIG]");
         TABLE.iter().fold(command.arg(config), |command, row| {
             let help = format!("{} [default: {}] [env: {}]", row.doc, row.default, row.variable());
-            command.arg(Arg::new(row.key).long(row.flag()).value_name(row.value).help(help))
+            command.arg(Arg::new(row.name).long(row.flag()).value_name(row.value).help(help))
         })
     }
 
@@ -207,7 +209,7 @@ impl clap::FromArgMatches for Flags {
         let text = |key: &str| matches.get_one::<String>(key).cloned();
         Ok(Flags {
             config: text("config").map(PathBuf::from),
-            texts: TABLE.iter().filter_map(|row| Some((row.key, text(row.key)?))).collect(),
+            texts: TABLE.iter().filter_map(|row| Some((row.name, text(row.name)?))).collect(),
         })
     }
 

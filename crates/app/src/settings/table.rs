@@ -1,12 +1,14 @@
-//! The one table of settings: flag, file key, environment variable, default, help line, docs line and check.
+//! The one table of settings: flag, file key, environment variable, default, help line, docs line
+//! and check.
 
 use super::{Settings, units};
 use std::path::PathBuf;
 
 /// One setting.
 pub struct Row {
-    /// Its key in the file; the flag is the same with `-`, the environment variable the same in capitals.
-    pub key: &'static str,
+    /// Its name: the key in the file; the flag is the same with `-`, the environment variable the
+    /// same in capitals.
+    pub name: &'static str,
     /// What a value looks like, for help.
     pub value: &'static str,
     /// The default, as one would write it.
@@ -20,19 +22,19 @@ pub struct Row {
 impl Row {
     /// The flag, without its two dashes.
     pub fn flag(&self) -> String {
-        self.key.replace('_', "-")
+        self.name.replace('_', "-")
     }
 
     /// The environment variable.
     pub fn variable(&self) -> String {
-        format!("CREDENZA_{}", self.key.to_ascii_uppercase())
+        format!("CREDENZA_{}", self.name.to_ascii_uppercase())
     }
 }
 
 /// Every setting of `credenza serve`.
 pub const TABLE: &[Row] = &[
     Row {
-        key: "data",
+        name: "data",
         value: "DIR",
         default: "data",
         doc: "the data directory; made (mode 0700) if it does not exist",
@@ -42,7 +44,7 @@ pub const TABLE: &[Row] = &[
         },
     },
     Row {
-        key: "listen",
+        name: "listen",
         value: "ADDRESS",
         default: "127.0.0.1:7711",
         doc: "where clients of every tongue connect",
@@ -53,7 +55,7 @@ pub const TABLE: &[Row] = &[
         },
     },
     Row {
-        key: "node",
+        name: "node",
         value: "NAME",
         default: "node1",
         doc: "the node's name as clients see it",
@@ -67,7 +69,7 @@ pub const TABLE: &[Row] = &[
         },
     },
     Row {
-        key: "threads",
+        name: "threads",
         value: "NUMBER",
         default: "auto",
         doc: "threads that serve clients; `auto` is one per processor",
@@ -80,17 +82,17 @@ pub const TABLE: &[Row] = &[
         },
     },
     Row {
-        key: "memory_bytes_max",
+        name: "memory_bytes_max",
         value: "SIZE",
         default: "512MiB",
-        doc: "memory of the store: rows not yet on disk, its block cache and its row cache share it",
+        doc: "memory of the store: rows not yet on disk, block cache and row cache share it",
         take: |settings, text| {
             settings.node.memory_bytes_max = at_least(units::size(text)?, 16 << 20, "16MiB")?;
             Ok(())
         },
     },
     Row {
-        key: "log_bytes_max",
+        name: "log_bytes_max",
         value: "SIZE",
         default: "1GiB",
         doc: "the transaction log collapses itself to stay under this",
@@ -100,7 +102,7 @@ pub const TABLE: &[Row] = &[
         },
     },
     Row {
-        key: "segment_bytes",
+        name: "segment_bytes",
         value: "SIZE",
         default: "64MiB",
         doc: "size of one segment (file) of the transaction log",
@@ -110,7 +112,7 @@ pub const TABLE: &[Row] = &[
         },
     },
     Row {
-        key: "interval_ms",
+        name: "interval_ms",
         value: "TIME",
         default: "1000ms",
         doc: "buckets with `sync=interval` are synced this often",
@@ -124,7 +126,7 @@ pub const TABLE: &[Row] = &[
         },
     },
     Row {
-        key: "reserve_bytes",
+        name: "reserve_bytes",
         value: "SIZE",
         default: "64MiB",
         doc: "writes are refused (reads and deletes go on) when the disk has less than this free",
@@ -134,7 +136,7 @@ pub const TABLE: &[Row] = &[
         },
     },
     Row {
-        key: "log_level",
+        name: "log_level",
         value: "LEVELS",
         default: "info",
         doc: "what is logged: off error warn info debug trace, also by section: `info,node=debug`",
@@ -144,7 +146,7 @@ pub const TABLE: &[Row] = &[
         },
     },
     Row {
-        key: "crash_log",
+        name: "crash_log",
         value: "SWITCH",
         default: "on",
         doc: "keep the last 1,000 debug events in memory, written to DIR/crash when the node fails",
@@ -154,7 +156,7 @@ pub const TABLE: &[Row] = &[
         },
     },
     Row {
-        key: "open_files",
+        name: "open_files",
         value: "NUMBER",
         default: "65536",
         doc: "open files (connections, tables) asked of the system at start, as far as it allows",

@@ -74,8 +74,5 @@ fn every_default_passes_its_own_check() {
 fn the_docs_page_is_fresh() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run/settings.md");
     let kept = fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        kept == page::page(),
-        "docs/run/settings.md is stale; write it anew: credenza settings --markdown > docs/run/settings.md"
-    );
+    assert!(kept == page::page(), "stale: credenza settings --markdown > docs/run/settings.md");
 }

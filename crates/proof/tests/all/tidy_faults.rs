@@ -155,7 +155,7 @@ fn papers_that_drift_are_caught() {
 fn lists_that_drift_are_caught() {
     let table = "//! S.\nconst T: X = Setting {\n    name: \"listen\",\n};\n";
     let page = |text: &str| {
-        House::of(&[("crates/app/src/settings.rs", table), ("docs/run/settings.md", text)])
+        House::of(&[("crates/app/src/settings/table.rs", table), ("docs/run/settings.md", text)])
     };
     caught(tidy::settings(&page("# Settings\n")), "regenerate");
     quiet(tidy::settings(&page("# Settings\n`listen`\n")));
