@@ -5,5 +5,7 @@
 //! Read next: `log/mod.rs`, then `trees/mod.rs`.
 
 pub mod error;
+pub mod trees;
 
 pub use error::StoreError;
+pub use trees::{Change, LsmTrees, MemoryTrees, Snapshot, TreeSettings, Trees};

@@ -1,0 +1,70 @@
+//! A second store out of the first one's files, by names only: table files never change.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use lsm_tree::AbstractTree;
+
+use super::LsmTrees;
+use super::manifest::{CURRENT, Manifest, TABLES};
+use crate::StoreError;
+
+impl LsmTrees {
+    /// Writes `current` last: until then the target is no store, and opening it is refused.
+    pub(super) fn link_into(&self, target: &Path) -> Result<(), StoreError> {
+        self.usable()?;
+        let (manifest, tables) = loop {
+            let manifest = {
+                // No flush or compaction changes the list while this lock is held; readers do not need it.
+                let _lists = self.tree.get_version_history_lock();
+                Manifest::read(&self.settings.path)?
+            };
+            let manifest = manifest.ok_or(StoreError::Closed)?;
+            let version = self.tree.current_version();
+            if version.id() == manifest.id {
+                // Holding the tables keeps their files, whatever flush and compaction do from here on.
+                break (manifest, version.iter_tables().cloned().collect::<Vec<_>>());
+            }
+        };
+        let failed = |why| StoreError::io(format!("checkpoint into {}", target.display()), why);
+        link_all(target, &manifest, tables.iter().map(|table| table.path.as_path())).map_err(failed)
+    }
+}
+
+fn link_all<'a>(
+    target: &Path,
+    manifest: &Manifest,
+    tables: impl Iterator<Item = &'a Path>,
+) -> io::Result<()> {
+    let folder = target.join(TABLES);
+    fs::create_dir_all(target)?;
+    if fs::read_dir(target)?.next().is_some() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the directory is not empty"));
+    }
+    fs::create_dir(&folder)?;
+    for table in tables {
+        let name = table.file_name().expect("a table has a name");
+        fs::hard_link(table, folder.join(name))?;
+    }
+    sync_directory(&folder)?;
+    let list = manifest.path.file_name().expect("a list has a name");
+    write_synced(&target.join(list), &manifest.list)?;
+    sync_directory(target)?;
+    write_synced(&target.join(CURRENT), &manifest.current)?;
+    sync_directory(target)?;
+    match target.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
+        _ => sync_directory(Path::new(".")),
+    }
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}

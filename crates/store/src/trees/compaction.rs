@@ -1,0 +1,124 @@
+//! From memory to disk, and from many tables to few. All of it runs on the caller's background threads.
+//!
+//! Superseded rows are dropped by every flush and merge (watermark `SeqNo::MAX`): each reader's view keeps the
+//! tables it needs, and in a sealed table everything is published, so nobody can ask a *new* table for an old row.
+//!
+//! Where a flush is made durable, in the crate: every table file and its directory are synced
+//! (`table/writer/mod.rs`, `Writer::finish`), then the list file and the directory, then `current` by temporary
+//! file, sync, rename and sync of the directory (`version/persist.rs`), and only then are the sealed tables let go.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lsm_tree::compaction::Leveled;
+use lsm_tree::{AbstractTree, SeqNo};
+
+use super::{Change, LsmTrees, Trees};
+use crate::StoreError;
+
+/// Size of a table made by merging, in bytes.
+const TABLE_FILE_BYTES: u64 = 64 * 1024 * 1024;
+/// One tombstone in so many rows is too many: merging them away then costs at most this many rows for each.
+const ROWS_PER_TOMBSTONE: u64 = 4;
+/// Rows removed in one batch when a prefix is dropped, so that the writer never waits long.
+const ROWS_PER_DROP: usize = 1_000;
+
+impl LsmTrees {
+    pub(super) fn flush_sealed(&self) -> Result<(), StoreError> {
+        let flushed = self.guarded(|| {
+            let lock = self.tree.get_flush_lock();
+            self.tree.flush(&lock, SeqNo::MAX)
+        })?;
+        if flushed.is_some() { self.refresh() } else { self.free_retired() }
+    }
+
+    /// One round of merging by levels; when there is none due, one that gets rid of tombstones, if they are many.
+    pub(super) fn compact_round(&self) -> Result<bool, StoreError> {
+        let levels = Leveled::default().with_table_target_size(TABLE_FILE_BYTES);
+        Ok(self.merge(levels)? || self.reclaim()?)
+    }
+
+    /// True when the tables changed.
+    fn merge(&self, strategy: Leveled) -> Result<bool, StoreError> {
+        let before = self.tree.current_version().id();
+        self.guarded(|| self.tree.compact(Arc::new(strategy), SeqNo::MAX))?;
+        let changed = self.tree.current_version().id() != before;
+        if changed {
+            self.refresh()?;
+        }
+        Ok(changed)
+    }
+
+    /// Tombstones above rows they hide keep space, and nothing merges them while nothing is written. Levels that
+    /// may hold next to nothing push them down, a few tables a round; those already at the bottom need it rewritten.
+    fn reclaim(&self) -> Result<bool, StoreError> {
+        let tombstones = self.tree.tombstone_count();
+        let rows: u64 =
+            self.tree.current_version().iter_tables().map(|t| t.metadata.item_count).sum();
+        if tombstones == 0 || tombstones * ROWS_PER_TOMBSTONE < rows {
+            return self.free_retired().map(|()| false);
+        }
+        let draining = Leveled::default()
+            .with_table_target_size(TABLE_FILE_BYTES)
+            .with_l0_threshold(1)
+            .with_level_ratio_policy(vec![1e-6]);
+        if !self.merge(draining)? {
+            self.guarded(|| self.tree.major_compact(TABLE_FILE_BYTES, SeqNo::MAX))?;
+            self.refresh()?;
+        }
+        Ok(true)
+    }
+
+    /// Three steps, each safe to repeat. What is in memory goes to disk; table files that lie wholly under the
+    /// prefix are dropped; what the others hold is removed row by row - also rows that come to light because the
+    /// tombstones above them went with a dropped file.
+    pub(super) fn drop_rows_under(&self, prefix: &[u8]) -> Result<(), StoreError> {
+        self.rotate()?;
+        self.flush_sealed()?;
+        let (low, high) = bounds_of(prefix);
+        self.guarded(|| {
+            self.tree.drop_range::<Bytes, _>((low.clone(), high.clone()))?;
+            // The crate keeps the list before the last, and with it the files, until the next flush.
+            let mut lists = self.tree.get_version_history_lock();
+            lists.maintenance(&self.settings.path, SeqNo::MAX)
+        })?;
+        self.refresh()?;
+        {
+            let _writer = self.writer()?;
+            self.rows.forget(prefix);
+        }
+        let rest = self.snapshot();
+        let mut keys = rest.range(low, high, false);
+        loop {
+            let batch = keys.by_ref().take(ROWS_PER_DROP).map(|row| row.map(|(key, _)| key));
+            let batch = batch.collect::<Result<Vec<Bytes>, StoreError>>()?;
+            if batch.is_empty() {
+                break;
+            }
+            self.apply(&mut batch.into_iter().map(Change::Remove))?;
+            if self.pressure().rotate_is_due() {
+                self.rotate()?;
+                self.flush_sealed()?;
+            }
+        }
+        self.rotate()?;
+        self.flush_sealed()
+    }
+}
+
+/// The range of all keys that begin with the prefix.
+fn bounds_of(prefix: &[u8]) -> (Bound<Bytes>, Bound<Bytes>) {
+    let mut after = prefix.to_vec();
+    while after.last() == Some(&u8::MAX) {
+        after.pop();
+    }
+    let high = match after.last_mut() {
+        Some(last) => {
+            *last += 1;
+            Bound::Excluded(Bytes::from(after))
+        }
+        None => Bound::Unbounded,
+    };
+    (Bound::Included(Bytes::copy_from_slice(prefix)), high)
+}

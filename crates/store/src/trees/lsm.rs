@@ -1,0 +1,263 @@
+//! `LsmTrees`: the trees on disk, over the crate `lsm-tree` without a journal.
+//!
+//! Locks, in the order in which they may be taken: `writer`, `retired`, `view`. None is held while a file is read.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+
+use bytes::Bytes;
+use lsm_tree::config::{CompressionPolicy, PinningPolicy};
+use lsm_tree::{
+    AbstractTree, AnyTree, Cache, CompressionType, Config, DescriptorTable, InternalValue,
+    Memtable, SequenceNumberCounter, Tree, ValueType,
+};
+
+use super::cache::RowCache;
+use super::manifest::{self, Manifest};
+use super::snapshot::LsmSnapshot;
+use super::view::View;
+use super::{Change, Pressure, Snapshot, TreeSettings, TreeStatistics, Trees};
+use crate::StoreError;
+
+/// The trees of a node, on disk.
+pub struct LsmTrees {
+    pub(super) tree: Tree,
+    pub(super) settings: TreeSettings,
+    blocks: Arc<Cache>,
+    pub(super) rows: RowCache,
+    pub(super) writer: Mutex<Writer>,
+    /// The newest batch that readers may see.
+    published: AtomicU64,
+    view: RwLock<Arc<View>>,
+    /// Views that readers may still hold. They end here and not with their last reader, because freeing a large
+    /// table takes long.
+    retired: Mutex<Vec<Arc<View>>>,
+    /// Set by the first failure that leaves doubt.
+    closed: AtomicBool,
+}
+
+/// What the one writer knows.
+pub(super) struct Writer {
+    /// The newest batch.
+    sequence: u64,
+    /// Where the next one goes.
+    active: Arc<Memtable>,
+}
+
+impl LsmTrees {
+    /// Opens the trees, or makes new ones in an empty directory. What was not flushed is not there any more.
+    pub fn open(settings: TreeSettings) -> Result<LsmTrees, StoreError> {
+        let path = settings.path.clone();
+        Manifest::read(&path)?;
+        let blocks = Arc::new(Cache::with_capacity_bytes(settings.block_cache_bytes_max()));
+        let tree = match catch_unwind(AssertUnwindSafe(|| config(&settings, &blocks).open())) {
+            Ok(Ok(AnyTree::Standard(tree))) => tree,
+            Ok(Ok(AnyTree::Blob(_))) => {
+                return Err(manifest::damage(&path, "foreign kind of tree"));
+            }
+            Ok(Err(error)) => return Err(manifest::error(&path, error)),
+            Err(panic) => return Err(manifest::damage(&path, manifest::panic_words(&*panic))),
+        };
+        let sequence = tree.get_highest_persisted_seqno().unwrap_or(0);
+        let view = Arc::new(View::capture(&tree, Vec::new()));
+        let writer = Writer { sequence, active: Arc::clone(&view.active) };
+        Ok(LsmTrees {
+            rows: RowCache::new(settings.row_cache_bytes_max()),
+            tree,
+            settings,
+            blocks,
+            writer: Mutex::new(writer),
+            published: AtomicU64::new(sequence),
+            view: RwLock::new(view),
+            retired: Mutex::new(Vec::new()),
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    /// The tables as they are now.
+    pub(super) fn view(&self) -> Arc<View> {
+        // A swap of pointers cannot leave them half done, so a poisoned lock tells nothing here.
+        Arc::clone(&self.view.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
+    /// The writer's seat; `Closed` after a batch broke off in its midst.
+    pub(super) fn writer(&self) -> Result<MutexGuard<'_, Writer>, StoreError> {
+        self.usable()?;
+        self.writer.lock().map_err(|_| StoreError::Closed)
+    }
+
+    /// Inserts a batch and publishes it.
+    pub(super) fn apply_as(
+        &self,
+        writer: &mut Writer,
+        batch: &mut dyn Iterator<Item = Change>,
+    ) -> u64 {
+        let sequence = writer.sequence + 1;
+        let rows = self.rows.begin();
+        for change in batch {
+            let row = match change {
+                Change::Put(key, value) => {
+                    rows.change(&key, sequence, Some(&value));
+                    InternalValue::from_components(key, value, sequence, ValueType::Value)
+                }
+                Change::Remove(key) => {
+                    rows.change(&key, sequence, None);
+                    InternalValue::new_tombstone(key, sequence)
+                }
+            };
+            writer.active.insert(row);
+        }
+        writer.sequence = sequence;
+        self.published.store(sequence, Ordering::Release);
+        sequence
+    }
+
+    /// Seals the active table and turns writer and readers to a new one.
+    pub(super) fn rotate_as(&self, writer: &mut Writer) -> Result<bool, StoreError> {
+        let mut retired = self.retired.lock().map_err(|_| StoreError::Closed)?;
+        let Some(full) = self.guarded(|| Ok(self.tree.rotate_memtable()))? else {
+            return Ok(false);
+        };
+        let mut sealed = self.view().sealed.clone();
+        sealed.push(full);
+        let next = View::capture(&self.tree, sealed);
+        writer.active = Arc::clone(&next.active);
+        retired.push(self.swap(next));
+        Ok(true)
+    }
+
+    /// Turns readers to the tables as they are after a flush or a compaction, and frees what nobody reads any more.
+    pub(super) fn refresh(&self) -> Result<(), StoreError> {
+        let mut retired = self.retired.lock().map_err(|_| StoreError::Closed)?;
+        let next = View::capture(&self.tree, self.view().sealed.clone());
+        retired.push(self.swap(next));
+        drop(retired);
+        self.free_retired()
+    }
+
+    /// Frees views that nobody reads any more; slow, hence on background threads only.
+    pub(super) fn free_retired(&self) -> Result<(), StoreError> {
+        let mut retired = self.retired.lock().map_err(|_| StoreError::Closed)?;
+        let all = std::mem::take(&mut *retired);
+        let (free, held) = all.into_iter().partition(|view| Arc::strong_count(view) == 1);
+        *retired = held;
+        drop(retired);
+        drop::<Vec<Arc<View>>>(free);
+        Ok(())
+    }
+
+    fn swap(&self, next: View) -> Arc<View> {
+        let mut view = self.view.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        std::mem::replace(&mut *view, Arc::new(next))
+    }
+
+    /// `Closed` after a failure that left doubt.
+    pub(super) fn usable(&self) -> Result<(), StoreError> {
+        if self.closed.load(Ordering::Acquire) { Err(StoreError::Closed) } else { Ok(()) }
+    }
+
+    /// Runs work of the crate below that changes the tree. A failure other than a full disk, or a panic, closes
+    /// the trees for good: its locks may be poisoned, its lists half made.
+    pub(super) fn guarded<T>(
+        &self,
+        work: impl FnOnce() -> lsm_tree::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.usable()?;
+        let path: &Path = &self.settings.path;
+        let failure = match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(Ok(done)) => return Ok(done),
+            Ok(Err(error)) => manifest::error(path, error),
+            Err(panic) => manifest::damage(path, manifest::panic_words(&*panic)),
+        };
+        if !matches!(failure, StoreError::Full) {
+            self.closed.store(true, Ordering::Release);
+        }
+        Err(failure)
+    }
+}
+
+impl Trees for LsmTrees {
+    fn apply(&self, batch: &mut dyn Iterator<Item = Change>) -> Result<u64, StoreError> {
+        Ok(self.apply_as(&mut *self.writer()?, batch))
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        self.rows.get(key, &self.published, || {
+            let view = self.view(); // before the number: what the view has on disk is published then
+            view.get(key, self.published.load(Ordering::Acquire))
+        })
+    }
+
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        let view = self.view();
+        let sequence = self.published.load(Ordering::Acquire);
+        Box::new(LsmSnapshot { view, sequence, path: self.settings.path.clone() })
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.view().memory_bytes()
+    }
+
+    fn pressure(&self) -> Pressure {
+        let view = self.view();
+        Pressure {
+            active_bytes: view.active.size(),
+            active_bytes_max: self.settings.table_bytes_max(),
+            sealed_tables: view.sealed.len(),
+            level0_runs: view.level0_runs,
+        }
+    }
+
+    fn rotate(&self) -> Result<bool, StoreError> {
+        self.rotate_as(&mut *self.writer()?)
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        self.flush_sealed()
+    }
+
+    fn compact(&self) -> Result<bool, StoreError> {
+        self.compact_round()
+    }
+
+    fn drop_prefix(&self, prefix: &[u8]) -> Result<(), StoreError> {
+        self.drop_rows_under(prefix)
+    }
+
+    fn checkpoint(&self, target: &Path) -> Result<(), StoreError> {
+        self.link_into(target)
+    }
+
+    fn statistics(&self) -> TreeStatistics {
+        let view = self.view();
+        let cache = self.rows.figures();
+        TreeStatistics {
+            disk_bytes: self.tree.disk_space(),
+            memory_bytes: view.memory_bytes(),
+            rows_about: self.tree.approximate_len() as u64,
+            tombstones: self.tree.tombstone_count(),
+            cached_rows: cache.rows,
+            cached_bytes: cache.bytes,
+            cache_hits: cache.hits,
+            cache_misses: cache.misses,
+            block_cache_bytes: self.blocks.size(),
+            tables: self.tree.table_count() as u64,
+            sealed_tables: view.sealed.len() as u64,
+            level0_runs: view.level0_runs as u64,
+            sequence: self.published.load(Ordering::Acquire),
+        }
+    }
+}
+
+/// LZ4 everywhere, ten filter bits a key, filters and indexes of the upper levels kept in memory. The crate's own
+/// counters number its lists of tables only: batches are numbered by the writer.
+fn config(settings: &TreeSettings, blocks: &Arc<Cache>) -> Config {
+    let lists = SequenceNumberCounter::default;
+    Config::new(&settings.path, lists(), lists())
+        .use_cache(Arc::clone(blocks))
+        .use_descriptor_table(Some(Arc::new(DescriptorTable::new(settings.open_files_max))))
+        .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
+        .filter_block_pinning_policy(PinningPolicy::all(true))
+}

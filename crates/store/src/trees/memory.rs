@@ -1,0 +1,245 @@
+//! `MemoryTrees`: the same face without a disk, for the simulator; a crash falls back to the durable point.
+//!
+//! Every key holds its versions, oldest first. A version stays while somebody can ask for it: it is the newest
+//! one, or the newest that a snapshot, the sealed or the durable point sees.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+
+use super::view::crossed;
+use super::{Change, Pressure, Row, Rows, Snapshot, TreeStatistics, Trees};
+use crate::StoreError;
+
+/// What a version costs beside its key and value, in bytes; as in the real trees.
+const VERSION_OVERHEAD_BYTES: u64 = 80;
+
+/// Trees in memory.
+pub struct MemoryTrees {
+    state: Arc<Mutex<State>>,
+    active_bytes_max: u64,
+}
+
+#[derive(Default)]
+struct State {
+    rows: BTreeMap<Bytes, Vec<(u64, Option<Bytes>)>>,
+    sequence: u64,
+    /// The newest batch in a sealed table.
+    sealed: u64,
+    /// The newest batch that survives a crash.
+    durable: u64,
+    active_bytes: u64,
+    sealed_bytes: u64,
+    sealed_tables: usize,
+    /// How many snapshots read at each batch.
+    snapshots: BTreeMap<u64, usize>,
+}
+
+impl MemoryTrees {
+    /// Empty trees whose active table is to be sealed at so many bytes.
+    pub fn new(active_bytes_max: u64) -> MemoryTrees {
+        MemoryTrees { state: Arc::default(), active_bytes_max }
+    }
+
+    /// What a power failure leaves: the batches up to the last flush. Snapshots taken before must not be used.
+    pub fn crash(&self) -> Result<(), StoreError> {
+        let mut state = self.state()?;
+        let durable = state.durable;
+        state.rows.retain(|_, versions| {
+            versions.retain(|(sequence, _)| *sequence <= durable);
+            !versions.is_empty()
+        });
+        let State { rows, snapshots, .. } = std::mem::take(&mut *state);
+        *state = State {
+            rows,
+            sequence: durable,
+            sealed: durable,
+            durable,
+            snapshots,
+            ..State::default()
+        };
+        Ok(())
+    }
+
+    fn state(&self) -> Result<MutexGuard<'_, State>, StoreError> {
+        self.state.lock().map_err(|_| StoreError::Closed)
+    }
+}
+
+impl State {
+    /// Every batch that somebody may ask for, beside the newest.
+    fn points(&self) -> Vec<u64> {
+        let fixed = [self.durable, self.sealed];
+        fixed.into_iter().chain(self.snapshots.keys().copied()).collect()
+    }
+
+    fn write(&mut self, key: Bytes, value: Option<Bytes>, sequence: u64, points: &[u64]) {
+        let value_bytes = value.as_ref().map_or(0, Bytes::len);
+        self.active_bytes += (key.len() + value_bytes) as u64 + VERSION_OVERHEAD_BYTES;
+        let versions = self.rows.entry(key).or_default();
+        let old = std::mem::take(versions);
+        for (position, version) in old.iter().enumerate() {
+            let until = old.get(position + 1).map_or(sequence, |next| next.0);
+            if points.iter().any(|point| version.0 <= *point && *point < until) {
+                versions.push(version.clone());
+            }
+        }
+        versions.push((sequence, value));
+    }
+
+    fn read(&self, key: &[u8], sequence: u64) -> Option<Bytes> {
+        newest(self.rows.get(key)?, sequence)
+    }
+}
+
+fn newest(versions: &[(u64, Option<Bytes>)], sequence: u64) -> Option<Bytes> {
+    versions.iter().rev().find(|version| version.0 <= sequence)?.1.clone()
+}
+
+impl Trees for MemoryTrees {
+    fn apply(&self, batch: &mut dyn Iterator<Item = Change>) -> Result<u64, StoreError> {
+        let mut state = self.state()?;
+        let sequence = state.sequence + 1;
+        let points = state.points();
+        for change in batch {
+            match change {
+                Change::Put(key, value) => state.write(key, Some(value), sequence, &points),
+                Change::Remove(key) => state.write(key, None, sequence, &points),
+            }
+        }
+        state.sequence = sequence;
+        Ok(sequence)
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        let state = self.state()?;
+        Ok(state.read(key, state.sequence))
+    }
+
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        let state = Arc::clone(&self.state);
+        let mut guard = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let sequence = guard.sequence;
+        *guard.snapshots.entry(sequence).or_default() += 1;
+        Box::new(MemorySnapshot { state, sequence })
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.state().map_or(0, |state| state.active_bytes + state.sealed_bytes)
+    }
+
+    fn pressure(&self) -> Pressure {
+        let active_bytes_max = self.active_bytes_max;
+        self.state().map_or(Pressure::default(), |state| Pressure {
+            active_bytes: state.active_bytes,
+            active_bytes_max,
+            sealed_tables: state.sealed_tables,
+            level0_runs: 0,
+        })
+    }
+
+    fn rotate(&self) -> Result<bool, StoreError> {
+        let mut state = self.state()?;
+        if state.active_bytes == 0 {
+            return Ok(false);
+        }
+        state.sealed = state.sequence;
+        state.sealed_tables += 1;
+        state.sealed_bytes += std::mem::take(&mut state.active_bytes);
+        Ok(true)
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        let mut state = self.state()?;
+        state.durable = state.sealed;
+        (state.sealed_tables, state.sealed_bytes) = (0, 0);
+        Ok(())
+    }
+
+    fn compact(&self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    fn drop_prefix(&self, prefix: &[u8]) -> Result<(), StoreError> {
+        let state = self.state()?;
+        let keys: Vec<Bytes> =
+            state.rows.keys().filter(|key| key.starts_with(prefix)).cloned().collect();
+        drop(state);
+        self.apply(&mut keys.into_iter().map(Change::Remove))?;
+        self.rotate()?;
+        self.flush()
+    }
+
+    fn checkpoint(&self, target: &Path) -> Result<(), StoreError> {
+        let why = std::io::Error::new(std::io::ErrorKind::Unsupported, "the trees have no files");
+        Err(StoreError::io(format!("checkpoint into {}", target.display()), why))
+    }
+
+    fn statistics(&self) -> TreeStatistics {
+        self.state().map_or(TreeStatistics::default(), |state| TreeStatistics {
+            memory_bytes: state.active_bytes + state.sealed_bytes,
+            rows_about: state.rows.len() as u64,
+            sealed_tables: state.sealed_tables as u64,
+            sequence: state.sequence,
+            ..TreeStatistics::default()
+        })
+    }
+}
+
+struct MemorySnapshot {
+    state: Arc<Mutex<State>>,
+    sequence: u64,
+}
+
+impl MemorySnapshot {
+    /// The next row between the bounds, from one end.
+    fn next(
+        &self,
+        bounds: &(Bound<Bytes>, Bound<Bytes>),
+        reverse: bool,
+    ) -> Result<Option<Row>, StoreError> {
+        let state = self.state.lock().map_err(|_| StoreError::Closed)?;
+        let mut rows = state.rows.range::<Bytes, _>((bounds.0.as_ref(), bounds.1.as_ref()));
+        let live = |(key, versions): (&Bytes, &Vec<_>)| {
+            Some((key.clone(), newest(versions, self.sequence)?))
+        };
+        Ok(if reverse { rows.rev().find_map(live) } else { rows.find_map(live) })
+    }
+}
+
+impl Snapshot for MemorySnapshot {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        let state = self.state.lock().map_err(|_| StoreError::Closed)?;
+        Ok(state.read(key, self.sequence))
+    }
+
+    fn range(&self, low: Bound<Bytes>, high: Bound<Bytes>, reverse: bool) -> Rows<'_> {
+        let mut bounds = (low, high);
+        Box::new(std::iter::from_fn(move || {
+            if crossed(&bounds) {
+                return None;
+            }
+            let row = self.next(&bounds, reverse).transpose()?;
+            if let Ok((key, _)) = &row {
+                let end = Bound::Excluded(key.clone());
+                *(if reverse { &mut bounds.1 } else { &mut bounds.0 }) = end;
+            }
+            Some(row)
+        }))
+    }
+}
+
+impl Drop for MemorySnapshot {
+    fn drop(&mut self) {
+        let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(count) = state.snapshots.get_mut(&self.sequence) {
+            *count -= 1;
+            if *count == 0 {
+                state.snapshots.remove(&self.sequence);
+            }
+        }
+    }
+}

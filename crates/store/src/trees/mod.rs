@@ -1,0 +1,170 @@
+//! The local store: one ordered tree for the node, filled by one writer from the log.
+//!
+//! The tree keeps every change under the number of the batch that made it. A batch is inserted whole into the
+//! active table in memory and then *published* by moving one number, so a reader sees all of it or none.
+//! A table that has grown is *sealed* (between batches only), written to disk by *flush*, and merged with older
+//! ones by *compaction*. What was flushed survives any crash; what was not is replayed from the log.
+//!
+//! What a reader reads is a *view*: the tables as they were at one moment, immutable but for the active one, plus
+//! the newest published number. Because a view keeps its tables alive, flush and compaction may drop superseded
+//! rows at once: whoever needs them still holds the tables they are in. Invariant: every row in a sealed table or
+//! on disk has `sequence <= published`.
+//!
+//! Promises: a reader never sees part of a batch, nor, once it saw a batch, anything older; after a crash the tree
+//! holds exactly the batches up to a flush; damaged blocks are errors, never values.
+//! Never: keeps a journal of its own; starts a thread; reads a clock; waits for a reader.
+//! Read next: `lsm.rs`, then `view.rs`, `cache.rs`, `compaction.rs`.
+
+mod cache;
+mod checkpoint;
+mod compaction;
+mod lsm;
+pub(crate) mod manifest;
+mod memory;
+mod settings;
+mod snapshot;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Bound;
+use std::path::Path;
+
+use bytes::Bytes;
+
+pub use lsm::LsmTrees;
+pub use memory::MemoryTrees;
+pub use settings::TreeSettings;
+
+use crate::StoreError;
+
+/// Longest key of the tree, in bytes; a row's key carries its owner in front of the client's.
+pub const TREE_KEY_BYTES_MAX: usize = u16::MAX as usize;
+
+/// One change of a batch. A later change of the same key in one batch wins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The key (1 to `TREE_KEY_BYTES_MAX` bytes) gets this value.
+    Put(Bytes, Bytes),
+    /// The key is absent afterwards.
+    Remove(Bytes),
+}
+
+/// A key and its value.
+pub type Row = (Bytes, Bytes);
+
+/// Rows in the order that was asked for; after an error it ends.
+pub type Rows<'a> = Box<dyn Iterator<Item = Result<Row, StoreError>> + Send + 'a>;
+
+/// Ordered rows of the whole node: read by many, written by one. An error from a call that writes means that
+/// the node has to stop, except `Full`, after which it may be repeated.
+pub trait Trees: Send + Sync {
+    /// Applies a batch and publishes it whole; the result is its number, which only goes up (with gaps).
+    fn apply(&self, batch: &mut dyn Iterator<Item = Change>) -> Result<u64, StoreError>;
+
+    /// The newest published value.
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
+
+    /// The rows as they are now, for long reads. It keeps alive what it sees (at most two tables in memory, and
+    /// files), and nothing that is written later.
+    fn snapshot(&self) -> Box<dyn Snapshot>;
+
+    /// Bytes in tables that are not on disk yet: the active and the sealed ones.
+    fn memory_bytes(&self) -> u64;
+
+    /// How far the disk is behind; whoever writes reads it after every batch.
+    fn pressure(&self) -> Pressure;
+
+    /// Seals the active table; only between batches. False: it was empty.
+    fn rotate(&self) -> Result<bool, StoreError>;
+
+    /// Writes all sealed tables and syncs them: the durable point. Blocks; for a background thread.
+    fn flush(&self) -> Result<(), StoreError>;
+
+    /// One bounded round of merging. Blocks; for a background thread, after every flush and when idle. True: the
+    /// tree changed, so another round may be due.
+    fn compact(&self) -> Result<bool, StoreError>;
+
+    /// Removes every row under the prefix and gives the space back; durable when it returns. May be repeated, and
+    /// must be after a crash in its midst. Nobody may write under the prefix meanwhile. Blocks; for a background
+    /// thread.
+    fn drop_prefix(&self, prefix: &[u8]) -> Result<(), StoreError>;
+
+    /// Makes a store of its own at `target` (absent or empty, on the same file system) out of what is durable now:
+    /// rotate and flush first to have all. Copies nothing but names.
+    fn checkpoint(&self, target: &Path) -> Result<(), StoreError>;
+
+    /// What operators see.
+    fn statistics(&self) -> TreeStatistics;
+}
+
+/// The rows as they were when the snapshot was taken.
+pub trait Snapshot: Send {
+    /// The value at that time.
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
+
+    /// Rows between two bounds, ascending or (`reverse`) descending. Bounds that cross hold no row.
+    fn range(&self, low: Bound<Bytes>, high: Bound<Bytes>, reverse: bool) -> Rows<'_>;
+}
+
+/// How far the disk is behind what was applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pressure {
+    /// Bytes in the active table.
+    pub active_bytes: u64,
+    /// Where the active table should be sealed, in bytes.
+    pub active_bytes_max: u64,
+    /// Tables that wait for `flush`.
+    pub sealed_tables: usize,
+    /// Flushed runs that wait for `compact`; every one makes reads slower.
+    pub level0_runs: usize,
+}
+
+impl Pressure {
+    /// The active table is large enough to be sealed.
+    pub fn rotate_is_due(&self) -> bool {
+        self.active_bytes >= self.active_bytes_max
+    }
+
+    /// Writers should wait for the background thread before the next batch.
+    pub fn must_wait(&self) -> bool {
+        self.sealed_tables >= SEALED_TABLES_MAX || self.level0_runs >= LEVEL0_RUNS_MAX
+    }
+}
+
+/// Sealed tables at which writers wait: the memory split counts on it.
+pub const SEALED_TABLES_MAX: usize = 2;
+/// Unmerged runs on disk at which writers wait.
+pub const LEVEL0_RUNS_MAX: usize = 24;
+
+/// What operators see of the trees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TreeStatistics {
+    /// Bytes of table files in use by the newest view.
+    pub disk_bytes: u64,
+    /// Bytes in active and sealed tables.
+    pub memory_bytes: u64,
+    /// Rows, superseded ones and tombstones counted: an upper bound, cheap.
+    pub rows_about: u64,
+    /// Tombstones on disk.
+    pub tombstones: u64,
+    /// Rows in the row cache.
+    pub cached_rows: u64,
+    /// Bytes of the row cache.
+    pub cached_bytes: u64,
+    /// Point reads that the row cache answered since the start.
+    pub cache_hits: u64,
+    /// Point reads that it did not.
+    pub cache_misses: u64,
+    /// Bytes of the block cache.
+    pub block_cache_bytes: u64,
+    /// Table files.
+    pub tables: u64,
+    /// Tables that wait for `flush`.
+    pub sealed_tables: u64,
+    /// Flushed runs that wait for `compact`.
+    pub level0_runs: u64,
+    /// Number of the newest published batch.
+    pub sequence: u64,
+}

@@ -1,0 +1,42 @@
+//! Where the trees live and how much memory they may take, and how that is split.
+
+use std::path::PathBuf;
+
+const MIB: u64 = 1024 * 1024;
+
+/// Size at which the active table is sealed, when memory is plenty: larger ones make merging cheaper, and flushing
+/// slower.
+const TABLE_BYTES_MAX: u64 = 64 * MIB;
+
+/// What the trees need to know.
+#[derive(Clone, Debug)]
+pub struct TreeSettings {
+    /// The directory; made when absent.
+    pub path: PathBuf,
+    /// Memory for active and sealed tables, block cache and row cache together, in bytes. Grows with use.
+    pub memory_bytes_max: u64,
+    /// Most table files kept open.
+    pub open_files_max: usize,
+}
+
+impl TreeSettings {
+    /// The defaults for a directory: 512 MiB of memory, 512 open files.
+    pub fn new(path: impl Into<PathBuf>) -> TreeSettings {
+        TreeSettings { path: path.into(), memory_bytes_max: 512 * MIB, open_files_max: 512 }
+    }
+
+    /// Where the active table is sealed. With the sealed ones (`SEALED_TABLES_MAX`) at most three eighths.
+    pub fn table_bytes_max(&self) -> u64 {
+        (self.memory_bytes_max / 8).clamp(MIB, TABLE_BYTES_MAX)
+    }
+
+    /// A quarter for rows that are read again and again.
+    pub fn row_cache_bytes_max(&self) -> u64 {
+        self.memory_bytes_max / 4
+    }
+
+    /// A quarter for blocks of table files; the system's page cache stands behind it.
+    pub fn block_cache_bytes_max(&self) -> u64 {
+        self.memory_bytes_max / 4
+    }
+}

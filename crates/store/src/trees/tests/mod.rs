@@ -1,0 +1,52 @@
+//! The trees against a simple model, under threads, and with damage.
+
+mod model;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+
+use super::{Change, LsmTrees, TreeSettings, Trees};
+
+/// A directory of its own, removed at the end.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new() -> Scratch {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("trees-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Trees in a scratch directory, with little memory so that caches are under pressure too.
+pub(crate) fn open(scratch: &Scratch) -> LsmTrees {
+    let mut settings = TreeSettings::new(scratch.path().join("store"));
+    settings.memory_bytes_max = 8 * 1024 * 1024;
+    LsmTrees::open(settings).unwrap()
+}
+
+pub(crate) fn put(key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Change {
+    Change::Put(Bytes::copy_from_slice(key.as_ref()), Bytes::copy_from_slice(value.as_ref()))
+}
+
+pub(crate) fn remove(key: impl AsRef<[u8]>) -> Change {
+    Change::Remove(Bytes::copy_from_slice(key.as_ref()))
+}
+
+pub(crate) fn apply(trees: &dyn Trees, changes: impl IntoIterator<Item = Change>) -> u64 {
+    trees.apply(&mut changes.into_iter()).unwrap()
+}

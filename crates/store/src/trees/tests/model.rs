@@ -1,0 +1,209 @@
+//! Random work on the real trees and the ones in memory, compared with a `BTreeMap` after every step.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use bytes::Bytes;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::super::{Change, LsmTrees, MemoryTrees, Snapshot, Trees};
+use super::{Scratch, open};
+
+type Model = BTreeMap<Bytes, Bytes>;
+type Bounds = (Bound<Bytes>, Bound<Bytes>);
+
+#[derive(Clone, Debug)]
+enum Step {
+    Apply(Vec<Change>),
+    Get(Bytes),
+    Range(Bounds, bool),
+    Rotate,
+    Flush,
+    Compact,
+    DropPrefix(Bytes),
+    TakeSnapshot,
+    ReleaseSnapshot(usize),
+    Reopen,
+}
+
+/// What is under test, behind one face.
+trait Subject {
+    fn trees(&self) -> &dyn Trees;
+    /// Falls back to the durable point.
+    fn crash(&mut self);
+}
+
+struct OnDisk(Option<LsmTrees>, Scratch);
+
+impl Subject for OnDisk {
+    fn trees(&self) -> &dyn Trees {
+        self.0.as_ref().unwrap()
+    }
+
+    fn crash(&mut self) {
+        drop(self.0.take());
+        self.0 = Some(open(&self.1));
+    }
+}
+
+impl Subject for MemoryTrees {
+    fn trees(&self) -> &dyn Trees {
+        self
+    }
+
+    fn crash(&mut self) {
+        MemoryTrees::crash(self).unwrap();
+    }
+}
+
+/// Few keys, so that they meet; some are prefixes of others, some hold the extreme bytes.
+fn key() -> impl Strategy<Value = Bytes> {
+    vec(prop_oneof![Just(0u8), Just(1), Just(b'a'), Just(254), Just(255)], 1..4)
+        .prop_map(Bytes::from)
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        3 => (key(), vec(any::<u8>(), 0..40)).prop_map(|(k, v)| Change::Put(k, v.into())),
+        1 => (key(), 4000..9000usize).prop_map(|(k, n)| Change::Put(k, vec![b'v'; n].into())),
+        2 => key().prop_map(Change::Remove),
+    ]
+}
+
+fn bound() -> impl Strategy<Value = Bound<Bytes>> {
+    prop_oneof![
+        Just(Bound::Unbounded),
+        key().prop_map(Bound::Included),
+        key().prop_map(Bound::Excluded)
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => vec(change(), 0..12).prop_map(Step::Apply),
+        8 => key().prop_map(Step::Get),
+        4 => ((bound(), bound()), any::<bool>()).prop_map(|(b, r)| Step::Range(b, r)),
+        3 => Just(Step::Rotate),
+        3 => Just(Step::Flush),
+        3 => Just(Step::Compact),
+        1 => vec(prop_oneof![Just(0u8), Just(b'a'), Just(255)], 0..2)
+            .prop_map(|p| Step::DropPrefix(p.into())),
+        2 => Just(Step::TakeSnapshot),
+        1 => any::<usize>().prop_map(Step::ReleaseSnapshot),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+fn write(model: &mut Model, change: &Change) {
+    match change {
+        Change::Put(key, value) => model.insert(key.clone(), value.clone()),
+        Change::Remove(key) => model.remove(key),
+    };
+}
+
+fn expected(model: &Model, (low, high): &Bounds, reverse: bool) -> Vec<(Bytes, Bytes)> {
+    let inside = |key: &&Bytes| {
+        (match low {
+            Bound::Unbounded => true,
+            Bound::Included(low) => *key >= low,
+            Bound::Excluded(low) => *key > low,
+        }) && (match high {
+            Bound::Unbounded => true,
+            Bound::Included(high) => *key <= high,
+            Bound::Excluded(high) => *key < high,
+        })
+    };
+    let mut rows: Vec<_> = model
+        .iter()
+        .filter(|(key, _)| inside(key))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    if reverse {
+        rows.reverse();
+    }
+    rows
+}
+
+fn read(snapshot: &dyn Snapshot, (low, high): &Bounds, reverse: bool) -> Vec<(Bytes, Bytes)> {
+    snapshot.range(low.clone(), high.clone(), reverse).map(Result::unwrap).collect()
+}
+
+fn run(subject: &mut dyn Subject, steps: &[Step]) {
+    let mut now = Model::new();
+    let (mut sealed, mut durable) = (Model::new(), Model::new());
+    let mut snapshots: Vec<(Box<dyn Snapshot>, Model)> = Vec::new();
+    let mut last = 0;
+    for step in steps {
+        let trees = subject.trees();
+        match step {
+            Step::Apply(changes) => {
+                let sequence = trees.apply(&mut changes.iter().cloned()).unwrap();
+                assert!(sequence > last, "numbers go up");
+                last = sequence;
+                changes.iter().for_each(|change| write(&mut now, change));
+            }
+            Step::Get(key) => {
+                assert_eq!(trees.get(key).unwrap().as_ref(), now.get(key));
+                for (snapshot, then) in &snapshots {
+                    assert_eq!(snapshot.get(key).unwrap().as_ref(), then.get(key));
+                }
+            }
+            Step::Range(bounds, reverse) => {
+                let rows = read(&*trees.snapshot(), bounds, *reverse);
+                assert_eq!(rows, expected(&now, bounds, *reverse));
+                for (snapshot, then) in &snapshots {
+                    let rows = read(&**snapshot, bounds, *reverse);
+                    assert_eq!(rows, expected(then, bounds, *reverse));
+                }
+            }
+            Step::Rotate => {
+                trees.rotate().unwrap();
+                sealed = now.clone();
+            }
+            Step::Flush => {
+                trees.flush().unwrap();
+                durable = sealed.clone();
+            }
+            Step::Compact => drop(trees.compact().unwrap()),
+            Step::DropPrefix(prefix) => {
+                trees.drop_prefix(prefix).unwrap();
+                now.retain(|key, _| !key.starts_with(prefix));
+                (sealed, durable) = (now.clone(), now.clone());
+            }
+            Step::TakeSnapshot => snapshots.push((trees.snapshot(), now.clone())),
+            Step::ReleaseSnapshot(which) if !snapshots.is_empty() => {
+                snapshots.swap_remove(which % snapshots.len());
+            }
+            Step::ReleaseSnapshot(_) => {}
+            Step::Reopen => {
+                snapshots.clear();
+                subject.crash();
+                now = durable.clone();
+                sealed = durable.clone();
+                last = subject.trees().statistics().sequence;
+            }
+        }
+    }
+    let everything = (Bound::Unbounded, Bound::Unbounded);
+    assert_eq!(
+        read(&*subject.trees().snapshot(), &everything, false),
+        expected(&now, &everything, false)
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_trees_on_disk_are_a_map(steps in vec(step(), 1..60)) {
+        let scratch = Scratch::new();
+        let mut subject = OnDisk(Some(open(&scratch)), scratch);
+        run(&mut subject, &steps);
+    }
+
+    #[test]
+    fn the_trees_in_memory_are_a_map(steps in vec(step(), 1..80)) {
+        run(&mut MemoryTrees::new(1024), &steps);
+    }
+}
