@@ -1,11 +1,24 @@
 //! One folder per client language; each only translates.
 //!
+//! One port, many tongues: `listener/` tells by the first bytes of a connection which language it speaks and hands it
+//! to that language's door.
+//!
 //! Promises: every door enforces the limits of `base::limits` before it allocates.
-//! Never: imports `logic` or `store`; keeps state beyond a connection; does more than translate.
-//! Read next: `listener.rs`, then `resp/mod.rs`.
+//! Never: imports `logic` or `store`; keeps state beyond a connection (counters apart); does more than translate.
+//! Read next: `listener/mod.rs`, then `native/mod.rs` and `resp/mod.rs`.
 
+mod counters;
+mod guard;
+pub mod http;
+mod listener;
 mod log_levels;
 pub mod native;
 pub mod resp;
+mod settings;
+mod shared;
 
+pub use counters::{Counters, Operation, Tongue, Verdict};
+pub use listener::{Connection, Doors, Shutdown};
 pub use log_levels::LogLevels;
+pub use settings::DoorSettings;
+pub use shared::Shared;

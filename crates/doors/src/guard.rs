@@ -1,0 +1,111 @@
+//! Who may come in: the names a `Host` header may hold, and whose web pages may write.
+//!
+//! A web page in an operator's browser can reach a port on loopback by a name of its own that it lets point there
+//! (DNS rebinding). Such a request carries that name in `Host`; plain addresses and known names are therefore
+//! the only ones served.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// The list of names.
+pub struct Guard {
+    hosts: Vec<String>,
+    any: bool,
+}
+
+impl Guard {
+    /// With these names beside `localhost` and plain addresses; `*` allows any.
+    pub fn new(hosts: &[String]) -> Guard {
+        let any = hosts.iter().any(|host| host == "*");
+        Guard { hosts: hosts.iter().map(|host| host.to_ascii_lowercase()).collect(), any }
+    }
+
+    /// Whether a `Host` header (with or without a port) names this server.
+    pub fn knows_host(&self, host: &[u8]) -> bool {
+        let Ok(host) = std::str::from_utf8(host) else { return false };
+        if self.any {
+            return true;
+        }
+        if let Some(rest) = host.strip_prefix('[') {
+            let Some((address, port)) = rest.split_once(']') else { return false };
+            return address.parse::<Ipv6Addr>().is_ok() && is_port_or_nothing(port);
+        }
+        let (name, port) = match host.find(':') {
+            Some(colon) => host.split_at(colon),
+            None => (host, ""),
+        };
+        is_port_or_nothing(port)
+            && (name.parse::<Ipv4Addr>().is_ok()
+                || name.eq_ignore_ascii_case("localhost")
+                || self.hosts.iter().any(|known| name.eq_ignore_ascii_case(known)))
+    }
+
+    /// Whether a web page of this origin may write: only one served under the name the request itself came to.
+    pub fn trusts_origin(&self, origin: &[u8], host: &[u8]) -> bool {
+        let authority =
+            origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
+        authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+    }
+}
+
+fn is_port_or_nothing(text: &str) -> bool {
+    match text.strip_prefix(':') {
+        Some(port) => port.parse::<u16>().is_ok() && port.bytes().all(|b| b.is_ascii_digit()),
+        None => text.is_empty(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_addresses_and_known_names_are_served_and_nothing_else() {
+        let guard = Guard::new(&["db.example".into()]);
+        for good in [
+            "localhost",
+            "LOCALHOST:7711",
+            "127.0.0.1",
+            "127.0.0.1:7711",
+            "10.1.2.3:80",
+            "[::1]",
+            "[::1]:7711",
+            "db.example",
+            "DB.example:1",
+        ] {
+            assert!(guard.knows_host(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            "",
+            ":7711",
+            "evil.example",
+            "localhost.evil.example",
+            "localhost:",
+            "localhost:70000",
+            "localhost:+1",
+            "127.0.0.1.evil.example",
+            "[::1",
+            "[::1]x",
+            "[evil]",
+            "db.example:1:2",
+            "db.example@evil",
+            "\u{e9}",
+        ] {
+            assert!(!guard.knows_host(bad.as_bytes()), "{bad}");
+        }
+        assert!(!guard.knows_host(b"\xff"));
+        assert!(Guard::new(&["*".into()]).knows_host(b"evil.example"));
+    }
+
+    #[test]
+    fn only_pages_of_this_server_may_write() {
+        let guard = Guard::new(&[]);
+        let host = b"127.0.0.1:7711";
+        assert!(guard.trusts_origin(b"http://127.0.0.1:7711", host));
+        assert!(guard.trusts_origin(b"https://127.0.0.1:7711", host));
+        for bad in
+            ["null", "", "http://127.0.0.1:80", "http://evil.example", "file://", "127.0.0.1:7711"]
+        {
+            assert!(!guard.trusts_origin(bad.as_bytes(), host), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! A chunked body: from bytes to the bytes meant. Pure and incremental.
+
+use super::answer::Status;
+use super::head::Refused;
+
+/// Longest chunk-size line with its extensions.
+const SIZE_LINE_BYTES_MAX: usize = 256;
+/// Longest trailer section; trailers are read and forgotten.
+const TRAILER_BYTES_MAX: usize = 4 * 1024;
+
+/// Where in a chunked body the reader stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// Before a chunk's size.
+    #[default]
+    Size,
+    /// Within a chunk, this many bytes before its end.
+    Data(u64),
+    /// Behind a chunk, before its line end.
+    DataEnd,
+    /// Behind the last chunk: lines up to an empty one; so many bytes were read.
+    Trailer(usize),
+    /// Behind the body.
+    End,
+}
+
+/// Reads a chunked body.
+#[derive(Clone, Debug, Default)]
+pub struct Chunks {
+    place: Place,
+}
+
+/// What one step gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decoded<'a> {
+    /// These bytes of the body, and how many bytes of the input were used.
+    Data(&'a [u8], usize),
+    /// Nothing of the body, but so many bytes of the input were used; go on.
+    Skip(usize),
+    /// The input ends within something; come again with more behind it.
+    More,
+    /// The body has ended.
+    End,
+}
+
+impl Chunks {
+    /// One step over what has arrived.
+    pub fn step<'a>(&mut self, input: &'a [u8]) -> Result<Decoded<'a>, Refused> {
+        match self.place {
+            Place::Size => self.size(input),
+            Place::Data(left) => {
+                if input.is_empty() {
+                    return Ok(Decoded::More);
+                }
+                let taken = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
+                let left = left - taken as u64;
+                self.place = if left == 0 { Place::DataEnd } else { Place::Data(left) };
+                Ok(Decoded::Data(&input[..taken], taken))
+            }
+            Place::DataEnd => match input {
+                [] | [b'\r'] => Ok(Decoded::More),
+                [b'\r', b'\n', ..] => {
+                    self.place = Place::Size;
+                    Ok(Decoded::Skip(2))
+                }
+                _ => refused("a chunk is longer than its size says"),
+            },
+            Place::Trailer(read) => self.trailer(input, read),
+            Place::End => Ok(Decoded::End),
+        }
+    }
+
+    fn size(&mut self, input: &[u8]) -> Result<Decoded<'static>, Refused> {
+        let Some(line) = line(input, SIZE_LINE_BYTES_MAX)? else { return Ok(Decoded::More) };
+        let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+        let rest = &line[digits..];
+        let is_extension = rest.first().is_none_or(|&byte| byte == b';');
+        let plain = rest.iter().all(|&byte| byte == b'\t' || (0x20..0x7f).contains(&byte));
+        if digits == 0 || digits > 15 || !is_extension || !plain {
+            return refused("a chunk's size is no hexadecimal number");
+        }
+        let mut size = 0u64;
+        for &digit in &line[..digits] {
+            size = size * 16 + u64::from((digit as char).to_digit(16).unwrap_or(0));
+        }
+        self.place = if size == 0 { Place::Trailer(0) } else { Place::Data(size) };
+        Ok(Decoded::Skip(line.len() + 2))
+    }
+
+    fn trailer(&mut self, input: &[u8], read: usize) -> Result<Decoded<'static>, Refused> {
+        let Some(line) = line(input, TRAILER_BYTES_MAX - read.min(TRAILER_BYTES_MAX))? else {
+            return Ok(Decoded::More);
+        };
+        if line.is_empty() {
+            self.place = Place::End;
+        } else if line.iter().any(|&byte| byte != b'\t' && !(0x20..0x7f).contains(&byte)) {
+            return refused("a trailer holds a forbidden byte");
+        } else {
+            self.place = Place::Trailer(read + line.len() + 2);
+        }
+        Ok(Decoded::Skip(line.len() + 2))
+    }
+}
+
+/// The line at the beginning, without its end; `None` while it is not complete.
+fn line(input: &[u8], max: usize) -> Result<Option<&[u8]>, Refused> {
+    match input.iter().take(max + 2).position(|&byte| byte == b'\n') {
+        Some(end) if end > 0 && input[end - 1] == b'\r' => Ok(Some(&input[..end - 1])),
+        Some(_) => refused("a line within the chunks ends without carriage return"),
+        None if input.len() > max + 1 => refused("a line within the chunks is too long"),
+        None => Ok(None),
+    }
+}
+
+fn refused<T>(detail: &'static str) -> Result<T, Refused> {
+    Err(Refused { status: Status::BadRequest, detail })
+}

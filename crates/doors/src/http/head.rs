@@ -1,0 +1,317 @@
+//! The head of a request: from bytes to words, strictly.
+
+use super::answer::Status;
+
+/// Longest request line: three keys of the largest size, every byte percent-encoded, and some words.
+pub const LINE_BYTES_MAX: usize = 3 * 3 * base::limits::KEY_BYTES_MAX + 4 * 1024;
+/// Longest head: the line and the headers.
+pub const HEAD_BYTES_MAX: usize = LINE_BYTES_MAX + base::limits::HTTP_HEADER_BYTES_MAX;
+/// Most headers.
+pub const HEADERS_MAX: usize = 64;
+
+/// A method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Method {
+    Get,
+    Head,
+    Put,
+    Post,
+    Patch,
+    Delete,
+    Other,
+}
+
+impl Method {
+    /// As it stands in a request.
+    pub fn word(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Head => "HEAD",
+            Method::Put => "PUT",
+            Method::Post => "POST",
+            Method::Patch => "PATCH",
+            Method::Delete => "DELETE",
+            Method::Other => "?",
+        }
+    }
+
+    fn read(word: &str) -> Method {
+        let known =
+            [Method::Get, Method::Head, Method::Put, Method::Post, Method::Patch, Method::Delete];
+        known.into_iter().find(|method| method.word() == word).unwrap_or(Method::Other)
+    }
+}
+
+/// How a request's body is framed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// There is none, and no length was named.
+    None,
+    /// This many bytes follow.
+    Length(u64),
+    /// Chunks follow.
+    Chunked,
+}
+
+/// The head of a request, borrowed from the bytes it was read from.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'a> {
+    /// What to do.
+    pub method: Method,
+    /// The path, still percent-encoded; begins with `/`.
+    pub path: &'a str,
+    /// What follows `?`, still percent-encoded.
+    pub query: &'a str,
+    /// How the body is framed.
+    pub body: Body,
+    /// Whether the client wants the connection kept.
+    pub keep_alive: bool,
+    /// Whether the client speaks HTTP/1.0, and so can't read chunks.
+    pub is_http_10: bool,
+    /// Whether the client waits for a word before it sends the body.
+    pub expects_continue: bool,
+    /// The name it came to.
+    pub host: &'a [u8],
+    /// The page it came from.
+    pub origin: Option<&'a [u8]>,
+    /// The type of the body.
+    pub content_type: Option<&'a [u8]>,
+    /// Condition.
+    pub if_match: Option<&'a [u8]>,
+    /// Condition.
+    pub if_none_match: Option<&'a [u8]>,
+    /// Retry: the session.
+    pub session: Option<&'a [u8]>,
+    /// Retry: the request's number.
+    pub request: Option<&'a [u8]>,
+}
+
+/// What comes of reading a head.
+#[derive(Debug)]
+pub enum Parsed<'a> {
+    /// The head is not complete yet.
+    More,
+    /// A head, and how many bytes it took.
+    Head(Head<'a>, usize),
+}
+
+/// Why a request is not even understood; the connection ends with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The status to answer with.
+    pub status: Status,
+    /// A sentence.
+    pub detail: &'static str,
+}
+
+fn refused<T>(status: Status, detail: &'static str) -> Result<T, Refused> {
+    Err(Refused { status, detail })
+}
+
+/// Reads one head from the beginning of `bytes`.
+pub fn parse(bytes: &[u8]) -> Result<Parsed<'_>, Refused> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut request = httparse::Request::new(&mut headers);
+    let length = match request.parse(bytes) {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) => return partial(bytes),
+        Err(error) => return Err(unreadable(error)),
+    };
+    if length > HEAD_BYTES_MAX {
+        return refused(Status::HeadersTooLarge, HEAD_TOO_LARGE);
+    }
+    if has_bare_line_end(&bytes[..length]) {
+        return refused(Status::BadRequest, "a line ends without carriage return");
+    }
+    let (Some(method), Some(target), Some(version)) =
+        (request.method, request.path, request.version)
+    else {
+        return refused(Status::BadRequest, "the request line is not complete");
+    };
+    if target.len() > LINE_BYTES_MAX {
+        return refused(Status::UriTooLong, LINE_TOO_LONG);
+    }
+    let mut slots = Slots::default();
+    for header in request.headers.iter() {
+        slots.take(header.name, header.value)?;
+    }
+    let head = words(Method::read(method), target, version == 0, &slots)?;
+    Ok(Parsed::Head(head, length))
+}
+
+const HEAD_TOO_LARGE: &str = "the headers are larger than 64 KiB, or there are more than 64";
+const LINE_TOO_LONG: &str = "the request line is too long";
+
+fn partial(bytes: &[u8]) -> Result<Parsed<'_>, Refused> {
+    let line = bytes.iter().position(|&byte| byte == b'\n');
+    match line {
+        None if bytes.len() > LINE_BYTES_MAX => refused(Status::UriTooLong, LINE_TOO_LONG),
+        Some(line) if bytes.len() - line > base::limits::HTTP_HEADER_BYTES_MAX => {
+            refused(Status::HeadersTooLarge, HEAD_TOO_LARGE)
+        }
+        _ => Ok(Parsed::More),
+    }
+}
+
+fn unreadable(error: httparse::Error) -> Refused {
+    use httparse::Error;
+    let (status, detail) = match error {
+        Error::HeaderName => (Status::BadRequest, "a header's name holds a forbidden byte"),
+        Error::HeaderValue => (Status::BadRequest, "a header's value holds a forbidden byte"),
+        Error::NewLine => (Status::BadRequest, "a line ends in a way that is no line end"),
+        Error::Status => (Status::BadRequest, "this is no request"),
+        Error::Token => (Status::BadRequest, "the request line holds a forbidden byte"),
+        Error::TooManyHeaders => (Status::HeadersTooLarge, HEAD_TOO_LARGE),
+        Error::Version => (Status::VersionNotSupported, "only HTTP/1.1 and HTTP/1.0 are spoken"),
+    };
+    Refused { status, detail }
+}
+
+/// The parser takes `\n` alone for a line end; others don't, and two readers must not differ.
+fn has_bare_line_end(head: &[u8]) -> bool {
+    let mut before = 0;
+    for &byte in head {
+        if byte == b'\n' && before != b'\r' {
+            return true;
+        }
+        before = byte;
+    }
+    false
+}
+
+/// The headers that mean something here; each may stand once.
+#[derive(Default)]
+struct Slots<'a> {
+    host: Option<&'a [u8]>,
+    content_length: Option<&'a [u8]>,
+    transfer_encoding: Option<&'a [u8]>,
+    connection: Option<&'a [u8]>,
+    expect: Option<&'a [u8]>,
+    origin: Option<&'a [u8]>,
+    content_type: Option<&'a [u8]>,
+    if_match: Option<&'a [u8]>,
+    if_none_match: Option<&'a [u8]>,
+    session: Option<&'a [u8]>,
+    request: Option<&'a [u8]>,
+}
+
+const OURS: &str = "x-credenza-";
+
+impl<'a> Slots<'a> {
+    fn take(&mut self, name: &str, value: &'a [u8]) -> Result<(), Refused> {
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        let slot = match name.len() {
+            4 if is("host") => &mut self.host,
+            6 if is("expect") => &mut self.expect,
+            6 if is("origin") => &mut self.origin,
+            8 if is("if-match") => &mut self.if_match,
+            10 if is("connection") => &mut self.connection,
+            12 if is("content-type") => &mut self.content_type,
+            13 if is("if-none-match") => &mut self.if_none_match,
+            14 if is("content-length") => &mut self.content_length,
+            17 if is("transfer-encoding") => &mut self.transfer_encoding,
+            18 if is("x-credenza-session") => &mut self.session,
+            18 if is("x-credenza-request") => &mut self.request,
+            16 if is("content-encoding") => {
+                return refused(Status::UnsupportedMediaType, "compressed bodies are not read");
+            }
+            // A misspelt session would silently lose the promise it was sent for.
+            11.. if name.get(..11).is_some_and(|begin| begin.eq_ignore_ascii_case(OURS)) => {
+                return refused(Status::BadRequest, "a header x-credenza-... is not known");
+            }
+            _ => return Ok(()),
+        };
+        if slot.replace(value).is_some() {
+            return refused(Status::BadRequest, "a header stands twice");
+        }
+        Ok(())
+    }
+
+    fn body(&self, is_http_10: bool) -> Result<Body, Refused> {
+        match (self.transfer_encoding, self.content_length) {
+            (None, None) => Ok(Body::None),
+            (None, Some(length)) => match number(length) {
+                Some(length) => Ok(Body::Length(length)),
+                None => refused(Status::BadRequest, "content-length is no number"),
+            },
+            (Some(_), Some(_)) => refused(
+                Status::BadRequest,
+                "content-length and transfer-encoding stand together: the body's end is uncertain",
+            ),
+            (Some(_), None) if is_http_10 => {
+                refused(Status::BadRequest, "HTTP/1.0 has no transfer-encoding")
+            }
+            (Some(coding), None) if coding.eq_ignore_ascii_case(b"chunked") => Ok(Body::Chunked),
+            (Some(_), None) => {
+                refused(Status::NotImplemented, "the only transfer-encoding read is chunked")
+            }
+        }
+    }
+
+    fn keep_alive(&self, is_http_10: bool) -> bool {
+        let Some(connection) = self.connection else { return !is_http_10 };
+        let mut words = connection.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+        if is_http_10 {
+            words.any(|word| word.eq_ignore_ascii_case(b"keep-alive"))
+        } else {
+            !words.any(|word| word.eq_ignore_ascii_case(b"close"))
+        }
+    }
+}
+
+/// A decimal number without sign or blanks.
+pub fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn words<'a>(
+    method: Method,
+    target: &'a str,
+    is_http_10: bool,
+    slots: &Slots<'a>,
+) -> Result<Head<'a>, Refused> {
+    let Some(mut host) = slots.host else {
+        return refused(Status::BadRequest, "a request needs a header `host`");
+    };
+    let mut origin_form = target;
+    // What a client sends to a proxy; the name in it then counts.
+    if let Some(rest) = target.strip_prefix("http://") {
+        let slash = rest.find('/').unwrap_or(rest.len());
+        host = rest[..slash].as_bytes();
+        origin_form = if slash == rest.len() { "/" } else { &rest[slash..] };
+    }
+    if !origin_form.starts_with('/') {
+        return refused(Status::BadRequest, "the request's target is no path");
+    }
+    if origin_form.bytes().any(|byte| byte == b'#' || !byte.is_ascii_graphic()) {
+        return refused(Status::BadRequest, "the path holds a byte that must be percent-encoded");
+    }
+    let (path, query) = origin_form.split_once('?').unwrap_or((origin_form, ""));
+    let expects_continue = match slots.expect {
+        None => false,
+        Some(word) if word.eq_ignore_ascii_case(b"100-continue") => !is_http_10,
+        Some(_) => {
+            return refused(Status::ExpectationFailed, "only `expect: 100-continue` is known");
+        }
+    };
+    Ok(Head {
+        method,
+        path,
+        query,
+        body: slots.body(is_http_10)?,
+        keep_alive: slots.keep_alive(is_http_10),
+        is_http_10,
+        expects_continue,
+        host,
+        origin: slots.origin,
+        content_type: slots.content_type,
+        if_match: slots.if_match,
+        if_none_match: slots.if_none_match,
+        session: slots.session,
+        request: slots.request,
+    })
+}

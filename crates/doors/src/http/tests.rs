@@ -1,0 +1,190 @@
+//! Laws of the framing: what is read, what is refused, and that nothing panics.
+
+use super::percent::{Plus, decode, encode_onto};
+use super::*;
+use proptest::prelude::*;
+
+fn head(text: &str) -> std::result::Result<String, u16> {
+    match head::parse(text.as_bytes()) {
+        Ok(Parsed::More) => Ok("more".into()),
+        Ok(Parsed::Head(head, length)) => {
+            assert_eq!(length, text.len());
+            let keep = if head.keep_alive { "keep" } else { "close" };
+            Ok(format!(
+                "{} {} {} {:?} {keep}",
+                head.method.word(),
+                head.path,
+                head.query,
+                head.body
+            ))
+        }
+        Err(refused) => Err(refused.status.code()),
+    }
+}
+
+#[test]
+fn plain_heads_are_read() {
+    let cases = [
+        ("GET /a?b=c HTTP/1.1\r\nHost: x\r\n\r\n", "GET /a b=c None keep"),
+        ("GET /a HTTP/1.0\r\nHost: x\r\n\r\n", "GET /a  None close"),
+        ("GET /a HTTP/1.0\r\nhost: x\r\nConnection: Keep-Alive\r\n\r\n", "GET /a  None keep"),
+        ("PUT /a HTTP/1.1\r\nHost: x\r\ncontent-length: 12\r\n\r\n", "PUT /a  Length(12) keep"),
+        (
+            "PUT /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\n\r\n",
+            "PUT /a  Chunked keep",
+        ),
+        ("GET /a HTTP/1.1\r\nHost: x\r\nConnection: x, close\r\n\r\n", "GET /a  None close"),
+        ("GET http://h:1/a HTTP/1.1\r\nHost: x\r\n\r\n", "GET /a  None keep"),
+        ("GET http://h HTTP/1.1\r\nHost: x\r\n\r\n", "GET /  None keep"),
+        ("BREW /a HTTP/1.1\r\nHost: x\r\n\r\n", "? /a  None keep"),
+        ("GET /a HTTP/1.1\r\nHost: x\r\n", "more"),
+    ];
+    for (text, read) in cases {
+        assert_eq!(head(text).as_deref(), Ok(read), "{text:?}");
+    }
+}
+
+#[test]
+fn what_two_readers_could_understand_differently_is_refused() {
+    let with = |headers: &str| head(&format!("PUT /a HTTP/1.1\r\nHost: x\r\n{headers}\r\n\r\n"));
+    for headers in [
+        "Content-Length: 1\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked\r\nContent-Length: 1",
+        "Content-Length: 1\r\nContent-Length: 1",
+        "Content-Length: 1\r\ncontent-LENGTH: 2",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+        "Content-Length: +1",
+        "Content-Length: 1, 1",
+        "Content-Length: 0x1",
+        "Content-Length: ",
+        "Content-Length: 18446744073709551616",
+        "Content-Length : 1",
+        "Host: y",
+        "If-Match: \"1\"\r\nif-match: \"2\"",
+        "X-Credenza-Sesion: 1",
+        "A: b\n",
+        "A: b\r\n folded",
+        "A\0: b",
+        "A: b\0",
+    ] {
+        assert_eq!(with(headers), Err(400), "{headers:?}");
+    }
+    for (headers, status) in [
+        ("Transfer-Encoding: gzip, chunked", 501),
+        ("Transfer-Encoding: identity", 501),
+        ("Expect: 200-ok", 417),
+        ("Content-Encoding: gzip", 415),
+    ] {
+        assert_eq!(with(headers), Err(status), "{headers:?}");
+    }
+    for text in [
+        "GET /a HTTP/1.1\r\n\r\n",
+        "GET /a HTTP/1.1\nHost: x\n\n",
+        "GET a HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET * HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /a#b HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /\u{e9} HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET  /a HTTP/1.1\r\nHost: x\r\n\r\n",
+        "PUT /a HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ] {
+        assert_eq!(head(text), Err(400), "{text:?}");
+    }
+    assert_eq!(head("GET /a HTTP/3.0\r\nHost: x\r\n\r\n"), Err(505));
+}
+
+#[test]
+fn lines_and_headers_have_limits() {
+    let path = |length| format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "x".repeat(length));
+    assert!(head(&path(head::LINE_BYTES_MAX - 1)).is_ok());
+    assert_eq!(head(&path(head::LINE_BYTES_MAX)), Err(414));
+    assert_eq!(head(&format!("GET /{}", "x".repeat(head::LINE_BYTES_MAX))), Err(414));
+    let many = |count| format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", "A: b\r\n".repeat(count));
+    assert!(head(&many(head::HEADERS_MAX - 1)).is_ok());
+    assert_eq!(head(&many(head::HEADERS_MAX)), Err(431));
+    let long = format!("GET / HTTP/1.1\r\nHost: x\r\nA: {}", "b".repeat(64 * 1024));
+    assert_eq!(head(&long), Err(431));
+}
+
+fn unchunk(mut input: &[u8], step: usize) -> std::result::Result<Option<Vec<u8>>, Refused> {
+    let mut chunks = Chunks::default();
+    let mut body = Vec::new();
+    let mut seen = 0;
+    loop {
+        match chunks.step(&input[..seen.min(input.len())])? {
+            Decoded::Data(bytes, used) => {
+                body.extend_from_slice(bytes);
+                input = &input[used..];
+                seen -= used;
+            }
+            Decoded::Skip(used) => {
+                input = &input[used..];
+                seen -= used;
+            }
+            Decoded::More if seen >= input.len() => return Ok(None),
+            Decoded::More => seen = (seen + step).min(input.len()),
+            Decoded::End => return Ok(Some(body)),
+        }
+    }
+}
+
+#[test]
+fn chunks_are_read_whatever_pieces_they_come_in() {
+    let input = b"3\r\nabc\r\nA;name=\"x\"\r\n0123456789\r\n0\r\nTrailer: y\r\n\r\n";
+    for step in 1..=input.len() {
+        assert_eq!(unchunk(input, step), Ok(Some(b"abc0123456789".to_vec())), "{step}");
+        for length in 0..input.len() {
+            assert_eq!(unchunk(&input[..length], step), Ok(None), "{length}");
+        }
+    }
+}
+
+#[test]
+fn crooked_chunks_are_refused() {
+    for input in [
+        &b"x\r\n"[..],
+        b"\r\n",
+        b"-1\r\n",
+        b"+1\r\n",
+        b"0x1\r\n",
+        b"1 \r\n",
+        b"1\nabc",
+        b"3\r\nabcd\r\n",
+        b"3\r\nabc\n",
+        b"ffffffffffffffff\r\n",
+        b"1;\0\r\n",
+        b"0\r\na\0: b\r\n\r\n",
+        b"0\r\na: b\n\r\n",
+    ] {
+        assert!(unchunk(input, 1).is_err(), "{:?}", input.escape_ascii().to_string());
+    }
+    let long = [b"1;".as_slice(), &[b'x'; 300]].concat();
+    assert!(unchunk(&long, 10).is_err());
+    let trailers = [b"0\r\n".as_slice(), &b"a: b\r\n".repeat(1000)].concat();
+    assert!(unchunk(&trailers, 10).is_err());
+}
+
+proptest! {
+    #[test]
+    fn every_key_survives_percent_encoding(key: Vec<u8>) {
+        let mut text = String::new();
+        encode_onto(&mut text, &key);
+        prop_assert_eq!(decode(&text, Plus::Plus), Some(key.clone().into()));
+        prop_assert_eq!(decode(&text, Plus::Blank), Some(key.clone().into()));
+    }
+
+    #[test]
+    fn no_bytes_make_the_framing_panic(bytes: Vec<u8>, text: String) {
+        let _ = head::parse(&bytes);
+        let _ = unchunk(&bytes, 3);
+        let _ = decode(&text, Plus::Blank);
+    }
+}
+
+#[test]
+fn broken_percent_encoding_is_told() {
+    for text in ["%", "%1", "%zz", "a%2", "%\u{e9}"] {
+        assert_eq!(decode(text, Plus::Plus), None, "{text}");
+    }
+    assert_eq!(decode("a+b%20c", Plus::Blank).as_deref(), Some(&b"a b c"[..]));
+    assert_eq!(decode("a+b", Plus::Plus).as_deref(), Some(&b"a+b"[..]));
+}

@@ -1,0 +1,190 @@
+//! The accept loop, and the first words of a connection.
+
+use super::tongue::{self, Foreign, Told};
+use super::{Connection, Face, Shutdown, refusal};
+use crate::counters::Tongue;
+use crate::shared::Shared;
+use crate::{native, resp};
+use base::limits::HELLO_MS_MAX;
+use bytes::BytesMut;
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// Descriptors that connections leave to the log, the store and everything else.
+const DESCRIPTORS_KEPT_MIN: u64 = 96;
+/// How many refused connections may be told so at a time; others are closed without a word.
+const REFUSALS_MAX: usize = 64;
+/// How long a refused connection may take to say what language it speaks.
+const REFUSAL_MS_MAX: u64 = 1_000;
+/// Waits after a failed accept, milliseconds; doubled up to the second.
+const ACCEPT_PAUSE_MS: (u64, u64) = (10, 500);
+/// What is read before the language is known.
+const FIRST_BUFFER_BYTES: usize = 4 * 1024;
+
+/// Accepts until the doors close, then waits for the connections, up to the bound.
+pub async fn run(listener: TcpListener, face: Face, shared: Arc<Shared>, mut shutdown: Shutdown) {
+    let mut connections = JoinSet::new();
+    let refusals = Arc::new(AtomicUsize::new(0));
+    let mut pause_ms = ACCEPT_PAUSE_MS.0;
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = shutdown.called() => break,
+            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                pause_ms = ACCEPT_PAUSE_MS.0;
+                shared.counters.accepted();
+                let limit = connections_max(shared.settings.connections_max);
+                if shared.connections.load(Relaxed) >= limit {
+                    shared.counters.refused();
+                    shared
+                        .complaint
+                        .say(|| format!("a connection is refused: there are {limit} already"));
+                    refuse(stream, limit, &refusals, &mut connections);
+                    continue;
+                }
+                let place = Place::take(shared.clone());
+                let shutdown = shutdown.clone();
+                connections.spawn(async move { greet(stream, face, &place.0, shutdown).await });
+            }
+            Err(error) if is_the_peers(&error) => {}
+            Err(error) => {
+                shared.complaint.say(|| format!("can't accept connections now: {error}"));
+                sleep(Duration::from_millis(pause_ms)).await;
+                pause_ms = (pause_ms * 2).min(ACCEPT_PAUSE_MS.1);
+            }
+        }
+    }
+    drop(listener);
+    let bound = Duration::from_millis(shared.settings.close_ms_max);
+    let _ = timeout(bound, async { while connections.join_next().await.is_some() {} }).await;
+    connections.shutdown().await;
+}
+
+/// A connection's place among `connections_max`; given back when dropped.
+struct Place(Arc<Shared>);
+
+impl Place {
+    fn take(shared: Arc<Shared>) -> Place {
+        shared.connections.fetch_add(1, Relaxed);
+        Place(shared)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Errors of one connection that died before it was accepted.
+fn is_the_peers(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted
+    )
+}
+
+/// The setting, or fewer: the process' limit of descriptors may be small, and may change while it runs.
+fn connections_max(setting: usize) -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let Some(descriptors) = limit else { return setting };
+    let kept = DESCRIPTORS_KEPT_MIN.max(descriptors / 4);
+    setting.min(usize::try_from(descriptors.saturating_sub(kept)).unwrap_or(usize::MAX))
+}
+
+fn refuse(
+    mut stream: TcpStream,
+    limit: usize,
+    refusals: &Arc<AtomicUsize>,
+    connections: &mut JoinSet<()>,
+) {
+    if refusals.load(Relaxed) >= REFUSALS_MAX {
+        return;
+    }
+    refusals.fetch_add(1, Relaxed);
+    let refusals = refusals.clone();
+    connections.spawn(async move {
+        let told = timeout(Duration::from_millis(REFUSAL_MS_MAX), async {
+            let mut first = [0; 16];
+            let length = stream.read(&mut first).await.unwrap_or(0);
+            let is_resp = tongue::tell(&first[..length]) == Told::Resp;
+            let _ = stream.write_all(&refusal::too_many(is_resp, limit)).await;
+        });
+        let _ = told.await;
+        refusals.fetch_sub(1, Relaxed);
+    });
+}
+
+/// Reads until the language is known, then hands the connection over.
+async fn greet(mut stream: TcpStream, face: Face, shared: &Arc<Shared>, mut shutdown: Shutdown) {
+    // Both only fail on a dead socket, which the next read tells.
+    let _ = stream.set_nodelay(true);
+    let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
+    let mut first = BytesMut::with_capacity(FIRST_BUFFER_BYTES);
+    let hello = tokio::select! {
+        biased;
+        () = shutdown.called() => return,
+        hello = timeout(Duration::from_millis(HELLO_MS_MAX), hello(&mut stream, &mut first)) => hello,
+    };
+    let Ok(Some(told)) = hello else { return };
+    let connection = |stream, first| Connection { stream, first, face };
+    match told {
+        Told::More => {}
+        Told::Http => {
+            let _open = shared.counters.open(Tongue::Http);
+            native::serve(connection(stream, first), shared.clone(), shutdown).await;
+        }
+        Told::Resp if face == Face::Operators => {
+            turn_away(stream, Foreign::Unknown, &first, shared).await
+        }
+        Told::Resp => {
+            let _open = shared.counters.open(Tongue::Resp);
+            resp::serve(connection(stream, first), shared.clone(), shutdown).await;
+        }
+        Told::Foreign(language) => turn_away(stream, language, &first, shared).await,
+    }
+}
+
+async fn hello(stream: &mut TcpStream, first: &mut BytesMut) -> Option<Told> {
+    loop {
+        match stream.read_buf(first).await {
+            Ok(0) | Err(_) => return None,
+            Ok(_) => {}
+        }
+        let told = tongue::tell(first);
+        if told != Told::More {
+            return Some(told);
+        }
+    }
+}
+
+async fn turn_away(mut stream: TcpStream, language: Foreign, first: &[u8], shared: &Shared) {
+    shared.counters.foreign();
+    shared.complaint.say(|| {
+        format!("a connection is refused: its language is not served here: {}", language.name())
+    });
+    let words = refusal::foreign(language, first);
+    let said = async {
+        stream.write_all(&words).await?;
+        stream.shutdown().await?;
+        // What the client still sends is taken, or it would see a reset instead of the words.
+        let mut rest = [0; 1024];
+        for _ in 0..16 {
+            if stream.read(&mut rest).await? == 0 {
+                break;
+            }
+        }
+        Ok::<(), std::io::Error>(())
+    };
+    let _ = timeout(Duration::from_millis(REFUSAL_MS_MAX), said).await;
+}

@@ -1,0 +1,159 @@
+//! One listener for all tongues: accepts, counts, tells the language, hands the connection to its door.
+//!
+//! Promises: nothing is served beyond loopback unless the settings say so; a silent connection is closed after
+//! `HELLO_MS_MAX`; a process out of file descriptors waits instead of spinning; `close` lets requests in
+//! flight finish, up to a bound.
+//! Never: looks into a request; lets connections take the descriptors that the log and the store need.
+//! Read next: `tongue.rs`, `accept.rs`.
+
+mod accept;
+mod refusal;
+mod tongue;
+
+use crate::settings::DoorSettings;
+use crate::shared::Shared;
+use base::{Error, Reason, Result};
+use bytes::BytesMut;
+use node::Node;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// A connection whose language is known: the stream, and what was already read of it.
+pub struct Connection {
+    /// The stream; `TCP_NODELAY` is set.
+    pub stream: TcpStream,
+    /// What the client said so far; never empty.
+    pub first: BytesMut,
+    /// Which listener took it.
+    pub face: Face,
+}
+
+/// What a listener serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Face {
+    /// Everything: clients and operators, on loopback.
+    Both,
+    /// Clients' requests; status, metrics and administration are elsewhere.
+    Clients,
+    /// Status, metrics and administration alone.
+    Operators,
+}
+
+/// Tells connections that the doors are closing. Cheap to clone.
+#[derive(Clone)]
+pub struct Shutdown(watch::Receiver<bool>);
+
+impl Shutdown {
+    /// Whether the doors are closing.
+    pub fn is_called(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Resolves when the doors begin to close. Cancel-safe.
+    pub async fn called(&mut self) {
+        // An error means that the doors are gone, which is closing too.
+        let _ = self.0.wait_for(|called| *called).await;
+    }
+}
+
+/// The open doors. Dropping them closes them without waiting; [`Doors::close`] waits.
+pub struct Doors {
+    addresses: Vec<SocketAddr>,
+    shared: Arc<Shared>,
+    shutdown: watch::Sender<bool>,
+    listeners: Vec<JoinHandle<()>>,
+}
+
+impl Doors {
+    /// Binds and begins to serve.
+    ///
+    /// Errors: `NotSupported` (an address beyond loopback without `insecure`), `StoreFailed` never, `TooMany` (the
+    /// address is taken or can't be bound; the detail says which and why).
+    pub async fn open(node: Node, settings: DoorSettings) -> Result<Doors> {
+        check_addresses(&settings)?;
+        let mut bound = vec![(bind("listen", settings.listen).await?, main_face(&settings))];
+        if let Some(address) = settings.admin_listen {
+            bound.push((bind("admin_listen", address).await?, Face::Operators));
+        }
+        let shared = Arc::new(Shared::new(node, settings));
+        let (shutdown, receiver) = watch::channel(false);
+        let mut addresses = Vec::new();
+        let mut listeners = Vec::new();
+        for ((listener, address), face) in bound {
+            addresses.push(address);
+            let shutdown = Shutdown(receiver.clone());
+            listeners.push(tokio::spawn(accept::run(listener, face, shared.clone(), shutdown)));
+        }
+        Ok(Doors { addresses, shared, shutdown, listeners })
+    }
+
+    /// Where the doors listen: the clients' address first, then the operators' if it is another.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// What all connections share; the counters are in it.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Stops accepting, lets requests in flight finish up to `close_ms_max`, closes all connections.
+    pub async fn close(mut self) {
+        self.shutdown.send_replace(true);
+        for listener in self.listeners.drain(..) {
+            // A listener's task only ends; it was never cancelled.
+            let _ = listener.await;
+        }
+    }
+}
+
+impl Drop for Doors {
+    fn drop(&mut self) {
+        self.shutdown.send_replace(true);
+        for listener in &self.listeners {
+            listener.abort();
+        }
+    }
+}
+
+fn main_face(settings: &DoorSettings) -> Face {
+    if settings.listen.ip().is_loopback() { Face::Both } else { Face::Clients }
+}
+
+fn check_addresses(settings: &DoorSettings) -> Result<()> {
+    let named = [("listen", Some(settings.listen)), ("admin_listen", settings.admin_listen)];
+    for (setting, address) in named {
+        let Some(address) = address else { continue };
+        if !address.ip().is_loopback() && !settings.insecure {
+            return Err(Error::new(
+                Reason::NotSupported,
+                format!(
+                    "{setting} = {address} is open to the network, and nothing there is encrypted or asks for a \
+                     password; listen on 127.0.0.1, or set `insecure` if you mean it"
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+async fn bind(setting: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+    let refused = |error: std::io::Error| {
+        let remedy = match error.kind() {
+            std::io::ErrorKind::AddrInUse => "another process listens there; choose another port",
+            std::io::ErrorKind::AddrNotAvailable => "this machine has no such address",
+            std::io::ErrorKind::PermissionDenied => "ports below 1024 need a permission",
+            _ => "choose another address",
+        };
+        Error::new(Reason::TooMany, format!("{setting} = {address}: {error}: {remedy}"))
+    };
+    let listener = TcpListener::bind(address).await.map_err(refused)?;
+    let local = listener.local_addr().map_err(refused)?;
+    Ok((listener, local))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! How a connection is turned away: in its own language where that has words for it.
+
+use super::tongue::Foreign;
+use bytes::BufMut;
+
+const SPOKEN: &str = "this port speaks HTTP/1.1 and RESP (Redis)";
+
+/// What is said to a language that is not served.
+pub fn foreign(language: Foreign, first: &[u8]) -> Vec<u8> {
+    match language {
+        Foreign::MemcachedText => {
+            format!("SERVER_ERROR {SPOKEN}; memcached is not served here\r\n").into_bytes()
+        }
+        Foreign::MemcachedBinary => memcached_binary(first),
+        // One status byte is all it knows: failure.
+        Foreign::Tyrant => vec![1],
+        Foreign::Arakoon => arakoon(),
+        // A fatal alert, `handshake_failure`.
+        Foreign::Tls => vec![0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x28],
+        Foreign::Http2 => http2(),
+        Foreign::Unknown => format!("{SPOKEN}\r\n").into_bytes(),
+    }
+}
+
+/// What is said to one connection too many; a language is told by its first bytes, if it said any.
+pub fn too_many(is_resp: bool, limit: usize) -> Vec<u8> {
+    if is_resp {
+        return format!("-ERR max number of clients reached ({limit})\r\n").into_bytes();
+    }
+    let body = format!(
+        "{{\"error\":{{\"reason\":\"too_many\",\"kind\":\"unavailable\",\
+         \"detail\":\"there are {limit} connections already; try again later\"}}}}"
+    );
+    let length = body.len();
+    format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
+         connection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+/// Status 0x81 (unknown command) with a text; opcode and opaque come back as they were sent.
+fn memcached_binary(first: &[u8]) -> Vec<u8> {
+    let text = format!("{SPOKEN}; memcached is not served here");
+    let mut bytes = Vec::with_capacity(24 + text.len());
+    bytes.put_u8(0x81);
+    bytes.put_u8(first.get(1).copied().unwrap_or(0));
+    bytes.put_u32(0);
+    bytes.put_u16(0x81);
+    bytes.put_u32(text.len() as u32);
+    bytes.put_slice(first.get(12..16).unwrap_or(&[0; 4]));
+    bytes.put_u64(0);
+    bytes.put_slice(text.as_bytes());
+    bytes
+}
+
+/// An error code (0xff, unknown failure) and a string; it reads like the answer to the first request.
+fn arakoon() -> Vec<u8> {
+    let text = format!("{SPOKEN}; Arakoon is not served here");
+    let mut bytes = Vec::with_capacity(8 + text.len());
+    bytes.put_i32_le(0xff);
+    bytes.put_i32_le(text.len() as i32);
+    bytes.put_slice(text.as_bytes());
+    bytes
+}
+
+/// Empty settings, then GOAWAY with HTTP_1_1_REQUIRED.
+fn http2() -> Vec<u8> {
+    const SETTINGS: u8 = 4;
+    const GOAWAY: u8 = 7;
+    const HTTP_1_1_REQUIRED: u32 = 0xd;
+    let mut bytes = vec![0, 0, 0, SETTINGS, 0, 0, 0, 0, 0];
+    bytes.put_slice(&[0, 0, 8 + SPOKEN.len() as u8, GOAWAY, 0, 0, 0, 0, 0]);
+    bytes.put_u32(0);
+    bytes.put_u32(HTTP_1_1_REQUIRED);
+    bytes.put_slice(SPOKEN.as_bytes());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_is_framed_as_its_language_frames() {
+        let binary = foreign(Foreign::MemcachedBinary, b"\x80\x0a\0\0\0\0\0\0\0\0\0\0abcd");
+        assert_eq!(&binary[..2], b"\x81\x0a");
+        assert_eq!(&binary[12..16], b"abcd");
+        assert_eq!(
+            u32::from_be_bytes(binary[8..12].try_into().expect("4")) as usize + 24,
+            binary.len()
+        );
+        let arakoon = foreign(Foreign::Arakoon, b"");
+        assert_eq!(arakoon[4] as usize + 8, arakoon.len());
+        let http2 = foreign(Foreign::Http2, b"");
+        assert_eq!(http2[9 + 2] as usize + 18, http2.len());
+        let text = String::from_utf8(too_many(false, 7)).expect("text");
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
+        assert!(head.ends_with(&format!("content-length: {}", body.len())));
+    }
+}

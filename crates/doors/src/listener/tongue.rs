@@ -1,0 +1,215 @@
+//! Which language a connection speaks, told by its first bytes. Pure.
+
+/// What the first bytes say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Too few bytes to tell.
+    More,
+    /// HTTP/1.
+    Http,
+    /// Redis' protocol, framed or inline.
+    Resp,
+    /// A language that this port does not serve.
+    Foreign(Foreign),
+}
+
+/// Languages that are known well enough to be refused in their own words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    /// memcached's lines.
+    MemcachedText,
+    /// memcached's old binary protocol.
+    MemcachedBinary,
+    /// Tokyo Tyrant's binary protocol.
+    Tyrant,
+    /// Arakoon's client protocol.
+    Arakoon,
+    /// A TLS handshake.
+    Tls,
+    /// HTTP/2 without TLS.
+    Http2,
+    /// None of these.
+    Unknown,
+}
+
+impl Foreign {
+    /// Its name, for the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Foreign::MemcachedText => "memcached text",
+            Foreign::MemcachedBinary => "memcached binary",
+            Foreign::Tyrant => "Tokyo Tyrant",
+            Foreign::Arakoon => "Arakoon",
+            Foreign::Tls => "TLS",
+            Foreign::Http2 => "HTTP/2",
+            Foreign::Unknown => "unknown",
+        }
+    }
+}
+
+/// A first line longer than this is told by what stands in it so far.
+pub const FIRST_BYTES_MAX: usize = 512;
+
+const ARAKOON_MAGIC: [u8; 4] = [0x00, 0x00, 0xff, 0xb1];
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
+/// Methods that are no command of Redis; `GET` is told by the end of its line.
+const HTTP_METHODS: [&[u8]; 9] =
+    [b"POST", b"PUT", b"HEAD", b"DELETE", b"PATCH", b"OPTIONS", b"TRACE", b"CONNECT", b"PROPFIND"];
+/// Where the two clash (`get k` could be an inline command), memcached wins: Redis' tools send upper case.
+const MEMCACHED_VERBS: [&[u8]; 27] = [
+    b"get",
+    b"gets",
+    b"set",
+    b"add",
+    b"replace",
+    b"append",
+    b"prepend",
+    b"cas",
+    b"gat",
+    b"gats",
+    b"touch",
+    b"delete",
+    b"incr",
+    b"decr",
+    b"flush_all",
+    b"version",
+    b"verbosity",
+    b"stats",
+    b"mg",
+    b"ms",
+    b"md",
+    b"ma",
+    b"mn",
+    b"me",
+    b"quit",
+    b"watch",
+    b"lru",
+];
+
+/// Tells the language.
+pub fn tell(first: &[u8]) -> Told {
+    let blank = first.iter().take_while(|&&byte| byte == b'\r' || byte == b'\n').count();
+    let first = &first[blank..];
+    let Some(&lead) = first.first() else {
+        return if blank > FIRST_BYTES_MAX { Told::Foreign(Foreign::Unknown) } else { Told::More };
+    };
+    match lead {
+        b'*' => Told::Resp,
+        0x80 => Told::Foreign(Foreign::MemcachedBinary),
+        0xC8 => Told::Foreign(Foreign::Tyrant),
+        0x16 => Told::Foreign(Foreign::Tls),
+        0x00 => begins_with(first, &ARAKOON_MAGIC, Foreign::Arakoon),
+        0x21..=0x7e => word(first),
+        _ => Told::Foreign(Foreign::Unknown),
+    }
+}
+
+fn begins_with(first: &[u8], magic: &[u8], foreign: Foreign) -> Told {
+    if first.starts_with(magic) {
+        Told::Foreign(foreign)
+    } else if magic.starts_with(first) {
+        Told::More
+    } else {
+        Told::Foreign(Foreign::Unknown)
+    }
+}
+
+fn word(first: &[u8]) -> Told {
+    let end = first.iter().position(|byte| matches!(byte, b' ' | b'\r' | b'\n'));
+    let Some(end) = end else {
+        return if first.len() < FIRST_BYTES_MAX { Told::More } else { Told::Resp };
+    };
+    let word = &first[..end];
+    if HTTP_METHODS.contains(&word) {
+        Told::Http
+    } else if word == b"PRI" {
+        match begins_with(first, HTTP2_PREFACE, Foreign::Http2) {
+            Told::Foreign(Foreign::Unknown) => Told::Resp,
+            told => told,
+        }
+    } else if word == b"GET" {
+        get(first)
+    } else if MEMCACHED_VERBS.contains(&word) {
+        Told::Foreign(Foreign::MemcachedText)
+    } else {
+        Told::Resp
+    }
+}
+
+fn get(first: &[u8]) -> Told {
+    match first.iter().position(|&byte| byte == b'\n') {
+        Some(end) => {
+            let line = first[..end].strip_suffix(b"\r").unwrap_or(&first[..end]);
+            let is_http = line.windows(6).any(|window| window == b" HTTP/");
+            if is_http { Told::Http } else { Told::Resp }
+        }
+        // A key can't be told from a path before the line ends, unless it is longer than anyone types.
+        None if first.len() < FIRST_BYTES_MAX => Told::More,
+        None if first[4..].starts_with(b"/") => Told::Http,
+        None => Told::Resp,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_language_is_told_by_its_first_bytes() {
+        let long = format!("GET /v1/{}", "x".repeat(600));
+        let cases: [(&[u8], Told); 24] = [
+            (b"", Told::More),
+            (b"\r\n", Told::More),
+            (b"*1\r\n$4\r\nPING\r\n", Told::Resp),
+            (b"PING\r\n", Told::Resp),
+            (b"ping\r\n", Told::Resp),
+            (b"\r\nPING\r\n", Told::Resp),
+            (b"GET k\r\n", Told::Resp),
+            (b"GET /k HTTP\r\n", Told::Resp),
+            (b"GET /", Told::More),
+            (b"GET / HTTP/1.1\r\n", Told::Http),
+            (b"GET / HTTP/1.0\n", Told::Http),
+            (long.as_bytes(), Told::Http),
+            (b"POST ", Told::Http),
+            (b"DELETE /v1", Told::Http),
+            (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Told::Foreign(Foreign::Http2)),
+            (b"PRI * HT", Told::More),
+            (b"get k\r\n", Told::Foreign(Foreign::MemcachedText)),
+            (b"version\r\n", Told::Foreign(Foreign::MemcachedText)),
+            (b"\x80\x00", Told::Foreign(Foreign::MemcachedBinary)),
+            (b"\xc8\x10", Told::Foreign(Foreign::Tyrant)),
+            (b"\x16\x03\x01", Told::Foreign(Foreign::Tls)),
+            (b"\x00\x00", Told::More),
+            (b"\x00\x00\xff\xb1\x01", Told::Foreign(Foreign::Arakoon)),
+            (b"\x00\x01", Told::Foreign(Foreign::Unknown)),
+        ];
+        for (bytes, told) in cases {
+            assert_eq!(tell(bytes), told, "{:?}", bytes.escape_ascii().to_string());
+        }
+    }
+
+    #[test]
+    fn what_is_told_once_stays_told_when_more_arrives() {
+        let whole: [&[u8]; 5] = [
+            b"GET /v1/buckets HTTP/1.1\r\nHost: x\r\n\r\n",
+            b"GET key\r\nGET other\r\n",
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            b"\x00\x00\xff\xb1\x01\x00\x00\x00",
+            b"set k 0 0 1\r\nx\r\n",
+        ];
+        for bytes in whole {
+            let last = tell(bytes);
+            for length in 0..bytes.len() {
+                let told = tell(&bytes[..length]);
+                assert!(told == Told::More || told == last, "{length} of {bytes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn enough_bytes_always_tell() {
+        for lead in 0..=255u8 {
+            assert_ne!(tell(&[lead; FIRST_BYTES_MAX + 1]), Told::More, "{lead}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What the doors need to know before they open; `app` fills it from flags, file and environment.
+
+use crate::LogLevels;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The doors' settings. Sizes in bytes, times in milliseconds.
+#[derive(Clone)]
+pub struct DoorSettings {
+    /// Where clients come in.
+    pub listen: SocketAddr,
+    /// Where status, metrics and administration are served when `listen` is not on loopback.
+    pub admin_listen: Option<SocketAddr>,
+    /// Whether addresses beyond loopback are allowed although nothing is encrypted and nobody asks for passwords.
+    pub insecure: bool,
+    /// Most connections of both listeners together; fewer when the process may not open as many files.
+    pub connections_max: usize,
+    /// Names that a `Host` header may hold beside `localhost` and plain addresses; `*` allows any.
+    pub hosts: Vec<String>,
+    /// Most bytes of large bodies and pages that all HTTP connections together hold at a time.
+    pub buffer_bytes_max: usize,
+    /// How long `close` waits for requests in flight.
+    pub close_ms_max: u64,
+    /// The only folder that `POST /v1/admin/checkpoint` writes into (`checkpoints` in the data directory).
+    pub checkpoints: Option<PathBuf>,
+    /// The program's log, for `/v1/admin/log-levels`.
+    pub log_levels: Option<Arc<dyn LogLevels>>,
+}
+
+impl Default for DoorSettings {
+    fn default() -> DoorSettings {
+        DoorSettings {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7711)),
+            admin_listen: None,
+            insecure: false,
+            connections_max: 10_000,
+            hosts: Vec::new(),
+            buffer_bytes_max: 128 << 20,
+            close_ms_max: 10_000,
+            checkpoints: None,
+            log_levels: None,
+        }
+    }
+}
