@@ -1,4 +1,5 @@
 //! The one test binary of the house.
 
+mod supply;
 mod tidy;
 mod tidy_faults;
