@@ -4,4 +4,9 @@
 //! Never: is imported by a room; asserts a timing the machine, not the product, decides.
 //! Read next: `tidy/mod.rs`, then `server.rs`, `history.rs` and `rigs/mod.rs`.
 
+pub mod client;
+pub mod history;
+pub mod report;
+pub mod rigs;
+pub mod server;
 pub mod tidy;

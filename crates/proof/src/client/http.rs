@@ -1,0 +1,170 @@
+//! HTTP/1.1 with persistent connections: enough for the native door.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// Header names in lower case, and values.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// A header's value.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body as JSON; null when it is none.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// The reason of an error, in the words of the house.
+    pub fn reason(&self) -> String {
+        self.json()["error"]["reason"].as_str().unwrap_or("").into()
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Http {
+    stream: TcpStream,
+    reader: BufReader<TcpStream>,
+    host: String,
+}
+
+impl Http {
+    /// Connects, with half a minute of patience for everything.
+    pub fn connect(address: SocketAddr) -> io::Result<Http> {
+        let patience = Duration::from_secs(30);
+        let stream = TcpStream::connect_timeout(&address, patience)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        let reader = BufReader::new(stream.try_clone()?);
+        Ok(Http { stream, reader, host: address.to_string() })
+    }
+
+    /// A request without further headers.
+    pub fn ask(&mut self, method: &str, path: &str, body: &[u8]) -> io::Result<Answer> {
+        self.ask_with(method, path, &[], body)
+    }
+
+    /// A request with further headers.
+    pub fn ask_with(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> io::Result<Answer> {
+        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n", self.host);
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        let json = matches!(body.first(), Some(b'{' | b'['));
+        if json && !headers.iter().any(|(name, _)| *name == "content-type") {
+            head.push_str("content-type: application/json\r\n");
+        }
+        head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
+        let mut bytes = head.into_bytes();
+        bytes.extend_from_slice(body);
+        // A server may answer and close before it has read a body that is too large.
+        let sent = self.stream.write_all(&bytes);
+        self.receive(method == "HEAD").map_err(|error| sent.err().unwrap_or(error))
+    }
+
+    /// Bytes as they are.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// The next answer.
+    pub fn receive(&mut self, head_only: bool) -> io::Result<Answer> {
+        let first = self.line()?;
+        let status = first.split(' ').nth(1).and_then(|code| code.parse().ok());
+        let status = status.ok_or_else(|| strange(&first))?;
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line()?;
+            let Some((name, value)) = line.split_once(':') else { break };
+            headers.push((name.to_ascii_lowercase(), value.trim().to_string()));
+        }
+        let mut answer = Answer { status, headers, body: Vec::new() };
+        if status == 100 {
+            return self.receive(head_only);
+        }
+        if !head_only && status != 204 && status != 304 {
+            answer.body = self.body(&answer)?;
+        }
+        Ok(answer)
+    }
+
+    fn body(&mut self, answer: &Answer) -> io::Result<Vec<u8>> {
+        let mut body = Vec::new();
+        if answer.header("transfer-encoding").is_some_and(|how| how.contains("chunked")) {
+            loop {
+                let line = self.line()?;
+                let size = line.split(';').next().unwrap_or("").trim();
+                let size = usize::from_str_radix(size, 16).map_err(|_| strange(&line))?;
+                let before = body.len();
+                body.resize(before + size, 0);
+                self.reader.read_exact(&mut body[before..])?;
+                self.line()?;
+                if size == 0 {
+                    return Ok(body);
+                }
+            }
+        }
+        let length = answer.header("content-length").and_then(|length| length.parse().ok());
+        match length {
+            Some(length) => {
+                body.resize(length, 0);
+                self.reader.read_exact(&mut body)?;
+            }
+            None => {
+                self.reader.read_to_end(&mut body)?;
+            }
+        }
+        Ok(body)
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        let mut line = Vec::new();
+        self.reader.read_until(b'\n', &mut line)?;
+        if line.pop() != Some(b'\n') {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(String::from_utf8_lossy(&line).trim_end_matches('\r').to_string())
+    }
+}
+
+/// A key as it stands in a path.
+pub fn encoded(key: &[u8]) -> String {
+    let mut text = String::new();
+    for &byte in key {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                text.push(byte as char)
+            }
+            byte => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
+fn strange(line: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("no HTTP answer: {line:?}"))
+}

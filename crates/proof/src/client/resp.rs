@@ -1,0 +1,168 @@
+//! Redis' tongue, as much of it as tests need: commands as lists of bulk strings, answers of RESP2.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// One answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// `+OK`.
+    Simple(String),
+    /// `-ERR ...`.
+    Error(String),
+    /// `:1`.
+    Number(i64),
+    /// `$n`, or none.
+    Bulk(Option<Vec<u8>>),
+    /// `*n`, or none.
+    List(Option<Vec<Word>>),
+}
+
+impl Word {
+    /// The bytes of a bulk string.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Word::Bulk(Some(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The text of an error.
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Word::Error(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The elements of a list; empty when it is none.
+    pub fn list(&self) -> &[Word] {
+        match self {
+            Word::List(Some(words)) => words,
+            _ => &[],
+        }
+    }
+
+    /// What became of a call that was answered so.
+    pub fn fate(&self) -> super::Fate {
+        const UNKNOWN: [&str; 2] = ["no_longer_master", "deadline_passed"];
+        match self.error() {
+            None => super::Fate::Ok,
+            Some(text) if UNKNOWN.iter().any(|reason| text.contains(reason)) => super::Fate::Info,
+            Some(text) if text.contains("store_failed") => super::Fate::Info,
+            Some(_) => super::Fate::Fail,
+        }
+    }
+}
+
+/// The bytes of a command.
+pub fn command(words: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Resp {
+    stream: TcpStream,
+    reader: BufReader<TcpStream>,
+}
+
+impl Resp {
+    /// Connects, with ten seconds of patience for everything.
+    pub fn connect(address: SocketAddr) -> io::Result<Resp> {
+        Resp::with_patience(address, Duration::from_secs(10))
+    }
+
+    /// Connects, waiting at most so long for any answer.
+    pub fn with_patience(address: SocketAddr, patience: Duration) -> io::Result<Resp> {
+        let stream = TcpStream::connect_timeout(&address, patience.min(Duration::from_secs(10)))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        let reader = BufReader::with_capacity(64 * 1024, stream.try_clone()?);
+        Ok(Resp { stream, reader })
+    }
+
+    /// One command and its answer.
+    pub fn call(&mut self, words: &[&[u8]]) -> io::Result<Word> {
+        self.send(&command(words))?;
+        self.receive()
+    }
+
+    /// One command of plain words.
+    pub fn say(&mut self, line: &str) -> io::Result<Word> {
+        let words: Vec<_> = line.split(' ').map(str::as_bytes).collect();
+        self.call(&words)
+    }
+
+    /// Bytes as they are.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// The next answer.
+    pub fn receive(&mut self) -> io::Result<Word> {
+        let line = self.line()?;
+        let (mark, rest) = line.split_at_checked(1).ok_or_else(|| strange("an empty line"))?;
+        let count = || rest.parse::<i64>().map_err(|_| strange(&line));
+        match mark {
+            "+" => Ok(Word::Simple(rest.into())),
+            "-" => Ok(Word::Error(rest.into())),
+            ":" => Ok(Word::Number(count()?)),
+            "$" if count()? < 0 => Ok(Word::Bulk(None)),
+            "$" => {
+                let mut bytes = vec![0; count()? as usize + 2];
+                self.reader.read_exact(&mut bytes)?;
+                bytes.truncate(bytes.len() - 2);
+                Ok(Word::Bulk(Some(bytes)))
+            }
+            "*" if count()? < 0 => Ok(Word::List(None)),
+            "*" => {
+                let words: io::Result<Vec<_>> = (0..count()?).map(|_| self.receive()).collect();
+                Ok(Word::List(Some(words?)))
+            }
+            _ => Err(strange(&line)),
+        }
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        let mut line = Vec::new();
+        self.reader.read_until(b'\n', &mut line)?;
+        if line.pop() != Some(b'\n') {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        Ok(String::from_utf8_lossy(&line).into_owned())
+    }
+
+    /// Waits for the other side to close, swallowing what it still says; false when time runs out.
+    pub fn closed_within(&mut self, patience: Duration) -> bool {
+        let _ = self.stream.set_read_timeout(Some(patience));
+        let mut scrap = [0; 4096];
+        loop {
+            match self.reader.read(&mut scrap) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) => {
+                    return !matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn strange(line: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("no RESP answer: {line:?}"))
+}

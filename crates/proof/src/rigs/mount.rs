@@ -1,0 +1,161 @@
+//! A file system of the test's own, in a file: it can be filled, made read-only, and lose its power.
+
+use super::{compiled, must, run, text};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Which file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    /// ext4 on a loop device.
+    Ext4,
+    /// XFS on a loop device; never smaller than 300 MiB.
+    Xfs,
+    /// In memory, with at most so many files.
+    Memory {
+        /// Files and folders.
+        files: usize,
+    },
+}
+
+impl System {
+    /// Its name for `mount`.
+    pub fn word(self) -> &'static str {
+        match self {
+            System::Ext4 => "ext4",
+            System::Xfs => "xfs",
+            System::Memory { .. } => "tmpfs",
+        }
+    }
+
+    /// The tools it needs.
+    pub fn tools(self) -> &'static [&'static str] {
+        match self {
+            System::Ext4 => &["mkfs.ext4", "mount", "findmnt", "cc"],
+            System::Xfs => &["mkfs.xfs", "mount", "cc"],
+            System::Memory { .. } => &["mount"],
+        }
+    }
+}
+
+/// A mounted file system. Dropped, it is unmounted and its file deleted.
+#[derive(Debug)]
+pub struct Mount {
+    system: System,
+    image: PathBuf,
+    point: PathBuf,
+    mib: usize,
+    mounted: bool,
+}
+
+impl Mount {
+    /// Makes and mounts a file system of `mib` MiB in the folder.
+    pub fn new(folder: &Path, system: System, mib: usize) -> Mount {
+        let image = folder.join(format!("{}.img", system.word()));
+        let point = folder.join(format!("{}.mount", system.word()));
+        std::fs::create_dir_all(&point).expect("the scratch folder can be written");
+        let mut mount = Mount { system, image, point, mib, mounted: false };
+        if !matches!(system, System::Memory { .. }) {
+            let file = std::fs::File::create(&mount.image).expect("the image can be made");
+            file.set_len((mib as u64) << 20).expect("a sparse file costs nothing");
+            // No blocks are kept back for root: full is full, for everyone.
+            let how: &[&str] = if system == System::Xfs { &["-f"] } else { &["-F", "-m", "0"] };
+            let mkfs = format!("mkfs.{}", system.word());
+            must(&[&[mkfs.as_str(), "-q"], how, &[text(&mount.image)]].concat());
+        }
+        mount.mount();
+        mount
+    }
+
+    /// Where it is mounted.
+    pub fn point(&self) -> &Path {
+        &self.point
+    }
+
+    /// Mounts it (again).
+    pub fn mount(&mut self) {
+        let (image, point) = (text(&self.image), text(&self.point));
+        match self.system {
+            System::Memory { files } => {
+                let options = format!("size={}m,nr_inodes={files}", self.mib);
+                must(&["mount", "-t", "tmpfs", "-o", &options, "credenza-proof", point])
+            }
+            System::Ext4 => {
+                must(&["mount", "-t", "ext4", "-o", "loop,errors=remount-ro", image, point])
+            }
+            System::Xfs => must(&["mount", "-t", "xfs", "-o", "loop", image, point]),
+        };
+        self.mounted = true;
+    }
+
+    /// Unmounts it; processes that still hold files make this fail loudly.
+    pub fn unmount(&mut self) {
+        let mut last = String::new();
+        for _ in 0..100 {
+            let output = run(&["umount", text(&self.point)]);
+            if output.status.success() {
+                self.mounted = false;
+                return;
+            }
+            last = String::from_utf8_lossy(&output.stderr).into_owned();
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("{} stays mounted: {last}", self.point.display());
+    }
+
+    /// Cuts its power: un-synced data is gone, every later call fails.
+    pub fn cut(&self) {
+        must(&[text(&compiled("godown")), text(&self.point)]);
+    }
+
+    /// After a cut: power is back.
+    pub fn power_again(&mut self) {
+        self.unmount();
+        self.mount();
+    }
+
+    /// Makes ext4 find an error, upon which it turns read-only by itself.
+    pub fn find_an_error(&self) {
+        let device = must(&["findmnt", "-n", "-o", "SOURCE", text(&self.point)]);
+        let name = device.rsplit('/').next().unwrap_or("");
+        let switch = format!("/sys/fs/ext4/{name}/trigger_fs_error");
+        std::fs::write(&switch, "planted by the test").expect("ext4 has this switch");
+    }
+
+    /// Writes a file until only `leave` bytes are free; gives the file.
+    pub fn fill(&self, leave: u64) -> PathBuf {
+        use std::io::Write as _;
+        let path = self.point.join("filler");
+        let mut file = std::fs::File::create(&path).expect("the filler can be made");
+        let block = vec![0x55_u8; 64 * 1024];
+        while self.free() > leave + block.len() as u64 && file.write_all(&block).is_ok() {}
+        let _ = file.sync_all();
+        while self.free() > leave && file.write_all(&block[..4096]).is_ok() {}
+        path
+    }
+
+    /// Bytes a process may still write.
+    pub fn free(&self) -> u64 {
+        let all = rustix::fs::statvfs(&self.point).expect("it is mounted");
+        all.f_bavail * all.f_frsize
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if self.mounted && !run(&["umount", text(&self.point)]).status.success() {
+            let _ = run(&["umount", "-l", text(&self.point)]);
+        }
+        let _ = std::fs::remove_file(&self.image);
+    }
+}
+
+/// Mount points below a folder, innermost first.
+pub fn mounted_below(folder: &Path) -> Vec<String> {
+    let table = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let points = table.lines().filter_map(|line| line.split(' ').nth(1));
+    let mut points: Vec<String> =
+        points.filter(|point| Path::new(point).starts_with(folder)).map(String::from).collect();
+    points.sort_by_key(|point| std::cmp::Reverse(point.len()));
+    points
+}

@@ -1,0 +1,97 @@
+//! System calls that fail, through strace: at the n-th call, with an error, a wrong answer or a
+//! delay.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The words that run a command with an injection from its start.
+pub fn injected(calls: &str, what: &str) -> Vec<String> {
+    let trace = format!("trace={calls}");
+    let inject = format!("inject={calls}:{what}");
+    let words = ["strace", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e", &trace, "-e"];
+    words.iter().copied().chain([inject.as_str()]).map(String::from).collect()
+}
+
+/// An injection into a running process. Dropped, it lets go of it.
+#[derive(Debug)]
+pub struct Trace {
+    child: Child,
+    record: PathBuf,
+}
+
+impl Trace {
+    /// Attaches to every thread of the process; from then on the calls behave as told.
+    pub fn attach(pid: u32, calls: &str, what: &str, record: PathBuf) -> Trace {
+        let child = Command::new("strace")
+            .args(["-f", "-ttt", "-p", &pid.to_string(), "-o"])
+            .arg(&record)
+            .args(["-e", &format!("trace={calls}"), "-e", &format!("inject={calls}:{what}")])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("strace was found before");
+        let trace = Trace { child, record };
+        let until = Instant::now() + Duration::from_secs(10);
+        while !traced(pid) {
+            assert!(Instant::now() < until, "strace does not attach to {pid}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        trace
+    }
+
+    /// What it recorded so far, a call a line.
+    pub fn record(&self) -> String {
+        std::fs::read_to_string(&self.record).unwrap_or_default()
+    }
+
+    /// How many calls were tampered with.
+    pub fn injections(&self) -> u64 {
+        self.record().matches("(INJECTED)").count() as u64
+    }
+
+    /// Seconds from the first injection to the process' exit, by the tracer's own clock.
+    pub fn seconds_to_exit(&self) -> Option<f64> {
+        let record = self.record();
+        let time = |line: &str| line.split_whitespace().nth(1)?.parse::<f64>().ok();
+        let first = record.lines().find(|line| line.contains("(INJECTED)")).and_then(time)?;
+        let last = record.lines().rev().find(|line| line.contains("+++ ")).and_then(time)?;
+        Some(last - first)
+    }
+
+    /// Lets go of the process and waits until it is free.
+    pub fn release(&mut self) {
+        crate::server::signal(self.child.id(), rustix::process::Signal::INT);
+        let _ = self.child.wait();
+    }
+
+    /// Waits for the traced process' end, which ends the tracer.
+    pub fn wait(&mut self, within: Duration) -> bool {
+        let until = Instant::now() + within;
+        while Instant::now() < until {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        false
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.release();
+        }
+    }
+}
+
+/// Whether every thread of the process has a tracer.
+fn traced(pid: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    threads.flatten().all(|thread| {
+        let status = std::fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+        let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+        tracer.is_none_or(|pid| pid.trim() != "0")
+    })
+}

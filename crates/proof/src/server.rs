@@ -1,0 +1,254 @@
+//! The real binary as a child process: start, wait until ready, kill by its own id, start again.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Longest wait for the ready line, also on a busy machine.
+const READY_MAX: Duration = Duration::from_secs(60);
+
+/// How to start a server.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// The data directory.
+    pub data: PathBuf,
+    /// What `--listen` says; empty: any free port of loopback.
+    pub listen: String,
+    /// Further words of the command line.
+    pub words: Vec<String>,
+    /// Further environment.
+    pub environment: Vec<(String, String)>,
+    /// A command that runs the server (`strace ...`); its own words first, the server's after.
+    pub wrapper: Vec<String>,
+}
+
+impl Setup {
+    /// On this data directory, with what the product does when nothing else is said.
+    pub fn on(data: &Path) -> Setup {
+        Setup { data: data.into(), ..Setup::default() }
+    }
+
+    /// With further words of the command line.
+    pub fn with(mut self, words: &[&str]) -> Setup {
+        self.words.extend(words.iter().map(|word| word.to_string()));
+        self
+    }
+
+    /// With an environment variable.
+    pub fn env(mut self, name: &str, value: &str) -> Setup {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Run by another command.
+    pub fn under(mut self, wrapper: &[&str]) -> Setup {
+        self.wrapper = wrapper.iter().map(|word| word.to_string()).collect();
+        self
+    }
+
+    fn command(&self) -> Command {
+        let listen = if self.listen.is_empty() { "127.0.0.1:0" } else { &self.listen };
+        let mut words: Vec<std::ffi::OsString> =
+            self.wrapper.iter().map(std::ffi::OsString::from).collect();
+        words.push(binary().into());
+        words.extend(["serve".into(), "--data".into(), self.data.clone().into_os_string()]);
+        words.extend(["--listen".into(), listen.into()]);
+        words.extend(self.words.iter().map(std::ffi::OsString::from));
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CREDENZA_")) {
+            command.env_remove(name);
+        }
+        command.envs(self.environment.iter().cloned());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    }
+}
+
+/// A server process. Dropped, it is killed and waited for.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    wrapped: bool,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// How it was started.
+    pub setup: Setup,
+    /// From the start of the process to the ready line.
+    pub ready_after: Duration,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    /// Starts it and waits for the ready line; an error holds what it said instead, and its exit.
+    pub fn start(setup: &Setup) -> Result<Server, Refusal> {
+        let begun = Instant::now();
+        let mut child = setup.command().spawn().map_err(|error| Refusal {
+            code: None,
+            words: format!("{}: {error}", binary().display()),
+        })?;
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let pipe = child.stderr.take().expect("stderr is piped");
+        let kept = lines.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                kept.lock().expect("no panic holds it").push(line);
+            }
+        });
+        loop {
+            let said = lines.lock().expect("no panic holds it").clone();
+            if let Some(address) = said.iter().find_map(|line| ready_address(line)) {
+                let ready_after = begun.elapsed();
+                let wrapped = !setup.wrapper.is_empty();
+                let setup = setup.clone();
+                return Ok(Server { child, wrapped, address, setup, ready_after, lines });
+            }
+            let ended = child.try_wait().expect("a child can be waited for");
+            if ended.is_some() || begun.elapsed() > READY_MAX {
+                let _ = child.kill();
+                let status = child.wait().expect("a child can be waited for");
+                std::thread::sleep(Duration::from_millis(50)); // the last lines are on their way
+                let words = lines.lock().expect("no panic holds it").join("\n");
+                return Err(Refusal { code: status.code(), words });
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Starts it, or fails the test with what it said.
+    pub fn must(setup: &Setup) -> Server {
+        Server::start(setup).unwrap_or_else(|refusal| panic!("the server did not start: {refusal}"))
+    }
+
+    /// The server's own process id, not its wrapper's.
+    pub fn pid(&self) -> u32 {
+        if self.wrapped { child_of(self.child.id()) } else { self.child.id() }
+    }
+
+    /// Ends it at once, as a crash would: SIGKILL, no farewell.
+    pub fn kill(&mut self) {
+        signal(self.pid(), rustix::process::Signal::KILL);
+        let _ = self.child.wait();
+    }
+
+    /// Asks it to stop and waits; `None` when it does not within the time.
+    pub fn stop(&mut self, within: Duration) -> Option<ExitStatus> {
+        signal(self.pid(), rustix::process::Signal::TERM);
+        self.wait(within)
+    }
+
+    /// Waits for its end; `None` when it does not come within the time.
+    pub fn wait(&mut self, within: Duration) -> Option<ExitStatus> {
+        let until = Instant::now() + within;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
+                std::thread::sleep(Duration::from_millis(20)); // its last lines are on their way
+                return Some(status);
+            }
+            if Instant::now() > until {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Whether the process still runs.
+    pub fn alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Everything it said on stderr so far.
+    pub fn said(&self) -> String {
+        self.lines.lock().expect("no panic holds it").join("\n")
+    }
+
+    /// Where HTTP clients find it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The command line tool, aimed at this server.
+    pub fn tool(&self, words: &[&str]) -> Command {
+        let mut command = tool(words);
+        command.args(["--url", &self.url()]);
+        command
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.alive() {
+            if self.wrapped && self.pid() != self.child.id() {
+                signal(self.pid(), rustix::process::Signal::KILL);
+            }
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Why a server did not become ready.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// Its exit code, if it ended by itself.
+    pub code: Option<i32>,
+    /// What it said.
+    pub words: String,
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "exit {:?}: {}", self.code, self.words)
+    }
+}
+
+/// The command line tool, without an address.
+pub fn tool(words: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.args(words).stdin(Stdio::null());
+    command
+}
+
+/// Sends a signal to a process this test started.
+pub fn signal(pid: u32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(pid as i32).expect("a child's id is not 0");
+    let _ = rustix::process::kill_process(pid, signal);
+}
+
+/// `credenza: ready on ADDR (node NAME, cluster ID)`.
+fn ready_address(line: &str) -> Option<SocketAddr> {
+    let (_, rest) = line.split_once("credenza: ready on ")?;
+    rest.split(' ').next()?.parse().ok()
+}
+
+/// The first child of a wrapper, or the wrapper itself when it became the server.
+fn child_of(pid: u32) -> u32 {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let first = children.ok().and_then(|list| list.split(' ').next()?.parse().ok());
+    first.unwrap_or(pid)
+}
+
+/// The binary under test: `CREDENZA_BINARY`, or built once from this workspace.
+pub fn binary() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| match std::env::var_os("CREDENZA_BINARY") {
+        Some(path) => path.into(),
+        None => build(),
+    })
+}
+
+fn build() -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    let profile = test.ancestors().nth(2).expect("target/PROFILE/deps/test");
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    command.args(["build", "--quiet", "-p", "app", "--bin", "credenza"]);
+    if profile.file_name().is_some_and(|name| name == "release") {
+        command.arg("--release");
+    }
+    let built = command.current_dir(crate::tidy::root()).status();
+    assert!(built.is_ok_and(|status| status.success()), "the binary does not build");
+    profile.join("credenza")
+}
