@@ -4,8 +4,11 @@
 //! Never: knows a node's peers or a bucket's promise; opens a socket; is async.
 //! Read next: `log/mod.rs`, then `trees/mod.rs`.
 
+mod datadir;
+pub mod disk;
 pub mod error;
 pub mod trees;
 
+pub use datadir::{DataDir, FORMAT};
 pub use error::StoreError;
 pub use trees::{Change, LsmTrees, MemoryTrees, Snapshot, TreeSettings, Trees};

@@ -1,0 +1,290 @@
+//! The data directory: one process at a time, one format, ids that last.
+//!
+//! `docs/inside/file-format.md` draws its files. Opening makes what is missing at first start, and refuses what is not
+//! its own: a directory with strangers' files, a foreign format, a link planted among its entries.
+
+use crate::StoreError;
+use base::codec::checksum;
+use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// The version of everything this program writes into a data directory.
+pub const FORMAT: u32 = 1;
+
+const LOCK: &str = "LOCK";
+const IDENTITY: &str = "IDENTITY";
+const IDENTITY_BESIDE: &str = "IDENTITY.new";
+const IDENTITY_BYTES_MAX: usize = 4096;
+const FOLDERS: [&str; 3] = ["log", "store", "crash"];
+
+/// An open data directory. It stays locked until this is dropped.
+#[derive(Debug)]
+pub struct DataDir {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The cluster's durable id, never 0.
+    pub cluster: u64,
+    /// The node's durable id, never 0.
+    pub node: u64,
+    /// Whether it was made by this call.
+    pub fresh: bool,
+    _lock: OwnedFd,
+}
+
+impl DataDir {
+    /// Opens a data directory, or makes one where there is nothing or an empty directory.
+    ///
+    /// `Locked` if another process has it, `Version` if another format wrote it, `Corrupt` if its identity is damaged or
+    /// missing, `Io` for everything the system refuses, in words.
+    pub fn open(path: &Path) -> Result<DataDir, StoreError> {
+        let directory = make_or_open(path)?;
+        let at = Place { path, directory: &directory };
+        at.refuse_strangers()?;
+        let lock = at.lock()?;
+        fs::fchmod(&directory, Mode::RWXU).map_err(at.failed("set the permissions of", ""))?;
+        let known = at.read_identity()?;
+        let fresh = known.is_none();
+        let identity = match known {
+            Some(identity) => identity,
+            None => at.write_identity()?,
+        };
+        for folder in FOLDERS {
+            at.folder(folder)?;
+        }
+        fs::fsync(&directory).map_err(at.failed("sync", ""))?;
+        let Identity { cluster, node } = identity;
+        Ok(DataDir { path: path.to_owned(), cluster, node, fresh, _lock: lock })
+    }
+
+    /// Where the transaction log lives.
+    pub fn log(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
+    /// Where the ordered trees live.
+    pub fn store(&self) -> PathBuf {
+        self.path.join("store")
+    }
+
+    /// Where crash reports go.
+    pub fn crash(&self) -> PathBuf {
+        self.path.join("crash")
+    }
+}
+
+struct Identity {
+    cluster: u64,
+    node: u64,
+}
+
+struct Place<'a> {
+    path: &'a Path,
+    directory: &'a OwnedFd,
+}
+
+fn make_or_open(path: &Path) -> Result<OwnedFd, StoreError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let failed = |what: &str, error: Errno| {
+        StoreError::io(format!("can't {what} the data directory {}", path.display()), error.into())
+    };
+    match fs::mkdir(path, Mode::RWXU) {
+        Ok(()) => {
+            // The name of the new directory must last as long as what is acknowledged inside it.
+            let above = match path.parent() {
+                Some(above) if !above.as_os_str().is_empty() => above,
+                _ => Path::new("."),
+            };
+            fs::open(above, flags, Mode::empty())
+                .and_then(fs::fsync)
+                .map_err(|error| failed("make the name durable of", error))?;
+        }
+        Err(Errno::EXIST) => {}
+        Err(error) => return Err(failed("make", error)),
+    }
+    fs::open(path, flags, Mode::empty()).map_err(|error| failed("open", error))
+}
+
+impl Place<'_> {
+    fn failed(&self, verb: &str, name: &str) -> impl Fn(Errno) -> StoreError + use<> {
+        let what = format!("can't {verb} {}", self.path.join(name).display());
+        move |error| StoreError::io(what.clone(), error.into())
+    }
+
+    fn refused(&self, name: &str, why: &str) -> StoreError {
+        let what = format!("{} is refused", self.path.join(name).display());
+        StoreError::Io { what, source: io::Error::new(io::ErrorKind::InvalidInput, why.to_owned()) }
+    }
+
+    /// A directory with files in it and no lock was never ours: nothing is written there, not even permissions.
+    fn refuse_strangers(&self) -> Result<(), StoreError> {
+        let mut ours = false;
+        let mut others = false;
+        let failed = self.failed("list", "");
+        for entry in fs::Dir::read_from(self.directory).map_err(&failed)? {
+            match entry.map_err(&failed)?.file_name().to_bytes() {
+                b"." | b".." | b"lost+found" => {}
+                b"LOCK" | b"IDENTITY" => ours = true,
+                _ => others = true,
+            }
+        }
+        if others && !ours {
+            let why = "it holds other files and is no data directory; name an empty or new one";
+            return Err(self.refused("", why));
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> Result<OwnedFd, StoreError> {
+        let lock = self.open(LOCK, OFlags::RDWR | OFlags::CREATE)?;
+        match fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let holder = read(&lock).unwrap_or_default();
+                let digits = holder.trim_ascii().iter().all(u8::is_ascii_digit);
+                let by = match std::str::from_utf8(holder.trim_ascii()) {
+                    Ok(id) if digits && !id.is_empty() => format!("process {id}"),
+                    _ => "another process".to_owned(),
+                };
+                return Err(StoreError::Locked { by });
+            }
+            Err(error) => return Err(self.failed("lock", LOCK)(error)),
+        }
+        let id = format!("{}\n", std::process::id());
+        fs::ftruncate(&lock, 0)
+            .and_then(|()| rustix::io::pwrite(&lock, id.as_bytes(), 0))
+            .map_err(self.failed("write", LOCK))?;
+        Ok(lock)
+    }
+
+    /// Opens a regular file among the entries, never through a link.
+    fn open(&self, name: &str, flags: OFlags) -> Result<OwnedFd, StoreError> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = match fs::openat(self.directory, name, flags, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => file,
+            Err(Errno::LOOP) => return Err(self.refused(name, "it is a symbolic link")),
+            Err(error) => return Err(self.failed("open", name)(error)),
+        };
+        let kind = fs::fstat(&file).map_err(self.failed("look at", name))?.st_mode;
+        if FileType::from_raw_mode(kind) != FileType::RegularFile {
+            return Err(self.refused(name, "it is not a regular file"));
+        }
+        Ok(file)
+    }
+
+    fn folder(&self, name: &str) -> Result<(), StoreError> {
+        match fs::mkdirat(self.directory, name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(self.failed("make", name)(error)),
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match fs::openat(self.directory, name, flags, Mode::empty()) {
+            Ok(folder) => fs::fchmod(folder, Mode::RWXU).map_err(self.failed("set up", name)),
+            Err(Errno::LOOP | Errno::NOTDIR) => {
+                Err(self.refused(name, "it is a symbolic link or no directory"))
+            }
+            Err(error) => Err(self.failed("open", name)(error)),
+        }
+    }
+
+    fn read_identity(&self) -> Result<Option<Identity>, StoreError> {
+        match fs::statat(self.directory, IDENTITY, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => {}
+            Err(Errno::NOENT) => {
+                // A first start that was cut short left no log; anything else has lost its identity.
+                let begun = fs::statat(self.directory, "log", AtFlags::SYMLINK_NOFOLLOW).is_ok();
+                return match begun {
+                    true => Err(self.damaged("it is missing, though the directory was in use")),
+                    false => Ok(None),
+                };
+            }
+            Err(error) => return Err(self.failed("look at", IDENTITY)(error)),
+        }
+        let file = self.open(IDENTITY, OFlags::RDONLY)?;
+        let bytes = read(&file).map_err(self.failed("read", IDENTITY))?;
+        self.parse(&bytes).map(Some)
+    }
+
+    fn parse(&self, bytes: &[u8]) -> Result<Identity, StoreError> {
+        let text = std::str::from_utf8(bytes).map_err(|_| self.damaged("it is no text"))?;
+        let (front, last) = text
+            .strip_suffix('\n')
+            .and_then(|text| text.rsplit_once('\n'))
+            .ok_or_else(|| self.damaged("lines are missing"))?;
+        let front = &text[..=front.len()];
+        if last != format!("checksum {:016x}", checksum(front.as_bytes(), 0)) {
+            return Err(self.damaged("its checksum does not hold"));
+        }
+        let mut lines = front.lines();
+        let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
+        let found = field("credenza").and_then(|text| text.parse().ok());
+        match found.ok_or_else(|| self.damaged("it names no version"))? {
+            FORMAT => {}
+            found => return Err(StoreError::Version { found, known: FORMAT }),
+        }
+        let mut id = |name| field(name).and_then(|text| u64::from_str_radix(text, 16).ok());
+        match (id("cluster"), id("node"), lines.next()) {
+            (Some(cluster), Some(node), None) => Ok(Identity { cluster, node }),
+            _ => Err(self.damaged("its ids are missing")),
+        }
+    }
+
+    fn damaged(&self, what: &str) -> StoreError {
+        let file = self.path.join(IDENTITY).display().to_string();
+        StoreError::Corrupt { file, offset: 0, what: what.into() }
+    }
+
+    fn write_identity(&self) -> Result<Identity, StoreError> {
+        let identity = Identity { cluster: chance()?, node: chance()? };
+        let failed = self.failed("write", IDENTITY);
+        match fs::unlinkat(self.directory, IDENTITY_BESIDE, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(failed(error)),
+        }
+        let file = self.open(IDENTITY_BESIDE, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
+        let text = identity.text();
+        let written = rustix::io::pwrite(&file, text.as_bytes(), 0).map_err(&failed)?;
+        if written != text.len() {
+            return Err(failed(Errno::NOSPC));
+        }
+        fs::fsync(&file).map_err(&failed)?;
+        fs::renameat(self.directory, IDENTITY_BESIDE, self.directory, IDENTITY).map_err(&failed)?;
+        fs::fsync(self.directory).map_err(&failed)?;
+        Ok(identity)
+    }
+}
+
+impl Identity {
+    fn text(&self) -> String {
+        let front =
+            format!("credenza {FORMAT}\ncluster {:016x}\nnode {:016x}\n", self.cluster, self.node);
+        let sum = checksum(front.as_bytes(), 0);
+        format!("{front}checksum {sum:016x}\n")
+    }
+}
+
+fn read(file: impl AsFd) -> Result<Vec<u8>, Errno> {
+    let mut bytes = vec![0; IDENTITY_BYTES_MAX];
+    let given = rustix::io::pread(file, &mut bytes, 0)?;
+    bytes.truncate(given);
+    Ok(bytes)
+}
+
+/// A number of the system's chance, not 0.
+fn chance() -> Result<u64, StoreError> {
+    let mut bytes = [0; 8];
+    loop {
+        let flags = rustix::rand::GetRandomFlags::empty();
+        let given = rustix::rand::getrandom(&mut bytes, flags)
+            .map_err(|error| StoreError::io("can't draw an id", error.into()))?;
+        let number = u64::from_le_bytes(bytes);
+        if given == bytes.len() && number != 0 {
+            return Ok(number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! One process at a time, ids that last, and nothing that isn't ours.
+
+use super::*;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).expect("there").permissions().mode() & 0o777
+}
+
+#[test]
+fn ids_last_and_everything_is_private() {
+    let above = tempfile::tempdir().expect("a directory");
+    let path = above.path().join("data");
+    let first = DataDir::open(&path).expect("makes");
+    assert!(first.fresh && first.cluster != 0 && first.node != 0);
+    let (cluster, node) = (first.cluster, first.node);
+    drop(first);
+    let second = DataDir::open(&path).expect("opens");
+    assert!(!second.fresh);
+    assert_eq!((second.cluster, second.node), (cluster, node));
+    for folder in [path.clone(), second.log(), second.store(), second.crash()] {
+        assert_eq!(mode(&folder), 0o700, "{}", folder.display());
+    }
+    for file in ["LOCK", "IDENTITY"] {
+        assert_eq!(mode(&path.join(file)), 0o600, "{file}");
+    }
+    let other = DataDir::open(&above.path().join("other")).expect("makes");
+    assert_ne!((other.cluster, other.node), (cluster, node));
+}
+
+#[test]
+fn a_second_one_is_told_who_holds_it() {
+    let above = tempfile::tempdir().expect("a directory");
+    let path = above.path().join("data");
+    let first = DataDir::open(&path).expect("makes");
+    match DataDir::open(&path) {
+        Err(StoreError::Locked { by }) => {
+            assert_eq!(by, format!("process {}", std::process::id()));
+        }
+        other => panic!("locked, not {other:?}"),
+    }
+    drop(first);
+    DataDir::open(&path).expect("free again");
+}
+
+#[test]
+fn a_directory_of_others_is_left_alone() {
+    let above = tempfile::tempdir().expect("a directory");
+    std::fs::set_permissions(above.path(), PermissionsExt::from_mode(0o755)).expect("sets");
+    std::fs::write(above.path().join("thesis.txt"), "years of work").expect("writes");
+    let refused = DataDir::open(above.path()).expect_err("not ours");
+    assert!(refused.to_string().contains("name an empty or new one"), "{refused}");
+    assert_eq!(mode(above.path()), 0o755, "untouched");
+    assert_eq!(std::fs::read_dir(above.path()).expect("lists").count(), 1);
+}
+
+#[test]
+fn a_mount_point_and_a_link_to_the_whole_directory_will_do() {
+    let above = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir_all(above.path().join("disk/lost+found")).expect("makes");
+    symlink(above.path().join("disk"), above.path().join("data")).expect("links");
+    DataDir::open(&above.path().join("data")).expect("opens");
+}
+
+#[test]
+fn planted_links_are_refused() {
+    for planted in ["LOCK", "IDENTITY", "log", "store", "crash"] {
+        let above = tempfile::tempdir().expect("a directory");
+        let path = above.path().join("data");
+        drop(DataDir::open(&path).expect("makes"));
+        let target = above.path().join("moved");
+        std::fs::rename(path.join(planted), &target).expect("moves");
+        symlink(&target, path.join(planted)).expect("links");
+        let refused = DataDir::open(&path).expect_err(planted).to_string();
+        assert!(refused.contains("link") && refused.contains(planted), "{refused}");
+    }
+}
+
+#[test]
+fn foreign_formats_are_told_from_damage() {
+    let above = tempfile::tempdir().expect("a directory");
+    let path = above.path().join("data");
+    drop(DataDir::open(&path).expect("makes"));
+    let file = path.join("IDENTITY");
+    let good = std::fs::read_to_string(&file).expect("reads");
+
+    let (front, _) = good.rsplit_once("checksum").expect("has one");
+    let foreign = front.replace("credenza 1", "credenza 7") + "colour green\n";
+    let sum = checksum(foreign.as_bytes(), 0);
+    std::fs::write(&file, format!("{foreign}checksum {sum:016x}\n")).expect("writes");
+    assert!(matches!(DataDir::open(&path), Err(StoreError::Version { found: 7, known: 1 })));
+
+    for at in 0..good.len() {
+        let mut bytes = good.clone().into_bytes();
+        bytes[at] ^= 1;
+        std::fs::write(&file, &bytes).expect("writes");
+        let refused = DataDir::open(&path).expect_err("damaged");
+        assert!(matches!(refused, StoreError::Corrupt { .. }), "byte {at}: {refused}");
+        std::fs::write(&file, &good.as_bytes()[..at]).expect("writes");
+        assert!(matches!(DataDir::open(&path), Err(StoreError::Corrupt { .. })), "cut at {at}");
+    }
+    std::fs::remove_file(&file).expect("removes");
+    assert!(matches!(DataDir::open(&path), Err(StoreError::Corrupt { .. })), "lost identity");
+}
+
+#[test]
+fn a_first_start_that_was_cut_short_begins_again() {
+    let above = tempfile::tempdir().expect("a directory");
+    let path = above.path().join("data");
+    std::fs::create_dir(&path).expect("makes");
+    std::fs::write(path.join("LOCK"), "123\n").expect("writes");
+    std::fs::write(path.join("IDENTITY.new"), "credenza 1\nclus").expect("writes");
+    assert!(DataDir::open(&path).expect("begins again").fresh);
+}

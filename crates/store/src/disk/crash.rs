@@ -1,0 +1,97 @@
+//! What a power cut may leave of a [`MemoryDisk`].
+
+use super::memory::{Content, Honesty, MemoryDisk, NameChange, SECTOR_BYTES};
+use std::collections::BTreeMap;
+
+impl MemoryDisk {
+    /// A disk as it may be found after a power cut now. Each unsynced sector has one of the contents it had since it
+    /// was last durable; each unsynced change of names happened or did not. `choose(n)` decides, giving less than `n`;
+    /// how often it is asked, and for which `n`, does not depend on its answers.
+    pub fn crash(&self, choose: &mut dyn FnMut(usize) -> usize) -> MemoryDisk {
+        let state = self.lock();
+        let mut names = state.durable_names.clone();
+        for change in &state.changes {
+            if choose(2) == 1 {
+                change.happen(&mut names);
+            }
+        }
+        let files = state
+            .files
+            .iter()
+            .map(|(file, content)| (*file, content.after_crash(choose)))
+            .filter(|(file, _)| names.values().any(|named| named == file))
+            .collect();
+        MemoryDisk::of(files, names, Honesty::Honest)
+    }
+}
+
+impl NameChange {
+    fn happen(&self, names: &mut BTreeMap<String, u64>) {
+        match self {
+            NameChange::Create { name, file } => {
+                names.insert(name.clone(), *file);
+            }
+            NameChange::Rename { from, to, file } => {
+                if names.get(from) == Some(file) {
+                    names.remove(from);
+                }
+                names.insert(to.clone(), *file);
+            }
+            NameChange::Remove { name, file } => {
+                if names.get(name) == Some(file) {
+                    names.remove(name);
+                }
+            }
+        }
+    }
+}
+
+impl Content {
+    fn after_crash(&self, choose: &mut dyn FnMut(usize) -> usize) -> Content {
+        let mut bytes = self.bytes.clone();
+        for (sector, older) in self.older.iter().chain(&self.abandoned) {
+            let chosen = choose(older.len() + 1);
+            if let Some(content) = older.get(chosen) {
+                let begin = sector * SECTOR_BYTES;
+                bytes[begin..begin + content.len()].copy_from_slice(content);
+            }
+        }
+        if !self.length_durable && choose(2) == 0 {
+            bytes.clear();
+        }
+        Content { bytes, length_durable: true, ..Content::default() }
+    }
+}
+
+/// All states a power cut may leave, if there are at most `max`; else nothing kept, everything kept, and others drawn
+/// with `dice(n)`, which gives less than `n`.
+pub fn crash_states(
+    disk: &MemoryDisk,
+    max: usize,
+    dice: &mut dyn FnMut(usize) -> usize,
+) -> Vec<MemoryDisk> {
+    let mut ways = Vec::new();
+    let nothing_kept = disk.crash(&mut |n| {
+        ways.push(n);
+        0
+    });
+    let all = ways.iter().try_fold(1_usize, |all, n| all.checked_mul(*n)).unwrap_or(usize::MAX);
+    let mut states = vec![nothing_kept];
+    if all <= max {
+        states.extend((1..all).map(|mut number| {
+            disk.crash(&mut |n| {
+                let chosen = number % n;
+                number /= n;
+                chosen
+            })
+        }));
+        return states;
+    }
+    states.push(disk.crash(&mut |n| n - 1));
+    while states.len() < max {
+        // Coins of different weights, so that states with little lost and with little kept are tried too.
+        let (weight, sides) = (dice(4), 4);
+        states.push(disk.crash(&mut |n| if dice(sides) < weight { n - 1 } else { dice(n) }));
+    }
+    states
+}

@@ -1,0 +1,42 @@
+//! How fast this disk makes a small write durable: the figure that bounds every synced write.
+
+use super::{Disk, FileDisk};
+use std::io;
+use std::path::Path;
+use std::time::Instant;
+
+/// Times of one small write with its sync, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncFigures {
+    /// Half of them took at most this.
+    pub p50_us: u64,
+    /// All but one in a hundred took at most this.
+    pub p99_us: u64,
+}
+
+const FILE_BYTES: u64 = 1024 * 1024;
+const WRITE_BYTES: u64 = 4 * 1024;
+
+/// Writes and syncs 4 KiB `count` times the way the log does, in a file of its own that is removed again.
+pub fn measure_sync(directory: &Path, count: usize) -> io::Result<SyncFigures> {
+    let disk = FileDisk::open(directory)?;
+    let name = format!("measure-{}.tmp", std::process::id());
+    let file = disk.create(&name, FILE_BYTES)?;
+    let measured = (|| {
+        file.write_at(&vec![0; FILE_BYTES as usize], 0)?;
+        file.sync_data()?;
+        let mut times_us = Vec::with_capacity(count.max(1));
+        for turn in 0..count.max(1) as u64 {
+            let bytes = [turn as u8; WRITE_BYTES as usize];
+            let begun = Instant::now();
+            file.write_at(&bytes, turn * WRITE_BYTES % FILE_BYTES)?;
+            file.sync_data()?;
+            times_us.push(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
+        }
+        times_us.sort_unstable();
+        let at = |hundredths: usize| times_us[(times_us.len() - 1) * hundredths / 100];
+        Ok(SyncFigures { p50_us: at(50), p99_us: at(99) })
+    })();
+    disk.remove(&name)?;
+    measured
+}

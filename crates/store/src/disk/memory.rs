@@ -1,0 +1,342 @@
+//! A disk in memory that remembers what a power cut may take, and can be told to fail.
+//!
+//! Per sector of 512 bytes it keeps every content since the last sync: the power cut may leave any of them. Names are
+//! as durable as the last `sync_directory`. A sync that fails leaves its sectors readable but not durable, and
+//! later syncs do not cover them unless they are written again: as Linux does.
+
+use super::{Access, Disk, DiskFile};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// What a device writes whole or not at all.
+pub(super) const SECTOR_BYTES: usize = 512;
+
+/// The calls of a disk, for faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// `create`.
+    Create,
+    /// `open`.
+    Open,
+    /// `write_at`.
+    Write,
+    /// `read_at`.
+    Read,
+    /// `sync_data`.
+    Sync,
+    /// `rename`.
+    Rename,
+    /// `remove`.
+    Remove,
+    /// `sync_directory`.
+    SyncDirectory,
+    /// `list`.
+    List,
+}
+
+/// Whether a sync does what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Honesty {
+    /// It does.
+    Honest,
+    /// It says so and does nothing: the positive control of every test of durability.
+    Lying,
+}
+
+/// A disk in memory. Clones share the same content.
+#[derive(Clone)]
+pub struct MemoryDisk {
+    state: Arc<Mutex<State>>,
+}
+
+pub(super) struct State {
+    honesty: Honesty,
+    pub files: BTreeMap<u64, Content>,
+    pub names: BTreeMap<String, u64>,
+    pub durable_names: BTreeMap<String, u64>,
+    pub changes: Vec<NameChange>,
+    calls: u64,
+    faults: Vec<Fault>,
+    power_off_after: Option<u64>,
+}
+
+/// A change of names that is not durable yet.
+#[derive(Clone)]
+pub(super) enum NameChange {
+    Create { name: String, file: u64 },
+    Rename { from: String, to: String, file: u64 },
+    Remove { name: String, file: u64 },
+}
+
+/// A file's bytes as a reader sees them, and what its sectors held since they were last durable.
+#[derive(Clone, Default)]
+pub(super) struct Content {
+    pub bytes: Vec<u8>,
+    pub length_durable: bool,
+    pub older: BTreeMap<usize, Vec<Vec<u8>>>,
+    /// Sectors whose sync failed: later syncs pass them by.
+    pub abandoned: BTreeMap<usize, Vec<Vec<u8>>>,
+}
+
+struct Fault {
+    operation: Operation,
+    countdown: u64,
+    error: io::ErrorKind,
+}
+
+impl MemoryDisk {
+    /// An empty disk.
+    pub fn new(honesty: Honesty) -> MemoryDisk {
+        MemoryDisk::of(BTreeMap::new(), BTreeMap::new(), honesty)
+    }
+
+    pub(super) fn of(
+        files: BTreeMap<u64, Content>,
+        names: BTreeMap<String, u64>,
+        honesty: Honesty,
+    ) -> MemoryDisk {
+        let state = State {
+            honesty,
+            files,
+            durable_names: names.clone(),
+            names,
+            changes: Vec::new(),
+            calls: 0,
+            faults: Vec::new(),
+            power_off_after: None,
+        };
+        MemoryDisk { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// The `nth` (from 1) such call from now on fails once with this error.
+    pub fn fail_nth(&self, operation: Operation, nth: u64, error: io::ErrorKind) {
+        self.lock().faults.push(Fault { operation, countdown: nth, error });
+    }
+
+    /// After this many further calls every call fails: the machine is without power.
+    pub fn power_off_after(&self, calls: u64) {
+        let mut state = self.lock();
+        state.power_off_after = Some(state.calls + calls);
+    }
+
+    /// How many calls were made.
+    pub fn calls(&self) -> u64 {
+        self.lock().calls
+    }
+
+    /// Changes one byte of a file behind everybody's back: bit rot. `change` gets the byte and gives the new one.
+    pub fn damage(&self, name: &str, offset: u64, change: impl Fn(u8) -> u8) {
+        let mut state = self.lock();
+        let file = state.names[name];
+        let content = state.files.get_mut(&file).expect("names point to files");
+        let at = usize::try_from(offset).expect("files in memory are small");
+        content.bytes[at] = change(content.bytes[at]);
+    }
+
+    /// A file's bytes as a reader sees them.
+    pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+        let state = self.lock();
+        state.names.get(name).map(|file| state.files[file].bytes.clone())
+    }
+
+    /// A disk with the same content, all of it durable.
+    pub fn copy(&self) -> MemoryDisk {
+        let state = self.lock();
+        let whole = |content: &Content| Content {
+            bytes: content.bytes.clone(),
+            length_durable: true,
+            ..Content::default()
+        };
+        let files = state.files.iter().map(|(id, content)| (*id, whole(content))).collect();
+        MemoryDisk::of(files, state.names.clone(), Honesty::Honest)
+    }
+
+    /// Puts a file of these bytes there, durably, as a test's beginning.
+    pub fn plant(&self, name: &str, bytes: Vec<u8>) {
+        let mut state = self.lock();
+        let file = state.next_file();
+        state.files.insert(file, Content { bytes, length_durable: true, ..Content::default() });
+        state.names.insert(name.into(), file);
+        state.durable_names.insert(name.into(), file);
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of this lock panics")
+    }
+}
+
+impl State {
+    /// Counts the call and decides whether it fails.
+    fn call(&mut self, operation: Operation) -> io::Result<()> {
+        self.calls += 1;
+        if self.power_off_after.is_some_and(|last| self.calls > last) {
+            return Err(io::Error::other("no power"));
+        }
+        let mut failure = None;
+        self.faults.retain_mut(|fault| {
+            if fault.operation != operation {
+                return true;
+            }
+            fault.countdown -= 1;
+            if fault.countdown == 0 {
+                failure = Some(fault.error);
+            }
+            fault.countdown > 0
+        });
+        failure.map_or(Ok(()), |kind| Err(kind.into()))
+    }
+
+    fn named(&self, name: &str) -> io::Result<u64> {
+        self.names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn next_file(&self) -> u64 {
+        self.files.last_key_value().map_or(1, |(last, _)| last + 1)
+    }
+}
+
+impl Disk for MemoryDisk {
+    fn create(&self, name: &str, length: u64) -> io::Result<Arc<dyn DiskFile>> {
+        let mut state = self.lock();
+        state.call(Operation::Create)?;
+        if state.names.contains_key(name) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let file = state.next_file();
+        let length = usize::try_from(length).expect("files in memory are small");
+        state.files.insert(file, Content { bytes: vec![0; length], ..Content::default() });
+        state.names.insert(name.into(), file);
+        state.changes.push(NameChange::Create { name: name.into(), file });
+        Ok(Arc::new(MemoryFile { disk: self.clone(), file }))
+    }
+
+    fn open(&self, name: &str, _access: Access) -> io::Result<Arc<dyn DiskFile>> {
+        let mut state = self.lock();
+        state.call(Operation::Open)?;
+        let file = state.named(name)?;
+        Ok(Arc::new(MemoryFile { disk: self.clone(), file }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut state = self.lock();
+        state.call(Operation::Rename)?;
+        let file = state.named(from)?;
+        state.names.remove(from);
+        state.names.insert(to.into(), file);
+        state.changes.push(NameChange::Rename { from: from.into(), to: to.into(), file });
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut state = self.lock();
+        state.call(Operation::Remove)?;
+        let file = state.named(name)?;
+        state.names.remove(name);
+        state.changes.push(NameChange::Remove { name: name.into(), file });
+        Ok(())
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        let mut state = self.lock();
+        state.call(Operation::SyncDirectory)?;
+        if state.honesty == Honesty::Honest {
+            state.durable_names = state.names.clone();
+            state.changes.clear();
+        }
+        Ok(())
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut state = self.lock();
+        state.call(Operation::List)?;
+        Ok(state.names.keys().cloned().collect())
+    }
+
+    fn free_space(&self) -> io::Result<u64> {
+        Ok(u64::MAX)
+    }
+}
+
+struct MemoryFile {
+    disk: MemoryDisk,
+    file: u64,
+}
+
+impl MemoryFile {
+    fn with<T>(
+        &self,
+        operation: Operation,
+        act: impl FnOnce(&mut Content, Honesty, io::Result<()>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut state = self.disk.lock();
+        let power = state.power_off_after.is_none_or(|last| state.calls < last);
+        let allowed = state.call(operation);
+        if !power {
+            return Err(allowed.expect_err("without power every call fails"));
+        }
+        let honesty = state.honesty;
+        let content = state.files.get_mut(&self.file).expect("open files are kept");
+        act(content, honesty, allowed)
+    }
+}
+
+impl DiskFile for MemoryFile {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.with(Operation::Write, |content, _, allowed| {
+            allowed?;
+            let begin = usize::try_from(offset).expect("files in memory are small");
+            let end = begin + bytes.len();
+            assert!(end <= content.bytes.len(), "the log writes within its files");
+            for sector in begin / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES) {
+                content.remember(sector);
+            }
+            content.bytes[begin..end].copy_from_slice(bytes);
+            Ok(())
+        })
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.with(Operation::Read, |content, _, allowed| {
+            allowed?;
+            let begin =
+                usize::try_from(offset).map_or(usize::MAX, |at| at.min(content.bytes.len()));
+            let there = &content.bytes[begin..];
+            let given = there.len().min(buffer.len());
+            buffer[..given].copy_from_slice(&there[..given]);
+            Ok(given)
+        })
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.with(Operation::Sync, |content, honesty, allowed| {
+            if honesty == Honesty::Honest {
+                let dirty = std::mem::take(&mut content.older);
+                match &allowed {
+                    Ok(()) => content.length_durable = true,
+                    Err(_) => content.abandoned.extend(dirty),
+                }
+            }
+            allowed
+        })
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.with(Operation::Read, |content, _, allowed| {
+            allowed.map(|()| content.bytes.len() as u64)
+        })
+    }
+}
+
+impl Content {
+    /// Keeps what a sector holds before it is overwritten.
+    fn remember(&mut self, sector: usize) {
+        let begin = sector * SECTOR_BYTES;
+        let end = (begin + SECTOR_BYTES).min(self.bytes.len());
+        let older = self.older.entry(sector).or_default();
+        if let Some(abandoned) = self.abandoned.remove(&sector) {
+            older.extend(abandoned);
+        }
+        older.push(self.bytes[begin..end].to_vec());
+    }
+}

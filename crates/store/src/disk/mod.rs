@@ -1,0 +1,63 @@
+//! The only door to the file system for the log.
+//!
+//! A [`Disk`] is one flat directory; a [`DiskFile`] is an open file in it and stays open as long as it is held, so a
+//! process that has run out of descriptors can still append, sync and roll.
+//!
+//! Promises: a write or read is whole or an error; a failed call says so, never less.
+//! Never: tries a sync again; follows a symbolic link.
+//! Read next: `file.rs` (the real one), `memory.rs` (one that remembers what a power cut may take).
+
+mod crash;
+mod file;
+mod measure;
+mod memory;
+#[cfg(test)]
+mod tests;
+
+pub use crash::crash_states;
+pub use file::FileDisk;
+pub use measure::{SyncFigures, measure_sync};
+pub use memory::{Honesty, MemoryDisk, Operation};
+
+use std::io;
+use std::sync::Arc;
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// To look, which works on a read-only file system too.
+    Read,
+    /// To read and write.
+    Write,
+}
+
+/// A flat directory of files. Names are plain: no separators, no links.
+pub trait Disk: Send + Sync {
+    /// Makes a file of `length` zero bytes with its space reserved; an error if the name is taken. Neither its name
+    /// nor its content is durable before the syncs.
+    fn create(&self, name: &str, length: u64) -> io::Result<Arc<dyn DiskFile>>;
+    /// Opens a file that is there.
+    fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn DiskFile>>;
+    /// Gives a file another name. Durable after `sync_directory`.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Takes a file's name away. Durable after `sync_directory`.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes all names as they are now durable.
+    fn sync_directory(&self) -> io::Result<()>;
+    /// All names, sorted.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// Bytes that can still be written.
+    fn free_space(&self) -> io::Result<u64>;
+}
+
+/// An open file.
+pub trait DiskFile: Send + Sync {
+    /// Writes all of `bytes` at `offset`, within the file's size.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Fills `buffer` from `offset` on; gives how many bytes there were before the end of the file.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Makes everything written so far durable. After an error nothing is known, and it must not be tried again.
+    fn sync_data(&self) -> io::Result<()>;
+    /// The file's size in bytes.
+    fn size(&self) -> io::Result<u64>;
+}

@@ -1,0 +1,139 @@
+//! The disk's own promises: whole writes, no links, and a memory disk that loses what was not synced.
+
+use super::file::{read_whole, write_whole};
+use super::*;
+use rustix::io::Errno;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+#[test]
+fn short_and_interrupted_writes_and_reads_are_completed() {
+    let mut written = vec![0_u8; 10];
+    let mut turn = 0;
+    write_whole(b"0123456789", 0, |rest, at| {
+        turn += 1;
+        if turn % 2 == 0 {
+            return Err(Errno::INTR);
+        }
+        let taken = rest.len().min(3);
+        written[at as usize..at as usize + taken].copy_from_slice(&rest[..taken]);
+        Ok(taken)
+    })
+    .expect("completes");
+    assert_eq!((written.as_slice(), turn), (&b"0123456789"[..], 7));
+
+    let mut read = [0; 20];
+    let mut turn = 0;
+    let given = read_whole(&mut read, 0, |rest, at| {
+        turn += 1;
+        if turn % 2 == 0 {
+            return Err(Errno::INTR);
+        }
+        let there = &written[at as usize..];
+        let given = there.len().min(rest.len()).min(4);
+        rest[..given].copy_from_slice(&there[..given]);
+        Ok(given)
+    })
+    .expect("completes");
+    assert_eq!(&read[..given], b"0123456789");
+
+    let stuck = write_whole(b"x", 0, |_, _| Ok(0)).expect_err("no progress is an error");
+    assert_eq!(stuck.kind(), io::ErrorKind::WriteZero);
+    let broken = write_whole(b"x", 0, |_, _| Err(Errno::IO)).expect_err("an error is an error");
+    assert_eq!(broken.raw_os_error(), Some(Errno::IO.raw_os_error()));
+}
+
+#[test]
+fn files_are_private_whole_and_never_reached_through_a_link() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let disk = FileDisk::open(directory.path()).expect("opens");
+    let file = disk.create("a", 8192).expect("creates");
+    assert_eq!(file.size().expect("sized"), 8192);
+    file.write_at(b"hello", 4094).expect("writes");
+    file.sync_data().expect("syncs");
+    let mut bytes = [1; 8];
+    assert_eq!(file.read_at(&mut bytes, 4094).expect("reads"), 8);
+    assert_eq!(&bytes, b"hello\0\0\0");
+    assert_eq!(file.read_at(&mut bytes, 8190).expect("reads"), 2, "the file ends");
+    let mode = std::fs::metadata(directory.path().join("a")).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(disk.create("a", 1).err().map(|e| e.kind()), Some(io::ErrorKind::AlreadyExists));
+
+    symlink(directory.path().join("a"), directory.path().join("link")).expect("links");
+    assert!(disk.open("link", Access::Read).is_err(), "links are not followed");
+    assert!(disk.create("link", 1).is_err(), "nor written through");
+    std::fs::create_dir(directory.path().join("folder")).expect("makes");
+    assert!(disk.open("folder", Access::Read).is_err(), "a directory is no file");
+
+    disk.rename("a", "b").expect("renames");
+    disk.sync_directory().expect("syncs");
+    assert_eq!(disk.list().expect("lists"), ["b", "folder", "link"]);
+    disk.remove("b").expect("removes");
+    assert!(disk.free_space().expect("asks") > 0);
+    file.write_at(b"still open", 0).expect("a held file outlives its name");
+}
+
+#[test]
+fn syncs_are_measured_and_the_file_is_gone_afterwards() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let figures = measure_sync(directory.path(), 5).expect("measures");
+    assert!(figures.p50_us <= figures.p99_us);
+    assert_eq!(std::fs::read_dir(directory.path()).expect("lists").count(), 0);
+}
+
+/// All contents of a file over all crash states; `None`: the file is gone.
+fn outcomes(disk: &MemoryDisk, name: &str) -> Vec<Option<Vec<u8>>> {
+    let states = crash_states(disk, 1000, &mut |_| unreachable!("few enough to try all"));
+    let mut all: Vec<_> = states.iter().map(|state| state.bytes(name)).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+#[test]
+fn a_power_cut_takes_only_what_was_not_synced_sector_by_sector() {
+    let disk = MemoryDisk::new(Honesty::Honest);
+    let file = disk.create("a", 1024).expect("creates");
+    assert_eq!(outcomes(&disk, "a").len(), 3, "gone, empty, or whole");
+    file.sync_data().expect("syncs");
+    assert_eq!(outcomes(&disk, "a").len(), 2, "its name is not durable yet");
+    disk.sync_directory().expect("syncs");
+    assert_eq!(outcomes(&disk, "a"), [Some(vec![0; 1024])]);
+
+    file.write_at(&[1; 1024], 0).expect("writes");
+    file.write_at(&[2; 512], 0).expect("writes");
+    assert_eq!(outcomes(&disk, "a").len(), 3 * 2, "three contents of one sector, two of the other");
+    file.sync_data().expect("syncs");
+    let synced = [[2; 512], [1; 512]].concat();
+    assert_eq!(outcomes(&disk, "a"), [Some(synced.clone())]);
+
+    disk.rename("a", "b").expect("renames");
+    assert_eq!(outcomes(&disk, "a"), [None, Some(synced.clone())]);
+    disk.sync_directory().expect("syncs");
+    assert_eq!(outcomes(&disk, "a"), [None]);
+    assert_eq!(outcomes(&disk, "b"), [Some(synced)]);
+}
+
+#[test]
+fn a_failed_sync_is_not_made_good_by_the_next_one_unless_the_bytes_are_written_again() {
+    let disk = MemoryDisk::new(Honesty::Honest);
+    disk.plant("a", vec![0; 512]);
+    let file = disk.open("a", Access::Write).expect("opens");
+    file.write_at(&[1; 512], 0).expect("writes");
+    disk.fail_nth(Operation::Sync, 1, io::ErrorKind::Other);
+    assert!(file.sync_data().is_err());
+    file.sync_data().expect("says all is well");
+    assert_eq!(outcomes(&disk, "a").len(), 2, "and yet it may be lost");
+    file.write_at(&[1; 512], 0).expect("writes");
+    file.sync_data().expect("syncs");
+    assert_eq!(outcomes(&disk, "a").len(), 1);
+}
+
+#[test]
+fn a_lying_disk_loses_what_it_said_was_synced() {
+    let disk = MemoryDisk::new(Honesty::Lying);
+    disk.plant("a", vec![0; 512]);
+    let file = disk.open("a", Access::Write).expect("opens");
+    file.write_at(&[1; 512], 0).expect("writes");
+    file.sync_data().expect("lies");
+    assert_eq!(outcomes(&disk, "a").len(), 2);
+}
