@@ -7,6 +7,7 @@
 mod datadir;
 pub mod disk;
 pub mod error;
+pub mod failpoint;
 pub mod trees;
 
 pub use datadir::{DataDir, FORMAT};

@@ -34,6 +34,7 @@ impl Serve {
     /// Serves until a signal or a failure.
     pub fn run(self) -> Outcome {
         let settings = self.flags.settings(&|name| std::env::var(name).ok())?;
+        arm_failpoint()?;
         let log = Logging::new(&settings.levels, settings.crash_log, Box::new(std::io::stderr()));
         log.install();
         logging::on_panic(log.clone(), settings.node.data.clone());
@@ -50,6 +51,17 @@ impl Serve {
         runtime.shutdown_timeout(Duration::from_millis(THREADS_END_MS_MAX));
         log.flush();
         outcome
+    }
+}
+
+/// Lets a test choose where this process dies; nothing else reads this variable.
+fn arm_failpoint() -> Outcome {
+    match std::env::var("CREDENZA_FAILPOINT") {
+        Ok(words) => {
+            tracing::warn!(%words, "this process will die where a test wants it");
+            store::failpoint::arm(&words).map_err(|words| Failure::new(Kind::Invalid, words))
+        }
+        Err(_) => Ok(()),
     }
 }
 

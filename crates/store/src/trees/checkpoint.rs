@@ -9,6 +9,7 @@ use lsm_tree::AbstractTree;
 use super::LsmTrees;
 use super::manifest::{CURRENT, Manifest, TABLES};
 use crate::StoreError;
+use crate::failpoint::{Point, reach};
 
 impl LsmTrees {
     /// Writes `current` last: until then the target is no store, and opening it is refused.
@@ -28,7 +29,10 @@ impl LsmTrees {
             }
         };
         let failed = |why| StoreError::io(format!("checkpoint into {}", target.display()), why);
-        link_all(target, &manifest, tables.iter().map(|table| table.path.as_path())).map_err(failed)
+        link_all(target, &manifest, tables.iter().map(|table| table.path.as_path()))
+            .map_err(failed)?;
+        reach(Point::CheckpointAfter);
+        Ok(())
     }
 }
 
@@ -48,6 +52,7 @@ fn link_all<'a>(
         fs::hard_link(table, folder.join(name))?;
     }
     sync_directory(&folder)?;
+    reach(Point::CheckpointLinked);
     let list = manifest.path.file_name().expect("a list has a name");
     write_synced(&target.join(list), &manifest.list)?;
     sync_directory(target)?;

@@ -16,6 +16,7 @@ use lsm_tree::{AbstractTree, SeqNo};
 
 use super::{Change, LsmTrees, Trees};
 use crate::StoreError;
+use crate::failpoint::{Point, reach};
 
 /// Size of a table made by merging, in bytes.
 const TABLE_FILE_BYTES: u64 = 64 * 1024 * 1024;
@@ -28,8 +29,10 @@ impl LsmTrees {
     pub(super) fn flush_sealed(&self) -> Result<(), StoreError> {
         let flushed = self.guarded(|| {
             let lock = self.tree.get_flush_lock();
+            reach(Point::FlushBefore);
             self.tree.flush(&lock, SeqNo::MAX)
         })?;
+        reach(Point::FlushAfter);
         if flushed.is_some() { self.refresh() } else { self.free_retired() }
     }
 
@@ -45,6 +48,7 @@ impl LsmTrees {
         self.guarded(|| self.tree.compact(Arc::new(strategy), SeqNo::MAX))?;
         let changed = self.tree.current_version().id() != before;
         if changed {
+            reach(Point::CompactAfter);
             self.refresh()?;
         }
         Ok(changed)
@@ -83,6 +87,7 @@ impl LsmTrees {
             let mut lists = self.tree.get_version_history_lock();
             lists.maintenance(&self.settings.path, SeqNo::MAX)
         })?;
+        reach(Point::DropFilesAfter);
         self.refresh()?;
         {
             let _writer = self.writer()?;

@@ -20,6 +20,7 @@ use super::snapshot::LsmSnapshot;
 use super::view::View;
 use super::{Change, Pressure, Snapshot, TreeSettings, TreeStatistics, Trees};
 use crate::StoreError;
+use crate::failpoint::{Point, reach};
 
 /// The trees of a node, on disk.
 pub struct LsmTrees {
@@ -94,6 +95,7 @@ impl LsmTrees {
         writer: &mut Writer,
         batch: &mut dyn Iterator<Item = Change>,
     ) -> u64 {
+        reach(Point::ApplyBefore);
         let sequence = writer.sequence + 1;
         let rows = self.rows.begin();
         for change in batch {
@@ -111,6 +113,7 @@ impl LsmTrees {
         }
         writer.sequence = sequence;
         self.published.store(sequence, Ordering::Release);
+        reach(Point::ApplyAfter);
         sequence
     }
 
@@ -125,6 +128,7 @@ impl LsmTrees {
         let next = View::capture(&self.tree, sealed);
         writer.active = Arc::clone(&next.active);
         retired.push(self.swap(next));
+        reach(Point::RotateAfter);
         Ok(true)
     }
 

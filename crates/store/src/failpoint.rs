@@ -1,0 +1,114 @@
+//! Places where a test lets the process die, to see that what is left can be opened again.
+//!
+//! A place costs one relaxed load and a branch that is never taken. Which place is armed is said once,
+//! before anything runs, by whoever starts the process (`CREDENZA_FAILPOINT=NAME=abort`, or
+//! `NAME=abort@7` for the seventh time it is reached); this room reads no environment.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+macro_rules! points {
+    ($($(#[$doc:meta])* $point:ident = $name:literal,)+) => {
+        /// A place where a process may be told to die.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Point {
+            $($(#[$doc])* $point,)+
+        }
+
+        /// Every place, by its name; a test dies once at each of them.
+        pub const POINTS: &[(Point, &str)] = &[$((Point::$point, $name),)+];
+    };
+}
+
+points! {
+    /// A decided batch is about to be put into the trees.
+    ApplyBefore = "apply.before",
+    /// The batch is in the trees and visible.
+    ApplyAfter = "apply.after",
+    /// The active table was sealed; nothing of it is on disk.
+    RotateAfter = "rotate.after",
+    /// Sealed tables are about to be written.
+    FlushBefore = "flush.before",
+    /// Sealed tables are on disk and listed.
+    FlushAfter = "flush.after",
+    /// Tables were merged and the new list is in force.
+    CompactAfter = "compact.after",
+    /// Table files under a dropped prefix are gone, single rows are not yet.
+    DropFilesAfter = "drop.files.after",
+    /// A checkpoint's tables are linked, its list is not yet named.
+    CheckpointLinked = "checkpoint.linked",
+    /// A checkpoint of the trees is whole.
+    CheckpointAfter = "checkpoint.after",
+}
+
+/// Nothing is armed.
+const NONE: usize = 0;
+
+/// One more than the armed point's number.
+static ARMED: AtomicUsize = AtomicUsize::new(NONE);
+/// How often the armed point is still passed unharmed.
+static SPARED: AtomicU64 = AtomicU64::new(0);
+
+/// Arms one point: `NAME=abort` or `NAME=abort@7`. Words that mean nothing here are refused, with the
+/// names there are.
+pub fn arm(words: &str) -> Result<(), String> {
+    let (name, action) = words.split_once('=').unwrap_or((words, ""));
+    let nth = match action.split_once('@') {
+        None if action == "abort" => Some(1),
+        Some(("abort", nth)) => nth.parse::<u64>().ok().filter(|nth| *nth > 0),
+        _ => None,
+    };
+    let at = POINTS.iter().position(|(_, known)| *known == name);
+    let (Some(at), Some(nth)) = (at, nth) else {
+        let names: Vec<_> = POINTS.iter().map(|(_, name)| *name).collect();
+        return Err(format!(
+            "`{words}` is no failpoint: NAME=abort or NAME=abort@N is wanted, NAME one of {}",
+            names.join(" ")
+        ));
+    };
+    SPARED.store(nth - 1, Ordering::Relaxed);
+    ARMED.store(at + 1, Ordering::Relaxed);
+    Ok(())
+}
+
+/// The process passes this place, or dies here if it was told to.
+#[inline(always)]
+pub fn reach(point: Point) {
+    let armed = ARMED.load(Ordering::Relaxed);
+    if armed != NONE {
+        reached(point, armed);
+    }
+}
+
+/// The process dies by SIGABRT, without unwinding: nothing is flushed, no destructor runs.
+#[cold]
+fn reached(point: Point, armed: usize) {
+    let is_armed = POINTS.get(armed - 1).is_some_and(|(known, _)| *known == point);
+    let spared = |left: u64| left.checked_sub(1);
+    if is_armed && SPARED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spared).is_err() {
+        std::process::abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_known_once_and_others_are_refused_in_words() {
+        let mut names: Vec<_> = POINTS.iter().map(|(_, name)| *name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), POINTS.len());
+        for words in ["", "flush", "flush.before", "flush.before=abort@0", "flush.before=sleep"] {
+            assert!(arm(words).expect_err(words).contains("flush.before"), "{words}");
+        }
+        assert_eq!(ARMED.load(Ordering::Relaxed), NONE);
+    }
+
+    #[test]
+    fn nothing_happens_where_nothing_is_armed() {
+        for (point, _) in POINTS {
+            reach(*point);
+        }
+    }
+}
