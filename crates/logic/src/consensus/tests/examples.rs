@@ -1,1 +1,172 @@
-//! x
+//! Small things by example: configurations, leases, what may be restored, what a replay refuses.
+
+use super::machine::NODE;
+use crate::consensus::lease::Lease;
+use crate::consensus::{
+    Configuration, ConfigurationError, LeaseClock, MEMBERS_MAX, Member, Part, Replay, ReplayError,
+    Replica, RestoreError, Restored, VOTERS_MAX,
+};
+use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId};
+
+fn member(node: u64, part: Part) -> Member {
+    Member { node: NodeId(node), part }
+}
+
+fn configuration(members: &[Member]) -> Result<Configuration, ConfigurationError> {
+    Configuration::new(ConfigurationId(1), members.to_vec())
+}
+
+fn ballot(round: u64) -> Ballot {
+    Ballot { round, node: NODE }
+}
+
+fn remembered(configuration: Configuration) -> Restored {
+    Restored {
+        node: NODE,
+        configuration,
+        promised: ballot(2),
+        accepted_ballot: ballot(2),
+        last: LogIndex(5),
+        decided: LogIndex(5),
+        log_intact: true,
+        lease: LeaseClock::default(),
+    }
+}
+
+#[test]
+fn a_configuration_knows_who_votes_and_who_may_lead() {
+    let mixed = [member(3, Part::Witness), member(1, Part::Voter), member(2, Part::Learner)];
+    let mixed = configuration(&mixed).unwrap();
+    assert_eq!(mixed.voters().collect::<Vec<_>>(), [NodeId(1), NodeId(3)]);
+    assert_eq!(mixed.part(NodeId(2)), Some(Part::Learner));
+    assert_eq!(mixed.part(NodeId(4)), None);
+    assert_eq!(mixed.members().len(), 3);
+    assert_eq!(mixed.id(), ConfigurationId(1));
+}
+
+#[test]
+fn a_configuration_that_could_not_work_is_none() {
+    assert_eq!(configuration(&[]), Err(ConfigurationError::NoLeader));
+    let witness = [member(1, Part::Witness), member(2, Part::Learner)];
+    assert_eq!(configuration(&witness), Err(ConfigurationError::NoLeader));
+    let twice = [member(1, Part::Voter), member(1, Part::Learner)];
+    assert_eq!(configuration(&twice), Err(ConfigurationError::Twice(NodeId(1))));
+    assert_eq!(configuration(&[member(0, Part::Voter)]), Err(ConfigurationError::NodeZero));
+    let many = |count: usize, part| -> Vec<Member> {
+        let rest = (2..=count as u64).map(|node| member(node, part));
+        rest.chain([member(1, Part::Voter)]).collect()
+    };
+    assert!(configuration(&many(VOTERS_MAX, Part::Voter)).is_ok());
+    let crowd = configuration(&many(VOTERS_MAX + 1, Part::Witness));
+    assert_eq!(crowd, Err(ConfigurationError::TooManyVoters(VOTERS_MAX + 1)));
+    assert!(configuration(&many(MEMBERS_MAX, Part::Learner)).is_ok());
+    let crowd = configuration(&many(MEMBERS_MAX + 1, Part::Learner));
+    assert_eq!(crowd, Err(ConfigurationError::TooManyMembers(MEMBERS_MAX + 1)));
+}
+
+#[test]
+fn more_than_one_member_is_refused_whoever_they_are() {
+    for part in [Part::Voter, Part::Witness, Part::Learner] {
+        let two = configuration(&[member(1, Part::Voter), member(2, part)]).unwrap();
+        let refused = Replica::restore(remembered(two)).unwrap_err();
+        assert_eq!(refused, RestoreError::NotAlone(2));
+        assert!(refused.to_string().contains("groups of one voter only"));
+    }
+    let stranger = configuration(&[member(2, Part::Voter)]).unwrap();
+    assert_eq!(Replica::restore(remembered(stranger)), Err(RestoreError::NoVoter(NODE)));
+}
+
+#[test]
+fn a_memory_that_contradicts_itself_is_refused() {
+    let alone = Configuration::alone(ConfigurationId(1), NODE).unwrap();
+    assert!(Replica::restore(remembered(alone.clone())).is_ok());
+    let mut ahead = remembered(alone.clone());
+    ahead.decided = LogIndex(6);
+    assert!(matches!(Replica::restore(ahead), Err(RestoreError::Contradiction(_))));
+    let mut unpromised = remembered(alone);
+    unpromised.accepted_ballot = ballot(3);
+    assert!(matches!(Replica::restore(unpromised), Err(RestoreError::Contradiction(_))));
+}
+
+#[test]
+fn a_lease_ends_early_on_the_masters_clock_and_needs_a_majority() {
+    let clock = LeaseClock { length: Millis(1_000), drift_ppm: 10_000 };
+    let mut lease = Lease::new(clock, (1..=3).map(NodeId));
+    lease.grant(NodeId(1), Millis(100));
+    assert!(!lease.holds(Millis(100)), "one of three is no majority");
+    lease.grant(NodeId(2), Millis(50));
+    assert!(lease.holds(Millis(50 + 989)), "990 ms from when the second heartbeat was sent");
+    assert!(!lease.holds(Millis(50 + 990)));
+    lease.grant(NodeId(2), Millis(20));
+    assert!(lease.holds(Millis(50 + 989)), "an older grant takes nothing back");
+    lease.release();
+    assert!(!lease.holds(Millis(51)));
+}
+
+#[test]
+fn a_lease_can_be_as_long_as_time_but_never_longer_than_asked() {
+    let forever = LeaseClock { length: Millis(u64::MAX), drift_ppm: 0 };
+    let mut lease = Lease::new(forever, [NODE].into_iter());
+    lease.grant(NODE, Millis(5));
+    assert!(lease.holds(Millis(u64::MAX - 1)));
+    let drifting = LeaseClock { length: Millis(1_000), drift_ppm: 2_000_000 };
+    let mut lease = Lease::new(drifting, [NODE].into_iter());
+    lease.grant(NODE, Millis(5));
+    assert!(!lease.holds(Millis(5)), "clocks that drift without bound leave no lease");
+}
+
+#[test]
+fn a_replay_gives_out_decided_values_early_and_keeps_the_tail() {
+    let mut replay = Replay::new(LogIndex(2));
+    replay.promised(ballot(1));
+    replay.adopted(ballot(1), LogIndex(0)).unwrap();
+    for index in 1..=6 {
+        let decided = LogIndex(index - 1).min(LogIndex(4));
+        replay.accepted(LogIndex(index), ballot(1), decided, index * 10).unwrap();
+    }
+    assert_eq!(replay.next_decided(), Some((LogIndex(3), 30)), "1 and 2 are in the store");
+    assert_eq!(replay.next_decided(), Some((LogIndex(4), 40)));
+    assert_eq!(replay.next_decided(), None, "5 and 6 are not known to be decided");
+    let found = replay.finish().unwrap();
+    assert_eq!((found.decided, found.last), (LogIndex(4), LogIndex(6)));
+    assert_eq!(found.tail.into_values().collect::<Vec<_>>(), [50, 60]);
+}
+
+#[test]
+fn a_log_behind_its_store_is_no_damage() {
+    // Values that were applied before they were synced (policy `interval`) may be in the store only.
+    let mut replay = Replay::new(LogIndex(9));
+    replay.accepted(LogIndex(7), ballot(1), LogIndex(6), ()).unwrap();
+    let found = replay.finish().unwrap();
+    assert_eq!((found.decided, found.last), (LogIndex(9), LogIndex(9)));
+    assert_eq!(found.promised, ballot(1), "who accepts has promised");
+}
+
+#[test]
+fn a_replay_refuses_what_no_replica_writes() {
+    let fell = |replay: &mut Replay<()>| replay.adopted(ballot(1), LogIndex(3));
+    let mut replay = Replay::new(LogIndex(0));
+    replay.accepted(LogIndex(1), ballot(2), LogIndex(0), ()).unwrap();
+    let refused = fell(&mut replay).unwrap_err();
+    assert_eq!(refused, ReplayError::BallotFell { found: ballot(1), before: ballot(2) });
+
+    let mut replay = Replay::new(LogIndex(0));
+    replay.accepted(LogIndex(1), ballot(1), LogIndex(0), ()).unwrap();
+    replay.decided(LogIndex(1));
+    let refused = replay.adopted(ballot(2), LogIndex(0)).unwrap_err();
+    let (kept, decided) = (LogIndex(0), LogIndex(1));
+    assert_eq!(refused, ReplayError::DecidedVoided { kept, decided });
+
+    let mut replay = Replay::new(LogIndex(4));
+    replay.accepted(LogIndex(5), ballot(1), LogIndex(4), ()).unwrap();
+    replay.accepted(LogIndex(7), ballot(1), LogIndex(4), ()).unwrap();
+    assert_eq!(replay.finish(), Err(ReplayError::Missing(LogIndex(6))));
+
+    let mut replay = Replay::<()>::new(LogIndex(4));
+    replay.promised(ballot(1));
+    replay.decided(LogIndex(5));
+    assert_eq!(replay.finish(), Err(ReplayError::Missing(LogIndex(5))));
+
+    assert_eq!(Replay::<()>::new(LogIndex(4)).finish(), Err(ReplayError::NoPromise));
+    assert!(Replay::<()>::new(LogIndex(0)).finish().is_ok(), "a first life remembers nothing");
+}

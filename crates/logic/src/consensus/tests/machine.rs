@@ -1,7 +1,7 @@
 //! A node in small: a replica, a log whose unsynced end a crash may take, and a store that keeps what it flushed.
 
 use crate::consensus::{
-    Configuration, Effect, Event, LeaseClock, Replay, Replica, RestoreError, Restored, ValueHandle,
+    Configuration, Effect, Event, LeaseClock, Replay, Replica, RestoreError, Restored,
 };
 use base::{Ballot, ConfigurationId, LogIndex, NodeId};
 
@@ -32,6 +32,8 @@ pub struct Machine {
     pub flushed: Vec<u64>,
     /// The number of the next proposed value.
     pub next_value: u64,
+    /// Where the last copy to the log's head begins and ends.
+    copied: Option<(usize, usize)>,
     pub effects: Vec<Effect>,
 }
 
@@ -86,6 +88,7 @@ impl Machine {
             values,
             applied: durable,
             flushed,
+            copied: None,
             effects: Vec::new(),
         })
     }
@@ -119,15 +122,10 @@ impl Machine {
         &self.effects
     }
 
-    /// Proposes a value of a hundred bytes and one update.
-    pub fn propose(&mut self) -> &[Effect] {
-        self.step(Event::Propose { value: ValueHandle { bytes: 100, updates: 1 } })
-    }
-
     /// Syncs the first `count` unsynced records; returns what the replica is to be told.
     pub fn sync(&mut self, count: usize) -> Vec<Event> {
         let from = self.synced;
-        self.synced = (from + count).min(self.records.len());
+        self.synced = from.saturating_add(count).min(self.records.len());
         let mut events = Vec::new();
         for record in &self.records[from..self.synced] {
             match *record {
@@ -151,9 +149,8 @@ impl Machine {
         self.flushed = self.values[..self.applied.0 as usize].to_vec();
     }
 
-    /// The log gives back what the store holds: all that lives only there is copied to the head and synced, then the
-    /// older records go.
-    pub fn collapse(&mut self) {
+    /// Copies to the log's head what lives only there, so that the records before may go once the copies are synced.
+    pub fn copy(&mut self) {
         let older = self.records.len();
         let ballot = self.replica.accepted_ballot();
         self.records.push(Record::Promise(self.replica.promised()));
@@ -164,8 +161,15 @@ impl Machine {
             self.records.push(record);
         }
         self.records.push(Record::Decided(self.replica.decided()));
-        self.records.drain(..older);
-        self.synced = self.records.len();
+        self.copied = Some((older, self.records.len()));
+    }
+
+    /// Drops the records before the last copy, if that is synced.
+    pub fn collapse(&mut self) {
+        if let Some((older, _)) = self.copied.take_if(|(_, end)| *end <= self.synced) {
+            self.records.drain(..older);
+            self.synced -= older;
+        }
     }
 
     /// Power is lost: the synced records stay, and so do `kept` of the others.

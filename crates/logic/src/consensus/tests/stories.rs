@@ -134,7 +134,7 @@ impl Stage {
         args.reject_next()?;
         let machine = self.machine()?;
         let mut told = String::new();
-        for event in machine.sync(count.min(machine.records.len())) {
+        for event in machine.sync(count) {
             match event {
                 Event::PromiseSaved { ballot } => writeln!(told, "(promise {ballot} saved)")?,
                 Event::Saved { ballot, upto } => {
