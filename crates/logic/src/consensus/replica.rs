@@ -72,7 +72,7 @@ pub struct Replica {
     /// The last index accepted, or being saved.
     last: LogIndex,
     decided: LogIndex,
-    /// What of `decided` stands in the log.
+    /// What of `decided` a record of its own says; value records say more, for free.
     recorded: LogIndex,
     /// Who promised what, in answer to our own prepare.
     promises: Tally<Ballot>,
@@ -215,7 +215,6 @@ impl Replica {
         }
         self.last = self.last.next();
         self.window.push(value);
-        self.recorded = self.decided;
         effects.push(Effect::Save {
             index: self.last,
             ballot: self.accepted_ballot,

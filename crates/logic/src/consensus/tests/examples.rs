@@ -3,8 +3,8 @@
 use super::machine::NODE;
 use crate::consensus::lease::Lease;
 use crate::consensus::{
-    Configuration, ConfigurationError, LeaseClock, MEMBERS_MAX, Member, Part, Replay, ReplayError,
-    Replica, RestoreError, Restored, VOTERS_MAX,
+    Configuration, ConfigurationError, Event, LeaseClock, MEMBERS_MAX, Member, Part, Replay,
+    ReplayError, Replica, RestoreError, Restored, VOTERS_MAX,
 };
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId};
 
@@ -86,6 +86,19 @@ fn a_memory_that_contradicts_itself_is_refused() {
     let mut unpromised = remembered(alone);
     unpromised.accepted_ballot = ballot(3);
     assert!(matches!(Replica::restore(unpromised), Err(RestoreError::Contradiction(_))));
+}
+
+#[test]
+fn time_never_runs_backwards() {
+    let alone = Configuration::alone(ConfigurationId(1), NODE).unwrap();
+    let mut replica = Replica::restore(remembered(alone)).unwrap();
+    let mut effects = Vec::new();
+    replica.step(Event::Started { now: Millis(100) }, &mut effects);
+    let before = replica.clone();
+    replica.step(Event::Tick { now: Millis(40) }, &mut effects);
+    assert_eq!(replica, before, "an event that overtook another brings no older time");
+    replica.step(Event::Tick { now: Millis(101) }, &mut effects);
+    assert_ne!(replica, before);
 }
 
 #[test]
