@@ -1,7 +1,9 @@
 //! Decide: state machines and plain functions that touch nothing.
 //!
-//! Promises: `step(event) -> effects`; the effects are to be carried out in the order in which they stand.
-//! Never: waits, reads a clock, touches a file or socket, starts a thread, rolls dice, depends on hash order.
+//! Promises: `step(event) -> effects`; the effects are to be carried out in the order in which they
+//! stand.
+//! Never: waits, reads a clock, touches a file or socket, starts a thread, rolls dice, depends on
+//! hash order.
 //! Read next: `consensus/mod.rs`.
 
 pub mod consensus;

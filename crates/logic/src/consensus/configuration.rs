@@ -40,8 +40,8 @@ pub struct Member {
     pub part: Part,
 }
 
-/// The members of a group between two stop-signs. Members stand in the order of their node ids, each once, and at
-/// least one of them may lead.
+/// The members of a group between two stop-signs. Members stand in the order of their node ids,
+/// each once, and at least one of them may lead.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Configuration {
     id: ConfigurationId,

@@ -1,8 +1,10 @@
-//! What a replica wants done. **The effects are to be carried out in the order in which they stand.**
+//! What a replica wants done. **The effects are to be carried out in the order in which they
+//! stand.**
 //!
-//! The `Save...` effects and [`Effect::Adopt`] become records of the log, appended in that order, so that what a crash
-//! leaves is always a beginning of it. None of them is waited for: what may only happen once a record is on disk is
-//! asked for in the step that brings [`super::Event::Saved`] or [`super::Event::PromiseSaved`].
+//! The `Save...` effects and [`Effect::Adopt`] become records of the log, appended in that order,
+//! so that what a crash leaves is always a beginning of it. None of them is waited for: what may
+//! only happen once a record is on disk is asked for in the step that brings
+//! [`super::Event::Saved`] or [`super::Event::PromiseSaved`].
 
 use super::event::{ReadToken, ValueHandle};
 use base::{Ballot, LogIndex, NodeId, Reason};
@@ -15,8 +17,9 @@ pub enum Effect {
         /// The promised ballot.
         ballot: Ballot,
     },
-    /// Log that from here on the log up to `upto` counts as accepted under `ballot`, and that anything behind `upto`
-    /// is void (a record of kind *truncate*); answer with `Saved`.
+    /// Log that from here on the log up to `upto` counts as accepted under `ballot`, and that
+    /// anything behind `upto` is void (a record of kind *truncate*); sync it always; answer with
+    /// `Saved`.
     Adopt {
         /// The new ballot.
         ballot: Ballot,
@@ -34,8 +37,8 @@ pub enum Effect {
         /// Which value: the one proposed.
         value: ValueHandle,
     },
-    /// Log what is decided (a record of kind *decided*), since no value will soon carry it there. Needs no sync and no
-    /// answer: forgetting it costs a restart a little work, nothing else.
+    /// Log what is decided (a record of kind *decided*), since no value will soon carry it there.
+    /// Needs no sync and no answer: forgetting it costs a restart a little work, nothing else.
     SaveDecided {
         /// The last decided index.
         upto: LogIndex,
@@ -45,8 +48,9 @@ pub enum Effect {
         /// The last decided index.
         upto: LogIndex,
     },
-    /// This replica's part in the group changed. `Master` comes only after everything earlier masters may have
-    /// decided stands in a `Decided` before it: updates may be evaluated as soon as that is applied.
+    /// This replica's part in the group changed. `Master` comes only after everything earlier
+    /// masters may have decided stands in a `Decided` before it: updates may be evaluated as soon
+    /// as that is applied.
     Role {
         /// The new part.
         role: Role,
@@ -69,8 +73,8 @@ pub enum Effect {
         /// Why not.
         reason: Refusal,
     },
-    /// This replica neither votes nor leads, for this reason, until it is repaired and restored anew. A person must
-    /// look.
+    /// This replica neither votes nor leads, for this reason, until it is repaired and restored
+    /// anew. A person must look.
     Silent {
         /// Why.
         reason: Refusal,

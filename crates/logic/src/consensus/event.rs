@@ -15,7 +15,8 @@ pub struct ValueHandle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReadToken(pub u64);
 
-/// One thing that happened. Times are monotonic and go on while the machine sleeps (`CLOCK_BOOTTIME`).
+/// One thing that happened. Times are monotonic and go on while the machine sleeps
+/// (`CLOCK_BOOTTIME`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// The first event of a life, once.
@@ -38,8 +39,8 @@ pub enum Event {
         /// The promised ballot.
         ballot: Ballot,
     },
-    /// Every [`super::Effect::Adopt`] and [`super::Effect::Save`] of this ballot up to this index is on disk, as firmly
-    /// as the values' sync policy demands.
+    /// Every [`super::Effect::Adopt`] and [`super::Effect::Save`] of this ballot up to this index is
+    /// on disk: synced, unless all the values' buckets chose to be acknowledged before that.
     Saved {
         /// The ballot the effects carried.
         ballot: Ballot,

@@ -1,9 +1,10 @@
 //! Until when a master may answer reads by itself.
 //!
-//! A voter that acknowledges a heartbeat sent at `t` answers no higher ballot for a while, so the master may be sure of
-//! its mastership until `t + L(1-e)` on its own clock, where `e` bounds how far two clocks drift apart. The voter's
-//! half of the bargain (keeping silent for `L(1+e)`, also after a restart) comes with the second voter: a sole voter
-//! can only have granted a lease to itself, and the data directory's lock keeps a second process of it away.
+//! A voter that acknowledges a heartbeat sent at `t` answers no higher ballot for a while, so the
+//! master may be sure of its mastership until `t + L(1-e)` on its own clock, where `e` bounds how
+//! far two clocks drift apart. The voter's half of the bargain (keeping silent for `L(1+e)`, also
+//! after a restart) comes with the second voter: a sole voter can only have granted a lease to
+//! itself, and the data directory's lock keeps a second process of it away.
 
 use super::quorum::Tally;
 use base::{Millis, NodeId};
@@ -13,7 +14,8 @@ use base::{Millis, NodeId};
 pub struct LeaseClock {
     /// `L`: how long a grant lasts.
     pub length: Millis,
-    /// `e`, in parts per million: how far any two members' clocks may drift apart. At most 1,000,000.
+    /// `e`, in parts per million: how far any two members' clocks may drift apart. At most
+    /// 1,000,000.
     pub drift_ppm: u32,
 }
 
@@ -25,7 +27,8 @@ impl Default for LeaseClock {
 }
 
 impl LeaseClock {
-    /// `sent + L(1-e)`, rounded down: the end of what a grant for a heartbeat sent at `sent` allows.
+    /// `sent + L(1-e)`, rounded down: the end of what a grant for a heartbeat sent at `sent`
+    /// allows.
     fn end(self, sent: Millis) -> Millis {
         let kept_ppm = 1_000_000_u128.saturating_sub(u128::from(self.drift_ppm));
         let length = u128::from(self.length.0) * kept_ppm / 1_000_000;

@@ -1,18 +1,21 @@
 //! One order of values, agreed by a majority of a group's voters.
 //!
-//! The protocol is published, not invented: Multi-Paxos (Lamport, *Paxos Made Simple*, 2001) in the form of
-//! *Omni-Paxos* (Ng, Haridi, Carbone, EuroSys 2023), whose *Sequence Paxos* agrees on the log as a whole: a new
-//! leader adopts the log accepted under the highest ballot, then extends it. Each rule names its source where it
-//! stands; `docs/inside/consensus.md` tells it from beginning to end.
+//! The protocol is published, not invented: Multi-Paxos (Lamport, *Paxos Made Simple*, 2001) in the
+//! form of *Omni-Paxos* (Ng, Haridi, Carbone, EuroSys 2023), whose *Sequence Paxos* agrees on the
+//! log as a whole: a new leader adopts the log accepted under the highest ballot, then extends it.
+//! Each rule names its source where it stands; `docs/inside/consensus.md` tells it from beginning
+//! to end.
 //!
-//! What is here today is the core for **one voter**: ballots, adoption, many values in flight, reads under a lease,
-//! a graceful end, and the way back from the log's records. What needs other nodes is not here yet and cannot be
-//! reached: [`Replica::restore`] refuses every configuration but a single voter with an error value. To come:
-//! messages (prepare, promise, accept, heartbeat, read index), ballot leader election, hand-over to another voter,
-//! learners, witnesses, stop-signs, snapshots, repair of a damaged log from peers.
+//! What is here today is the core for **one voter**: ballots, adoption, many values in flight,
+//! reads under a lease, a graceful end, and the way back from the log's records. What needs other
+//! nodes is not here yet and cannot be reached: [`Replica::restore`] refuses every configuration
+//! but a single voter with an error value. To come: messages (prepare, promise, accept, heartbeat,
+//! read index), ballot leader election, hand-over to another voter, learners, witnesses,
+//! stop-signs, snapshots, repair of a damaged log from peers.
 //!
-//! Promises: two replicas never decide different values at one index; what was decided stays decided;
-//! `decided <= saved <= last`; nothing is decided, and no read allowed, that a crash could make it forget.
+//! Promises: two replicas never decide different values at one index; what was decided stays
+//! decided; `decided <= saved <= last`; nothing is decided, and no read allowed, that a crash could
+//! make it forget.
 //! Never: sees a value's bytes; waits; asks the time (it comes in with events).
 //! Read next: `stories/starts_afresh.txt`, then `effect.rs`, then `replica.rs`.
 
@@ -24,6 +27,7 @@ mod lease;
 mod quorum;
 mod replay;
 mod replica;
+mod restored;
 mod window;
 
 pub use configuration::{Configuration, ConfigurationError, MEMBERS_MAX, Member, Part, VOTERS_MAX};
@@ -31,7 +35,8 @@ pub use effect::{Asked, Effect, Refusal, Role};
 pub use event::{Event, ReadToken, ValueHandle};
 pub use lease::LeaseClock;
 pub use replay::{Found, Replay, ReplayError};
-pub use replica::{Replica, RestoreError, Restored};
+pub use replica::Replica;
+pub use restored::{RestoreError, Restored};
 pub use window::VALUES_IN_FLIGHT_MAX;
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ pub(super) fn majority(voters: usize) -> usize {
     voters / 2 + 1
 }
 
-/// How far each voter has come, and so how far a majority has. Promises (ballots), saved values (indexes) and lease
-/// grants (times) are all counted with it.
+/// How far each voter has come, and so how far a majority has. Promises (ballots), saved values
+/// (indexes) and lease grants (times) are all counted with it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Tally<T> {
     /// In the order of the node ids; `None` until a voter's first answer.
@@ -21,7 +21,8 @@ impl<T: Copy + Ord> Tally<T> {
         Tally { reached: voters.map(|voter| (voter, None)).collect() }
     }
 
-    /// Notes that `voter` has come to `to`. Nobody ever falls back, and who is no voter does not count.
+    /// Notes that `voter` has come to `to`. Nobody ever falls back, and who is no voter does not
+    /// count.
     pub(super) fn raise(&mut self, voter: NodeId, to: T) {
         if let Some((_, reached)) = self.reached.iter_mut().find(|(node, _)| *node == voter) {
             *reached = (*reached).max(Some(to));
@@ -33,8 +34,8 @@ impl<T: Copy + Ord> Tally<T> {
         self.reached.iter().find(|(node, _)| *node == voter).and_then(|(_, reached)| *reached)
     }
 
-    /// The furthest that a majority has come. Quadratic in the voters, of which there are a handful; allocates
-    /// nothing, since it stands in the path of every value.
+    /// The furthest that a majority has come. Quadratic in the voters, of which there are a
+    /// handful; allocates nothing, since it stands in the path of every value.
     pub(super) fn agreed(&self) -> Option<T> {
         let needed = majority(self.reached.len());
         let held_by_majority = |mark: &T| {

@@ -1,7 +1,8 @@
-//! From one group's log records, in the order of the stream, back to what its replica must remember.
+//! From one group's log records, in the order of the stream, back to what its replica must
+//! remember.
 //!
-//! The records come from disk, so they are checked, not asserted. `V` is whatever the caller keeps of a value: its
-//! bytes, or its place in the log.
+//! The records come from disk, so they are checked, not asserted. `V` is whatever the caller keeps
+//! of a value: its bytes, or its place in the log.
 
 use base::{Ballot, LogIndex};
 use std::collections::BTreeMap;
@@ -9,13 +10,14 @@ use std::fmt;
 
 /// What is gathered so far.
 ///
-/// Values known to be decided can be taken out while the reading goes on ([`Replay::next_decided`]), so that memory holds
-/// the undecided tail only.
+/// Values known to be decided can be taken out while the reading goes on
+/// ([`Replay::next_decided`]), so that memory holds the undecided tail only.
 #[derive(Clone, Debug)]
 pub struct Replay<V> {
     promised: Ballot,
     accepted_ballot: Ballot,
-    /// What the records shown so far say is decided; the store may hold more, from records still to come.
+    /// What the records shown so far say is decided; the store may hold more, from records still to
+    /// come.
     decided: LogIndex,
     /// The last value that was taken out, or that the store held from the beginning.
     applied: LogIndex,
@@ -57,13 +59,14 @@ pub enum ReplayError {
     },
     /// The log does not hold this value, but does hold, or presumes, a later one.
     Missing(LogIndex),
-    /// The store has applied values, but the log holds no promise: it is not the log they came from.
+    /// The store has applied values, but the log holds no promise: it is not the log they came
+    /// from.
     NoPromise,
 }
 
 impl<V> Replay<V> {
-    /// Begins with a store that durably holds the effects of everything up to `applied`. Records of such values are
-    /// still to be shown, but their values are dropped.
+    /// Begins with a store that durably holds the effects of everything up to `applied`. Records of
+    /// such values are still to be shown, but their values are dropped.
     pub fn new(applied: LogIndex) -> Replay<V> {
         Replay {
             promised: Ballot::default(),
@@ -74,12 +77,14 @@ impl<V> Replay<V> {
         }
     }
 
-    /// A promise ([`super::Effect::SavePromise`]). One that is not above the others was copied to the log's head.
+    /// A promise ([`super::Effect::SavePromise`]). One that is not above the others was copied to
+    /// the log's head.
     pub fn promised(&mut self, ballot: Ballot) {
         self.promised = self.promised.max(ballot);
     }
 
-    /// A log was adopted ([`super::Effect::Adopt`]), or the mark of that was copied to the log's head.
+    /// A log was adopted ([`super::Effect::Adopt`]), or the mark of that was copied to the log's
+    /// head.
     pub fn adopted(&mut self, ballot: Ballot, upto: LogIndex) -> Result<(), ReplayError> {
         self.rise(ballot)?;
         if upto < self.decided {
@@ -119,7 +124,8 @@ impl<V> Replay<V> {
         Ok(())
     }
 
-    /// Takes out the next value that is known to be decided, in order; later records can't change it any more.
+    /// Takes out the next value that is known to be decided, in order; later records can't change
+    /// it any more.
     pub fn next_decided(&mut self) -> Option<(LogIndex, V)> {
         let first = self.tail.first_entry()?;
         let index = *first.key();

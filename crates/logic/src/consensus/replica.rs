@@ -1,50 +1,19 @@
 //! One member's part in agreeing on one group's log: `step(event) -> effects`.
 //!
-//! The life of a sole voter: *waiting* for `Started`; *promising* a ballot above all it has seen (prepare, with its own
-//! promise as the majority); *adopting* the log it accepted, under that ballot; *leading*; *retiring* until nothing is in
-//! flight; *retired*. A voter whose log is damaged is *silent* from start to end.
+//! The life of a sole voter: *waiting* for `Started`; *promising* a ballot above all it has seen
+//! (prepare, with its own promise as the majority); *adopting* the log it accepted, under that
+//! ballot; *leading*; *retiring* until nothing is in flight; *retired*. A voter whose log is
+//! damaged is *silent* from start to end.
 
 use super::ballot;
-use super::configuration::{Configuration, Part};
+use super::configuration::Configuration;
 use super::effect::{Asked, Effect, Refusal, Role};
 use super::event::{Event, ReadToken, ValueHandle};
-use super::lease::{Lease, LeaseClock};
+use super::lease::Lease;
 use super::quorum::Tally;
+use super::restored::{RestoreError, Restored};
 use super::window::Window;
 use base::{Ballot, LogIndex, Millis, NodeId};
-use std::fmt;
-
-/// What a replica remembers of its earlier lives; [`super::Replay`] gathers it from the log's records.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restored {
-    /// This node.
-    pub node: NodeId,
-    /// The group's members.
-    pub configuration: Configuration,
-    /// The highest ballot promised; zero in a first life.
-    pub promised: Ballot,
-    /// The highest ballot anything was accepted under; zero in a first life.
-    pub accepted_ballot: Ballot,
-    /// The last index that is accepted, or applied by the store; 0 in a first life.
-    pub last: LogIndex,
-    /// The last index known to be decided (it stood in the log, or the store has applied it).
-    pub decided: LogIndex,
-    /// Whether everything the log ever acknowledged as synced is still there. A torn tail is no damage.
-    pub log_intact: bool,
-    /// The lease's two numbers.
-    pub lease: LeaseClock,
-}
-
-/// Why nothing can be restored. Each means that a person or a later version is needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RestoreError {
-    /// The node is no voter of this configuration that may lead.
-    NoVoter(NodeId),
-    /// More than one member: this version runs groups of a single voter only.
-    NotAlone(usize),
-    /// The remembered numbers contradict each other; the words say which.
-    Contradiction(&'static str),
-}
 
 /// Where a replica stands in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,19 +55,8 @@ pub struct Replica {
 impl Replica {
     /// A replica that remembers its earlier lives and waits for [`Event::Started`].
     pub fn restore(restored: Restored) -> Result<Replica, RestoreError> {
+        restored.check()?;
         let Restored { node, configuration, promised, accepted_ballot, .. } = restored;
-        if configuration.members().len() != 1 {
-            return Err(RestoreError::NotAlone(configuration.members().len()));
-        }
-        if configuration.part(node) != Some(Part::Voter) {
-            return Err(RestoreError::NoVoter(node));
-        }
-        if accepted_ballot > promised {
-            return Err(RestoreError::Contradiction("accepted under a ballot never promised"));
-        }
-        if restored.decided > restored.last {
-            return Err(RestoreError::Contradiction("decided what was never accepted"));
-        }
         Ok(Replica {
             promises: Tally::new(configuration.voters()),
             saved: Tally::new(configuration.voters()),
@@ -120,8 +78,8 @@ impl Replica {
     /// Takes one event and appends what is to be done, in order, to `effects`.
     ///
     /// # Panics
-    /// When an event claims what cannot be (something saved that was never asked to be saved): that is a fault of the
-    /// node's, and going on would lose data.
+    /// When an event claims what cannot be (something saved that was never asked to be saved): that
+    /// is a fault of the node's, and going on would lose data.
     pub fn step(&mut self, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Started { now } => self.start(now, effects),
@@ -141,8 +99,9 @@ impl Replica {
         assert!(self.stage == Stage::Waiting, "a life starts once");
         self.pass(now);
         if !self.log_intact {
-            // Protocol-aware recovery (Alagappan et al., FAST 2018): a voter that may have forgotten what it
-            // promised or accepted takes no part, or it could help to decide a second value at an index.
+            // Protocol-aware recovery (Alagappan et al., FAST 2018): a voter that may have
+            // forgotten what it promised or accepted takes no part, or it could help to decide a
+            // second value at an index.
             self.stage = Stage::Silent;
             effects.push(Effect::Silent { reason: Refusal::DamagedLog });
             return;
@@ -156,8 +115,9 @@ impl Replica {
         effects.push(self.present());
     }
 
-    /// A majority promised: adopt the log accepted under the highest ballot among them (Sequence Paxos; *Paxos Made
-    /// Simple* P2c for every index at once). A sole voter's majority is itself, and the log is its own.
+    /// A majority promised: adopt the log accepted under the highest ballot among them (Sequence
+    /// Paxos; *Paxos Made Simple* P2c for every index at once). A sole voter's majority is itself,
+    /// and the log is its own.
     fn promise_saved(&mut self, ballot: Ballot, effects: &mut Vec<Effect>) {
         assert!(ballot <= self.promised, "only what was asked for can be saved as promised");
         if self.stage != Stage::Promising || ballot < self.promised {
@@ -172,8 +132,8 @@ impl Replica {
         }
     }
 
-    /// A value is decided once a majority has saved it under the master's ballot; since each voter saves in the order
-    /// of the log, one mark per voter says it all (Sequence Paxos).
+    /// A value is decided once a majority has saved it under the master's ballot; since each voter
+    /// saves in the order of the log, one mark per voter says it all (Sequence Paxos).
     fn saved(&mut self, ballot: Ballot, upto: LogIndex, effects: &mut Vec<Effect>) {
         assert!(ballot <= self.accepted_ballot, "only what was asked for can be saved");
         if ballot < self.accepted_ballot {
@@ -190,7 +150,8 @@ impl Replica {
             effects.push(Effect::Decided { upto: agreed });
         }
         match self.stage {
-            // `upto` can't be lower than the adopted log's end: nothing else was asked for under this ballot.
+            // `upto` can't be lower than the adopted log's end: nothing else was asked for under
+            // this ballot.
             Stage::Adopting => {
                 assert_eq!(agreed, self.last, "the adopted log is saved as a whole");
                 self.stage = Stage::Leading;
@@ -202,8 +163,8 @@ impl Replica {
         }
     }
 
-    /// The master gives the value the next index and lets it fly beside those before it: an index may be decided only
-    /// after all before it are, so no gap can open (Sequence Paxos).
+    /// The master gives the value the next index and lets it fly beside those before it: an index
+    /// may be decided only after all before it are, so no gap can open (Sequence Paxos).
     fn propose(&mut self, value: ValueHandle, effects: &mut Vec<Effect>) {
         let admitted = self.leads().and_then(|()| match self.stage {
             Stage::Retiring => Err(Refusal::Retiring),
@@ -223,8 +184,9 @@ impl Replica {
         });
     }
 
-    /// A read may be answered from what is decided now, as long as nobody else can have decided more: while the lease
-    /// holds. The node checks that again once it has read, with a second `Read` if it took long.
+    /// A read may be answered from what is decided now, as long as nobody else can have decided
+    /// more: while the lease holds. The node checks that again once it has read, with a second
+    /// `Read` if it took long.
     fn read(&mut self, token: ReadToken, now: Millis, effects: &mut Vec<Effect>) {
         self.pass(now);
         let allowed = self.leads().and_then(|()| match self.lease.holds(self.now) {
@@ -282,8 +244,8 @@ impl Replica {
         }
     }
 
-    /// Time never runs backwards here, even if two of the node's threads hand their events in out of order. A master's
-    /// own vote grants its own heartbeat at once.
+    /// Time never runs backwards here, even if two of the node's threads hand their events in out
+    /// of order. A master's own vote grants its own heartbeat at once.
     fn pass(&mut self, now: Millis) {
         self.now = self.now.max(now);
         if matches!(self.stage, Stage::Leading | Stage::Retiring) {
@@ -364,17 +326,3 @@ impl Replica {
         &self.configuration
     }
 }
-
-impl fmt::Display for RestoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RestoreError::NoVoter(node) => write!(f, "node {node} is no voter of this group"),
-            RestoreError::NotAlone(members) => {
-                write!(f, "{members} members, but this version runs groups of one voter only")
-            }
-            RestoreError::Contradiction(what) => write!(f, "the log contradicts itself: {what}"),
-        }
-    }
-}
-
-impl std::error::Error for RestoreError {}

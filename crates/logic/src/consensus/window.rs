@@ -5,8 +5,8 @@ use super::event::ValueHandle;
 use base::limits;
 use std::collections::VecDeque;
 
-/// Most values one master may have in flight. Each takes all updates that waited for it, so this bounds bookkeeping,
-/// not clients.
+/// Most values one master may have in flight. Each takes all updates that waited for it, so this
+/// bounds bookkeeping, not clients.
 pub const VALUES_IN_FLIGHT_MAX: usize = 1_024;
 
 /// Values proposed by this master and not yet decided, oldest first.

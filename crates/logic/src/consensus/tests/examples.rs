@@ -36,7 +36,7 @@ fn remembered(configuration: Configuration) -> Restored {
 #[test]
 fn a_configuration_knows_who_votes_and_who_may_lead() {
     let mixed = [member(3, Part::Witness), member(1, Part::Voter), member(2, Part::Learner)];
-    let mixed = configuration(&mixed).unwrap();
+    let mixed = configuration(&mixed).expect("sound");
     assert_eq!(mixed.voters().collect::<Vec<_>>(), [NodeId(1), NodeId(3)]);
     assert_eq!(mixed.part(NodeId(2)), Some(Part::Learner));
     assert_eq!(mixed.part(NodeId(4)), None);
@@ -67,18 +67,18 @@ fn a_configuration_that_could_not_work_is_none() {
 #[test]
 fn more_than_one_member_is_refused_whoever_they_are() {
     for part in [Part::Voter, Part::Witness, Part::Learner] {
-        let two = configuration(&[member(1, Part::Voter), member(2, part)]).unwrap();
-        let refused = Replica::restore(remembered(two)).unwrap_err();
+        let two = configuration(&[member(1, Part::Voter), member(2, part)]).expect("sound");
+        let refused = Replica::restore(remembered(two)).expect_err("unsound");
         assert_eq!(refused, RestoreError::NotAlone(2));
         assert!(refused.to_string().contains("groups of one voter only"));
     }
-    let stranger = configuration(&[member(2, Part::Voter)]).unwrap();
+    let stranger = configuration(&[member(2, Part::Voter)]).expect("sound");
     assert_eq!(Replica::restore(remembered(stranger)), Err(RestoreError::NoVoter(NODE)));
 }
 
 #[test]
 fn a_memory_that_contradicts_itself_is_refused() {
-    let alone = Configuration::alone(ConfigurationId(1), NODE).unwrap();
+    let alone = Configuration::alone(ConfigurationId(1), NODE).expect("sound");
     assert!(Replica::restore(remembered(alone.clone())).is_ok());
     let mut ahead = remembered(alone.clone());
     ahead.decided = LogIndex(6);
@@ -90,8 +90,8 @@ fn a_memory_that_contradicts_itself_is_refused() {
 
 #[test]
 fn time_never_runs_backwards() {
-    let alone = Configuration::alone(ConfigurationId(1), NODE).unwrap();
-    let mut replica = Replica::restore(remembered(alone)).unwrap();
+    let alone = Configuration::alone(ConfigurationId(1), NODE).expect("sound");
+    let mut replica = Replica::restore(remembered(alone)).expect("sound");
     let mut effects = Vec::new();
     replica.step(Event::Started { now: Millis(100) }, &mut effects);
     let before = replica.clone();
@@ -132,25 +132,26 @@ fn a_lease_can_be_as_long_as_time_but_never_longer_than_asked() {
 fn a_replay_gives_out_decided_values_early_and_keeps_the_tail() {
     let mut replay = Replay::new(LogIndex(2));
     replay.promised(ballot(1));
-    replay.adopted(ballot(1), LogIndex(0)).unwrap();
+    replay.adopted(ballot(1), LogIndex(0)).expect("sound");
     for index in 1..=6 {
         let decided = LogIndex(index - 1).min(LogIndex(4));
-        replay.accepted(LogIndex(index), ballot(1), decided, index * 10).unwrap();
+        replay.accepted(LogIndex(index), ballot(1), decided, index * 10).expect("sound");
     }
     assert_eq!(replay.next_decided(), Some((LogIndex(3), 30)), "1 and 2 are in the store");
     assert_eq!(replay.next_decided(), Some((LogIndex(4), 40)));
     assert_eq!(replay.next_decided(), None, "5 and 6 are not known to be decided");
-    let found = replay.finish().unwrap();
+    let found = replay.finish().expect("sound");
     assert_eq!((found.decided, found.last), (LogIndex(4), LogIndex(6)));
     assert_eq!(found.tail.into_values().collect::<Vec<_>>(), [50, 60]);
 }
 
 #[test]
 fn a_log_behind_its_store_is_no_damage() {
-    // Values that were applied before they were synced (policy `interval`) may be in the store only.
+    // Values that were applied before they were synced (policy `interval`) may be in the store
+    // only.
     let mut replay = Replay::new(LogIndex(9));
-    replay.accepted(LogIndex(7), ballot(1), LogIndex(6), ()).unwrap();
-    let found = replay.finish().unwrap();
+    replay.accepted(LogIndex(7), ballot(1), LogIndex(6), ()).expect("sound");
+    let found = replay.finish().expect("sound");
     assert_eq!((found.decided, found.last), (LogIndex(9), LogIndex(9)));
     assert_eq!(found.promised, ballot(1), "who accepts has promised");
 }
@@ -159,20 +160,20 @@ fn a_log_behind_its_store_is_no_damage() {
 fn a_replay_refuses_what_no_replica_writes() {
     let fell = |replay: &mut Replay<()>| replay.adopted(ballot(1), LogIndex(3));
     let mut replay = Replay::new(LogIndex(0));
-    replay.accepted(LogIndex(1), ballot(2), LogIndex(0), ()).unwrap();
-    let refused = fell(&mut replay).unwrap_err();
+    replay.accepted(LogIndex(1), ballot(2), LogIndex(0), ()).expect("sound");
+    let refused = fell(&mut replay).expect_err("unsound");
     assert_eq!(refused, ReplayError::BallotFell { found: ballot(1), before: ballot(2) });
 
     let mut replay = Replay::new(LogIndex(0));
-    replay.accepted(LogIndex(1), ballot(1), LogIndex(0), ()).unwrap();
+    replay.accepted(LogIndex(1), ballot(1), LogIndex(0), ()).expect("sound");
     replay.decided(LogIndex(1));
-    let refused = replay.adopted(ballot(2), LogIndex(0)).unwrap_err();
+    let refused = replay.adopted(ballot(2), LogIndex(0)).expect_err("unsound");
     let (kept, decided) = (LogIndex(0), LogIndex(1));
     assert_eq!(refused, ReplayError::DecidedVoided { kept, decided });
 
     let mut replay = Replay::new(LogIndex(4));
-    replay.accepted(LogIndex(5), ballot(1), LogIndex(4), ()).unwrap();
-    replay.accepted(LogIndex(7), ballot(1), LogIndex(4), ()).unwrap();
+    replay.accepted(LogIndex(5), ballot(1), LogIndex(4), ()).expect("sound");
+    replay.accepted(LogIndex(7), ballot(1), LogIndex(4), ()).expect("sound");
     assert_eq!(replay.finish(), Err(ReplayError::Missing(LogIndex(6))));
 
     let mut replay = Replay::<()>::new(LogIndex(4));

@@ -1,5 +1,5 @@
-//! What holds whatever happens: random lives with crashes, watched by a judge that keeps a ledger of all that was ever
-//! decided.
+//! What holds whatever happens: random lives with crashes, watched by a judge that keeps a ledger
+//! of all that was ever decided.
 
 use super::machine::{Machine, NODE, Record};
 use crate::consensus::quorum::{Tally, majority};
@@ -235,7 +235,7 @@ proptest! {
         if let Ok(found) = shown.and_then(|()| replay.finish()) {
             let replica = Replica::restore(Restored {
                 node: NODE,
-                configuration: Configuration::alone(ConfigurationId(0), NODE).unwrap(),
+                configuration: Configuration::alone(ConfigurationId(0), NODE).expect("sound"),
                 promised: found.promised,
                 accepted_ballot: found.accepted_ballot,
                 last: found.last,

@@ -1,4 +1,5 @@
-//! A node in small: a replica, a log whose unsynced end a crash may take, and a store that keeps what it flushed.
+//! A node in small: a replica, a log whose unsynced end a crash may take, and a store that keeps
+//! what it flushed.
 
 use crate::consensus::{
     Configuration, Effect, Event, LeaseClock, Replay, Replica, RestoreError, Restored,
@@ -8,7 +9,8 @@ use base::{Ballot, ConfigurationId, LogIndex, NodeId};
 /// The node of most tests.
 pub const NODE: NodeId = NodeId(1);
 
-/// A record of the log. A value is the number it got when it was proposed; no two proposals share one.
+/// A record of the log. A value is the number it got when it was proposed; no two proposals share
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     Promise(Ballot),
@@ -93,7 +95,8 @@ impl Machine {
         })
     }
 
-    /// Hands the event in and carries out what comes of it, in order. The effects stay to be looked at.
+    /// Hands the event in and carries out what comes of it, in order. The effects stay to be looked
+    /// at.
     pub fn step(&mut self, event: Event) -> &[Effect] {
         self.effects.clear();
         self.replica.step(event, &mut self.effects);
@@ -149,7 +152,8 @@ impl Machine {
         self.flushed = self.values[..self.applied.0 as usize].to_vec();
     }
 
-    /// Copies to the log's head what lives only there, so that the records before may go once the copies are synced.
+    /// Copies to the log's head what lives only there, so that the records before may go once the
+    /// copies are synced.
     pub fn copy(&mut self) {
         let older = self.records.len();
         let ballot = self.replica.accepted_ballot();

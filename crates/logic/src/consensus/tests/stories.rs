@@ -147,7 +147,8 @@ impl Stage {
         Ok(told)
     }
 
-    /// `crash [kept=N]`: keeps what was synced and so many of the other records; the node comes back, not yet started.
+    /// `crash [kept=N]`: keeps what was synced and so many of the other records; the node comes
+    /// back, not yet started.
     fn crash(&mut self, mut args: goldenscript::ArgumentConsumer) -> Answer {
         let kept = args.take_key("kept").unwrap_or("0").parse()?;
         args.reject_next()?;

@@ -1,0 +1,73 @@
+//! What a replica must remember to go on after a restart, and when that is not enough.
+
+use super::configuration::{Configuration, Part};
+use super::lease::LeaseClock;
+use base::{Ballot, LogIndex, NodeId};
+use std::fmt;
+
+/// What a replica remembers of its earlier lives; [`super::Replay`] gathers it from the log's
+/// records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// This node.
+    pub node: NodeId,
+    /// The group's members.
+    pub configuration: Configuration,
+    /// The highest ballot promised; zero in a first life.
+    pub promised: Ballot,
+    /// The highest ballot anything was accepted under; zero in a first life.
+    pub accepted_ballot: Ballot,
+    /// The last index that is accepted, or applied by the store; 0 in a first life.
+    pub last: LogIndex,
+    /// The last index known to be decided (it stood in the log, or the store has applied it).
+    pub decided: LogIndex,
+    /// Whether everything the log ever acknowledged as synced is still there. A torn tail is no
+    /// damage.
+    pub log_intact: bool,
+    /// The lease's two numbers.
+    pub lease: LeaseClock,
+}
+
+/// Why nothing can be restored. Each means that a person or a later version is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoreError {
+    /// The node is no voter of this configuration that may lead.
+    NoVoter(NodeId),
+    /// More than one member: this version runs groups of a single voter only.
+    NotAlone(usize),
+    /// The remembered numbers contradict each other; the words say which.
+    Contradiction(&'static str),
+}
+
+impl Restored {
+    /// Whether this version can run such a group, and whether such a memory can be.
+    pub(super) fn check(&self) -> Result<(), RestoreError> {
+        if self.configuration.members().len() != 1 {
+            return Err(RestoreError::NotAlone(self.configuration.members().len()));
+        }
+        if self.configuration.part(self.node) != Some(Part::Voter) {
+            return Err(RestoreError::NoVoter(self.node));
+        }
+        if self.accepted_ballot > self.promised {
+            return Err(RestoreError::Contradiction("accepted under a ballot never promised"));
+        }
+        if self.decided > self.last {
+            return Err(RestoreError::Contradiction("decided what was never accepted"));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RestoreError::NoVoter(node) => write!(f, "node {node} is no voter of this group"),
+            RestoreError::NotAlone(members) => {
+                write!(f, "{members} members, but this version runs groups of one voter only")
+            }
+            RestoreError::Contradiction(what) => write!(f, "the log contradicts itself: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for RestoreError {}
