@@ -5,6 +5,7 @@ mod failure;
 mod logging;
 mod notify;
 mod output;
+mod records;
 mod settings;
 
 use clap::Parser;

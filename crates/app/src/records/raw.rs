@@ -1,0 +1,65 @@
+//! A record as two lengths and its bytes, behind a head that tells the format.
+
+use super::{Batch, Fault};
+use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use std::io::{self, BufRead, ErrorKind, Read, Write};
+
+const HEAD: &[u8; 8] = b"credraw1";
+
+/// Reads the head and gives its length.
+pub fn read_head(from: &mut impl BufRead) -> Result<u64, Fault> {
+    let mut head = [0; HEAD.len()];
+    from.read_exact(&mut head).map_err(cut)?;
+    if &head != HEAD {
+        return Err(Fault::End("the file is not in the format raw (no `credraw1`)".into()));
+    }
+    Ok(HEAD.len() as u64)
+}
+
+/// Writes the head.
+pub fn write_head(to: &mut impl Write) -> io::Result<()> {
+    to.write_all(HEAD)
+}
+
+/// Reads a record and gives its length in the file; none at the end of the file.
+pub fn read(from: &mut impl BufRead, batch: &mut Batch) -> Result<Option<u64>, Fault> {
+    if from.fill_buf()?.is_empty() {
+        return Ok(None);
+    }
+    let mut lengths = [0; 8];
+    from.read_exact(&mut lengths).map_err(cut)?;
+    let words = u64::from_le_bytes(lengths);
+    let (key, value) = (words & u64::from(u32::MAX), words >> 32);
+    if key > KEY_BYTES_MAX as u64 || value > VALUE_BYTES_MAX as u64 {
+        let what =
+            format!("a key of {key} or a value of {value} bytes is too large: damaged file?");
+        return Err(Fault::End(what));
+    }
+    exactly(from, key, batch)?;
+    batch.end_key();
+    exactly(from, value, batch)?;
+    Ok(Some(8 + key + value))
+}
+
+/// Writes a record.
+pub fn write(to: &mut impl Write, key: &[u8], value: &[u8]) -> io::Result<()> {
+    let length = |bytes: &[u8]| {
+        u32::try_from(bytes.len()).map_err(|_| io::Error::other("a record beyond all limits"))
+    };
+    to.write_all(&length(key)?.to_le_bytes())?;
+    to.write_all(&length(value)?.to_le_bytes())?;
+    to.write_all(key)?;
+    to.write_all(value)
+}
+
+fn exactly(from: &mut impl BufRead, length: u64, batch: &mut Batch) -> Result<(), Fault> {
+    let read = from.take(length).read_to_end(batch.buffer())?;
+    if read as u64 == length { Ok(()) } else { Err(cut(ErrorKind::UnexpectedEof.into())) }
+}
+
+fn cut(error: io::Error) -> Fault {
+    match error.kind() {
+        ErrorKind::UnexpectedEof => Fault::End("the file ends within a record".into()),
+        _ => error.into(),
+    }
+}
