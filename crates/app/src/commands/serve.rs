@@ -5,9 +5,11 @@ use crate::logging::{self, Logging};
 use crate::notify::notify;
 use crate::settings::{Flags, Settings};
 use base::Kind;
+use doors::{DoorSettings, Doors};
 use node::Node;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -18,7 +20,7 @@ Examples:
   credenza serve --data /srv/credenza --node a --log-level info,node=debug
   credenza serve --config /etc/credenza.toml
 
-Signals: TERM or INT stops gracefully (a second one at once), USR2 writes the crash log.";
+Signals: TERM or INT stops gracefully (a second one: at once), USR2 writes the crash log.";
 
 /// How long runtime threads may take to end after everything is stopped.
 const THREADS_END_MS_MAX: u64 = 1_000;
@@ -74,14 +76,14 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
         () = signals.stop() => return Ok(()),
         node = Node::start(settings.node.clone()) => node?,
     };
+    let door = DoorSettings { log_levels: Some(Arc::new(log.clone())), ..settings.door };
+    let doors = Doors::open(node.clone(), door).await?;
+    let address = doors.addresses().first().map(ToString::to_string).unwrap_or_default();
     let status = node.status();
     notify("READY=1");
     tracing::info!(node = %status.name, cluster = %status.cluster, "ready");
     log.flush();
-    eprintln!(
-        "credenza: ready on {} (node {}, cluster {})",
-        settings.listen, status.name, status.cluster
-    );
+    eprintln!("credenza: ready on {address} (node {}, cluster {})", status.name, status.cluster);
     let failed = until_the_end(&node, &mut signals, &log, &data).await;
     notify("STOPPING=1");
     match failed {
@@ -89,7 +91,7 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
             dump(&log, &data, &failure.to_string());
             Err(failure)
         }
-        None => stop(&node, &mut signals).await,
+        None => stop(&node, doors, &mut signals).await,
     }
 }
 
@@ -113,7 +115,7 @@ async fn until_the_end(
 }
 
 /// Finishes what is in flight; a second signal ends it at once.
-async fn stop(node: &Node, signals: &mut Signals) -> Outcome {
+async fn stop(node: &Node, doors: Doors, signals: &mut Signals) -> Outcome {
     tracing::info!("stopping");
     tokio::select! {
         biased;
@@ -121,7 +123,7 @@ async fn stop(node: &Node, signals: &mut Signals) -> Outcome {
             tracing::warn!("stopped at once by a second signal");
             Ok(())
         }
-        stopped = node.stop() => {
+        stopped = async { doors.close().await; node.stop().await } => {
             tracing::info!("stopped");
             stopped.map_err(Failure::from)
         }

@@ -16,18 +16,18 @@ mod tests;
 use crate::failure::{Failure, Outcome};
 use crate::logging::Levels;
 use clap::{Arg, ArgMatches, Command};
+use doors::DoorSettings;
 use node::NodeSettings;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 pub use table::{Row, TABLE};
 
 /// All settings of a serving process, checked.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Settings {
     /// What the node needs to know.
     pub node: NodeSettings,
-    /// Where clients connect.
-    pub listen: SocketAddr,
+    /// What the doors need to know.
+    pub door: DoorSettings,
     /// Threads that serve clients.
     pub threads: usize,
     /// What is logged.
@@ -102,7 +102,7 @@ impl Flags {
     pub fn settings(&self, environment: Environment) -> Outcome<Settings> {
         let mut settings = Settings {
             node: NodeSettings::default(),
-            listen: SocketAddr::from(([127, 0, 0, 1], 7711)),
+            door: DoorSettings::default(),
             threads: 1,
             levels: Levels::default(),
             crash_log: true,
@@ -119,6 +119,7 @@ impl Flags {
                 Failure::invalid(format!("{from}: `{text}`: {wanted}"))
             })?;
         }
+        settings.door.checkpoints = Some(settings.node.data.join("checkpoints"));
         settings.check()?;
         Ok(settings)
     }
@@ -130,6 +131,12 @@ impl Settings {
         if self.node.segment_bytes * 2 > self.node.log_bytes_max {
             return Err(Failure::invalid(
                 "log_bytes_max must hold two segments at least: raise it or lower segment_bytes",
+            ));
+        }
+        if !self.door.listen.ip().is_loopback() && self.door.admin_listen.is_none() {
+            return Err(Failure::invalid(
+                "`listen` is not on loopback: set `admin_listen` to where status, metrics and \
+                 administration shall be served (127.0.0.1:7712, say)",
             ));
         }
         Ok(())
@@ -195,7 +202,10 @@ impl clap::Args for Flags {
             .help("A TOML file of settings [env: CREDENZA_CONFIG]");
         TABLE.iter().fold(command.arg(config), |command, row| {
             let help = format!("{} [default: {}] [env: {}]", row.doc, row.default, row.variable());
-            command.arg(Arg::new(row.name).long(row.flag()).value_name(row.value).help(help))
+            let arg = Arg::new(row.name).long(row.flag()).value_name(row.value).help(help);
+            // A switch may stand alone: `--insecure` is `--insecure on`.
+            let alone = row.value == "SWITCH";
+            command.arg(if alone { arg.num_args(0..=1).default_missing_value("on") } else { arg })
         })
     }
 

@@ -49,8 +49,75 @@ pub const TABLE: &[Row] = &[
         default: "127.0.0.1:7711",
         doc: "where clients of every tongue connect",
         take: |settings, text| {
-            settings.listen =
-                text.parse().map_err(|_| "an address like 127.0.0.1:7711 is wanted".to_string())?;
+            settings.door.listen = address(text)?;
+            Ok(())
+        },
+    },
+    Row {
+        name: "admin_listen",
+        value: "ADDRESS",
+        default: "none",
+        doc: "where status, metrics and administration are served when `listen` is not on loopback",
+        take: |settings, text| {
+            settings.door.admin_listen = match text {
+                "none" => None,
+                _ => Some(address(text)?),
+            };
+            Ok(())
+        },
+    },
+    Row {
+        name: "insecure",
+        value: "SWITCH",
+        default: "off",
+        doc: "allow addresses beyond loopback although nothing is encrypted and no password is asked",
+        take: |settings, text| {
+            settings.door.insecure = units::switch(text)?;
+            Ok(())
+        },
+    },
+    Row {
+        name: "hosts",
+        value: "NAMES",
+        default: "none",
+        doc: "names a `Host` header may hold beside localhost and addresses: `a.example,b`; `*`: any",
+        take: |settings, text| {
+            let names = text.split(',').map(str::trim).filter(|name| *name != "none");
+            settings.door.hosts = names.map(String::from).collect();
+            if settings.door.hosts.iter().any(String::is_empty) {
+                return Err("names with commas between them, `*` or `none` are wanted".into());
+            }
+            Ok(())
+        },
+    },
+    Row {
+        name: "connections_max",
+        value: "NUMBER",
+        default: "10000",
+        doc: "connections at a time; fewer when the process may not open as many files",
+        take: |settings, text| {
+            settings.door.connections_max = units::number(text, 1, 1_000_000)? as usize;
+            Ok(())
+        },
+    },
+    Row {
+        name: "buffer_bytes_max",
+        value: "SIZE",
+        default: "128MiB",
+        doc: "memory for large bodies and pages of all HTTP connections together",
+        take: |settings, text| {
+            let bytes = at_least(units::size(text)?, 64 << 20, "64MiB")?;
+            settings.door.buffer_bytes_max = bytes as usize;
+            Ok(())
+        },
+    },
+    Row {
+        name: "close_ms_max",
+        value: "TIME",
+        default: "10s",
+        doc: "how long a stopping node waits for requests in flight",
+        take: |settings, text| {
+            settings.door.close_ms_max = units::time_ms(text)?;
             Ok(())
         },
     },
@@ -166,6 +233,10 @@ pub const TABLE: &[Row] = &[
         },
     },
 ];
+
+fn address(text: &str) -> Result<std::net::SocketAddr, String> {
+    text.parse().map_err(|_| "an address like 127.0.0.1:7711 is wanted".into())
+}
 
 fn not_empty(text: &str) -> Result<&str, String> {
     if text.is_empty() { Err("a path is wanted".into()) } else { Ok(text) }

@@ -65,7 +65,7 @@ fn a_bad_value_names_where_it_stands_and_what_is_wanted() {
 #[test]
 fn every_default_passes_its_own_check() {
     let settings = flags(&[]).settings(&none).expect("defaults are good");
-    assert!(settings.listen.ip().is_loopback());
+    assert!(settings.door.listen.ip().is_loopback());
     let defaults = NodeSettings::default();
     assert_eq!(format!("{:?}", settings.node), format!("{defaults:?}"));
 }
