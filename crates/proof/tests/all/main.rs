@@ -1,5 +1,6 @@
 //! The one test binary of the house.
 
+mod docs;
 mod rigs;
 mod supply;
 mod tidy;
