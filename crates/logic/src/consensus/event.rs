@@ -39,8 +39,8 @@ pub enum Event {
         /// The promised ballot.
         ballot: Ballot,
     },
-    /// Every [`super::Effect::Adopt`] and [`super::Effect::Save`] of this ballot up to this index is
-    /// on disk: synced, unless all the values' buckets chose to be acknowledged before that.
+    /// Every [`super::Effect::Adopt`] and [`super::Effect::Save`] of this ballot up to this index
+    /// is on disk: synced, unless all the values' buckets chose to be acknowledged before that.
     Saved {
         /// The ballot the effects carried.
         ballot: Ballot,
