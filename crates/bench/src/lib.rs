@@ -1,1 +1,20 @@
-//! Load: the load tool; it may drive foreign servers.
+//! Load: the load tool, the core of a successor of Basho Bench; it may drive foreign servers.
+//!
+//! Promises: under an open load latency counts from the intended start; percentiles are of the
+//! whole run; errors are counted by kind and kept out of the latencies; a run can be repeated from
+//! its seed.
+//! Never: is needed by a room of the database.
+//! Read next: `config/run.rs`, `load/worker.rs`, `drivers/mod.rs`.
+
+mod charts;
+mod command;
+mod config;
+mod disk;
+mod drivers;
+mod generators;
+mod job;
+mod load;
+mod machine;
+mod report;
+
+pub use command::{BenchArguments, EXAMPLES, run};

@@ -1,0 +1,125 @@
+//! The words of `credenza bench`.
+
+use crate::config::{Config, Items};
+use crate::{disk, job};
+use clap::{Args, Subcommand};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Shown below the help.
+pub const EXAMPLES: &str = "\
+Examples:
+  credenza bench load.toml                      run a load, write tests/<time>/
+  credenza bench load.toml --set concurrent=64  the same with another number of clients
+  credenza bench disk data                      how fast the disk makes writes durable";
+
+/// Loads servers and measures them.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct BenchArguments {
+    #[command(subcommand)]
+    command: Option<BenchCommand>,
+    #[command(flatten)]
+    run: RunArguments,
+}
+
+#[derive(Args, Debug)]
+struct RunArguments {
+    /// Files of settings; later ones replace what earlier ones say
+    #[arg(value_name = "FILE.toml")]
+    files: Vec<PathBuf>,
+    /// Where runs are written [default: test_dir of the settings, or ./tests]
+    #[arg(short = 'd', long, value_name = "DIR")]
+    results_dir: Option<PathBuf>,
+    /// The run's name [default: the time, UTC]
+    #[arg(short = 'n', long, value_name = "NAME")]
+    name: Option<String>,
+    /// A setting, as a line of the file; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+    /// Show the run on the whole terminal while it goes on
+    #[arg(long)]
+    live: bool,
+    /// Print the report as JSON, and nothing else
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Subcommand, Debug)]
+enum BenchCommand {
+    /// How long the disk under a directory takes to make a write durable
+    Disk {
+        /// A directory on that disk
+        directory: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Does what the arguments say; the error is one sentence.
+pub fn run(arguments: BenchArguments) -> Result<(), String> {
+    match arguments.command {
+        None => run_load(arguments.run),
+        Some(BenchCommand::Disk { directory, json }) => print(&disk::run(&directory, json)?),
+    }
+}
+
+fn run_load(arguments: RunArguments) -> Result<(), String> {
+    if arguments.files.is_empty() && arguments.settings.is_empty() {
+        return Err("bench needs a file of settings (see `credenza bench --help`)".into());
+    }
+    let mut items = Items::default();
+    for file in &arguments.files {
+        items.merge(Items::parse(&file.display().to_string(), &read(file)?)?);
+    }
+    for setting in &arguments.settings {
+        items.merge(Items::parse(&format!("--set {setting}"), &toml_line(setting))?);
+    }
+    let mut config = Config::read(items)?;
+    if let Some(directory) = arguments.results_dir {
+        config.test_dir = directory;
+    }
+    let shown = match (arguments.json, arguments.live) {
+        (true, _) => job::Shown::Nothing,
+        (false, true) => job::Shown::Live,
+        (false, false) => job::Shown::Lines,
+    };
+    let (folder, report) = job::run(&config, arguments.name.as_deref(), shown)?;
+    if arguments.json {
+        let json = serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?;
+        print(&format!("{json}\n"))?;
+    } else {
+        print(&format!("{}written to {}\n", report.text(), folder.display()))?;
+    }
+    if config.shutdown_on_error && report.failed > 0 {
+        return Err("the run was ended by an error, as `shutdown_on_error` asks".into());
+    }
+    Ok(())
+}
+
+/// The text of a file.
+pub fn read(file: &Path) -> Result<String, String> {
+    std::fs::read_to_string(file).map_err(|error| format!("can't read {}: {error}", file.display()))
+}
+
+/// `driver=resp` becomes `driver = "resp"`: a value that is no TOML is a text.
+fn toml_line(setting: &str) -> String {
+    if Items::parse("", setting).is_ok() {
+        return setting.to_string();
+    }
+    match setting.split_once('=') {
+        Some((key, value)) => format!("{key} = {}", toml::Value::String(value.trim().into())),
+        None => setting.to_string(),
+    }
+}
+
+/// Prints; a reader that went away is no error.
+pub fn print(text: &str) -> Result<(), String> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(format!("can't write to standard output: {error}"))
+        }
+        _ => Ok(()),
+    }
+}

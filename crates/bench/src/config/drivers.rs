@@ -1,0 +1,133 @@
+//! Whom a run drives, and the settings of each driver.
+
+use super::items::{Item, Items};
+use base::BucketName;
+use std::path::PathBuf;
+
+/// Whom to drive.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DriverConfig {
+    /// Nobody: what the tool itself costs.
+    Null,
+    /// A server that speaks RESP: Credenza, Redis.
+    Resp(RespConfig),
+    /// Credenza's native HTTP door.
+    Http(HttpConfig),
+    /// A node in this process.
+    Embedded(EmbeddedConfig),
+    /// etcd, version 3 of its interface.
+    Etcd(EtcdConfig),
+}
+
+/// Settings of `resp`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RespConfig {
+    /// `host:port`.
+    pub address: String,
+    /// What is selected on every connection.
+    pub database: u64,
+    /// What is authenticated with.
+    pub password: Option<String>,
+}
+
+/// Settings of `http`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HttpConfig {
+    /// `host:port`.
+    pub address: String,
+    /// Which bucket.
+    pub bucket: BucketName,
+    /// Query of reads, such as `consistency=dirty`; empty: none.
+    pub read_query: String,
+}
+
+/// Settings of `embedded`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EmbeddedConfig {
+    /// The data directory; made if it does not exist.
+    pub data: PathBuf,
+    /// Which bucket; made if it does not exist.
+    pub bucket: BucketName,
+    /// The bucket's properties when it is made or changed at the start.
+    pub properties: Vec<(String, String)>,
+}
+
+/// Settings of `etcd`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EtcdConfig {
+    /// Where it listens, `http://host:port` each.
+    pub endpoints: Vec<String>,
+    /// Connections that the clients share, each at most.
+    pub connections: usize,
+    /// Whether reads are linearizable.
+    pub linearizable: bool,
+}
+
+impl DriverConfig {
+    /// Takes `driver` and its keys.
+    pub(super) fn read(items: &mut Items) -> Result<DriverConfig, String> {
+        let names = "wants one of resp, http, embedded, etcd, null";
+        let driver = items.need("a run", "driver", |item| {
+            let name = item.text()?.to_string();
+            let known = ["resp", "http", "embedded", "etcd", "null"].contains(&name.as_str());
+            if known { Ok(name) } else { Err(item.error(names)) }
+        })?;
+        let text = |item: &Item| item.text().map(str::to_string);
+        let address = "127.0.0.1:7711".to_string();
+        Ok(match driver.as_str() {
+            "resp" => DriverConfig::Resp(RespConfig {
+                address: items.read("resp_address", address, text)?,
+                database: items.read("resp_database", 0, |item| item.integer(0, 1 << 20))?,
+                password: items.read("resp_password", None, |item| text(item).map(Some))?,
+            }),
+            "http" => DriverConfig::Http(HttpConfig {
+                address: items.read("http_address", address, text)?,
+                bucket: items.read("http_bucket", BucketName::default(), bucket_of)?,
+                read_query: items.read("http_read_query", String::new(), text)?,
+            }),
+            "embedded" => DriverConfig::Embedded(EmbeddedConfig {
+                data: items.need("the driver `embedded`", "embedded_data", |item| {
+                    item.text().map(PathBuf::from)
+                })?,
+                bucket: items.read("embedded_bucket", BucketName::default(), bucket_of)?,
+                properties: items.read("embedded_properties", Vec::new(), properties_of)?,
+            }),
+            "etcd" => DriverConfig::Etcd(EtcdConfig {
+                endpoints: items.read(
+                    "etcd_endpoints",
+                    vec!["http://127.0.0.1:2379".to_string()],
+                    Item::texts,
+                )?,
+                connections: items.read("etcd_connections", 16, |item| item.integer(1, 1_000))?
+                    as usize,
+                linearizable: items.read("etcd_linearizable", true, Item::boolean)?,
+            }),
+            _ => DriverConfig::Null,
+        })
+    }
+
+    /// Its name in configs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            DriverConfig::Null => "null",
+            DriverConfig::Resp(_) => "resp",
+            DriverConfig::Http(_) => "http",
+            DriverConfig::Embedded(_) => "embedded",
+            DriverConfig::Etcd(_) => "etcd",
+        }
+    }
+
+    /// Whether a client may have several requests in flight.
+    pub fn pipelines(&self) -> bool {
+        !matches!(self, DriverConfig::Etcd(_))
+    }
+}
+
+fn bucket_of(item: &Item) -> Result<BucketName, String> {
+    BucketName::parse(item.text()?).map_err(|error| item.error(error.text()))
+}
+
+fn properties_of(item: &Item) -> Result<Vec<(String, String)>, String> {
+    let entries = item.table()?.rest().into_iter();
+    entries.map(|(name, item)| Ok((name, item.text()?.to_string()))).collect()
+}

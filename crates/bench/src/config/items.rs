@@ -1,0 +1,258 @@
+//! TOML as a tree in which every value knows its file and line.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A value and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    file: Arc<str>,
+    line: usize,
+    /// The value.
+    pub value: Value,
+}
+
+/// A TOML value; dates mean nothing here.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A whole number.
+    Integer(i64),
+    /// Any other number.
+    Float(f64),
+    /// Text.
+    Text(String),
+    /// Yes or no.
+    Boolean(bool),
+    /// An array.
+    List(Vec<Item>),
+    /// A table.
+    Table(BTreeMap<String, Item>),
+}
+
+/// The keys of a table that nobody has taken yet.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Items {
+    items: BTreeMap<String, Item>,
+}
+
+impl Item {
+    /// `file:line: what`.
+    pub fn error(&self, what: impl std::fmt::Display) -> String {
+        format!("{}:{}: {what}", self.file, self.line)
+    }
+
+    /// The text.
+    pub fn text(&self) -> Result<&str, String> {
+        match &self.value {
+            Value::Text(text) => Ok(text),
+            other => Err(self.error(format!("wants a text, not {}", other.kind()))),
+        }
+    }
+
+    /// Yes or no.
+    pub fn boolean(&self) -> Result<bool, String> {
+        match self.value {
+            Value::Boolean(yes) => Ok(yes),
+            ref other => Err(self.error(format!("wants true or false, not {}", other.kind()))),
+        }
+    }
+
+    /// A whole number from `min` to `max`.
+    pub fn integer(&self, min: u64, max: u64) -> Result<u64, String> {
+        let wants = || format!("wants a whole number from {min} to {max}");
+        match self.value {
+            Value::Integer(number) => u64::try_from(number)
+                .ok()
+                .filter(|number| (min..=max).contains(number))
+                .ok_or_else(|| self.error(format!("{}, not {number}", wants()))),
+            ref other => Err(self.error(format!("{}, not {}", wants(), other.kind()))),
+        }
+    }
+
+    /// A number above zero.
+    pub fn positive(&self) -> Result<f64, String> {
+        let number = match self.value {
+            Value::Integer(number) => number as f64,
+            Value::Float(number) => number,
+            ref other => {
+                return Err(self.error(format!("wants a number, not {}", other.kind())));
+            }
+        };
+        if number > 0.0 && number.is_finite() {
+            return Ok(number);
+        }
+        Err(self.error(format!("wants a number above 0, not {number}")))
+    }
+
+    /// The elements.
+    pub fn list(&self) -> Result<&[Item], String> {
+        match &self.value {
+            Value::List(list) => Ok(list),
+            other => Err(self.error(format!("wants a list, not {}", other.kind()))),
+        }
+    }
+
+    /// The elements, each a text.
+    pub fn texts(&self) -> Result<Vec<String>, String> {
+        self.list()?.iter().map(|item| item.text().map(str::to_string)).collect()
+    }
+
+    /// The table's keys.
+    pub fn table(&self) -> Result<Items, String> {
+        match &self.value {
+            Value::Table(items) => Ok(Items { items: items.clone() }),
+            other => Err(self.error(format!("wants a table, not {}", other.kind()))),
+        }
+    }
+}
+
+impl Value {
+    fn kind(&self) -> String {
+        match self {
+            Value::Integer(number) => number.to_string(),
+            Value::Float(number) => number.to_string(),
+            Value::Text(text) => format!("{text:?}"),
+            Value::Boolean(yes) => yes.to_string(),
+            Value::List(_) => "a list".into(),
+            Value::Table(_) => "a table".into(),
+        }
+    }
+}
+
+impl Items {
+    /// Reads TOML. `file` is what errors call it.
+    pub fn parse(file: &str, text: &str) -> Result<Items, String> {
+        let file: Arc<str> = file.into();
+        let table = DeTable::parse(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| line_of(text, span.start));
+            format!("{file}:{line}: {}", error.message())
+        })?;
+        Ok(Items { items: tree(&file, text, table.into_inner())? })
+    }
+
+    /// Lets the keys of `later` replace those of the same name; tables as a whole.
+    pub fn merge(&mut self, later: Items) {
+        self.items.extend(later.items);
+    }
+
+    /// Takes a key out.
+    pub fn take(&mut self, key: &str) -> Option<Item> {
+        self.items.remove(key)
+    }
+
+    /// Takes a key out and reads it; `default` if it is absent. Errors name the key.
+    pub fn read<T>(
+        &mut self,
+        key: &str,
+        default: T,
+        read: impl FnOnce(&Item) -> Result<T, String>,
+    ) -> Result<T, String> {
+        match self.take(key) {
+            Some(item) => read(&item).map_err(|error| named(key, error)),
+            None => Ok(default),
+        }
+    }
+
+    /// Takes a key out that must be there; `whose` says whose it is if it is not.
+    pub fn need<T>(
+        &mut self,
+        whose: &str,
+        key: &str,
+        read: impl FnOnce(&Item) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let item = self.take(key).ok_or_else(|| format!("{whose} needs the key `{key}`"))?;
+        read(&item).map_err(|error| named(key, error))
+    }
+
+    /// All keys that are left, taken.
+    pub fn rest(self) -> BTreeMap<String, Item> {
+        self.items
+    }
+
+    /// An error for the first key that nobody took.
+    pub fn end(&self) -> Result<(), String> {
+        match self.items.iter().next() {
+            Some((key, item)) => Err(item.error(format!("there is no key `{key}` here"))),
+            None => Ok(()),
+        }
+    }
+
+    /// The table as TOML again, without passwords.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for (key, item) in self.items.iter().filter(|(key, _)| !key.ends_with("_password")) {
+            text.push_str(&format!("{} = {}\n", key_text(key), toml_text(&item.value)));
+        }
+        text
+    }
+}
+
+// "file:3: wants ..." becomes "file:3: `key` wants ...".
+fn named(key: &str, error: String) -> String {
+    match error.find(": wants ") {
+        Some(at) => format!("{}: `{key}`{}", &error[..at], &error[at + 1..]),
+        None => error,
+    }
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+fn tree(file: &Arc<str>, text: &str, table: DeTable<'_>) -> Result<BTreeMap<String, Item>, String> {
+    let entries = table.into_iter();
+    entries.map(|(key, value)| Ok((key.into_inner().into(), item(file, text, value)?))).collect()
+}
+
+fn item(file: &Arc<str>, text: &str, value: Spanned<DeValue<'_>>) -> Result<Item, String> {
+    let line = line_of(text, value.span().start);
+    let wrong = |what: String| format!("{file}:{line}: {what}");
+    let value = match value.into_inner() {
+        DeValue::String(text) => Value::Text(text.into()),
+        DeValue::Integer(number) => {
+            let parsed = i64::from_str_radix(number.as_str(), number.radix());
+            Value::Integer(parsed.map_err(|error| wrong(error.to_string()))?)
+        }
+        DeValue::Float(number) => {
+            Value::Float(number.as_str().parse().map_err(|_| wrong("no number".into()))?)
+        }
+        DeValue::Boolean(yes) => Value::Boolean(yes),
+        DeValue::Datetime(_) => return Err(wrong("a date means nothing here".into())),
+        DeValue::Array(list) => {
+            let items = list.into_iter().map(|element| item(file, text, element));
+            Value::List(items.collect::<Result<_, String>>()?)
+        }
+        DeValue::Table(table) => Value::Table(tree(file, text, table)?),
+    };
+    Ok(Item { file: file.clone(), line, value })
+}
+
+/// A value as TOML, on one line.
+pub fn toml_text(value: &Value) -> String {
+    match value {
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => format!("{number:?}"),
+        Value::Text(text) => toml::Value::String(text.clone()).to_string(),
+        Value::Boolean(yes) => yes.to_string(),
+        Value::List(list) => {
+            let items: Vec<_> = list.iter().map(|item| toml_text(&item.value)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Table(table) => {
+            let entry = |(key, item): (&String, &Item)| {
+                format!("{} = {}", key_text(key), toml_text(&item.value))
+            };
+            format!("{{ {} }}", table.iter().map(entry).collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+fn key_text(key: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if !key.is_empty() && key.bytes().all(plain) {
+        return key.to_string();
+    }
+    toml::Value::String(key.into()).to_string()
+}

@@ -1,0 +1,269 @@
+//! One run's settings.
+
+use super::drivers::DriverConfig;
+use super::items::{Item, Items, Value};
+use super::terms;
+use crate::generators::{KeyGenerator, Numbers, SEAL_BYTES, Shape, ValueGenerator};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Most logical clients.
+pub const CLIENTS_MAX: u64 = 10_000;
+/// Most requests one client may have in flight.
+const PIPELINE_MAX: u64 = 1_000;
+
+/// How the load is paced.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mode {
+    /// Closed: every client sends again when it was answered.
+    Max,
+    /// Open: so many operations a second in all, started when the schedule says, whatever the
+    /// server does.
+    Rate(f64),
+}
+
+/// How the starts of an open load are spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// Independent arrivals: exponential gaps.
+    Poisson,
+    /// Equal gaps.
+    Fixed,
+}
+
+/// What a client can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Reads a row; an absent one is counted, and is no error.
+    Get,
+    /// Reads a row; an absent one is the error `not_found`.
+    GetExisting,
+    /// Writes a row.
+    Put,
+    /// Deletes a row.
+    Delete,
+    /// A get, then a put of the same key: one operation, timed as one.
+    Update,
+    /// Writes a row if it holds what this thread believes it to hold.
+    TestAndSet,
+    /// Reads `range_rows` rows from a key on.
+    Range,
+    /// Writes `sequence_steps` rows that hold together or not at all.
+    Sequence,
+    /// Asks whether a row exists.
+    Exists,
+    /// Reads `multi_get_keys` rows in one request.
+    MultiGet,
+}
+
+impl Operation {
+    /// All of them.
+    pub const ALL: [Operation; 10] = {
+        use Operation::*;
+        [Get, GetExisting, Put, Delete, Update, TestAndSet, Range, Sequence, Exists, MultiGet]
+    };
+
+    /// Its name in configs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Get => "get",
+            Operation::GetExisting => "get_existing",
+            Operation::Put => "put",
+            Operation::Delete => "delete",
+            Operation::Update => "update",
+            Operation::TestAndSet => "test_and_set",
+            Operation::Range => "range",
+            Operation::Sequence => "sequence",
+            Operation::Exists => "exists",
+            Operation::MultiGet => "multi_get",
+        }
+    }
+}
+
+/// An operation with its share of the draws.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Weighted {
+    /// What reports call it.
+    pub label: String,
+    /// What it does.
+    pub operation: Operation,
+    /// Its share.
+    pub weight: u64,
+}
+
+/// One run's settings.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Closed or open.
+    pub mode: Mode,
+    /// How an open load's starts are spread.
+    pub schedule: Schedule,
+    /// How long the measured part lasts; none: until stopped.
+    pub duration: Option<Duration>,
+    /// What is run before it and counted nowhere.
+    pub warm_up: Duration,
+    /// Logical clients (connections, where the driver has any).
+    pub concurrent: usize,
+    /// Threads that drive them.
+    pub threads: usize,
+    /// Cores the threads are bound to, in turn; empty: anywhere.
+    pub pin: Vec<usize>,
+    /// Requests each client sends at once.
+    pub pipeline: usize,
+    /// What is done.
+    pub operations: Vec<Weighted>,
+    /// Keys.
+    pub key_generator: KeyGenerator,
+    /// Values.
+    pub value_generator: ValueGenerator,
+    /// Length of the blob that values are cut from, in bytes.
+    pub value_source_bytes: usize,
+    /// Length of a row of the reports.
+    pub report_interval: Duration,
+    /// What chance grows from.
+    pub rng_seed: u64,
+    /// End the run at the first error.
+    pub shutdown_on_error: bool,
+    /// Where runs are written.
+    pub test_dir: PathBuf,
+    /// Whether values carry their key and a checksum, and gets check them.
+    pub verify: bool,
+    /// An operation that takes longer is the error `timeout`.
+    pub operation_timeout: Duration,
+    /// Rows of a `range`.
+    pub range_rows: usize,
+    /// Keys of a `multi_get`.
+    pub multi_get_keys: usize,
+    /// Puts in a `sequence`.
+    pub sequence_steps: usize,
+    /// Whose disk's fdatasync time is put in the report; none: not measured.
+    pub disk_dir: Option<PathBuf>,
+    /// Whom to drive.
+    pub driver: DriverConfig,
+    /// The effective settings as TOML.
+    pub text: String,
+}
+
+impl Config {
+    /// Reads all settings; those not named have their defaults.
+    pub fn read(mut items: Items) -> Result<Config, String> {
+        let text = items.text();
+        let seconds = Duration::from_secs;
+        let concurrent = items.read("concurrent", 3, |i| i.integer(1, CLIENTS_MAX))? as usize;
+        let count = |max| move |item: &Item| item.integer(1, max).map(|number| number as usize);
+        let path = |item: &Item| item.text().map(PathBuf::from);
+        let config = Config {
+            mode: items.read("mode", Mode::Max, |i| terms::mode_of(i, concurrent))?,
+            schedule: items.read("schedule", Schedule::Poisson, schedule_of)?,
+            duration: items.read("duration", Some(seconds(300)), terms::end_of)?,
+            warm_up: items.read("warm_up", Duration::ZERO, |i| terms::duration_of(i, 1.0))?,
+            concurrent,
+            threads: items.read("threads", 1, count(256))?.min(concurrent),
+            pin: items.read("pin", Vec::new(), cores_of)?,
+            pipeline: items.read("pipeline", 1, count(PIPELINE_MAX))?,
+            operations: items.read("operations", default_operations(), terms::operations_of)?,
+            key_generator: items.read("key_generator", default_keys(), terms::keys_of)?,
+            value_generator: items.read(
+                "value_generator",
+                ValueGenerator::Fixed { bytes: 100 },
+                terms::values_of,
+            )?,
+            value_source_bytes: items.read("value_generator_source_size", 16 << 20, |item| {
+                item.integer(1, 1 << 30).map(|bytes| bytes as usize)
+            })?,
+            report_interval: items.read("report_interval", seconds(10), interval_of)?,
+            rng_seed: items.read("rng_seed", mix(&[42, 23, 12]), seed_of)?,
+            shutdown_on_error: items.read("shutdown_on_error", false, Item::boolean)?,
+            test_dir: items.read("test_dir", PathBuf::from("tests"), path)?,
+            verify: items.read("verify", false, Item::boolean)?,
+            operation_timeout: items.read("operation_timeout", seconds(10), interval_of)?,
+            range_rows: items.read("range_rows", 100, count(100_000))?,
+            multi_get_keys: items.read("multi_get_keys", 10, count(10_000))?,
+            sequence_steps: items.read("sequence_steps", 10, count(10_000))?,
+            disk_dir: items.read("disk_dir", None, |i| path(i).map(Some))?,
+            driver: DriverConfig::read(&mut items)?,
+            text,
+        };
+        items.end()?;
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.value_source_bytes < self.value_generator.bytes_max() {
+            return Err(format!(
+                "`value_generator_source_size` is {} bytes, but values may have {}",
+                self.value_source_bytes,
+                self.value_generator.bytes_max()
+            ));
+        }
+        let mut key = Vec::new();
+        self.key_generator.shape.write(u64::MAX >> 11, &mut key);
+        if let (true, ValueGenerator::Fixed { bytes }) = (self.verify, &self.value_generator)
+            && *bytes < SEAL_BYTES + key.len()
+        {
+            return Err(format!(
+                "with `verify` a value needs room for its key and {SEAL_BYTES} bytes more"
+            ));
+        }
+        if self.pipeline > 1 && !self.driver.pipelines() {
+            return Err(format!("the driver `{}` has no pipeline", self.driver.name()));
+        }
+        Ok(())
+    }
+
+    /// Whether the schedule, not the answers, starts operations.
+    pub fn is_open(&self) -> bool {
+        matches!(self.mode, Mode::Rate(_))
+    }
+}
+
+fn default_operations() -> Vec<Weighted> {
+    let weighted = |operation: Operation, weight| {
+        let label = operation.name().to_string();
+        Weighted { label, operation, weight }
+    };
+    vec![weighted(Operation::Get, 4), weighted(Operation::Put, 4), weighted(Operation::Delete, 1)]
+}
+
+fn default_keys() -> KeyGenerator {
+    KeyGenerator { numbers: Numbers::Uniform { start: 1, count: 100_000 }, shape: Shape::Decimal }
+}
+
+fn schedule_of(item: &Item) -> Result<Schedule, String> {
+    match item.text()? {
+        "poisson" => Ok(Schedule::Poisson),
+        "fixed" => Ok(Schedule::Fixed),
+        _ => Err(item.error("wants \"poisson\" or \"fixed\"")),
+    }
+}
+
+fn cores_of(item: &Item) -> Result<Vec<usize>, String> {
+    let core = |item: &Item| item.integer(0, 1023).map(|core| core as usize);
+    item.list()?.iter().map(core).collect()
+}
+
+fn interval_of(item: &Item) -> Result<Duration, String> {
+    match terms::duration_of(item, 1.0)? {
+        interval if interval >= Duration::from_millis(10) => Ok(interval),
+        _ => Err(item.error("wants at least \"10ms\"")),
+    }
+}
+
+fn seed_of(item: &Item) -> Result<u64, String> {
+    match &item.value {
+        Value::List(list) => {
+            let parts = list.iter().map(|item| item.integer(0, i64::MAX as u64));
+            parts.collect::<Result<Vec<_>, _>>().map(|parts| mix(&parts))
+        }
+        Value::Text(text) if text == "now" => {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            Ok(now.map_or(0, |since| since.as_nanos() as u64))
+        }
+        _ => item.integer(0, i64::MAX as u64),
+    }
+}
+
+fn mix(parts: &[u64]) -> u64 {
+    parts.iter().fold(0, |seed: u64, part| seed.wrapping_mul(0x1_0000_0001_B3).wrapping_add(*part))
+}

@@ -1,0 +1,90 @@
+//! How long the disk takes to make a write durable.
+//!
+//! Measured as a transaction log does it: in a file that was preallocated and written before, one
+//! write at a place, then fdatasync.
+
+use crate::charts::short;
+use hdrhistogram::Histogram;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Sizes of a write, bytes.
+const SIZES: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
+/// Length of the file, bytes.
+const FILE_BYTES: usize = 32 << 20;
+
+/// A file for probing that goes away with this.
+struct Probe {
+    file: File,
+    path: std::path::PathBuf,
+}
+
+impl Probe {
+    fn make(directory: &Path, bytes: usize) -> Result<Probe, String> {
+        let path = directory.join(format!(".credenza-probe-{}", std::process::id()));
+        let make = || {
+            let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+            let mut probe = Probe { file, path: path.clone() };
+            let chunk = vec![0x5A; 1 << 20];
+            for _ in 0..bytes.div_ceil(chunk.len()) {
+                probe.file.write_all(&chunk)?;
+            }
+            probe.file.sync_all()?;
+            Ok(probe)
+        };
+        make().map_err(|error: std::io::Error| format!("can't write {}: {error}", path.display()))
+    }
+
+    /// Times of a write and fdatasync, nanoseconds.
+    fn times(&self, size: usize, span: usize, budget: Duration) -> Result<Histogram<u64>, String> {
+        let mut times = crate::load::new_histogram();
+        let block = vec![0xA5; size];
+        let (begin, mut at) = (Instant::now(), 0);
+        while begin.elapsed() < budget || times.len() < 5 {
+            let start = Instant::now();
+            let done = self.file.write_all_at(&block, at as u64);
+            done.and_then(|()| self.file.sync_data()).map_err(|error| error.to_string())?;
+            times.saturating_record(start.elapsed().as_nanos() as u64);
+            at = if at + 2 * size > span { 0 } else { at + size };
+        }
+        Ok(times)
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        // A file left behind has a name that says what it is.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Median time of a 4 KiB write with fdatasync, microseconds, from a third of a second's look.
+pub fn fdatasync_us(directory: &Path) -> Result<f64, String> {
+    let probe = Probe::make(directory, 1 << 20)?;
+    let times = probe.times(SIZES[0], 1 << 20, Duration::from_millis(300))?;
+    Ok(times.value_at_quantile(0.5) as f64 / 1000.0)
+}
+
+/// Measures all sizes; the answer as text or JSON.
+pub fn run(directory: &Path, json: bool) -> Result<String, String> {
+    let probe = Probe::make(directory, FILE_BYTES)?;
+    let (mut rows, mut text) = (Vec::new(), String::new());
+    for size in SIZES {
+        let times = probe.times(size, FILE_BYTES, Duration::from_secs(2))?;
+        let at = |quantile| times.value_at_quantile(quantile) as f64 / 1000.0;
+        let (p50, p99, max) = (at(0.5), at(0.99), times.max() as f64 / 1000.0);
+        rows.push(serde_json::json!({
+            "bytes": size, "count": times.len(), "p50_us": p50, "p99_us": p99, "max_us": max,
+        }));
+        let [p50, p99, max] = [p50, p99, max].map(short);
+        let count = times.len();
+        text.push_str(&format!(
+            "write and fdatasync of {size:>7} bytes: p50 {p50:>6} us, p99 {p99:>6} us, \
+             max {max:>6} us ({count} writes)\n"
+        ));
+    }
+    Ok(if json { format!("{:#}\n", serde_json::json!({ "fdatasync": rows })) } else { text })
+}

@@ -1,0 +1,228 @@
+//! A node in this process, asked as a door asks it: submit without waiting, then wait for what is
+//! not decided.
+
+use super::{Answer, Call, Driver, Failure, Sink, Target};
+use crate::config::{EmbeddedConfig, Operation};
+use base::request::{Expiry, Missing, Steps};
+use base::{Body, Bound, BucketName, Consistency, DirectoryCall, Outcome, Range, Read, Reason};
+use base::{Reply, Request, Update};
+use bytes::Bytes;
+use node::{Flow, Node, NodeSettings, Submitted, Ticket};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Runtime};
+
+/// A node that was started here, and the threads it lives on.
+pub struct EmbeddedTarget {
+    node: Node,
+    bucket: BucketName,
+    runtime: Runtime,
+}
+
+impl EmbeddedTarget {
+    /// Starts the node and makes or changes the bucket.
+    pub fn start(config: &EmbeddedConfig) -> Result<EmbeddedTarget, String> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        let settings = NodeSettings { data: config.data.clone(), ..NodeSettings::default() };
+        let node = runtime.block_on(Node::start(settings)).map_err(|error| error.to_string())?;
+        let target = EmbeddedTarget { node, bucket: config.bucket.clone(), runtime };
+        target.make_bucket(&config.properties)?;
+        Ok(target)
+    }
+
+    fn make_bucket(&self, properties: &[(String, String)]) -> Result<(), String> {
+        let ask = |call| {
+            let request = Request {
+                bucket: self.bucket.clone(),
+                call: base::Call::Directory(call),
+                retry: None,
+            };
+            self.runtime.block_on(self.node.handle(request))
+        };
+        match ask(DirectoryCall::CreateBucket(properties.to_vec())) {
+            Ok(_) => Ok(()),
+            Err(error) if error.reason != Reason::AlreadyExists => Err(error.to_string()),
+            Err(_) if properties.is_empty() => Ok(()),
+            Err(_) => match ask(DirectoryCall::AlterBucket(properties.to_vec())) {
+                Ok(_) => Ok(()),
+                Err(error) => Err(error.to_string()),
+            },
+        }
+    }
+}
+
+impl Target for EmbeddedTarget {
+    fn version(&self) -> String {
+        format!("credenza {} in process", self.node.status().version)
+    }
+
+    fn supports(&self, _operation: Operation) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, String> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        let calls = Calls {
+            node: self.node.clone(),
+            bucket: self.bucket.clone(),
+            clients: (0..clients).map(|_| Client::default()).collect(),
+            ready: Vec::new(),
+            waiting: VecDeque::new(),
+            head: None,
+            later: Vec::new(),
+        };
+        Ok(Box::new(EmbeddedDriver { runtime, calls }))
+    }
+
+    fn close(&self) -> Result<(), String> {
+        self.runtime.block_on(self.node.stop()).map_err(|error| error.to_string())
+    }
+}
+
+type Given = base::Result<Reply>;
+type Answering<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// A client's flow, and how often its calls were forgotten: answers of an older life are dropped.
+#[derive(Default)]
+struct Client {
+    flow: Flow,
+    life: u64,
+}
+
+struct EmbeddedDriver {
+    runtime: Runtime,
+    calls: Calls,
+}
+
+struct Calls {
+    node: Node,
+    bucket: BucketName,
+    clients: Vec<Client>,
+    /// Answered, and not yet handed over.
+    ready: Vec<(usize, u64, Instant, Given)>,
+    /// Answers valid once their ticket is decided, in the order of submission.
+    waiting: VecDeque<(usize, u64, Ticket, Given)>,
+    /// The wait for the first of them.
+    head: Option<Answering<base::Result<()>>>,
+    /// Answers that come later.
+    later: Vec<(usize, u64, Answering<Given>)>,
+}
+
+impl Calls {
+    fn head(&mut self) -> Option<&mut Answering<base::Result<()>>> {
+        if self.head.is_none() {
+            let ticket = self.waiting.front()?.2;
+            let node = self.node.clone();
+            self.head = Some(Box::pin(async move { node.decided(ticket).await }));
+        }
+        self.head.as_mut()
+    }
+
+    /// Moves whatever is answered by now to `ready`; pending while nothing is there.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        while let Some(head) = self.head() {
+            let Poll::Ready(decided) = head.as_mut().poll(context) else { break };
+            self.head = None;
+            if let Some((client, life, _, reply)) = self.waiting.pop_front() {
+                self.ready.push((client, life, Instant::now(), decided.and(reply)));
+            }
+        }
+        let ready = &mut self.ready;
+        self.later.retain_mut(|(client, life, answer)| match answer.as_mut().poll(context) {
+            Poll::Ready(given) => {
+                ready.push((*client, *life, Instant::now(), given));
+                false
+            }
+            Poll::Pending => true,
+        });
+        if self.ready.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+    }
+}
+
+impl Driver for EmbeddedDriver {
+    fn begin(&mut self, client: usize, call: &Call<'_>) {
+        let calls = &mut self.calls;
+        let request = Request { bucket: calls.bucket.clone(), call: call_of(call), retry: None };
+        let Client { flow, life } = &mut calls.clients[client];
+        let life = *life;
+        match calls.node.submit(flow, request) {
+            Submitted::Ready(given) => calls.ready.push((client, life, Instant::now(), given)),
+            Submitted::Pending(ticket, reply) => {
+                calls.waiting.push_back((client, life, ticket, reply));
+            }
+            Submitted::Later(answer) => calls.later.push((client, life, answer)),
+        }
+    }
+
+    fn send(&mut self, _client: usize) {}
+
+    fn wait(&mut self, timeout: Duration, sink: Sink<'_>) {
+        let EmbeddedDriver { runtime, calls } = self;
+        // Those that wait are looked at even when others are ready, or reads would starve writes.
+        let timeout = if calls.ready.is_empty() { timeout } else { Duration::ZERO };
+        if !calls.waiting.is_empty() || !calls.later.is_empty() || calls.ready.is_empty() {
+            let answers = std::future::poll_fn(|context| calls.poll(context));
+            // Whether an answer came or the time is up shows in `ready`.
+            let _ = runtime.block_on(async { tokio::time::timeout(timeout, answers).await });
+        }
+        for (client, life, at, given) in calls.ready.drain(..) {
+            if calls.clients[client].life == life {
+                sink(client, at, answer_of(&given));
+            }
+        }
+    }
+
+    fn forget(&mut self, client: usize) {
+        self.calls.clients[client].life += 1;
+    }
+}
+
+fn call_of(call: &Call<'_>) -> base::Call {
+    let key = Bytes::copy_from_slice;
+    let read = |read| base::Call::Read(read, Consistency::Consistent);
+    let set = |row: &[u8], value: &[u8]| Update::Set {
+        key: key(row),
+        value: key(value),
+        expiry: Expiry::Default,
+    };
+    match *call {
+        Call::Get(row) => read(Read::Get(key(row))),
+        Call::Exists(row) => read(Read::Exists(vec![key(row)])),
+        Call::MultiGet(rows) => read(Read::MultiGet(rows.iter().map(|row| key(row)).collect())),
+        Call::Range(from, rows) => read(Read::Range(Range {
+            low: Bound::Included(key(from)),
+            rows_max: Some(rows),
+            ..Range::default()
+        })),
+        Call::Put(row, value) => base::Call::Update(set(row, value)),
+        Call::Delete(row) => {
+            base::Call::Update(Update::Delete { key: key(row), missing: Missing::Skipped })
+        }
+        Call::TestAndSet { key: row, expected, wanted } => base::Call::Update(Update::TestAndSet {
+            key: key(row),
+            expected: expected.map(key),
+            wanted: Some(key(wanted)),
+        }),
+        Call::Sequence(rows) => base::Call::Update(Update::Sequence {
+            steps: rows.iter().map(|(row, value)| set(row, value)).collect(),
+            mode: Steps::AllOrNothing,
+        }),
+    }
+}
+
+fn answer_of(given: &Given) -> Result<Answer<'_>, Failure> {
+    let reply = given.as_ref().map_err(|error| Failure::refused(error.reason.word()))?;
+    Ok(match &reply.body {
+        Body::Row(row) => Answer::Value(row.as_ref().map(|row| &row.value[..])),
+        Body::Rows(rows) => Answer::Count(rows.iter().flatten().count() as u64),
+        Body::Page(page) => Answer::Count(page.entries.len() as u64),
+        Body::Count(count) => Answer::Count(*count),
+        Body::Updated(Outcome::Old(old)) => Answer::Old(old.as_deref()),
+        _ => Answer::Done,
+    })
+}

@@ -1,0 +1,1 @@
+//! etcd, version 3 of its interface, over gRPC.

@@ -1,0 +1,244 @@
+//! RESP: Credenza's fast door, and Redis.
+
+use super::resp_reply::{Reply, reply};
+use super::sockets::{Parsed, Sockets, Tongue, ask, connect, resolve};
+use super::{Answer, Call, Driver, Failure, Target};
+use crate::config::{Operation, RespConfig};
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+
+/// A server that speaks RESP.
+pub struct RespTarget {
+    tongue: Resp,
+    address: SocketAddr,
+    version: String,
+    credenza: bool,
+}
+
+/// The language, and what is said first on a connection.
+#[derive(Clone)]
+pub struct Resp {
+    greeting: Vec<u8>,
+    greetings: usize,
+}
+
+/// What must be known of a request to read its reply.
+#[derive(Clone, Copy, Debug)]
+pub enum Expected {
+    /// Anything that is no error.
+    Status,
+    /// A value or nil.
+    Value,
+    /// A number, or an array whose elements that are no nil are counted.
+    Count,
+    /// What was there before.
+    Old,
+    /// So many replies that only must be no errors, then an array without an error in it.
+    Block(usize),
+}
+
+impl RespTarget {
+    /// Connects once and asks who is there.
+    pub fn find(config: &RespConfig) -> Result<RespTarget, String> {
+        let address = resolve(&config.address)?;
+        let mut tongue = Resp { greeting: Vec::new(), greetings: 0 };
+        if let Some(password) = &config.password {
+            command(&[b"AUTH", password.as_bytes()], &mut tongue.greeting);
+            tongue.greetings += 1;
+        }
+        if config.database > 0 {
+            command(&[b"SELECT", config.database.to_string().as_bytes()], &mut tongue.greeting);
+            tongue.greetings += 1;
+        }
+        let mut stream = connect(&tongue, address)?;
+        let mut request = Vec::new();
+        command(&[b"INFO", b"server"], &mut request);
+        let info = ask(&tongue, &mut stream, &request, &Expected::Value, |answer| match answer {
+            Ok(Answer::Value(Some(info))) => String::from_utf8_lossy(info).into_owned(),
+            _ => String::new(),
+        })?;
+        let line = |name: &str| {
+            let mut lines = info.lines();
+            lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+        };
+        let credenza = line("credenza_version").is_some();
+        let version = match (line("credenza_version"), line("redis_version")) {
+            (Some(version), _) => format!("credenza {version}"),
+            (None, Some(version)) => format!("redis {version}"),
+            (None, None) => "unknown RESP server".into(),
+        };
+        Ok(RespTarget { tongue, address, version, credenza })
+    }
+}
+
+impl Target for RespTarget {
+    fn version(&self) -> String {
+        self.version.clone()
+    }
+
+    fn supports(&self, operation: Operation) -> Result<(), String> {
+        match operation {
+            Operation::Range | Operation::TestAndSet if !self.credenza => Err(format!(
+                "the driver `resp` can't do `{}` on {}: only Credenza has that command",
+                operation.name(),
+                self.version
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, String> {
+        Ok(Box::new(Sockets::connect(self.tongue.clone(), self.address, clients)?))
+    }
+
+    fn close(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Appends a command.
+pub fn command(words: &[&[u8]], out: &mut Vec<u8>) {
+    header(b'*', words.len(), out);
+    words.iter().for_each(|word| bulk(word, out));
+}
+
+#[inline]
+fn bulk(word: &[u8], out: &mut Vec<u8>) {
+    header(b'$', word.len(), out);
+    out.extend_from_slice(word);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[inline]
+fn header(mark: u8, count: usize, out: &mut Vec<u8>) {
+    out.push(mark);
+    crate::generators::Shape::Decimal.write(count as u64, out);
+    out.extend_from_slice(b"\r\n");
+}
+
+impl Tongue for Resp {
+    type Expected = Expected;
+
+    fn encode(&self, call: &Call<'_>, out: &mut Vec<u8>) -> Expected {
+        match *call {
+            Call::Get(key) => {
+                out.extend_from_slice(b"*2\r\n$3\r\nGET\r\n");
+                bulk(key, out);
+                Expected::Value
+            }
+            Call::Put(key, value) => {
+                out.extend_from_slice(b"*3\r\n$3\r\nSET\r\n");
+                bulk(key, out);
+                bulk(value, out);
+                Expected::Status
+            }
+            Call::Delete(key) => {
+                command(&[b"DEL", key], out);
+                Expected::Status
+            }
+            Call::Exists(key) => {
+                command(&[b"EXISTS", key], out);
+                Expected::Count
+            }
+            Call::MultiGet(keys) => {
+                header(b'*', keys.len() + 1, out);
+                bulk(b"MGET", out);
+                keys.iter().for_each(|key| bulk(key, out));
+                Expected::Count
+            }
+            Call::Range(from, rows) => {
+                let rows = rows.to_string();
+                command(&[b"CREDENZA.RANGE", from, rows.as_bytes()], out);
+                Expected::Count
+            }
+            Call::TestAndSet { key, expected: Some(expected), wanted } => {
+                command(&[b"CREDENZA.CAS", key, expected, wanted], out);
+                Expected::Old
+            }
+            Call::TestAndSet { key, expected: None, wanted } => {
+                command(&[b"SET", key, wanted, b"NX", b"GET"], out);
+                Expected::Old
+            }
+            Call::Sequence(rows) => {
+                command(&[b"MULTI"], out);
+                for (key, value) in rows {
+                    command(&[b"SET", key, value], out);
+                }
+                command(&[b"EXEC"], out);
+                Expected::Block(rows.len() + 1)
+            }
+        }
+    }
+
+    #[inline]
+    fn parse<'a>(&self, input: &'a [u8], expected: &Expected) -> Parsed<'a> {
+        let (mut at, mut failed) = (0, None);
+        if let Expected::Block(replies) = expected {
+            for _ in 0..*replies {
+                match reply(&input[at..]) {
+                    Some(Ok((Reply::Error(error), bytes))) => {
+                        failed.get_or_insert(refusal(error));
+                        at += bytes;
+                    }
+                    Some(Ok((_, bytes))) => at += bytes,
+                    Some(Err(_)) => return Parsed::Broken,
+                    None => return Parsed::Partial,
+                }
+            }
+        }
+        let (found, bytes) = match reply(&input[at..]) {
+            Some(Ok(found)) => found,
+            Some(Err(_)) => return Parsed::Broken,
+            None => return Parsed::Partial,
+        };
+        let answer = match failed {
+            Some(failure) => Err(failure),
+            None => answer_of(found, expected),
+        };
+        Parsed::Reply(at + bytes, answer)
+    }
+
+    fn greet(&self, stream: &mut TcpStream) -> Result<(), String> {
+        stream.write_all(&self.greeting).map_err(|error| error.to_string())?;
+        for _ in 0..self.greetings {
+            let refused = |failure: Failure| format!("the server refuses: {}", failure.kind);
+            ask(self, stream, b"", &Expected::Status, |answer| answer.map(|_| ()))?
+                .map_err(refused)?;
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn answer_of<'a>(found: Reply<'a>, expected: &Expected) -> Result<Answer<'a>, Failure> {
+    match (found, expected) {
+        (Reply::Error(error), _) | (Reply::Array { error: Some(error), .. }, _) => {
+            Err(refusal(error))
+        }
+        (Reply::Bulk(value), Expected::Value) => Ok(Answer::Value(Some(value))),
+        (Reply::Nil, Expected::Value) => Ok(Answer::Value(None)),
+        (Reply::Integer(count), Expected::Count) => Ok(Answer::Count(count.max(0) as u64)),
+        (Reply::Array { present, .. }, Expected::Count) => Ok(Answer::Count(present as u64)),
+        (Reply::Nil, Expected::Old) => Ok(Answer::Old(None)),
+        (Reply::Bulk(old), Expected::Old) => Ok(Answer::Old(Some(old))),
+        (Reply::Integer(written), Expected::Old) => Ok(Answer::Swapped(written != 0)),
+        (Reply::Nil, Expected::Block(_)) => Err(Failure::refused("sequence_aborted")),
+        (_, Expected::Status | Expected::Block(_)) => Ok(Answer::Done),
+        _ => Err(Failure::refused("unexpected_reply")),
+    }
+}
+
+/// The first word of an error, and the second if it is a plain lower-case one, as Credenza's
+/// reasons are.
+fn refusal(error: &[u8]) -> Failure {
+    let text = String::from_utf8_lossy(&error[..error.len().min(200)]);
+    let mut words = text.split([' ', ':']).filter(|word| !word.is_empty());
+    let code = words.next().unwrap_or("ERR").to_string();
+    let reason = words.next().filter(|word| {
+        word.contains('_') && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    });
+    Failure::refused(match reason {
+        Some(reason) => format!("{code} {reason}"),
+        None => code,
+    })
+}

@@ -1,0 +1,133 @@
+//! Reads RESP2 and RESP3 replies: only as far as the load tool must know them.
+
+/// A reply at the front of the input.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reply<'a> {
+    /// `+OK`, and whatever else only says that all is well.
+    Simple(&'a [u8]),
+    /// `-ERR ...`
+    Error(&'a [u8]),
+    /// `:7`
+    Integer(i64),
+    /// `$3`
+    Bulk(&'a [u8]),
+    /// `$-1`, `*-1`, `_`
+    Nil,
+    /// An array, a map, a set or a push.
+    Array {
+        /// Elements that are no nil.
+        present: usize,
+        /// The first element that is an error.
+        error: Option<&'a [u8]>,
+    },
+}
+
+/// Not RESP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoReply;
+
+/// Deeper nesting is no RESP of a server that is worth measuring.
+const DEPTH_MAX: usize = 16;
+
+/// The first reply and its length in bytes; none if it is not whole yet.
+#[inline]
+pub fn reply(input: &[u8]) -> Option<Result<(Reply<'_>, usize), NoReply>> {
+    nested(input, DEPTH_MAX)
+}
+
+fn nested(input: &[u8], depth: usize) -> Option<Result<(Reply<'_>, usize), NoReply>> {
+    let (line, end) = line(input)?;
+    let Some((&mark, text)) = line.split_first() else { return Some(Err(NoReply)) };
+    let found = match mark {
+        b'+' | b'#' | b',' | b'(' => Reply::Simple(text),
+        b'-' => Reply::Error(text),
+        b'_' => Reply::Nil,
+        b':' => match number(text) {
+            Some(value) => Reply::Integer(value),
+            None => return Some(Err(NoReply)),
+        },
+        b'$' | b'=' | b'!' => match number(text) {
+            Some(-1) => Reply::Nil,
+            Some(length) if length >= 0 => return bulk(input, mark, end, length as usize),
+            _ => return Some(Err(NoReply)),
+        },
+        b'*' | b'~' | b'>' | b'%' => match number(text) {
+            Some(-1) => Reply::Nil,
+            Some(count) if count >= 0 && depth > 0 => {
+                let count = if mark == b'%' { 2 * count } else { count };
+                return array(input, end, count, depth - 1);
+            }
+            _ => return Some(Err(NoReply)),
+        },
+        _ => return Some(Err(NoReply)),
+    };
+    Some(Ok((found, end)))
+}
+
+#[inline]
+fn bulk(
+    input: &[u8],
+    mark: u8,
+    from: usize,
+    length: usize,
+) -> Option<Result<(Reply<'_>, usize), NoReply>> {
+    if length > base::limits::FRAME_BYTES_MAX {
+        return Some(Err(NoReply));
+    }
+    let end = from + length + 2;
+    let word = input.get(from..end)?;
+    if &word[length..] != b"\r\n" {
+        return Some(Err(NoReply));
+    }
+    let word = &word[..length];
+    Some(Ok((if mark == b'!' { Reply::Error(word) } else { Reply::Bulk(word) }, end)))
+}
+
+fn array(
+    input: &[u8],
+    from: usize,
+    count: i64,
+    depth: usize,
+) -> Option<Result<(Reply<'_>, usize), NoReply>> {
+    let (mut at, mut present, mut failed) = (from, 0, None);
+    for _ in 0..count {
+        match nested(&input[at..], depth)? {
+            Ok((found, bytes)) => {
+                at += bytes;
+                present += usize::from(found != Reply::Nil);
+                if let Reply::Error(error) = found {
+                    failed.get_or_insert(error);
+                }
+            }
+            Err(NoReply) => return Some(Err(NoReply)),
+        }
+    }
+    Some(Ok((Reply::Array { present, error: failed }, at)))
+}
+
+// The line without its end, and where the next begins.
+#[inline]
+fn line(input: &[u8]) -> Option<(&[u8], usize)> {
+    let end = input.iter().position(|byte| *byte == b'\n')?;
+    let line = &input[..end];
+    Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
+}
+
+#[inline]
+fn number(text: &[u8]) -> Option<i64> {
+    let (minus, digits) = match text.strip_prefix(b"-") {
+        Some(digits) => (true, digits),
+        None => (false, text),
+    };
+    if digits.is_empty() || digits.len() > 18 {
+        return None;
+    }
+    let mut value = 0;
+    for digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        value = value * 10 + i64::from(digit - b'0');
+    }
+    Some(if minus { -value } else { value })
+}

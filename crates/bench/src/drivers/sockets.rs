@@ -1,0 +1,292 @@
+//! Many connections on one thread: an epoll loop, one write per batch, one read per readiness.
+
+use super::{Answer, Call, Driver, Failure, Sink};
+use rustix::event::epoll;
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+/// Read at once, from all connections into one buffer.
+const READ_BYTES: usize = 256 * 1024;
+/// Taken from one readiness at once.
+const EVENTS_MAX: usize = 512;
+/// How long connecting may take.
+const CONNECT_MAX: Duration = Duration::from_secs(2);
+
+/// How requests and replies look in some language.
+pub trait Tongue: Send + Sync {
+    /// What must be known of a request to read its reply.
+    type Expected: Send;
+
+    /// Appends a request.
+    fn encode(&self, call: &Call<'_>, out: &mut Vec<u8>) -> Self::Expected;
+
+    /// Reads one reply from the front.
+    fn parse<'a>(&self, input: &'a [u8], expected: &Self::Expected) -> Parsed<'a>;
+
+    /// What is said first on a connection, before it is used.
+    fn greet(&self, stream: &mut TcpStream) -> Result<(), String>;
+}
+
+/// What stands at the front of the input.
+#[derive(Debug, PartialEq)]
+pub enum Parsed<'a> {
+    /// Not a whole reply yet.
+    Partial,
+    /// A reply of so many bytes.
+    Reply(usize, Result<Answer<'a>, Failure>),
+    /// Nothing this language knows: the connection is of no use any more.
+    Broken,
+}
+
+struct Connection<E> {
+    stream: Option<TcpStream>,
+    out: Vec<u8>,
+    sent: usize,
+    /// What was read of a reply that is not whole yet.
+    rest: Vec<u8>,
+    expected: VecDeque<E>,
+    waits_to_write: bool,
+}
+
+/// The connections of one thread, one per client.
+pub struct Sockets<T: Tongue> {
+    tongue: T,
+    address: SocketAddr,
+    epoll: rustix::fd::OwnedFd,
+    connections: Vec<Connection<T::Expected>>,
+    /// Clients whose calls failed outside `wait`, with how many and why.
+    failed: Vec<(usize, usize, Failure)>,
+    events: Vec<epoll::Event>,
+    buffer: Vec<u8>,
+}
+
+/// The first address a name stands for.
+pub fn resolve(address: &str) -> Result<SocketAddr, String> {
+    let wrong = |error: std::io::Error| format!("{address}: {error}");
+    let mut found = address.to_socket_addrs().map_err(wrong)?;
+    found.next().ok_or_else(|| format!("{address}: no such address"))
+}
+
+/// Connects and says what must be said first; the stream is blocking.
+pub fn connect<T: Tongue>(tongue: &T, address: SocketAddr) -> Result<TcpStream, String> {
+    let wrong = |error: std::io::Error| format!("can't connect to {address}: {error}");
+    let mut stream = TcpStream::connect_timeout(&address, CONNECT_MAX).map_err(wrong)?;
+    stream.set_nodelay(true).map_err(wrong)?;
+    stream.set_read_timeout(Some(CONNECT_MAX)).map_err(wrong)?;
+    tongue.greet(&mut stream)?;
+    Ok(stream)
+}
+
+/// Sends one call and waits for its reply: for probing, not for measuring.
+pub fn ask<T: Tongue, R>(
+    tongue: &T,
+    stream: &mut TcpStream,
+    request: &[u8],
+    expected: &T::Expected,
+    read: impl FnOnce(Result<Answer<'_>, Failure>) -> R,
+) -> Result<R, String> {
+    stream.write_all(request).map_err(|error| error.to_string())?;
+    let (mut input, mut chunk) = (Vec::new(), vec![0; 64 * 1024]);
+    loop {
+        match tongue.parse(&input, expected) {
+            Parsed::Reply(_, answer) => return Ok(read(answer)),
+            Parsed::Broken => return Err("the server answers in an unknown language".into()),
+            Parsed::Partial => {}
+        }
+        let count = stream.read(&mut chunk).map_err(|error| error.to_string())?;
+        if count == 0 {
+            return Err("the server closed the connection".into());
+        }
+        input.extend_from_slice(&chunk[..count]);
+    }
+}
+
+impl<T: Tongue> Sockets<T> {
+    /// Connects so many clients.
+    pub fn connect(tongue: T, address: SocketAddr, clients: usize) -> Result<Sockets<T>, String> {
+        let wrong = |error: rustix::io::Errno| format!("epoll: {error}");
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(wrong)?;
+        let mut sockets = Sockets {
+            tongue,
+            address,
+            epoll,
+            connections: Vec::with_capacity(clients),
+            failed: Vec::new(),
+            events: Vec::with_capacity(EVENTS_MAX),
+            buffer: vec![0; READ_BYTES],
+        };
+        for client in 0..clients {
+            sockets.connections.push(Connection::default());
+            sockets.open(client)?;
+        }
+        Ok(sockets)
+    }
+
+    fn open(&mut self, client: usize) -> Result<(), String> {
+        let stream = connect(&self.tongue, self.address)?;
+        stream.set_nonblocking(true).map_err(|error| error.to_string())?;
+        let data = epoll::EventData::new_u64(client as u64);
+        epoll::add(&self.epoll, &stream, data, epoll::EventFlags::IN)
+            .map_err(|error| format!("epoll: {error}"))?;
+        self.connections[client] = Connection { stream: Some(stream), ..Connection::default() };
+        Ok(())
+    }
+
+    /// Closes a client's connection; all its calls have failed.
+    fn lose(&mut self, client: usize, kind: &'static str) {
+        let lost = std::mem::take(&mut self.connections[client]);
+        if !lost.expected.is_empty() {
+            self.failed.push((client, lost.expected.len(), Failure::lost(kind)));
+        }
+    }
+
+    fn hand_failed(&mut self, sink: Sink<'_>) {
+        for (client, calls, failure) in self.failed.drain(..) {
+            let now = Instant::now();
+            for _ in 0..calls {
+                sink(client, now, Err(failure.clone()));
+            }
+        }
+    }
+
+    fn watch(&mut self, client: usize, writing: bool) {
+        let connection = &mut self.connections[client];
+        let Some(stream) = &connection.stream else { return };
+        if connection.waits_to_write == writing {
+            return;
+        }
+        connection.waits_to_write = writing;
+        let flags = match writing {
+            true => epoll::EventFlags::IN | epoll::EventFlags::OUT,
+            false => epoll::EventFlags::IN,
+        };
+        let data = epoll::EventData::new_u64(client as u64);
+        if epoll::modify(&self.epoll, stream, data, flags).is_err() {
+            self.lose(client, "connection_lost");
+        }
+    }
+
+    fn write(&mut self, client: usize) {
+        let connection = &mut self.connections[client];
+        let Some(stream) = &mut connection.stream else { return };
+        while connection.sent < connection.out.len() {
+            match stream.write(&connection.out[connection.sent..]) {
+                Ok(count) if count > 0 => connection.sent += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return self.watch(client, true);
+                }
+                _ => return self.lose(client, "connection_lost"),
+            }
+        }
+        connection.out.clear();
+        connection.sent = 0;
+        self.watch(client, false);
+    }
+
+    fn read(&mut self, client: usize, sink: Sink<'_>) {
+        let connection = &mut self.connections[client];
+        let Some(stream) = &mut connection.stream else { return };
+        let count = match stream.read(&mut self.buffer) {
+            Ok(count) if count > 0 => count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+            Err(error) if error.kind() == ErrorKind::Interrupted => return,
+            _ => return self.lose(client, "connection_lost"),
+        };
+        let now = Instant::now();
+        let mut carried = std::mem::take(&mut connection.rest);
+        let input = if carried.is_empty() {
+            &self.buffer[..count]
+        } else {
+            carried.extend_from_slice(&self.buffer[..count]);
+            &carried[..]
+        };
+        let mut at = 0;
+        while let Some(expected) = connection.expected.front() {
+            match self.tongue.parse(&input[at..], expected) {
+                Parsed::Reply(bytes, answer) => {
+                    connection.expected.pop_front();
+                    at += bytes;
+                    sink(client, now, answer);
+                }
+                Parsed::Partial => break,
+                Parsed::Broken => return self.lose(client, "unreadable_reply"),
+            }
+        }
+        if at == input.len() {
+            carried.clear();
+            connection.rest = carried;
+        } else if connection.expected.is_empty() {
+            self.lose(client, "unreadable_reply");
+        } else if carried.is_empty() {
+            connection.rest.extend_from_slice(&self.buffer[at..count]);
+        } else {
+            carried.drain(..at);
+            connection.rest = carried;
+        }
+    }
+}
+
+impl<E> Default for Connection<E> {
+    fn default() -> Connection<E> {
+        Connection {
+            stream: None,
+            out: Vec::new(),
+            sent: 0,
+            rest: Vec::new(),
+            expected: VecDeque::new(),
+            waits_to_write: false,
+        }
+    }
+}
+
+impl<T: Tongue> Driver for Sockets<T> {
+    fn begin(&mut self, client: usize, call: &Call<'_>) {
+        if self.connections[client].stream.is_none() && self.open(client).is_err() {
+            return self.failed.push((client, 1, Failure::lost("not_connected")));
+        }
+        let connection = &mut self.connections[client];
+        let expected = self.tongue.encode(call, &mut connection.out);
+        connection.expected.push_back(expected);
+    }
+
+    fn send(&mut self, client: usize) {
+        if !self.connections[client].waits_to_write {
+            self.write(client);
+        }
+    }
+
+    fn wait(&mut self, timeout: Duration, sink: Sink<'_>) {
+        let timeout = if self.failed.is_empty() { timeout } else { Duration::ZERO };
+        // First, since calls of a new connection may follow lost ones of the old.
+        self.hand_failed(sink);
+        let timeout = rustix::event::Timespec {
+            tv_sec: timeout.as_secs() as i64,
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        };
+        self.events.clear();
+        let spare = rustix::buffer::spare_capacity(&mut self.events);
+        // An interrupted wait is an empty one.
+        let _ = epoll::wait(&self.epoll, spare, Some(&timeout));
+        let mut events = std::mem::take(&mut self.events);
+        for event in &events {
+            let (client, flags) = (event.data.u64() as usize, event.flags);
+            if flags.contains(epoll::EventFlags::OUT) {
+                self.write(client);
+            }
+            if flags != epoll::EventFlags::OUT {
+                self.read(client, sink);
+            }
+        }
+        events.clear();
+        self.events = events;
+        self.hand_failed(sink);
+    }
+
+    fn forget(&mut self, client: usize) {
+        self.connections[client] = Connection::default();
+        self.failed.retain(|(other, ..)| *other != client);
+    }
+}

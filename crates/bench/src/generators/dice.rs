@@ -1,0 +1,57 @@
+//! Seeded chance that stays the same for ever: xoshiro256++, its state filled by splitmix64.
+//!
+//! A library's generator may change with its version; a recorded run must not.
+
+/// A stream of chance.
+#[derive(Clone, Debug)]
+pub struct Dice {
+    state: [u64; 4],
+}
+
+impl Dice {
+    /// The stream of this number under this seed; streams of different numbers are independent.
+    pub fn new(seed: u64, stream: u64) -> Dice {
+        let mut mixer = seed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        let state = std::array::from_fn(|_| {
+            mixer = mixer.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut word = mixer;
+            word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            word ^ (word >> 31)
+        });
+        Dice { state }
+    }
+
+    /// 64 bits.
+    #[inline]
+    pub fn next(&mut self) -> u64 {
+        let [a, b, c, d] = &mut self.state;
+        let result = a.wrapping_add(*d).rotate_left(23).wrapping_add(*a);
+        let shifted = *b << 17;
+        *c ^= *a;
+        *d ^= *b;
+        *b ^= *c;
+        *a ^= *d;
+        *c ^= shifted;
+        *d = d.rotate_left(45);
+        result
+    }
+
+    /// A number below `limit` (which is not 0), each as likely as the other to one part in 2^64.
+    #[inline]
+    pub fn below(&mut self, limit: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
+    }
+
+    /// A number above 0 and at most 1.
+    #[inline]
+    pub fn fraction(&mut self) -> f64 {
+        ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A number of an exponential distribution with this mean.
+    #[inline]
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        -self.fraction().ln() * mean
+    }
+}

@@ -1,0 +1,165 @@
+//! Keys: a number by some distribution, and how it is written.
+//!
+//! `truncated_pareto_int` is Basho Bench's: `min(N, pareto)`, so that 2.7 % of all draws, (1 +
+//! 10)^-1.5, land on the single key N. That spike is a hot key which many published results contain
+//! unknowingly; take `pareto_int` where it is not wanted.
+
+use super::Dice;
+
+/// Which numbers are drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Numbers {
+    /// `start .. start + count - 1`, all alike.
+    Uniform {
+        /// The lowest.
+        start: u64,
+        /// How many.
+        count: u64,
+    },
+    /// `0 .. count - 1` in order, every client all of them; then the client has finished.
+    Sequential {
+        /// How many.
+        count: u64,
+    },
+    /// `start .. start + count - 1` in order, split over the clients, so that each is drawn once.
+    Partitioned {
+        /// The lowest.
+        start: u64,
+        /// How many.
+        count: u64,
+    },
+    /// `trunc((U^(-1/1.5) - 1) * 0.1 * count)`: mean `0.2 * count`, unbounded; four of five draws
+    /// are below it.
+    Pareto {
+        /// The scale.
+        count: u64,
+    },
+    /// The same, but at most `count`: 2.7 % of the draws are exactly `count`.
+    TruncatedPareto {
+        /// The scale and the largest.
+        count: u64,
+    },
+}
+
+/// How a number is written as a key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shape {
+    /// Decimal digits.
+    Decimal,
+    /// A prefix, then decimal digits, zeros in front, together so many bytes.
+    FixedWidth {
+        /// Bytes of the whole key.
+        width: usize,
+        /// What it begins with.
+        prefix: String,
+    },
+    /// The low bytes of the number, highest first.
+    BigEndian {
+        /// How many bytes, at most 8.
+        bytes: usize,
+    },
+    /// The low bytes of the number, lowest first.
+    LittleEndian {
+        /// How many bytes, at most 8.
+        bytes: usize,
+    },
+}
+
+/// A key generator as configured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyGenerator {
+    /// Which numbers.
+    pub numbers: Numbers,
+    /// How they are written.
+    pub shape: Shape,
+}
+
+impl Shape {
+    /// Appends the key of this number.
+    pub fn write(&self, number: u64, out: &mut Vec<u8>) {
+        match self {
+            Shape::Decimal => {
+                let mut digits = [0; 20];
+                out.extend_from_slice(decimal(number, &mut digits));
+            }
+            Shape::FixedWidth { width, prefix } => {
+                let mut digits = [0; 20];
+                let digits = decimal(number, &mut digits);
+                out.extend_from_slice(prefix.as_bytes());
+                let zeros = width.saturating_sub(prefix.len() + digits.len());
+                out.resize(out.len() + zeros, b'0');
+                out.extend_from_slice(digits);
+            }
+            Shape::BigEndian { bytes } => out.extend_from_slice(&number.to_be_bytes()[8 - bytes..]),
+            Shape::LittleEndian { bytes } => out.extend_from_slice(&number.to_le_bytes()[..*bytes]),
+        }
+    }
+}
+
+fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &digits[at..];
+        }
+    }
+}
+
+/// One client's keys.
+#[derive(Clone, Debug)]
+pub struct KeyStream {
+    numbers: Numbers,
+    next: u64,
+    end: u64,
+}
+
+impl KeyStream {
+    /// The keys of client `client` of `clients`.
+    pub fn new(numbers: &Numbers, client: usize, clients: usize) -> KeyStream {
+        let share = |count: u64, part: usize| {
+            (u128::from(count) * part as u128 / clients.max(1) as u128) as u64
+        };
+        let (next, end) = match *numbers {
+            Numbers::Sequential { count } => (0, count),
+            Numbers::Partitioned { start, count } => {
+                (start + share(count, client), start + share(count, client + 1))
+            }
+            _ => (0, u64::MAX),
+        };
+        KeyStream { numbers: numbers.clone(), next, end }
+    }
+
+    /// The next number; none when the client has finished.
+    #[inline]
+    pub fn next(&mut self, dice: &mut Dice) -> Option<u64> {
+        match self.numbers {
+            Numbers::Uniform { start, count } => Some(start + dice.below(count)),
+            Numbers::Pareto { count } => Some(pareto(dice, count)),
+            Numbers::TruncatedPareto { count } => Some(pareto(dice, count).min(count)),
+            Numbers::Sequential { .. } | Numbers::Partitioned { .. } => {
+                let number = self.next;
+                (number < self.end).then(|| {
+                    self.next += 1;
+                    number
+                })
+            }
+        }
+    }
+
+    /// How many are left; none for generators without an end.
+    pub fn left(&self) -> Option<u64> {
+        match self.numbers {
+            Numbers::Sequential { .. } | Numbers::Partitioned { .. } => Some(self.end - self.next),
+            _ => None,
+        }
+    }
+}
+
+#[inline]
+fn pareto(dice: &mut Dice, count: u64) -> u64 {
+    // `as` saturates, so the rarest draws stay numbers.
+    ((dice.fraction().powf(-1.0 / 1.5) - 1.0) * 0.1 * count as f64) as u64
+}

@@ -1,0 +1,80 @@
+//! Values: slices at random offsets of one random blob, as in Basho Bench.
+//!
+//! Each value alone can't be compressed; values overlap, so many together can.
+
+use super::Dice;
+use std::sync::Arc;
+
+/// How long the values are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ValueGenerator {
+    /// All so many bytes.
+    Fixed {
+        /// Bytes.
+        bytes: usize,
+    },
+    /// At least `min`, plus an exponential number with this mean.
+    Exponential {
+        /// Bytes at least.
+        min: usize,
+        /// Mean of what is added.
+        mean: usize,
+    },
+    /// `min` to `max`, all alike.
+    Uniform {
+        /// Bytes at least.
+        min: usize,
+        /// Bytes at most.
+        max: usize,
+    },
+}
+
+/// Random bytes that all clients cut their values from.
+#[derive(Clone, Debug)]
+pub struct Blob(Arc<[u8]>);
+
+impl Blob {
+    /// So many bytes of this seed.
+    pub fn new(seed: u64, bytes: usize) -> Blob {
+        let mut dice = Dice::new(seed, u64::MAX);
+        let mut blob = Vec::with_capacity(bytes + 8);
+        while blob.len() < bytes {
+            blob.extend_from_slice(&dice.next().to_le_bytes());
+        }
+        blob.truncate(bytes);
+        Blob(blob.into())
+    }
+
+    /// A slice of `bytes` bytes (at most the blob's length) at a random offset.
+    #[inline]
+    pub fn slice(&self, dice: &mut Dice, bytes: usize) -> &[u8] {
+        let bytes = bytes.min(self.0.len());
+        let from = dice.below((self.0.len() - bytes + 1) as u64) as usize;
+        &self.0[from..from + bytes]
+    }
+}
+
+impl ValueGenerator {
+    /// How long the next value is.
+    #[inline]
+    pub fn bytes(&self, dice: &mut Dice) -> usize {
+        match *self {
+            ValueGenerator::Fixed { bytes } => bytes,
+            ValueGenerator::Exponential { min, mean } => {
+                min + dice.exponential(mean as f64) as usize
+            }
+            ValueGenerator::Uniform { min, max } => {
+                min + dice.below((max - min + 1) as u64) as usize
+            }
+        }
+    }
+
+    /// The longest value, or for `Exponential` one that is longer in e^-16 of all draws only.
+    pub fn bytes_max(&self) -> usize {
+        match *self {
+            ValueGenerator::Fixed { bytes } => bytes,
+            ValueGenerator::Exponential { min, mean } => min + 16 * mean,
+            ValueGenerator::Uniform { max, .. } => max,
+        }
+    }
+}

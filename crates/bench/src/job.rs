@@ -1,0 +1,82 @@
+//! One run from its settings to its folder.
+
+use crate::config::Config;
+use crate::report::{Csv, Curves, Folder, Live, Progress, Report, Views, time_name};
+use crate::{disk, drivers, load, machine};
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+/// What is shown while a run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Nothing.
+    Nothing,
+    /// A line for every interval.
+    Lines,
+    /// The whole terminal, if it is one; else lines.
+    Live,
+}
+
+/// Runs and writes everything down; gives the folder and the report.
+pub fn run(config: &Config, name: Option<&str>, shown: Shown) -> Result<(PathBuf, Report), String> {
+    machine::allow_many_files();
+    let started = time_name(SystemTime::now());
+    let name = name.unwrap_or(&started).to_string();
+    let fdatasync_us_p50 = config.disk_dir.as_deref().map(disk::fdatasync_us).transpose()?;
+    let target = drivers::prepare(&config.driver)?;
+    let folder = Folder::make(&config.test_dir, &name)?;
+    folder.write("config.toml", &config.text)?;
+    let title = format!("{name}: {}, {} clients", target.version(), config.concurrent);
+    let (mut csv, mut curves) = (Csv::make(&folder.path, config)?, Curves::default());
+    let stop = stopped_by_ctrl_c()?;
+    let measured = {
+        let (mut live, mut progress);
+        let mut views = Views(vec![&mut csv, &mut curves]);
+        match shown {
+            Shown::Live if std::io::stdout().is_terminal() => {
+                live = Live::new(config, title)?;
+                views.0.push(&mut live);
+            }
+            Shown::Live | Shown::Lines => {
+                progress = Progress::new(config);
+                views.0.push(&mut progress);
+            }
+            Shown::Nothing => {}
+        }
+        load::run(config, &*target, &stop, &mut views)
+    };
+    let (version, closed) = (target.version(), target.close());
+    let collected = measured?;
+    closed?;
+    let report = Report {
+        name,
+        started,
+        credenza: env!("CARGO_PKG_VERSION").into(),
+        driver: config.driver.name().into(),
+        server: version,
+        machine: machine::Machine::here(),
+        fdatasync_us_p50,
+        config: config.text.clone(),
+        ..Report::of(&collected)
+    };
+    folder.finish(config, &report, &collected, &curves)?;
+    Ok((folder.path, report))
+}
+
+/// A flag that Ctrl-C sets, so that a run that is ended early is written down.
+fn stopped_by_ctrl_c() -> Result<Arc<AtomicBool>, String> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let flag = stop.clone();
+    // Lives as long as the process: once asked for, the signal no longer ends it by itself.
+    std::thread::spawn(move || {
+        while runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+            flag.store(true, Ordering::Relaxed);
+        }
+    });
+    Ok(stop)
+}

@@ -1,0 +1,222 @@
+//! What the clients of one thread ask: which operation, which key, which value.
+
+use super::clients::{Client, Draw, Flight, Swap};
+use crate::config::{Config, Operation};
+use crate::drivers::{Call, Driver};
+use crate::generators::{Blob, seal};
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::time::Instant;
+
+/// Rows whose value a thread remembers for its test_and_sets; of others it learns the value each
+/// time anew.
+pub const REMEMBERED_MAX: usize = 1_000_000;
+
+/// The clients of one thread.
+pub struct State<'a> {
+    pub(super) config: &'a Config,
+    pub(super) clients: Vec<Client>,
+    /// Clients that may begin: in a closed load those without anything outstanding, in an open one
+    /// each as often as it may begin another operation.
+    pub(super) ready: VecDeque<usize>,
+    /// Operations whose next call is to be sent.
+    pub(super) next_calls: Vec<(usize, Flight)>,
+    /// Clients whose connection is lost, and when they may try again; in the order of these times.
+    pub(super) resting: VecDeque<(Instant, usize)>,
+    /// What rows hold as far as this thread knows, for test_and_set.
+    pub(super) remembered: HashMap<u64, Vec<u8>>,
+    pub(super) failed: bool,
+    pub(super) key: Vec<u8>,
+    active: usize,
+    in_flight: usize,
+    draw: Draw,
+    blob: Blob,
+    value: Vec<u8>,
+    keys: Vec<Vec<u8>>,
+    rows: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl<'a> State<'a> {
+    /// Clients number `mine` of the config's.
+    pub fn new(config: &'a Config, mine: Range<usize>, blob: Blob) -> State<'a> {
+        let slots = if config.is_open() { config.pipeline } else { 1 };
+        let clients: Vec<_> = mine.map(|number| Client::new(config, number)).collect();
+        State {
+            config,
+            ready: (0..slots).flat_map(|_| 0..clients.len()).collect(),
+            next_calls: Vec::new(),
+            resting: VecDeque::new(),
+            remembered: HashMap::new(),
+            failed: false,
+            key: Vec::new(),
+            active: clients.len(),
+            in_flight: 0,
+            draw: Draw::new(&config.operations),
+            blob,
+            value: Vec::new(),
+            keys: Vec::new(),
+            rows: Vec::new(),
+            clients,
+        }
+    }
+
+    /// Operations that were begun and not finished.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Whether all clients have used up their keys and their operations are finished.
+    pub fn has_finished(&self) -> bool {
+        self.active == 0 && self.in_flight == 0
+    }
+
+    /// Whether any operation failed.
+    pub fn failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Begins a batch on every client that may begin.
+    pub fn start_ready(&mut self, driver: &mut dyn Driver) {
+        while let Some(client) = self.ready.pop_front() {
+            let now = Instant::now();
+            let begun = (0..self.config.pipeline).take_while(|_| self.begin(driver, client, now));
+            if begun.count() > 0 {
+                driver.send(client);
+            }
+        }
+    }
+
+    /// Begins one operation that was due at `intended`; false if no client may begin.
+    pub fn start_one(&mut self, driver: &mut dyn Driver, intended: Instant) -> bool {
+        while let Some(client) = self.ready.pop_front() {
+            if self.begin(driver, client, intended) {
+                driver.send(client);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Sends the next calls of operations that have several.
+    pub fn follow_up(&mut self, driver: &mut dyn Driver) {
+        let mut calls = std::mem::take(&mut self.next_calls);
+        for (client, flight) in calls.drain(..) {
+            self.call(driver, client, flight);
+            driver.send(client);
+        }
+        self.next_calls = calls;
+    }
+
+    /// One operation less is in flight.
+    pub(super) fn landed(&mut self, client: usize) {
+        self.in_flight -= 1;
+        self.clients[client].outstanding -= 1;
+    }
+
+    fn begin(&mut self, driver: &mut dyn Driver, number: usize, intended: Instant) -> bool {
+        let client = &mut self.clients[number];
+        if client.keys.left() == Some(0) {
+            return false;
+        }
+        let operation = self.draw.next(&mut client.dice);
+        let Some(key) = client.keys.next(&mut client.dice) else { return false };
+        self.active -= usize::from(client.keys.left() == Some(0));
+        client.outstanding += 1;
+        self.in_flight += 1;
+        let (stage, sent, swap) = (0, intended, None);
+        let flight = Flight { operation, stage, intended, sent, number: key, swap };
+        self.call(driver, number, flight);
+        true
+    }
+
+    fn call(&mut self, driver: &mut dyn Driver, number: usize, mut flight: Flight) {
+        flight.sent = if self.config.is_open() { Instant::now() } else { flight.intended };
+        let operation = self.config.operations[flight.operation].operation;
+        self.key.clear();
+        self.config.key_generator.shape.write(flight.number, &mut self.key);
+        match operation {
+            Operation::Get | Operation::GetExisting => driver.begin(number, &Call::Get(&self.key)),
+            Operation::Update if flight.stage == 0 => driver.begin(number, &Call::Get(&self.key)),
+            Operation::Put | Operation::Update => {
+                let dice = &mut self.clients[number].dice;
+                let value = value(self.config, dice, &self.blob, &self.key, &mut self.value);
+                driver.begin(number, &Call::Put(&self.key, value));
+            }
+            Operation::Delete => driver.begin(number, &Call::Delete(&self.key)),
+            Operation::Exists => driver.begin(number, &Call::Exists(&self.key)),
+            Operation::Range => {
+                driver.begin(number, &Call::Range(&self.key, self.config.range_rows));
+            }
+            Operation::TestAndSet => {
+                let dice = &mut self.clients[number].dice;
+                let wanted = value(self.config, dice, &self.blob, &self.key, &mut self.value);
+                let expected = self.remembered.get(&flight.number).cloned();
+                let swap = Swap { expected, wanted: wanted.to_vec() };
+                let expected = swap.expected.as_deref();
+                driver.begin(number, &Call::TestAndSet { key: &self.key, expected, wanted });
+                flight.swap = Some(Box::new(swap));
+            }
+            Operation::MultiGet => {
+                self.more_keys(number, &flight, self.config.multi_get_keys);
+                driver.begin(number, &Call::MultiGet(&self.keys));
+            }
+            Operation::Sequence => {
+                self.more_keys(number, &flight, self.config.sequence_steps);
+                self.fill_rows(number);
+                driver.begin(number, &Call::Sequence(&self.rows));
+            }
+        }
+        self.clients[number].flights.push_back(flight);
+    }
+
+    /// The flight's key and further ones, `count` in all, fewer where the client's keys end.
+    fn more_keys(&mut self, number: usize, flight: &Flight, count: usize) {
+        let client = &mut self.clients[number];
+        self.keys.truncate(count);
+        let mut next = Some(flight.number);
+        for place in 0..count {
+            let Some(key) = next else {
+                self.keys.truncate(place);
+                break;
+            };
+            if place == self.keys.len() {
+                self.keys.push(Vec::new());
+            }
+            self.keys[place].clear();
+            self.config.key_generator.shape.write(key, &mut self.keys[place]);
+            if place + 1 < count {
+                let had = client.keys.left() != Some(0);
+                next = client.keys.next(&mut client.dice);
+                self.active -= usize::from(had && client.keys.left() == Some(0));
+            }
+        }
+    }
+
+    fn fill_rows(&mut self, number: usize) {
+        let dice = &mut self.clients[number].dice;
+        self.rows.clear();
+        for key in &self.keys {
+            let value = value(self.config, dice, &self.blob, key, &mut self.value);
+            self.rows.push((key.clone(), value.to_vec()));
+        }
+    }
+}
+
+/// The next value of a key: a slice of the blob, or sealed.
+#[inline]
+fn value<'b>(
+    config: &Config,
+    dice: &mut crate::generators::Dice,
+    blob: &'b Blob,
+    key: &[u8],
+    sealed: &'b mut Vec<u8>,
+) -> &'b [u8] {
+    let bytes = config.value_generator.bytes(dice);
+    let body = blob.slice(dice, bytes);
+    if !config.verify {
+        return body;
+    }
+    sealed.clear();
+    seal(key, body, bytes, sealed);
+    sealed
+}

@@ -1,0 +1,76 @@
+//! The load itself: clients on threads, their schedule, and what is measured.
+//!
+//! Promises: under an open load an operation's time counts from its intended start, so a slow
+//! server can't hide the operations it kept from starting; what happens in the warm-up is counted
+//! nowhere.
+//! Never: knows a protocol; writes a file.
+//! Read next: `worker.rs`, then `record.rs` and `collect.rs`.
+
+mod answering;
+mod asking;
+mod clients;
+mod collect;
+mod record;
+mod schedule;
+
+mod worker;
+
+pub use collect::{Collected, OperationTotals, Row, View};
+pub use record::{OperationWindow, Part, new_histogram};
+
+use crate::config::Config;
+use crate::drivers::Target;
+use crate::generators::Blob;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+
+/// Windows of one thread that may wait to be collected.
+const WINDOWS_MAX: usize = 64;
+
+/// Runs the load to its end and gives what was measured. `stop` ends it early; `view` sees every
+/// row.
+pub fn run(
+    config: &Config,
+    target: &dyn Target,
+    stop: &AtomicBool,
+    view: &mut dyn View,
+) -> Result<Collected, String> {
+    for weighted in &config.operations {
+        target.supports(weighted.operation)?;
+    }
+    let blob = Blob::new(config.rng_seed, config.value_source_bytes);
+    let (sender, receiver) = sync_channel(WINDOWS_MAX * config.threads);
+    // Everyone is connected before the first request is sent.
+    let connected = Barrier::new(config.threads + 1);
+    let start = std::sync::OnceLock::new();
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for thread in 0..config.threads {
+            let (sender, blob) = (sender.clone(), blob.clone());
+            let (connected, start) = (&connected, &start);
+            let body = move || {
+                let made = worker::Worker::new(config, target, thread, blob, sender, stop);
+                if made.is_err() {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                connected.wait();
+                connected.wait();
+                let start = *start.get().expect("set between the two waits");
+                made.map(|worker| worker.run(start))
+            };
+            threads.push(scope.spawn(body));
+        }
+        drop(sender);
+        connected.wait();
+        // A little later, so that no thread begins behind the schedule.
+        start.get_or_init(|| Instant::now() + Duration::from_millis(5));
+        connected.wait();
+        let collected = collect::collect(config, &receiver, stop, view);
+        for thread in threads {
+            thread.join().map_err(|_| "a load thread panicked".to_string())??;
+        }
+        collected
+    })
+}

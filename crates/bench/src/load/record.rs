@@ -1,0 +1,220 @@
+//! What one thread measures, window by window.
+
+use crate::config::Config;
+use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+/// Longest time that is told from longer ones, in nanoseconds: an hour.
+const NANOSECONDS_MAX: u64 = 3_600_000_000_000;
+/// Kinds of errors counted by name; the rest are `other`.
+const ERROR_KINDS_MAX: usize = 64;
+
+/// A histogram of nanoseconds, three digits exact.
+pub fn new_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(8, NANOSECONDS_MAX, 3).expect("the bounds are in order")
+}
+
+/// Which part of the run a window belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Counted nowhere.
+    WarmUp,
+    /// The run itself.
+    Measured,
+    /// Answers that came after the end: their latencies count, throughput does not.
+    Late,
+}
+
+/// What was measured of one operation in one window by one thread.
+#[derive(Clone, Debug, Default)]
+pub struct OperationWindow {
+    /// Time from the (intended) start, nanoseconds, of those that succeeded.
+    pub latency: Option<Histogram<u64>>,
+    /// Time from sending, nanoseconds; open loads only.
+    pub service: Option<Histogram<u64>>,
+    /// Time of those that failed, nanoseconds.
+    pub failure: Option<Histogram<u64>>,
+    /// How many succeeded.
+    pub ok: u64,
+    /// How many of them found no row.
+    pub missing: u64,
+    /// How many of them, test_and_sets, found another value than expected.
+    pub not_applied: u64,
+    /// How many failed, by kind.
+    pub errors: BTreeMap<String, u64>,
+}
+
+/// What a thread reports.
+#[derive(Debug)]
+pub enum Message {
+    /// A window is over.
+    Window {
+        /// Whose.
+        thread: usize,
+        /// Its number, the same in every thread.
+        index: usize,
+        /// Which part.
+        part: Part,
+        /// Seconds from the start of the load to its end.
+        end_s: f64,
+        /// How long it was in seconds.
+        window_s: f64,
+        /// By operation, in the order of the config.
+        operations: Vec<OperationWindow>,
+    },
+    /// The thread has finished.
+    Finished {
+        /// Whose.
+        thread: usize,
+        /// Operations of an open load that were due and never started.
+        unstarted: u64,
+        /// Clients that answered nothing any more when the run ended.
+        unanswered: u64,
+    },
+}
+
+/// What a call came to.
+pub enum Result<'a> {
+    /// It succeeded.
+    Ok,
+    /// It succeeded and found no row.
+    Missing,
+    /// It succeeded and found another value than expected.
+    NotApplied,
+    /// It failed.
+    Error(&'a str),
+}
+
+/// Writes one thread's windows.
+pub struct Recorder {
+    thread: usize,
+    sender: SyncSender<Message>,
+    begin: Instant,
+    measured: Instant,
+    end: Option<Instant>,
+    interval: Duration,
+    open: bool,
+    part: Part,
+    index: usize,
+    window_begin: Instant,
+    window_end: Instant,
+    operations: Vec<OperationWindow>,
+}
+
+impl Recorder {
+    /// For a load that starts at `begin`.
+    pub fn new(
+        config: &Config,
+        thread: usize,
+        sender: SyncSender<Message>,
+        begin: Instant,
+    ) -> Recorder {
+        let measured = begin + config.warm_up;
+        let mut recorder = Recorder {
+            thread,
+            sender,
+            begin,
+            measured,
+            end: config.duration.map(|duration| measured + duration),
+            interval: config.report_interval,
+            open: config.is_open(),
+            part: if config.warm_up.is_zero() { Part::Measured } else { Part::WarmUp },
+            index: 0,
+            window_begin: begin,
+            window_end: begin,
+            operations: vec![OperationWindow::default(); config.operations.len()],
+        };
+        recorder.window_end = recorder.end_of_window();
+        recorder
+    }
+
+    /// When the measured part ends; none: never by itself.
+    pub fn end(&self) -> Option<Instant> {
+        self.end
+    }
+
+    /// When the present window ends.
+    pub fn window_end(&self) -> Instant {
+        self.window_end
+    }
+
+    fn end_of_window(&self) -> Instant {
+        let end = self.window_begin + self.interval;
+        match self.part {
+            Part::WarmUp => end.min(self.measured),
+            _ => self.end.map_or(end, |last| end.min(last)),
+        }
+    }
+
+    /// Sends all windows that have ended by `now`.
+    #[inline]
+    pub fn roll(&mut self, now: Instant) {
+        while now >= self.window_end && self.part != Part::Late {
+            self.send(self.window_end);
+            self.window_begin = self.window_end;
+            if self.part == Part::WarmUp && self.window_begin >= self.measured {
+                self.part = Part::Measured;
+            }
+            if self.end.is_some_and(|end| self.window_begin >= end) {
+                self.part = Part::Late;
+            }
+            self.window_end = self.end_of_window();
+        }
+    }
+
+    fn send(&mut self, end: Instant) {
+        let fresh = vec![OperationWindow::default(); self.operations.len()];
+        let message = Message::Window {
+            thread: self.thread,
+            index: self.index,
+            part: self.part,
+            end_s: (end - self.begin).as_secs_f64(),
+            window_s: end.saturating_duration_since(self.window_begin).as_secs_f64(),
+            operations: std::mem::replace(&mut self.operations, fresh),
+        };
+        self.index += 1;
+        // The collector outlives the threads; when it is gone, nobody wants the numbers.
+        let _ = self.sender.send(message);
+    }
+
+    /// Counts one operation that ended at `at`.
+    #[inline]
+    pub fn record(
+        &mut self,
+        operation: usize,
+        intended: Instant,
+        sent: Instant,
+        at: Instant,
+        result: &Result<'_>,
+    ) {
+        self.roll(at);
+        let nanoseconds = |since: Instant| at.saturating_duration_since(since).as_nanos() as u64;
+        let counts = &mut self.operations[operation];
+        if let Result::Error(kind) = result {
+            let full = counts.errors.len() >= ERROR_KINDS_MAX;
+            let kind = if full && !counts.errors.contains_key(*kind) { "other" } else { kind };
+            *counts.errors.entry(kind.to_string()).or_default() += 1;
+            let failure = counts.failure.get_or_insert_with(new_histogram);
+            return failure.saturating_record(nanoseconds(intended));
+        }
+        counts.ok += 1;
+        counts.missing += u64::from(matches!(result, Result::Missing));
+        counts.not_applied += u64::from(matches!(result, Result::NotApplied));
+        let latency = counts.latency.get_or_insert_with(new_histogram);
+        latency.saturating_record(nanoseconds(intended));
+        if self.open {
+            let service = counts.service.get_or_insert_with(new_histogram);
+            service.saturating_record(nanoseconds(sent));
+        }
+    }
+
+    /// Sends what is left.
+    pub fn finish(mut self, now: Instant, unstarted: u64, unanswered: u64) {
+        self.roll(now);
+        self.send(now.max(self.window_begin));
+        let thread = self.thread;
+        let _ = self.sender.send(Message::Finished { thread, unstarted, unanswered });
+    }
+}

@@ -1,0 +1,54 @@
+//! The machine a run happens on: what it is, and its cores, files and disk.
+
+use serde::{Deserialize, Serialize};
+
+/// What the machine is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Machine {
+    /// The processor's name.
+    pub processor: String,
+    /// How many cores this process may use.
+    pub cores: usize,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// The kernel.
+    pub kernel: String,
+}
+
+impl Machine {
+    /// This one; what can't be found out is empty.
+    pub fn here() -> Machine {
+        let field = |file: &str, name: &str| {
+            let text = std::fs::read_to_string(file).unwrap_or_default();
+            let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+            line.split_once(':').map_or("", |(_, value)| value).trim().to_string()
+        };
+        let memory_kib = field("/proc/meminfo", "MemTotal");
+        let memory_kib = memory_kib.trim_end_matches(" kB").parse().unwrap_or(0u64);
+        let system = rustix::system::uname();
+        let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+        Machine {
+            processor: field("/proc/cpuinfo", "model name"),
+            cores: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+            memory_bytes: memory_kib * 1024,
+            kernel: format!("{} {}", text(system.sysname()), text(system.release())),
+        }
+    }
+}
+
+/// Binds the calling thread to a core.
+pub fn bind_to_core(core: usize) -> Result<(), String> {
+    let mut cores = rustix::thread::CpuSet::new();
+    cores.set(core);
+    rustix::thread::sched_setaffinity(None, &cores)
+        .map_err(|error| format!("can't bind a thread to core {core}: {error}"))
+}
+
+/// Lets this process open as many files as it may: one per connection.
+pub fn allow_many_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // If it is refused, connecting says so when the files run out.
+    let _ = setrlimit(Resource::Nofile, limit);
+}

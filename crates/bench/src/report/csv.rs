@@ -1,0 +1,109 @@
+//! Basho Bench's tables, with its names, columns and number formats.
+
+use crate::config::Config;
+use crate::load::{Collected, OperationWindow, Row, View};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+/// Header of `summary.csv`.
+pub const SUMMARY: &str = "elapsed, window, total, successful, failed\n";
+/// Header of `<label>_latencies.csv`.
+pub const LATENCIES: &str =
+    "elapsed, window, n, min, mean, median, 95th, 99th, 99_9th, max, errors\n";
+/// Header of `errors.csv`.
+pub const ERRORS: &str = "\"error\",\"count\"\n";
+
+/// The tables that grow row by row.
+pub struct Csv {
+    summary: BufWriter<File>,
+    latencies: Vec<BufWriter<File>>,
+}
+
+impl Csv {
+    /// Makes the files with their headers.
+    pub fn make(folder: &Path, config: &Config) -> Result<Csv, String> {
+        let make = |name: &str, header: &str| {
+            let path = folder.join(name);
+            let file = File::create_new(&path).and_then(|file| {
+                let mut file = BufWriter::new(file);
+                file.write_all(header.as_bytes())?;
+                Ok(file)
+            });
+            file.map_err(|error| format!("can't write {}: {error}", path.display()))
+        };
+        let latencies = config.operations.iter().map(|weighted| {
+            make(&format!("{}_latencies.csv", file_label(&weighted.label)), LATENCIES)
+        });
+        Ok(Csv {
+            summary: make("summary.csv", SUMMARY)?,
+            latencies: latencies.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl View for Csv {
+    fn row(&mut self, row: &Row) -> Result<(), String> {
+        if row.part != crate::load::Part::Measured {
+            return Ok(());
+        }
+        let wrong = |error: std::io::Error| format!("can't write the tables: {error}");
+        self.summary.write_all(summary_line(row).as_bytes()).map_err(wrong)?;
+        self.summary.flush().map_err(wrong)?;
+        for (file, operation) in self.latencies.iter_mut().zip(&row.operations) {
+            let line = latency_line(row.elapsed_s, row.window_s, operation);
+            file.write_all(line.as_bytes()).and_then(|()| file.flush()).map_err(wrong)?;
+        }
+        Ok(())
+    }
+}
+
+/// A row of `summary.csv`. Erlang writes seconds as the shortest number with a point in it; so does
+/// `{:?}`.
+pub fn summary_line(row: &Row) -> String {
+    let (ok, failed) = (row.ok(), row.failed());
+    let (elapsed, window) = (rounded(row.elapsed_s), rounded(row.window_s));
+    format!("{elapsed:?}, {window:?}, {}, {ok}, {failed}\n", ok + failed)
+}
+
+/// A row of `<label>_latencies.csv`, in microseconds.
+pub fn latency_line(elapsed_s: f64, window_s: f64, operation: &OperationWindow) -> String {
+    let (elapsed, window) = (rounded(elapsed_s), rounded(window_s));
+    let failed = operation.failed();
+    let Some(latency) = operation.latency.as_ref().filter(|latency| !latency.is_empty()) else {
+        return format!("{elapsed:?}, {window:?}, 0, 0, 0, 0, 0, 0, 0, 0, {failed}\n");
+    };
+    let microseconds = |quantile| (latency.value_at_quantile(quantile) + 500) / 1000;
+    format!(
+        "{elapsed:?}, {window:?}, {}, {}, {:.1}, {}, {}, {}, {}, {}, {failed}\n",
+        operation.ok,
+        (latency.min() + 500) / 1000,
+        latency.mean() / 1000.0,
+        microseconds(0.5),
+        microseconds(0.95),
+        microseconds(0.99),
+        microseconds(0.999),
+        (latency.max() + 500) / 1000,
+    )
+}
+
+/// `errors.csv`: one line for every operation and kind.
+pub fn errors_text(collected: &Collected) -> String {
+    let mut text = ERRORS.to_string();
+    for operation in &collected.operations {
+        for (kind, count) in &operation.errors {
+            let kind = kind.replace('"', "'");
+            text.push_str(&format!("\"{{{},{kind}}}\",\"{count}\"\n", operation.label));
+        }
+    }
+    text
+}
+
+/// A label as part of a file name: what is neither letter nor digit becomes `-`.
+pub fn file_label(label: &str) -> String {
+    label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+}
+
+fn rounded(seconds: f64) -> f64 {
+    (seconds * 1e6).round() / 1e6
+}

@@ -1,0 +1,114 @@
+//! What a run leaves behind: Basho Bench's tables, one JSON report, percentile files and charts.
+//!
+//! Promises: the CSV files have Basho Bench's names and columns, byte for byte, so its scripts read
+//! them; percentiles in the JSON and `.hgrm` files are of the whole run.
+//! Never: overwrites an older run.
+//! Read next: `csv.rs`, then `summary.rs`.
+
+mod csv;
+mod hgrm;
+mod live;
+mod plots;
+mod progress;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+pub use csv::Csv;
+pub use live::Live;
+pub use plots::Curves;
+pub use progress::Progress;
+pub use summary::{OperationReport, Percentiles, Report};
+
+use crate::config::Config;
+use crate::load::{Collected, Row, View};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A run's folder.
+pub struct Folder {
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+impl Folder {
+    /// Makes `test_dir/name` and lets `test_dir/current` point to it.
+    pub fn make(test_dir: &Path, name: &str) -> Result<Folder, String> {
+        let path = test_dir.join(name);
+        std::fs::create_dir_all(test_dir)
+            .and_then(|()| std::fs::create_dir(&path))
+            .map_err(|error| format!("can't make {}: {error}", path.display()))?;
+        // The new link replaces the old one in one step.
+        let (link, fresh) = (test_dir.join("current"), test_dir.join(".current"));
+        let _ = std::fs::remove_file(&fresh);
+        std::os::unix::fs::symlink(name, &fresh)
+            .and_then(|()| std::fs::rename(&fresh, &link))
+            .map_err(|error| format!("can't link {}: {error}", link.display()))?;
+        Ok(Folder { path })
+    }
+
+    /// Writes a file of the folder.
+    pub fn write(&self, name: &str, text: &str) -> Result<(), String> {
+        let path = self.path.join(name);
+        std::fs::write(&path, text)
+            .map_err(|error| format!("can't write {}: {error}", path.display()))
+    }
+
+    /// Writes everything that is known only at the end.
+    pub fn finish(
+        &self,
+        config: &Config,
+        report: &Report,
+        collected: &Collected,
+        curves: &Curves,
+    ) -> Result<(), String> {
+        let json = serde_json::to_string_pretty(report).map_err(|error| error.to_string())?;
+        self.write("report.json", &json)?;
+        self.write("errors.csv", &csv::errors_text(collected))?;
+        for operation in &collected.operations {
+            let label = csv::file_label(&operation.label);
+            self.write(&format!("{label}.hgrm"), &hgrm::text(&operation.latency))?;
+            if !operation.failure.is_empty() {
+                self.write(&format!("{label}_errors.hgrm"), &hgrm::text(&operation.failure))?;
+            }
+        }
+        self.write("all.hgrm", &hgrm::text(&summary::merged(collected)))?;
+        for (name, chart) in curves.charts(config, collected)? {
+            self.write(&name, &chart)?;
+        }
+        Ok(())
+    }
+}
+
+/// Several views of one run.
+pub struct Views<'a>(pub Vec<&'a mut dyn View>);
+
+impl View for Views<'_> {
+    fn row(&mut self, row: &Row) -> Result<(), String> {
+        self.0.iter_mut().try_for_each(|view| view.row(row))
+    }
+
+    fn goes_on(&mut self) -> bool {
+        // Every view is asked, so that each may look at its keyboard.
+        self.0.iter_mut().fold(true, |goes_on, view| view.goes_on() && goes_on)
+    }
+}
+
+/// A time as `YYYYMMDD_HHMMSS`, UTC: the name of a run that was given none.
+pub fn time_name(at: SystemTime) -> String {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+    let (days, second) = (since / 86_400, since % 86_400);
+    // Days since 1970 to a date, counting years from March (Hinnant's method).
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute) = (second / 3600, second / 60 % 60);
+    format!("{year:04}{month:02}{day:02}_{hour:02}{minute:02}{:02}", second % 60)
+}
