@@ -8,8 +8,14 @@ mod datadir;
 pub mod disk;
 pub mod error;
 pub mod failpoint;
+pub mod log;
 pub mod trees;
 
 pub use datadir::{DataDir, FORMAT};
+pub use disk::{Disk, FileDisk, MemoryDisk};
 pub use error::StoreError;
+pub use log::{
+    Ahead, Kind, Log, LogReport, LogSettings, OwnedRecord, Owner, Position, Record, Recovered,
+    Replay,
+};
 pub use trees::{Change, LsmTrees, MemoryTrees, Snapshot, TreeSettings, Trees};

@@ -1,6 +1,7 @@
 //! The real disk: a directory held open, its files opened relative to it and never through a link.
 
 use super::{Access, Disk, DiskFile};
+use crate::StoreError;
 use rustix::fs::{self, AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -17,9 +18,12 @@ pub struct FileDisk {
 
 impl FileDisk {
     /// Opens a directory that is there. The last part of `path` must not be a link.
-    pub fn open(path: &Path) -> io::Result<FileDisk> {
+    pub fn open(path: &Path) -> Result<FileDisk, StoreError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(FileDisk { directory: fs::open(path, flags, Mode::empty())? })
+        let directory = fs::open(path, flags, Mode::empty()).map_err(|error| {
+            StoreError::io(format!("can't open {}", path.display()), error.into())
+        })?;
+        Ok(FileDisk { directory })
     }
 }
 

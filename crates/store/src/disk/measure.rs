@@ -1,6 +1,7 @@
 //! How fast this disk makes a small write durable: the figure that bounds every synced write.
 
 use super::{Disk, FileDisk};
+use crate::StoreError;
 use std::io;
 use std::path::Path;
 use std::time::Instant;
@@ -18,11 +19,12 @@ const FILE_BYTES: u64 = 1024 * 1024;
 const WRITE_BYTES: u64 = 4 * 1024;
 
 /// Writes and syncs 4 KiB `count` times the way the log does, in a file of its own that is removed again.
-pub fn measure_sync(directory: &Path, count: usize) -> io::Result<SyncFigures> {
+pub fn measure_sync(directory: &Path, count: usize) -> Result<SyncFigures, StoreError> {
     let disk = FileDisk::open(directory)?;
     let name = format!("measure-{}.tmp", std::process::id());
-    let file = disk.create(&name, FILE_BYTES)?;
-    let measured = (|| {
+    let failed = |error| StoreError::io(format!("can't measure with {name}"), error);
+    let file = disk.create(&name, FILE_BYTES).map_err(failed)?;
+    let measured = (|| -> io::Result<SyncFigures> {
         file.write_at(&vec![0; FILE_BYTES as usize], 0)?;
         file.sync_data()?;
         let mut times_us = Vec::with_capacity(count.max(1));
@@ -37,6 +39,6 @@ pub fn measure_sync(directory: &Path, count: usize) -> io::Result<SyncFigures> {
         let at = |hundredths: usize| times_us[(times_us.len() - 1) * hundredths / 100];
         Ok(SyncFigures { p50_us: at(50), p99_us: at(99) })
     })();
-    disk.remove(&name)?;
-    measured
+    let removed = disk.remove(&name);
+    measured.and_then(|figures| removed.map(|()| figures)).map_err(failed)
 }

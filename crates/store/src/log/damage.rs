@@ -1,0 +1,124 @@
+//! Reads a whole segment past its damage, to say what is there and whom the damage hit.
+
+use super::frame::{FOOTER, OPENING};
+use super::record::{Owner, Owners};
+use super::segment::Segment;
+use super::walk::{Bad, Step, Unit, Walk};
+use crate::StoreError;
+
+/// What a segment holds.
+pub(super) struct Survey {
+    pub records: u64,
+    pub good: Owners,
+    pub footer: Option<Owners>,
+    pub first_bad: Option<Bad>,
+    /// Where the last good unit ends.
+    pub end: u64,
+    pub generation: u32,
+    pub closed: bool,
+}
+
+/// Reads a segment to its footer, or to its last good frame. `progress` gets offsets.
+pub(super) fn survey(
+    segment: &Segment,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Survey, StoreError> {
+    let mut walk = Walk::new(segment.clone());
+    let mut survey = Survey {
+        records: 0,
+        good: Owners::default(),
+        footer: None,
+        first_bad: None,
+        end: walk.offset,
+        generation: walk.generation,
+        closed: false,
+    };
+    while survey.footer.is_none() {
+        match walk.next()? {
+            Step::Unit(end, unit) => {
+                survey.end = end;
+                survey.closed = matches!(unit, Unit::Commit { closed: true, .. });
+                match unit {
+                    Unit::Record(record) => {
+                        survey.records += 1;
+                        survey.good.add(record.owner, record.index);
+                    }
+                    Unit::Footer(owners) => survey.footer = Some(owners),
+                    Unit::Commit { .. } | Unit::Opening { .. } => {}
+                }
+                progress(end);
+            }
+            Step::Bad(bad) => {
+                survey.first_bad.get_or_insert(bad);
+                if !resume(&mut walk, bad)? {
+                    break;
+                }
+            }
+        }
+    }
+    survey.generation = walk.generation;
+    Ok(survey)
+}
+
+/// Goes on at the next unit behind a bad one; false: there is none.
+fn resume(walk: &mut Walk, bad: Bad) -> Result<bool, StoreError> {
+    let mut from = bad.start + 1;
+    while let Some(seen) = walk.find(from)? {
+        if seen.shape.begins() {
+            walk.offset = seen.offset;
+            // An opening is read in the generation it raises; a footer may be, but need not.
+            let raised = seen.kind == OPENING || (seen.kind == FOOTER && seen.offset > bad.start);
+            let before = if raised { seen.generation - 1 } else { seen.generation };
+            walk.generation = before.max(walk.generation);
+            return Ok(true);
+        }
+        from = seen.end;
+    }
+    Ok(false)
+}
+
+/// The error for damage in a segment, with the owners it hit where its footer knows them.
+pub(super) fn corrupt(segment: &Segment, bad: Bad) -> StoreError {
+    let hit = match survey(segment, &mut |_| {}) {
+        Ok(Survey { good, footer: Some(footer), .. }) => describe(&missing(&good, &footer)),
+        Ok(_) => "its footer can't be read, so whose records it hit is not known".to_owned(),
+        Err(error) => format!("whose records it hit can't be found out: {error}"),
+    };
+    StoreError::Corrupt {
+        file: segment.header.name(),
+        offset: bad.offset,
+        what: format!("{}; {hit}", bad.why),
+    }
+}
+
+/// The owners of whom fewer records are good than the footer lists.
+pub(super) fn missing(good: &Owners, footer: &Owners) -> Vec<(Owner, u64, u64, u64)> {
+    let mut missing = Vec::new();
+    for (owner, listed) in &footer.0 {
+        let found = good.0.get(owner).map_or(0, |range| range.records);
+        if found < listed.records {
+            missing.push((*owner, listed.records - found, listed.first, listed.last));
+        }
+    }
+    missing
+}
+
+/// At most this many owners are named in one error.
+const OWNERS_NAMED_MAX: usize = 8;
+
+fn describe(missing: &[(Owner, u64, u64, u64)]) -> String {
+    if missing.is_empty() {
+        return "no record was hit".into();
+    }
+    let mut names: Vec<String> = missing
+        .iter()
+        .take(OWNERS_NAMED_MAX)
+        .map(|(owner, records, first, last)| {
+            format!("{owner} lost {records} of its records with indexes {first} to {last}")
+        })
+        .collect();
+    if missing.len() > OWNERS_NAMED_MAX {
+        names.push(format!("and {} more", missing.len() - OWNERS_NAMED_MAX));
+    }
+    names.join(", ")
+}

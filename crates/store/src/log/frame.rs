@@ -1,0 +1,129 @@
+//! Frames: what the stream is made of. Each lies within one block and has a checksum of its own.
+
+use base::codec::checksum;
+
+/// No frame crosses a multiple of this.
+pub(super) const BLOCK_BYTES: u64 = 32 * 1024;
+/// A frame begins only where at least this much is left of its block; fewer bytes are zero.
+pub(super) const ROOM_BYTES_MIN: u64 = 40;
+/// Checksum, generation, length, shape and kind.
+pub(super) const FRAME_HEADER_BYTES: usize = 16;
+/// All frames begin and end at multiples of this.
+pub(super) const ALIGN_BYTES: u64 = 8;
+
+/// The log's own kinds; those of records are in `record.rs`.
+pub(super) const COMMIT: u8 = 32;
+pub(super) const OPENING: u8 = 33;
+pub(super) const FOOTER: u8 = 34;
+
+/// Which piece of a unit a frame holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Whole = 1,
+    First = 2,
+    Middle = 3,
+    Last = 4,
+}
+
+impl Shape {
+    pub fn of(byte: u8) -> Option<Shape> {
+        [Shape::Whole, Shape::First, Shape::Middle, Shape::Last]
+            .into_iter()
+            .find(|shape| *shape as u8 == byte)
+    }
+
+    /// Whether a unit can begin with it.
+    pub fn begins(self) -> bool {
+        matches!(self, Shape::Whole | Shape::First)
+    }
+}
+
+/// What a checksum is seeded with: a frame is valid at one place of one log.
+#[inline]
+pub(super) fn salt(log: u64, position: u64) -> u64 {
+    log ^ position.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+/// A frame that was read and is valid.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame<'a> {
+    pub generation: u32,
+    pub shape: Shape,
+    pub kind: u8,
+    pub body: &'a [u8],
+    /// Header, body and padding.
+    pub bytes: u64,
+}
+
+/// What a header says before its checksum is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claim {
+    checksum: u64,
+    pub generation: u32,
+    length: usize,
+    shape: Shape,
+    kind: u8,
+    pub bytes: u64,
+}
+
+impl Claim {
+    /// A header at the beginning of `rest`, the rest of a block, if it could be one.
+    #[inline]
+    pub fn read(rest: &[u8]) -> Option<Claim> {
+        let (header, behind) = rest.split_first_chunk::<FRAME_HEADER_BYTES>()?;
+        let word = u64::from_le_bytes(header[8..].try_into().expect("eight bytes"));
+        let length = usize::from(u16::from_le_bytes([header[12], header[13]]));
+        let padded = length.next_multiple_of(ALIGN_BYTES as usize);
+        let shape = Shape::of(header[14])?;
+        let possible = length > 0 && padded <= behind.len() && record_or_own(header[15]);
+        possible.then(|| Claim {
+            checksum: u64::from_le_bytes(header[..8].try_into().expect("eight bytes")),
+            generation: word as u32,
+            length,
+            shape,
+            kind: header[15],
+            bytes: (FRAME_HEADER_BYTES + padded) as u64,
+        })
+    }
+
+    /// The frame, if the checksum holds.
+    #[inline]
+    pub fn verify(self, rest: &[u8], salt: u64) -> Option<Frame<'_>> {
+        if checksum(&rest[8..self.bytes as usize], salt) != self.checksum {
+            return None;
+        }
+        let body = &rest[FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + self.length];
+        let Claim { generation, shape, kind, bytes, .. } = self;
+        Some(Frame { generation, shape, kind, body, bytes })
+    }
+}
+
+fn record_or_own(kind: u8) -> bool {
+    super::Kind::of(kind).is_some() || matches!(kind, COMMIT | OPENING | FOOTER)
+}
+
+/// Begins a frame at the end of `out`: leaves room for the checksum.
+#[inline]
+pub(super) fn begin(out: &mut Vec<u8>, generation: u32, length: usize, shape: Shape, kind: u8) {
+    let length = u16::try_from(length).expect("a frame's body fits its block");
+    let [g0, g1, g2, g3] = generation.to_le_bytes();
+    let [l0, l1] = length.to_le_bytes();
+    out.extend_from_slice(&[0; 8]);
+    out.extend_from_slice(&[g0, g1, g2, g3, l0, l1, shape as u8, kind]);
+}
+
+/// Ends the frame that begins at `begun` in `out`: pads and puts the checksum.
+#[inline]
+pub(super) fn end(out: &mut Vec<u8>, begun: usize, salt: u64) {
+    let bytes = (out.len() - begun).next_multiple_of(ALIGN_BYTES as usize);
+    out.resize(begun + bytes, 0);
+    let sum = checksum(&out[begun + 8..], salt);
+    out[begun..begun + 8].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// The most bytes a unit with a body of `length` takes in the stream, wherever it begins.
+pub(super) fn unit_bytes_max(length: usize) -> u64 {
+    let largest = BLOCK_BYTES - FRAME_HEADER_BYTES as u64;
+    let pieces = length as u64 / largest + 2;
+    ROOM_BYTES_MIN + length as u64 + ALIGN_BYTES + pieces * FRAME_HEADER_BYTES as u64
+}

@@ -1,0 +1,205 @@
+//! Records and whose they are; footers, which list the owners of a segment.
+
+use base::codec::{Malformed, Reader, Writer};
+use base::limits::LOG_RECORD_BYTES_MAX;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Whose record it is: a group or vnode in one of its lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner {
+    /// The group or vnode.
+    pub group: u32,
+    /// Its life: a reset begins a new one.
+    pub generation: u32,
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "group {} (generation {})", self.group, self.generation)
+    }
+}
+
+/// What a record says. Replay goes in stream order; later supersedes earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// A value was accepted.
+    Accept = 1,
+    /// Accepted values from an index on are void.
+    Truncate = 2,
+    /// A ballot was promised.
+    Promise = 3,
+    /// Values up to an index are decided.
+    Decided = 4,
+    /// A vnode wrote.
+    Vnode = 5,
+    /// The owner begins anew: what its earlier lives wrote is silent.
+    Reset = 6,
+    /// State that was only in older segments, written again.
+    Checkpoint = 7,
+}
+
+impl Kind {
+    pub(super) fn of(byte: u8) -> Option<Kind> {
+        use Kind::*;
+        [Accept, Truncate, Promise, Decided, Vnode, Reset, Checkpoint]
+            .into_iter()
+            .find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// A record to append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// What it says.
+    pub kind: Kind,
+    /// Whose it is.
+    pub owner: Owner,
+    /// The configuration, where it is consensus.
+    pub configuration: u32,
+    /// The ballot, where it is consensus: round and node.
+    pub ballot: (u64, u64),
+    /// The owner's index, from 1; 0 where the record has none.
+    pub index: u64,
+    /// The decided index known when it was written.
+    pub decided: u64,
+    /// At most [`LOG_RECORD_BYTES_MAX`].
+    pub payload: &'a [u8],
+}
+
+/// A record that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedRecord {
+    /// What it says.
+    pub kind: Kind,
+    /// Whose it is.
+    pub owner: Owner,
+    /// The configuration, where it is consensus.
+    pub configuration: u32,
+    /// The ballot, where it is consensus: round and node.
+    pub ballot: (u64, u64),
+    /// The owner's index, from 1; 0 where the record has none.
+    pub index: u64,
+    /// The decided index known when it was written.
+    pub decided: u64,
+    /// The payload.
+    pub payload: Bytes,
+}
+
+/// A record's body in front of its payload.
+pub(super) const RECORD_HEADER_BYTES: usize = 48;
+/// The largest body of a record.
+pub(super) const RECORD_BODY_BYTES_MAX: usize = RECORD_HEADER_BYTES + LOG_RECORD_BYTES_MAX;
+
+impl Record<'_> {
+    /// The body's bytes in front of the payload.
+    #[inline]
+    pub(super) fn header(&self) -> [u8; RECORD_HEADER_BYTES] {
+        let length = u32::try_from(self.payload.len()).expect("payloads are limited");
+        let mut header = [0; RECORD_HEADER_BYTES];
+        header[0..4].copy_from_slice(&self.owner.group.to_le_bytes());
+        header[4..8].copy_from_slice(&self.owner.generation.to_le_bytes());
+        header[8..12].copy_from_slice(&self.configuration.to_le_bytes());
+        header[12..16].copy_from_slice(&length.to_le_bytes());
+        header[16..24].copy_from_slice(&self.ballot.0.to_le_bytes());
+        header[24..32].copy_from_slice(&self.ballot.1.to_le_bytes());
+        header[32..40].copy_from_slice(&self.index.to_le_bytes());
+        header[40..48].copy_from_slice(&self.decided.to_le_bytes());
+        header
+    }
+}
+
+impl OwnedRecord {
+    pub(super) fn decode(kind: Kind, body: Bytes) -> Result<OwnedRecord, Malformed> {
+        let mut reader = Reader::new(&body);
+        let owner = Owner { group: reader.u32("group")?, generation: reader.u32("generation")? };
+        let configuration = reader.u32("configuration")?;
+        let length = reader.u32("payload length")? as usize;
+        let ballot = (reader.u64("ballot round")?, reader.u64("ballot node")?);
+        let index = reader.u64("index")?;
+        let decided = reader.u64("decided index")?;
+        if reader.rest().len() != length {
+            return Err(Malformed("payload length"));
+        }
+        let payload = body.slice(RECORD_HEADER_BYTES..);
+        Ok(OwnedRecord { kind, owner, configuration, ballot, index, decided, payload })
+    }
+
+    /// The same record, borrowed.
+    pub fn as_record(&self) -> Record<'_> {
+        let OwnedRecord { kind, owner, configuration, ballot, index, decided, .. } = *self;
+        let payload = &self.payload;
+        Record { kind, owner, configuration, ballot, index, decided, payload }
+    }
+}
+
+/// What a segment holds of one owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnerRange {
+    /// The lowest index, 0 if no record has one.
+    pub first: u64,
+    /// The highest index, 0 if no record has one.
+    pub last: u64,
+    /// How many records.
+    pub records: u64,
+}
+
+/// The owners of a segment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Owners(pub BTreeMap<Owner, OwnerRange>);
+
+const FOOTER_HEADER_BYTES: usize = 8;
+const FOOTER_ENTRY_BYTES: usize = 32;
+
+impl Owners {
+    /// Counts a record in.
+    #[inline]
+    pub fn add(&mut self, owner: Owner, index: u64) {
+        let range = self.0.entry(owner).or_default();
+        range.records += 1;
+        if index > 0 {
+            range.first = if range.first == 0 { index } else { range.first.min(index) };
+            range.last = range.last.max(index);
+        }
+    }
+
+    /// The length of the footer's body if there is room for `more` owners.
+    pub fn footer_bytes(&self, more: usize) -> usize {
+        FOOTER_HEADER_BYTES + (self.0.len() + more) * FOOTER_ENTRY_BYTES
+    }
+
+    /// The footer's body.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::with_capacity(self.footer_bytes(0));
+        body.put_u32(u32::try_from(self.0.len()).expect("owners fit their segment"));
+        body.put_u32(0);
+        for (owner, range) in &self.0 {
+            body.put_u32(owner.group);
+            body.put_u32(owner.generation);
+            body.put_u64(range.first);
+            body.put_u64(range.last);
+            body.put_u64(range.records);
+        }
+        body
+    }
+
+    pub fn decode(body: &[u8]) -> Result<Owners, Malformed> {
+        let mut reader = Reader::new(body);
+        let count = reader.u32("count of owners")? as usize;
+        if reader.u32("zeros of a footer")? != 0
+            || count.checked_mul(FOOTER_ENTRY_BYTES) != Some(reader.rest().len())
+        {
+            return Err(Malformed("count of owners"));
+        }
+        let mut owners = BTreeMap::new();
+        for _ in 0..count {
+            let owner = Owner { group: reader.u32("group")?, generation: reader.u32("life")? };
+            let (first, last) = (reader.u64("first index")?, reader.u64("last index")?);
+            owners.insert(owner, OwnerRange { first, last, records: reader.u64("records")? });
+        }
+        reader.end("footer")?;
+        Ok(Owners(owners))
+    }
+}

@@ -1,0 +1,193 @@
+//! From whatever a crash left to a log that can be appended to.
+//!
+//! Only the last segment can have a torn tail: a successor's header says that its predecessor was synced whole. The last
+//! segment is read here; the others are verified while they are replayed.
+
+use super::damage::corrupt;
+use super::frame::FOOTER;
+use super::record::Owners;
+use super::replay::{Recovered, Replay};
+use super::segment::{HEADER_BYTES, Header, Names, Segment, read_at};
+use super::spares::Spares;
+use super::tail::Tail;
+use super::walk::{Bad, Step, Unit, Walk};
+use super::writer::{Log, name_segment, segment_bytes, write_header};
+use super::{LogSettings, SEGMENT_BYTES_MIN};
+use crate::StoreError;
+use crate::disk::{Access, Disk};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The last segment as it was found.
+struct Scan {
+    /// Where the log ends.
+    end: u64,
+    generation: u32,
+    owners: Owners,
+    /// Whether a footer is its last unit.
+    sealed: bool,
+    closed: bool,
+    /// The highest stream position stated to be durable.
+    stated: u64,
+    torn_bytes: u64,
+}
+
+impl Log {
+    /// Opens the log in `disk`, or begins one in an empty directory.
+    ///
+    /// A torn tail is cut; `Corrupt` is damage, and then nothing was changed. What is given is on the disk. The
+    /// records come from [`Replay`], which finds damage in older segments; nothing may be appended before it is through.
+    pub fn open(disk: Arc<dyn Disk>, settings: LogSettings) -> Result<(Log, Replay), StoreError> {
+        assert!(settings.segment_bytes >= SEGMENT_BYTES_MIN, "segments have a least size");
+        let names = Names::list(&*disk)?;
+        let mut segments = open_all(&*disk, &names.segments, settings.id)?;
+        let Some(last) = segments.back().cloned() else {
+            return begin(disk, settings, &names);
+        };
+        let scan = scan(&last)?;
+        make_durable(&*disk, &last, &scan)?;
+        let spares = Spares::start(disk.clone(), &names, settings.segment_bytes, settings.ahead)?;
+        let found = Recovered { torn_bytes: scan.torn_bytes, records: 0, unclean: !scan.closed };
+        let replay = Replay::new(segments.clone(), scan.end, found);
+        segments.pop_back();
+        let Scan { end, generation, owners, sealed, torn_bytes, .. } = scan;
+        let tail = Tail::new(last, generation, end, owners);
+        let mut log = Log::new(disk, settings, segments, tail, spares);
+        log.opening = Some(torn_bytes);
+        if sealed {
+            // The process ended between sealing this segment and naming the next one.
+            log.next_segment()?;
+        }
+        Ok((log, replay))
+    }
+}
+
+/// The first segment of a log.
+fn begin(
+    disk: Arc<dyn Disk>,
+    settings: LogSettings,
+    names: &Names,
+) -> Result<(Log, Replay), StoreError> {
+    let spares = Spares::start(disk.clone(), names, settings.segment_bytes, settings.ahead)?;
+    let length = segment_bytes(&settings, 0);
+    let spare = spares.take(length, length)?;
+    let header =
+        Header { generation: 1, log: settings.id, sequence: 1, base: 0, length: spare.length };
+    write_header(&spare, &header)?;
+    let segment = name_segment(&*disk, spare, header)?;
+    let log = Log::new(disk, settings, VecDeque::new(), Tail::fresh(segment), spares);
+    let found = Recovered { torn_bytes: 0, records: 0, unclean: false };
+    Ok((log, Replay::new(VecDeque::new(), 0, found)))
+}
+
+/// Opens all segments and checks that they follow each other.
+fn open_all(disk: &dyn Disk, sequences: &[u64], log: u64) -> Result<VecDeque<Segment>, StoreError> {
+    let mut segments: VecDeque<Segment> = VecDeque::with_capacity(sequences.len());
+    for sequence in sequences {
+        let segment = Segment::open(disk, *sequence, Access::Write)?;
+        if let Some((offset, what)) =
+            misfit(segments.back().map(|before| &before.header), &segment.header, log)
+        {
+            return Err(StoreError::Corrupt { file: segment.header.name(), offset, what });
+        }
+        segments.push_back(segment);
+    }
+    Ok(segments)
+}
+
+/// Why a segment can't follow the one before: where in its header, and in words.
+pub(super) fn misfit(before: Option<&Header>, header: &Header, log: u64) -> Option<(u64, String)> {
+    if header.log != log {
+        let what = format!("it belongs to log {:016x}, not to {log:016x}", header.log);
+        return Some((16, what));
+    }
+    let before = before?;
+    if header.sequence != before.sequence + 1 {
+        let what = format!("the segments between {} and it are missing", before.name());
+        return Some((24, what));
+    }
+    if header.base != before.end() {
+        return Some((32, format!("it does not begin where {} ends", before.name())));
+    }
+    let follows = header.generation > before.generation;
+    (!follows).then(|| (12, format!("its generation is not above that of {}", before.name())))
+}
+
+/// Reads the last segment to its end and decides whether that is a torn tail.
+fn scan(segment: &Segment) -> Result<Scan, StoreError> {
+    let mut walk = Walk::new(segment.clone());
+    let mut scan = Scan {
+        end: walk.offset,
+        generation: walk.generation,
+        owners: Owners::default(),
+        sealed: false,
+        closed: false,
+        stated: segment.header.base,
+        torn_bytes: 0,
+    };
+    while !scan.sealed {
+        let (end, unit) = match walk.next()? {
+            Step::Unit(end, unit) => (end, unit),
+            Step::Bad(bad) => {
+                scan.torn_bytes = torn_bytes(&mut walk, bad)?;
+                break;
+            }
+        };
+        scan.closed = false;
+        match unit {
+            Unit::Record(record) => scan.owners.add(record.owner, record.index),
+            Unit::Commit { durable_upto, closed } => {
+                scan.stated = scan.stated.max(durable_upto);
+                scan.closed = closed;
+            }
+            Unit::Opening { durable_upto } => scan.stated = scan.stated.max(durable_upto),
+            Unit::Footer(_) => scan.sealed = true,
+        }
+        (scan.end, scan.generation) = (end, walk.generation);
+    }
+    Ok(scan)
+}
+
+/// How much is torn behind a bad frame, or the error if it is damage: see the drawing in the file format's page.
+pub(super) fn torn_bytes(walk: &mut Walk, bad: Bad) -> Result<u64, StoreError> {
+    let position = walk.position(bad.start);
+    let mut end = bad.start + walk.claimed(bad.start)?;
+    let mut from = bad.start;
+    while let Some(seen) = walk.find(from)? {
+        let later_life = seen.generation > walk.generation && seen.kind != FOOTER;
+        if seen.stated > position || later_life {
+            return Err(corrupt(&walk.segment, bad));
+        }
+        end = end.max(seen.end);
+        from = seen.end;
+    }
+    Ok(end - bad.start)
+}
+
+/// Bytes copied onto themselves at a time.
+const COPY_BYTES: u64 = 1024 * 1024;
+
+/// Writes what is not stated to be durable again, onto itself, and syncs it: pages of a failed sync look clean, and only
+/// a new write makes the system write them.
+fn make_durable(disk: &dyn Disk, last: &Segment, scan: &Scan) -> Result<(), StoreError> {
+    let name = last.header.name();
+    let failed = |verb: &str, source| {
+        let what = format!("can't {verb} {name}");
+        StoreError::Io { what, source }
+    };
+    let mut at = scan.stated.saturating_sub(last.header.base).max(HEADER_BYTES);
+    let mut buffer = vec![0; COPY_BYTES.min(scan.end.saturating_sub(at)) as usize];
+    while at < scan.end {
+        let length = COPY_BYTES.min(scan.end - at) as usize;
+        let bytes = &mut buffer[..length];
+        let given = read_at(&*last.file, &name, bytes, at)?;
+        if given < length {
+            let what = "the file became shorter while it was read".into();
+            return Err(StoreError::Corrupt { file: name, offset: at + given as u64, what });
+        }
+        last.file.write_at(bytes, at).map_err(|error| failed("write", error))?;
+        at += length as u64;
+    }
+    last.file.sync_data().map_err(|error| failed("sync", error))?;
+    disk.sync_directory().map_err(|error| failed("sync the directory of", error))
+}

@@ -1,0 +1,97 @@
+//! Streams every record from the oldest segment to the end, in order, with bounded memory.
+
+use super::Position;
+use super::damage::corrupt;
+use super::record::OwnedRecord;
+use super::segment::Segment;
+use super::walk::{Bad, Step, Unit, Walk};
+use crate::StoreError;
+use std::collections::VecDeque;
+
+/// What opening a log found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recovered {
+    /// Bytes of a torn tail that were cut, as far as they can be told from nothing.
+    pub torn_bytes: u64,
+    /// Records streamed.
+    pub records: u64,
+    /// Whether the log was not closed in order the last time.
+    pub unclean: bool,
+}
+
+/// The records of a log as it was opened. Reads files of its own segments; a segment must not be collapsed before
+/// it is through.
+pub struct Replay {
+    segments: VecDeque<Segment>,
+    walk: Option<Walk>,
+    /// Where in the last segment the log ends.
+    end: u64,
+    found: Recovered,
+    failed: bool,
+}
+
+impl Replay {
+    pub(super) fn new(segments: VecDeque<Segment>, end: u64, found: Recovered) -> Replay {
+        Replay { segments, walk: None, end, found, failed: false }
+    }
+
+    /// Reads what is left, and says what was found. Damage found earlier is not told twice: it is `Closed`.
+    pub fn finish(mut self) -> Result<Recovered, StoreError> {
+        while let Some(record) = self.next() {
+            record?;
+        }
+        if self.failed { Err(StoreError::Closed) } else { Ok(self.found) }
+    }
+
+    fn step(&mut self) -> Result<Option<(Position, OwnedRecord)>, StoreError> {
+        loop {
+            let walk = match &mut self.walk {
+                Some(walk) => walk,
+                None => match self.segments.pop_front() {
+                    Some(segment) => self.walk.insert(Walk::new(segment)),
+                    None => return Ok(None),
+                },
+            };
+            if self.segments.is_empty() && walk.offset >= self.end {
+                self.walk = None;
+                return Ok(None);
+            }
+            match walk.next()? {
+                Step::Unit(end, Unit::Record(record)) => {
+                    self.found.records += 1;
+                    return Ok(Some((Position(walk.position(end)), record)));
+                }
+                Step::Unit(_, Unit::Footer(_)) => {
+                    let generation = walk.generation;
+                    self.walk = None;
+                    self.follows(generation)?;
+                }
+                Step::Unit(..) => {}
+                Step::Bad(bad) => return Err(corrupt(&walk.segment, bad)),
+            }
+        }
+    }
+
+    /// The next segment's generation must be the one after this segment's last.
+    fn follows(&self, generation: u32) -> Result<(), StoreError> {
+        let Some(next) = self.segments.front() else { return Ok(()) };
+        if next.header.generation.checked_sub(1) == Some(generation) {
+            return Ok(());
+        }
+        let why = "its generation does not follow that of the segment before";
+        Err(corrupt(next, Bad { start: 12, offset: 12, why }))
+    }
+}
+
+impl Iterator for Replay {
+    type Item = Result<(Position, OwnedRecord), StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let step = self.step().transpose();
+        self.failed = matches!(step, Some(Err(_)));
+        step
+    }
+}

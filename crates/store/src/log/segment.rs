@@ -1,0 +1,187 @@
+//! A segment's name and header page.
+
+use super::frame::FRAME_HEADER_BYTES;
+use crate::StoreError;
+use crate::disk::{Access, Disk, DiskFile};
+use base::codec::{Reader, checksum};
+use std::sync::Arc;
+
+/// The header page; frames begin behind it.
+pub(super) const HEADER_BYTES: u64 = 4096;
+const MAGIC: &[u8; 8] = b"CREDZLOG";
+const VERSION: u32 = 1;
+const CHECKSUM_AT: usize = HEADER_BYTES as usize - 8;
+
+/// What a header page says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub generation: u32,
+    pub log: u64,
+    pub sequence: u64,
+    /// The stream position of the file's byte 0.
+    pub base: u64,
+    /// The file's length.
+    pub length: u64,
+}
+
+impl Header {
+    /// The stream position of the successor's byte 0.
+    pub fn end(&self) -> u64 {
+        self.base + self.length
+    }
+
+    pub fn name(&self) -> String {
+        segment_name(self.sequence)
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let mut page = vec![0; HEADER_BYTES as usize];
+        page[0..8].copy_from_slice(MAGIC);
+        page[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        page[12..16].copy_from_slice(&self.generation.to_le_bytes());
+        page[16..24].copy_from_slice(&self.log.to_le_bytes());
+        page[24..32].copy_from_slice(&self.sequence.to_le_bytes());
+        page[32..40].copy_from_slice(&self.base.to_le_bytes());
+        page[40..48].copy_from_slice(&self.length.to_le_bytes());
+        let sum = checksum(&page[..CHECKSUM_AT], 0);
+        page[CHECKSUM_AT..].copy_from_slice(&sum.to_le_bytes());
+        page
+    }
+
+    /// Reads the page of a file with this name; the text says what is wrong with it.
+    fn decode(page: &[u8]) -> Result<Header, Bad> {
+        let damaged = |_| Bad::Damaged("the header page is cut short");
+        let (front, sum) = page.split_at(CHECKSUM_AT);
+        let mut reader = Reader::new(front);
+        if reader.take(8, "magic").map_err(damaged)? != MAGIC {
+            return Err(Bad::Damaged("it does not begin like a segment of the log"));
+        }
+        if checksum(front, 0).to_le_bytes() != sum {
+            return Err(Bad::Damaged("the header page does not match its checksum"));
+        }
+        let version = reader.u32("version").map_err(damaged)?;
+        if version != VERSION {
+            return Err(Bad::Foreign(version));
+        }
+        let header = Header {
+            generation: reader.u32("generation").map_err(damaged)?,
+            log: reader.u64("log").map_err(damaged)?,
+            sequence: reader.u64("sequence").map_err(damaged)?,
+            base: reader.u64("base").map_err(damaged)?,
+            length: reader.u64("length").map_err(damaged)?,
+        };
+        let sane = header.sequence > 0
+            && header.generation > 0
+            && header.length > HEADER_BYTES + FRAME_HEADER_BYTES as u64
+            && header.base.checked_add(header.length).is_some();
+        if sane { Ok(header) } else { Err(Bad::Damaged("the header page makes no sense")) }
+    }
+}
+
+enum Bad {
+    Damaged(&'static str),
+    Foreign(u32),
+}
+
+/// A segment's file, held open.
+#[derive(Clone)]
+pub(super) struct Segment {
+    pub header: Header,
+    pub file: Arc<dyn DiskFile>,
+}
+
+impl Segment {
+    /// Opens the file and checks header, name and length against each other.
+    pub fn open(disk: &dyn Disk, sequence: u64, access: Access) -> Result<Segment, StoreError> {
+        let name = segment_name(sequence);
+        let file = disk
+            .open(&name, access)
+            .map_err(|error| StoreError::io(format!("can't open {name}"), error))?;
+        let mut page = vec![0; HEADER_BYTES as usize];
+        let given = read_at(&*file, &name, &mut page, 0)?;
+        let corrupt =
+            |offset, what: String| StoreError::Corrupt { file: name.clone(), offset, what };
+        if given < page.len() {
+            return Err(corrupt(given as u64, "the file ends within its header page".into()));
+        }
+        let header = match Header::decode(&page) {
+            Ok(header) => header,
+            Err(Bad::Foreign(found)) => return Err(StoreError::Version { found, known: VERSION }),
+            Err(Bad::Damaged(what)) => return Err(corrupt(0, what.into())),
+        };
+        if header.sequence != sequence {
+            let what = format!("its header says that it is segment {}", header.sequence);
+            return Err(corrupt(24, what));
+        }
+        let size = file
+            .size()
+            .map_err(|error| StoreError::io(format!("can't ask the size of {name}"), error))?;
+        if size != header.length {
+            let what = format!("the file has {size} bytes and should have {}", header.length);
+            return Err(corrupt(size.min(header.length), what));
+        }
+        Ok(Segment { header, file })
+    }
+}
+
+/// Reads, with the file's name in the error.
+pub(super) fn read_at(
+    file: &dyn DiskFile,
+    name: &str,
+    buffer: &mut [u8],
+    offset: u64,
+) -> Result<usize, StoreError> {
+    file.read_at(buffer, offset)
+        .map_err(|error| StoreError::io(format!("can't read {name} at {offset}"), error))
+}
+
+const SEGMENT: &str = ".log";
+pub(super) const SPARE: &str = ".spare";
+pub(super) const UNREADY: &str = ".new";
+
+fn segment_name(sequence: u64) -> String {
+    format!("{sequence:016x}{SEGMENT}")
+}
+
+pub(super) fn spare_name(number: u64, ending: &str) -> String {
+    format!("{number:016x}{ending}")
+}
+
+/// What a directory of the log holds, by its names. Other names are none of ours.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// Sequence numbers, going up.
+    pub segments: Vec<u64>,
+    /// Numbers of spares, going up.
+    pub spares: Vec<u64>,
+    /// Numbers of files that did not become spares.
+    pub unready: Vec<u64>,
+}
+
+impl Names {
+    pub fn list(disk: &dyn Disk) -> Result<Names, StoreError> {
+        let names =
+            disk.list().map_err(|error| StoreError::io("can't list the log's files", error))?;
+        let mut known = Names::default();
+        for name in &names {
+            let list = [
+                (SEGMENT, &mut known.segments),
+                (SPARE, &mut known.spares),
+                (UNREADY, &mut known.unready),
+            ];
+            for (ending, numbers) in list {
+                numbers.extend(name.strip_suffix(ending).and_then(number));
+            }
+        }
+        for numbers in [&mut known.segments, &mut known.spares, &mut known.unready] {
+            numbers.sort_unstable();
+        }
+        Ok(known)
+    }
+}
+
+/// Sixteen small hex digits, as we write them.
+fn number(text: &str) -> Option<u64> {
+    let small = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    (text.len() == 16 && text.bytes().all(small)).then(|| u64::from_str_radix(text, 16).ok())?
+}

@@ -1,0 +1,335 @@
+//! Appending: one buffer, one write, one sync.
+
+use super::record::Record;
+use super::segment::{HEADER_BYTES, Header, Segment};
+use super::spares::{Spare, Spares};
+use super::tail::{Tail, segment_bytes_for};
+use super::{LogSettings, Position};
+use crate::StoreError;
+use crate::disk::Disk;
+use base::limits::LOG_RECORD_BYTES_MAX;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+/// More than this waits for no commit before it is written.
+const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Length of a young log's first segment; each next one has twice that, up to the setting.
+const SEGMENT_BYTES_FIRST: u64 = 4 * 1024 * 1024;
+
+/// An open log. One owner appends to it; nothing of it is shared.
+pub struct Log {
+    disk: Arc<dyn Disk>,
+    settings: LogSettings,
+    /// Complete segments, oldest first.
+    sealed: VecDeque<Segment>,
+    tail: Tail,
+    /// Before the first frame of this life goes out: the bytes that were cut when the log was opened.
+    pub(super) opening: Option<u64>,
+    spares: Spares,
+    durable: u64,
+    /// Whether the log's last frame states that all before it is durable.
+    settled: bool,
+    failed: bool,
+}
+
+impl Log {
+    pub(super) fn new(
+        disk: Arc<dyn Disk>,
+        settings: LogSettings,
+        sealed: VecDeque<Segment>,
+        tail: Tail,
+        spares: Spares,
+    ) -> Log {
+        let durable = tail.position();
+        let (opening, settled, failed) = (None, true, false);
+        let mut log =
+            Log { disk, settings, sealed, tail, opening, spares, durable, settled, failed };
+        log.look_ahead();
+        log
+    }
+
+    /// Puts a record at the end and gives the position behind it. It is written by the next commit, or before when
+    /// much waits. The payload is at most [`LOG_RECORD_BYTES_MAX`].
+    ///
+    /// `Full`: the record was not taken, nothing changed, and it may be tried again. So it is when no file can be made
+    /// for the next segment for another reason. After any other error the log is closed.
+    pub fn append(&mut self, record: &Record) -> Result<Position, StoreError> {
+        assert!(record.payload.len() <= LOG_RECORD_BYTES_MAX, "checked before it comes here");
+        self.ready()?;
+        if self.tail.waiting() >= WAITING_BYTES_MAX {
+            self.write_out()?;
+        }
+        if !self.tail.takes(record) {
+            self.roll(segment_bytes_for(record))?;
+        }
+        self.tail.put_record(record);
+        self.settled = false;
+        Ok(self.end())
+    }
+
+    /// Writes what waits, with one write; with `sync` also makes it durable, with one sync. Gives the position up to
+    /// which all is durable.
+    ///
+    /// `Full`: the records wait still, and a later commit writes them. After any other error the log is closed, and
+    /// whether they will be found again is not known.
+    pub fn commit(&mut self, sync: bool) -> Result<Position, StoreError> {
+        self.usable()?;
+        if !sync {
+            self.write_out()?;
+        } else if self.durable < self.end().0 {
+            self.state_and_sync(false)?;
+        }
+        Ok(self.durable())
+    }
+
+    /// Says in the log that all of it is durable, if no frame says so yet. Worth a sync when the log is idle: from then
+    /// on damage to the last records can be told from a torn tail.
+    pub fn settle(&mut self) -> Result<(), StoreError> {
+        self.commit(true)?;
+        if self.settled { Ok(()) } else { self.state_and_sync(false) }
+    }
+
+    /// Commits with a sync and says in the log that it was closed in order.
+    pub fn close(mut self) -> Result<(), StoreError> {
+        self.ready()?;
+        self.commit(true)?;
+        self.state_and_sync(true)
+    }
+
+    /// Lets go of whole segments below `keep_from`, the position of the oldest record that is still needed (where it
+    /// begins or ends). Gives how many. Their files are used again, or removed.
+    pub fn collapse(&mut self, keep_from: Position) -> Result<u32, StoreError> {
+        self.usable()?;
+        let mut freed = 0;
+        while let Some(oldest) = self.sealed.pop_front_if(|it| it.header.end() <= keep_from.0) {
+            self.spares.retire(oldest);
+            freed += 1;
+        }
+        self.usable()?;
+        Ok(freed)
+    }
+
+    /// The position behind the last record.
+    #[inline]
+    pub fn end(&self) -> Position {
+        Position(self.tail.position())
+    }
+
+    /// Everything below is durable.
+    #[inline]
+    pub fn durable(&self) -> Position {
+        Position(self.durable)
+    }
+
+    /// The beginning of the oldest segment.
+    pub fn start(&self) -> Position {
+        Position(self.sealed.front().map_or(self.tail.header.base, |oldest| oldest.header.base))
+    }
+
+    /// Bytes of the files of all segments.
+    pub fn bytes(&self) -> u64 {
+        self.tail.header.end() - self.start().0
+    }
+
+    /// How many segments there are.
+    pub fn segments(&self) -> u32 {
+        u32::try_from(self.sealed.len() + 1).expect("far fewer segments than that")
+    }
+
+    /// Bytes that can be appended without new space from the disk, a little less than that in small records.
+    pub fn room(&self) -> u64 {
+        self.tail.room() + self.spares.ready_bytes()
+    }
+
+    /// Not closed by a failure, here or while clearing away.
+    fn usable(&mut self) -> Result<(), StoreError> {
+        if self.failed {
+            return Err(StoreError::Closed);
+        }
+        match self.spares.failure() {
+            None => Ok(()),
+            Some(error) => Err(self.fail(error)),
+        }
+    }
+
+    /// Usable, and this life has begun.
+    #[inline]
+    fn ready(&mut self) -> Result<(), StoreError> {
+        if self.opening.is_some() || self.failed {
+            self.usable()?;
+            return self.begin_life();
+        }
+        Ok(())
+    }
+
+    /// Raises the generation, durably, before anything else is written: what a crash left behind the cut is void.
+    fn begin_life(&mut self) -> Result<(), StoreError> {
+        let Some(torn_bytes) = self.opening else { return Ok(()) };
+        if !self.tail.takes_opening() {
+            let (before, after) = (self.tail.generation, next(self.tail.generation)?);
+            self.tail.generation = after;
+            let rolled = self.roll(0);
+            if rolled.is_err() {
+                self.tail.generation = before;
+            } else {
+                self.opening = None;
+            }
+            return rolled;
+        }
+        let before = self.tail.generation;
+        self.tail.generation = next(before)?;
+        self.tail.put_opening(torn_bytes);
+        if let Err(error) = self.write_out() {
+            self.tail.take_back(0);
+            self.tail.generation = before;
+            return Err(error);
+        }
+        self.sync()?;
+        self.opening = None;
+        Ok(())
+    }
+
+    /// A commit frame, the write and the sync.
+    fn state_and_sync(&mut self, closed: bool) -> Result<(), StoreError> {
+        let waiting = self.tail.waiting();
+        let all_durable = self.durable == self.end().0;
+        self.tail.put_commit(self.durable, closed);
+        if let Err(error) = self.write_out() {
+            self.tail.take_back(waiting);
+            return Err(error);
+        }
+        self.sync()?;
+        self.settled = all_durable;
+        Ok(())
+    }
+
+    fn write_out(&mut self) -> Result<(), StoreError> {
+        match self.tail.write_out() {
+            Ok(()) => Ok(()),
+            // No sync was involved, and the same bytes will go to the same place.
+            Err(error) if no_space(&error) => Err(StoreError::Full),
+            Err(source) => {
+                let what = format!("can't write {}", self.tail.header.name());
+                Err(self.fail(StoreError::Io { what, source }))
+            }
+        }
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        match self.tail.sync() {
+            Ok(()) => {
+                self.durable = self.tail.position();
+                Ok(())
+            }
+            Err(error) => Err(self.fail(error)),
+        }
+    }
+
+    /// Closes the log for good.
+    fn fail(&mut self, error: StoreError) -> StoreError {
+        self.failed = true;
+        error
+    }
+
+    /// Seals the tail and goes on in a new segment of at least this length. `Full` has changed nothing.
+    fn roll(&mut self, at_least: u64) -> Result<(), StoreError> {
+        let (spare, header) = self.prepare(at_least)?;
+        let waiting = self.tail.waiting();
+        self.tail.put_footer();
+        if let Err(error) = self.write_out() {
+            self.tail.take_back(waiting);
+            self.spares.give_back(spare);
+            return Err(error);
+        }
+        self.sync()?;
+        self.install(spare, header)
+    }
+
+    /// A segment behind a tail that is sealed already.
+    pub(super) fn next_segment(&mut self) -> Result<(), StoreError> {
+        let (spare, header) = self.prepare(0)?;
+        self.opening = None;
+        self.install(spare, header)
+    }
+
+    /// A spare with the header of the next segment in it, still under its old name.
+    fn prepare(&mut self, at_least: u64) -> Result<(Spare, Header), StoreError> {
+        self.usable()?;
+        let before = &self.tail.header;
+        let length = segment_bytes(&self.settings, before.length).max(at_least);
+        let spare = self.spares.take(at_least.max(HEADER_BYTES * 2), length)?;
+        let header = Header {
+            generation: next(self.tail.generation)?,
+            log: before.log,
+            sequence: before.sequence + 1,
+            base: before.end(),
+            length: spare.length,
+        };
+        match write_header(&spare, &header) {
+            Ok(()) => Ok((spare, header)),
+            Err(StoreError::Full) => {
+                self.spares.give_back(spare);
+                Err(StoreError::Full)
+            }
+            Err(error) => Err(self.fail(error)),
+        }
+    }
+
+    fn install(&mut self, spare: Spare, header: Header) -> Result<(), StoreError> {
+        let segment = match name_segment(&*self.disk, spare, header) {
+            Ok(segment) => segment,
+            Err(error) => return Err(self.fail(error)),
+        };
+        let sealed = std::mem::replace(&mut self.tail, Tail::fresh(segment));
+        self.sealed.push_back(sealed.into_segment());
+        self.durable = self.tail.position();
+        self.settled = true;
+        self.look_ahead();
+        Ok(())
+    }
+
+    fn look_ahead(&mut self) {
+        self.spares.want(segment_bytes(&self.settings, self.tail.header.length));
+    }
+}
+
+/// Length of the segment after one of this length.
+pub(super) fn segment_bytes(settings: &LogSettings, before: u64) -> u64 {
+    settings.segment_bytes.min(SEGMENT_BYTES_FIRST.max(before.saturating_mul(2)))
+}
+
+/// The generation after this one.
+fn next(generation: u32) -> Result<u32, StoreError> {
+    generation.checked_add(1).ok_or_else(|| StoreError::Io {
+        what: "the log has used up its generations".into(),
+        source: io::ErrorKind::Unsupported.into(),
+    })
+}
+
+fn no_space(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Writes a segment's header page into a spare and syncs it.
+pub(super) fn write_header(spare: &Spare, header: &Header) -> Result<(), StoreError> {
+    let what = |verb| format!("can't {verb} the header of {}", header.name());
+    spare
+        .file
+        .write_at(&header.encode(), 0)
+        .map_err(|error| StoreError::io(what("write"), error))?;
+    spare.file.sync_data().map_err(|source| StoreError::Io { what: what("sync"), source })
+}
+
+/// Gives the spare its name as a segment, durably.
+pub(super) fn name_segment(
+    disk: &dyn Disk,
+    spare: Spare,
+    header: Header,
+) -> Result<Segment, StoreError> {
+    let what = format!("can't name {}", header.name());
+    disk.rename(&spare.name, &header.name())
+        .and_then(|()| disk.sync_directory())
+        .map_err(|source| StoreError::Io { what, source })?;
+    Ok(Segment { header, file: spare.file })
+}
