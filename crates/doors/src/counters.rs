@@ -127,7 +127,8 @@ impl Drop for Open<'_> {
 
 type PerOperation = [[AtomicU64; VERDICTS.len()]; OPERATIONS.len()];
 
-/// Everything the doors count. Shared by all connections; each number is exact, the set is no snapshot.
+/// Everything the doors count. Shared by all connections; each number is exact, the set is no
+/// snapshot.
 pub struct Counters {
     requests: [PerOperation; TONGUES.len()],
     latencies: [[Histogram; CLASSES.len()]; TONGUES.len()],

@@ -1,8 +1,8 @@
 //! Who may come in: the names a `Host` header may hold, and whose web pages may write.
 //!
-//! A web page in an operator's browser can reach a port on loopback by a name of its own that it lets point there
-//! (DNS rebinding). Such a request carries that name in `Host`; plain addresses and known names are therefore
-//! the only ones served.
+//! A web page in an operator's browser can reach a port on loopback by a name of its own that it
+//! lets point there (DNS rebinding). Such a request carries that name in `Host`; plain addresses
+//! and known names are therefore the only ones served.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -39,7 +39,8 @@ impl Guard {
                 || self.hosts.iter().any(|known| name.eq_ignore_ascii_case(known)))
     }
 
-    /// Whether a web page of this origin may write: only one served under the name the request itself came to.
+    /// Whether a web page of this origin may write: only one served under the name the request
+    /// itself came to.
     pub fn trusts_origin(&self, origin: &[u8], host: &[u8]) -> bool {
         let authority =
             origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));

@@ -1,10 +1,11 @@
 //! One folder per client language; each only translates.
 //!
-//! One port, many tongues: `listener/` tells by the first bytes of a connection which language it speaks and hands it
-//! to that language's door.
+//! One port, many tongues: `listener/` tells by the first bytes of a connection which language it
+//! speaks and hands it to that language's door.
 //!
 //! Promises: every door enforces the limits of `base::limits` before it allocates.
-//! Never: imports `logic` or `store`; keeps state beyond a connection (counters apart); does more than translate.
+//! Never: imports `logic` or `store`; keeps state beyond a connection (counters apart); does more
+//! than translate.
 //! Read next: `listener/mod.rs`, then `native/mod.rs` and `resp/mod.rs`.
 
 mod counters;

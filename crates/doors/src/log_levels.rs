@@ -6,10 +6,11 @@ use base::Result;
 ///
 /// `app` hands an implementation to the doors; the native door shows and changes it.
 pub trait LogLevels: Send + Sync {
-    /// Every section with its level's word (`off error warn info debug trace`), in the sections' order.
+    /// Every section with its level's word (`off error warn info debug trace`), in the sections'
+    /// order.
     fn levels(&self) -> Vec<(String, String)>;
 
-    /// Changes these sections (`all` names every one) or none of them: an unknown section or level is
-    /// `malformed`, in words.
+    /// Changes these sections (`all` names every one) or none of them: an unknown section or level
+    /// is `malformed`, in words.
     fn set(&self, changes: &[(String, String)]) -> Result<()>;
 }

@@ -12,9 +12,11 @@ pub struct DoorSettings {
     pub listen: SocketAddr,
     /// Where status, metrics and administration are served when `listen` is not on loopback.
     pub admin_listen: Option<SocketAddr>,
-    /// Whether addresses beyond loopback are allowed although nothing is encrypted and nobody asks for passwords.
+    /// Whether addresses beyond loopback are allowed although nothing is encrypted and nobody asks
+    /// for passwords.
     pub insecure: bool,
-    /// Most connections of both listeners together; fewer when the process may not open as many files.
+    /// Most connections of both listeners together; fewer when the process may not open as many
+    /// files.
     pub connections_max: usize,
     /// Names that a `Host` header may hold beside `localhost` and plain addresses; `*` allows any.
     pub hosts: Vec<String>,
@@ -22,7 +24,8 @@ pub struct DoorSettings {
     pub buffer_bytes_max: usize,
     /// How long `close` waits for requests in flight.
     pub close_ms_max: u64,
-    /// The only folder that `POST /v1/admin/checkpoint` writes into (`checkpoints` in the data directory).
+    /// The only folder that `POST /v1/admin/checkpoint` writes into (`checkpoints` in the data
+    /// directory).
     pub checkpoints: Option<PathBuf>,
     /// The program's log, for `/v1/admin/log-levels`.
     pub log_levels: Option<Arc<dyn LogLevels>>,

@@ -52,7 +52,8 @@ impl Shared {
     }
 }
 
-/// A warning that strangers can provoke: logged at most once in a while, with the number of those left out.
+/// A warning that strangers can provoke: logged at most once in a while, with the number of those
+/// left out.
 #[derive(Default)]
 pub(crate) struct Complaint {
     last: Mutex<Option<(Instant, u64)>>,

@@ -120,7 +120,8 @@ pub struct Manner {
     pub is_http_10: bool,
 }
 
-/// A stored value may be a web page of a stranger: it is given as a file to keep, in no origin, with no rights.
+/// A stored value may be a web page of a stranger: it is given as a file to keep, in no origin,
+/// with no rights.
 const VALUE_HEADERS: &[u8] = b"content-type: application/octet-stream\r\n\
     content-disposition: attachment\r\n\
     content-security-policy: default-src 'none'; frame-ancestors 'none'; sandbox\r\n\

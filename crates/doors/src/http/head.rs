@@ -2,7 +2,8 @@
 
 use super::answer::Status;
 
-/// Longest request line: three keys of the largest size, every byte percent-encoded, and some words.
+/// Longest request line: three keys of the largest size, every byte percent-encoded, and some
+/// words.
 pub const LINE_BYTES_MAX: usize = 3 * 3 * base::limits::KEY_BYTES_MAX + 4 * 1024;
 /// Longest head: the line and the headers.
 pub const HEAD_BYTES_MAX: usize = LINE_BYTES_MAX + base::limits::HTTP_HEADER_BYTES_MAX;

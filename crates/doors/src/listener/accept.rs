@@ -94,7 +94,8 @@ fn is_the_peers(error: &std::io::Error) -> bool {
     )
 }
 
-/// The setting, or fewer: the process' limit of descriptors may be small, and may change while it runs.
+/// The setting, or fewer: the process' limit of descriptors may be small, and may change while it
+/// runs.
 fn connections_max(setting: usize) -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let Some(descriptors) = limit else { return setting };
@@ -131,10 +132,11 @@ async fn greet(mut stream: TcpStream, face: Face, shared: &Arc<Shared>, mut shut
     let _ = stream.set_nodelay(true);
     let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
     let mut first = BytesMut::with_capacity(FIRST_BUFFER_BYTES);
+    let bound = Duration::from_millis(HELLO_MS_MAX);
     let hello = tokio::select! {
         biased;
         () = shutdown.called() => return,
-        hello = timeout(Duration::from_millis(HELLO_MS_MAX), hello(&mut stream, &mut first)) => hello,
+        hello = timeout(bound, hello(&mut stream, &mut first)) => hello,
     };
     let Ok(Some(told)) = hello else { return };
     let connection = |stream, first| Connection { stream, first, face };

@@ -1,9 +1,11 @@
-//! One listener for all tongues: accepts, counts, tells the language, hands the connection to its door.
+//! One listener for all tongues: accepts, counts, tells the language, hands the connection to its
+//! door.
 //!
-//! Promises: nothing is served beyond loopback unless the settings say so; a silent connection is closed after
-//! `HELLO_MS_MAX`; a process out of file descriptors waits instead of spinning; `close` lets requests in
-//! flight finish, up to a bound.
-//! Never: looks into a request; lets connections take the descriptors that the log and the store need.
+//! Promises: nothing is served beyond loopback unless the settings say so; a silent connection is
+//! closed after `HELLO_MS_MAX`; a process out of file descriptors waits instead of spinning;
+//! `close` lets requests in flight finish, up to a bound.
+//! Never: looks into a request; lets connections take the descriptors that the log and the store
+//! need.
 //! Read next: `tongue.rs`, `accept.rs`.
 
 mod accept;
@@ -70,8 +72,8 @@ pub struct Doors {
 impl Doors {
     /// Binds and begins to serve.
     ///
-    /// Errors: `NotSupported` (an address beyond loopback without `insecure`), `StoreFailed` never, `TooMany` (the
-    /// address is taken or can't be bound; the detail says which and why).
+    /// Errors: `NotSupported` (an address beyond loopback without `insecure`), `StoreFailed` never,
+    /// `TooMany` (the address is taken or can't be bound; the detail says which and why).
     pub async fn open(node: Node, settings: DoorSettings) -> Result<Doors> {
         check_addresses(&settings)?;
         let mut bound = vec![(bind("listen", settings.listen).await?, main_face(&settings))];
@@ -100,7 +102,8 @@ impl Doors {
         &self.shared
     }
 
-    /// Stops accepting, lets requests in flight finish up to `close_ms_max`, closes all connections.
+    /// Stops accepting, lets requests in flight finish up to `close_ms_max`, closes all
+    /// connections.
     pub async fn close(mut self) {
         self.shutdown.send_replace(true);
         for listener in self.listeners.drain(..) {
@@ -131,8 +134,8 @@ fn check_addresses(settings: &DoorSettings) -> Result<()> {
             return Err(Error::new(
                 Reason::NotSupported,
                 format!(
-                    "{setting} = {address} is open to the network, and nothing there is encrypted or asks for a \
-                     password; listen on 127.0.0.1, or set `insecure` if you mean it"
+                    "{setting} = {address} is open to the network, and nothing there is \
+                     encrypted or asks for a password; listen on 127.0.0.1, or set `insecure` if you mean it"
                 ),
             ));
         }

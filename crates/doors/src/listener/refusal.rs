@@ -54,7 +54,8 @@ fn memcached_binary(first: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// An error code (0xff, unknown failure) and a string; it reads like the answer to the first request.
+/// An error code (0xff, unknown failure) and a string; it reads like the answer to the first
+/// request.
 fn arakoon() -> Vec<u8> {
     let text = format!("{SPOKEN}; Arakoon is not served here");
     let mut bytes = Vec::with_capacity(8 + text.len());

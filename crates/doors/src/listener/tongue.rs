@@ -55,7 +55,8 @@ const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 /// Methods that are no command of Redis; `GET` is told by the end of its line.
 const HTTP_METHODS: [&[u8]; 9] =
     [b"POST", b"PUT", b"HEAD", b"DELETE", b"PATCH", b"OPTIONS", b"TRACE", b"CONNECT", b"PROPFIND"];
-/// Where the two clash (`get k` could be an inline command), memcached wins: Redis' tools send upper case.
+/// Where the two clash (`get k` could be an inline command), memcached wins: Redis' tools send
+/// upper case.
 const MEMCACHED_VERBS: [&[u8]; 27] = [
     b"get",
     b"gets",
@@ -143,7 +144,8 @@ fn get(first: &[u8]) -> Told {
             let is_http = line.windows(6).any(|window| window == b" HTTP/");
             if is_http { Told::Http } else { Told::Resp }
         }
-        // A key can't be told from a path before the line ends, unless it is longer than anyone types.
+        // A key can't be told from a path before the line ends, unless it is longer than anyone
+        // types.
         None if first.len() < FIRST_BYTES_MAX => Told::More,
         None if first[4..].starts_with(b"/") => Told::Http,
         None => Told::Resp,

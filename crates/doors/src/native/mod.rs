@@ -1,7 +1,27 @@
 //! The native door: HTTP and JSON, readable, everything.
+//!
+//! A connection reads all requests that have arrived, submits each, encodes the answers, waits once
+//! for the last ticket, and writes once: that is how one sync serves many.
+//!
+//! Promises: an answer is said only after its update is decided; what is read is bounded before it
+//! is kept.
+//! Never: shows a stored value to a browser as anything but a file; says which keys or values it
+//! saw in a log.
+//! Read next: `routes.rs` (the table), `connection.rs`, then `translate.rs` and `render.rs`.
 
-use crate::{Connection, Shared, Shutdown};
-use std::sync::Arc;
+mod connection;
+mod errors;
+mod input;
+mod json;
+mod operators;
+mod output;
+mod parameters;
+mod ranges;
+mod render;
+mod routes;
+mod stream;
+mod table;
+mod target;
+mod translate;
 
-/// Serves one connection until it ends or the doors close.
-pub(crate) async fn serve(_connection: Connection, _shared: Arc<Shared>, _shutdown: Shutdown) {}
+pub(crate) use connection::serve;

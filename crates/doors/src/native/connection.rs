@@ -1,0 +1,260 @@
+//! One connection from its first request to its end.
+
+use super::input::{Input, Stop};
+use super::output::{self, Asked, Output};
+use super::target::{self, Refusal, Target};
+use super::translate::{self, Plan, Shape};
+use super::{errors, operators, render, stream};
+use crate::counters::{Operation, Verdict};
+use crate::http::answer::Manner;
+use crate::http::{Body, Method};
+use crate::listener::{Connection, Face, Shutdown};
+use crate::shared::Shared;
+use base::request::Call;
+use base::{BucketName, Error, Key, Request};
+use bytes::Bytes;
+use node::{Flow, Submitted};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+
+/// A connection without a request is closed after this, in milliseconds.
+const IDLE_MS_MAX: u64 = 120_000;
+/// A body that nobody wants is read to its end if it is not larger; else the connection ends.
+const UNWANTED_BYTES_MAX: u64 = 256 * 1024;
+/// How long, and how much, a client may go on sending when its connection ends with an answer.
+const LINGER: (Duration, usize) = (Duration::from_secs(2), 16 << 20);
+
+/// Serves one connection until it ends or the doors close.
+pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, shutdown: Shutdown) {
+    let mut conversation = Conversation {
+        stream: connection.stream,
+        input: Input::new(connection.first),
+        output: Output::default(),
+        flow: Flow::default(),
+        face: connection.face,
+        bucket: BucketName::default(),
+        shared,
+        shutdown,
+    };
+    if let Err(Stop::Refused(refusal)) = conversation.talk().await {
+        let asked = asked(Operation::Other, FINAL);
+        conversation.refuse(*refusal, asked);
+        if conversation.say().await.is_ok() {
+            conversation.linger().await;
+        }
+    }
+}
+
+/// How the last answer of a connection goes out.
+const FINAL: Manner = Manner { keep_alive: false, head_only: false, is_http_10: false };
+
+/// The state of one connection.
+pub struct Conversation {
+    pub(super) stream: TcpStream,
+    pub(super) output: Output,
+    pub(super) shared: Arc<Shared>,
+    input: Input,
+    flow: Flow,
+    face: Face,
+    bucket: BucketName,
+    shutdown: Shutdown,
+}
+
+/// What a head says of what follows it.
+struct Begun {
+    target: Result<Target, Refusal>,
+    body: Body,
+    bytes_max: usize,
+    manner: Manner,
+    expects_continue: bool,
+}
+
+fn asked(operation: Operation, manner: Manner) -> Asked {
+    Asked { operation, since: Instant::now(), manner, is_read: true }
+}
+
+impl Conversation {
+    /// Hears and answers until the connection ends.
+    async fn talk(&mut self) -> Result<(), Stop> {
+        loop {
+            while let Some(begun) = self.begin()? {
+                if !self.go_on(begun).await? {
+                    self.say().await?;
+                    self.linger().await;
+                    return Ok(());
+                }
+                if self.output.is_full() {
+                    self.say().await?;
+                }
+            }
+            self.say().await?;
+            if !self.listen().await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for more to read; `false` when the connection ends.
+    async fn listen(&mut self) -> Result<bool, Stop> {
+        if self.input.has_begun() {
+            return self.input.fill(&mut self.stream, &self.shared).await;
+        }
+        let idle = Duration::from_millis(IDLE_MS_MAX);
+        let heard = tokio::select! {
+            biased;
+            heard = timeout(idle, self.input.wait(&mut self.stream)) => heard,
+            () = self.shutdown.called() => return Ok(false),
+        };
+        match heard {
+            Ok(heard) => Ok(heard? > 0),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Reads a head, if one has arrived.
+    fn begin(&mut self) -> Result<Option<Begun>, Stop> {
+        let Some((head, used)) = self.input.head()? else { return Ok(None) };
+        let target = target::read(&head, &self.shared.guard, self.face, &mut self.bucket);
+        let begun = Begun {
+            bytes_max: target.as_ref().map_or(0, |target| target.route.takes.bytes_max()),
+            target,
+            body: head.body,
+            manner: Manner {
+                keep_alive: head.keep_alive && !self.shutdown.is_called(),
+                head_only: head.method == Method::Head,
+                is_http_10: head.is_http_10,
+            },
+            expects_continue: head.expects_continue,
+        };
+        self.input.advance(used);
+        Ok(Some(begun))
+    }
+
+    /// Reads a request's body and answers it; `false` when the connection ends with the answer.
+    async fn go_on(&mut self, begun: Begun) -> Result<bool, Stop> {
+        let mut manner = begun.manner;
+        let target = match begun.target {
+            Ok(target) => target,
+            Err(refusal) => {
+                let unwanted = self.pass_over(begun.body, begun.expects_continue).await?;
+                manner.keep_alive &= unwanted;
+                self.refuse(refusal, asked(Operation::Other, manner));
+                return Ok(manner.keep_alive);
+            }
+        };
+        if !self.input.has_body(begun.body) {
+            self.say().await?;
+            if begun.expects_continue {
+                output::write(&mut self.stream, b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+            }
+        }
+        let Conversation { stream, input, shared, .. } = self;
+        let body = input.body(stream, shared, begun.body, begun.bytes_max).await?;
+        self.answer(target, body, manner).await?;
+        self.input.finish_request();
+        Ok(manner.keep_alive)
+    }
+
+    /// Reads over a body that nobody wants; `false` if it is too large for that.
+    async fn pass_over(&mut self, body: Body, expects_continue: bool) -> Result<bool, Stop> {
+        let length = match body {
+            Body::None => 0,
+            Body::Length(length) if length <= UNWANTED_BYTES_MAX && !expects_continue => length,
+            _ => return Ok(false),
+        };
+        if !self.input.has_body(body) {
+            self.say().await?;
+        }
+        let Conversation { stream, input, shared, .. } = self;
+        input.body(stream, shared, Body::Length(length), UNWANTED_BYTES_MAX as usize).await?;
+        self.input.finish_request();
+        Ok(true)
+    }
+
+    async fn answer(&mut self, target: Target, body: Bytes, manner: Manner) -> Result<(), Stop> {
+        let mut asked = asked(target.route.operation, manner);
+        let key = target.key.clone();
+        match translate::plan(target, body) {
+            Err(error) => self.refuse(error.into(), asked),
+            Ok(Plan::ConditionFails) => {
+                let verdict = Verdict::Failed(base::Kind::Conflict);
+                self.output.push(&self.shared, render::condition_fails(), asked, verdict);
+            }
+            Ok(Plan::Ask(request, shape)) => {
+                asked.is_read = matches!(request.call, Call::Read(..));
+                self.ask(request, &shape, &key, asked).await?;
+            }
+            Ok(Plan::Stream(request, range)) => stream::rows(self, request, range, asked).await?,
+            Ok(Plan::Operate(what)) => {
+                let answer = operators::answer(&self.shared, what).await;
+                let verdict = operators::verdict(&answer);
+                self.output.push(&self.shared, answer, asked, verdict);
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask(
+        &mut self,
+        request: Request,
+        shape: &Shape,
+        key: &Key,
+        asked: Asked,
+    ) -> Result<(), Stop> {
+        let (result, ticket) = match self.shared.node.submit(&mut self.flow, request) {
+            Submitted::Ready(result) => (result, None),
+            Submitted::Pending(ticket, result) => (result, Some(ticket)),
+            Submitted::Later(reply) => {
+                self.say().await?;
+                (reply.await, None)
+            }
+        };
+        let answer = render::answer(shape, key, &result);
+        let verdict = output::verdict(&answer, &result);
+        match ticket {
+            Some(ticket) => {
+                self.output.push_waiting(&self.shared, answer, asked, verdict, ticket);
+            }
+            None => self.output.push(&self.shared, answer, asked, verdict),
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, refusal: Refusal, asked: Asked) {
+        let mut answer = errors::with_status(refusal.status, &refusal.error);
+        answer.allow = refusal.allow;
+        let verdict = Verdict::of(&Err::<(), Error>(refusal.error));
+        self.output.push(&self.shared, answer, asked, verdict);
+    }
+
+    /// Waits until all answers are valid, and says them.
+    pub(super) async fn say(&mut self) -> std::io::Result<()> {
+        if self.output.is_empty() {
+            return Ok(());
+        }
+        self.output.settle(&self.shared).await;
+        self.output.flush(&mut self.stream).await
+    }
+
+    /// Ends the connection so that the client can read the last answer: what it still sends is
+    /// taken for a while, or it would see a reset instead.
+    async fn linger(&mut self) {
+        let (bound, bytes_max) = LINGER;
+        let _ = timeout(bound, async {
+            self.stream.shutdown().await?;
+            let mut rest = vec![0; 16 * 1024];
+            let mut taken = 0;
+            while taken < bytes_max {
+                match self.stream.read(&mut rest).await? {
+                    0 => break,
+                    read => taken += read,
+                }
+            }
+            Ok::<(), std::io::Error>(())
+        })
+        .await;
+    }
+}

@@ -1,0 +1,245 @@
+//! The bodies of requests: JSON in, words of the house out.
+
+use super::blob::{Blob, KeysSeed, TOO_MANY_KEYS};
+use super::scan;
+use super::steps::{self, StepSeed, StepsSeed, TOO_MANY_STEPS};
+use base::bucket::Changes;
+use base::{Error, Key, Read, Reason, Update};
+use serde::Deserialize;
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor,
+};
+use std::cell::Cell;
+use std::fmt;
+
+/// One update.
+pub fn update(json: &[u8]) -> Result<Update, Error> {
+    let (count, keys) = (Cell::new(0), Cell::new(0));
+    let fields = read(json, StepSeed { count: &count, keys: &keys, depth: 0 })?;
+    fields.into_update().map_err(|words| Error::new(Reason::Malformed, words))
+}
+
+/// One read.
+pub fn read_operation(json: &[u8]) -> Result<Read, Error> {
+    let (count, keys) = (Cell::new(0), Cell::new(0));
+    let fields = read(json, StepSeed { count: &count, keys: &keys, depth: 0 })?;
+    fields.into_read().map_err(|words| Error::new(Reason::Malformed, words))
+}
+
+/// A sequence: a list of steps, or an object with `steps` and `mode`.
+pub fn sequence(json: &[u8]) -> Result<Update, Error> {
+    let (count, keys) = (Cell::new(0), Cell::new(0));
+    read(json, SequenceSeed(StepSeed { count: &count, keys: &keys, depth: 0 }))
+}
+
+/// A `multi_get`: an object with `keys` and `require_all`.
+pub fn multi_get(json: &[u8]) -> Result<Read, Error> {
+    let (keys, require_all) = read(json, MultiGetSeed)?;
+    Ok(if require_all { Read::MultiGetAll(keys) } else { Read::MultiGet(keys) })
+}
+
+struct MultiGetSeed;
+
+impl<'de> DeserializeSeed<'de> for MultiGetSeed {
+    type Value = (Vec<Key>, bool);
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for MultiGetSeed {
+    type Value = (Vec<Key>, bool);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with `keys` and `require_all`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let count = Cell::new(0);
+        let (mut keys, mut require_all) = (None, None);
+        while let Some(name) = map.next_key::<Box<str>>()? {
+            match &*name {
+                "keys" if keys.is_none() => keys = Some(map.next_value_seed(KeysSeed(&count))?),
+                "require_all" if require_all.is_none() => require_all = Some(map.next_value()?),
+                _ => {
+                    let words = "a multi_get has `keys` and `require_all`, each once";
+                    return Err(de::Error::custom(words));
+                }
+            }
+        }
+        let keys = keys.ok_or_else(|| de::Error::custom("a multi_get needs `keys`"))?;
+        Ok((keys, require_all.unwrap_or(false)))
+    }
+}
+
+/// A prefix.
+pub fn prefix(json: &[u8]) -> Result<Key, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Prefix {
+        prefix: Blob,
+    }
+    read_plain::<Prefix>(json).map(|body| body.prefix.0)
+}
+
+/// A checkpoint's target.
+pub fn target(json: &[u8]) -> Result<String, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Target {
+        target: String,
+    }
+    read_plain::<Target>(json).map(|body| body.target)
+}
+
+/// Names and texts of an object, in order: properties, log levels. An empty body is an empty
+/// object.
+pub fn changes(json: &[u8]) -> Result<Changes, Error> {
+    if json.is_empty() {
+        return Ok(Changes::new());
+    }
+    read_plain::<ChangesBody>(json).map(|body| body.0)
+}
+
+fn read_plain<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
+    read(json, std::marker::PhantomData::<T>)
+}
+
+/// Reads one JSON text to its end.
+fn read<'de, S: DeserializeSeed<'de>>(json: &'de [u8], seed: S) -> Result<S::Value, Error> {
+    if !scan::is_shallow(json) {
+        let words = format!("JSON nests deeper than {}", scan::DEPTH_MAX);
+        return Err(Error::new(Reason::Malformed, words));
+    }
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    // The depth is bounded above; the library's own bound is below that of nested sequences.
+    deserializer.disable_recursion_limit();
+    let value = seed.deserialize(&mut deserializer).map_err(|error| unreadable(&error))?;
+    deserializer.end().map_err(|error| unreadable(&error))?;
+    Ok(value)
+}
+
+fn unreadable(error: &serde_json::Error) -> Error {
+    use serde_json::error::Category;
+    // A type error names the value that was found, and values stay out of errors.
+    let words = match error.classify() {
+        Category::Data => {
+            let words = error.to_string();
+            for limit in [TOO_MANY_STEPS, TOO_MANY_KEYS] {
+                if words.starts_with(limit) {
+                    return Error::new(Reason::TooLarge, limit);
+                }
+            }
+            without_values(&words)
+        }
+        Category::Syntax | Category::Eof | Category::Io => error.to_string(),
+    };
+    Error::new(Reason::Malformed, format!("the body is not the JSON expected: {words}"))
+}
+
+/// `invalid type: string "secret", expected a number at ..` tells a client's bytes; only the rest
+/// is kept.
+fn without_values(words: &str) -> String {
+    for kind in ["invalid type", "invalid value", "unknown field", "unknown variant"] {
+        if words.starts_with(kind) {
+            let rest = words.rfind(", expected").map_or("", |place| &words[place..]);
+            return format!("{kind}{rest}");
+        }
+    }
+    words.to_string()
+}
+
+struct SequenceSeed<'a>(StepSeed<'a>);
+
+impl<'de> DeserializeSeed<'de> for SequenceSeed<'_> {
+    type Value = Update;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Update, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for SequenceSeed<'_> {
+    type Value = Update;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of steps, or an object with `steps` and `mode`")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Update, A::Error> {
+        let steps = StepsSeed(self.0).visit_seq(list)?;
+        Ok(Update::Sequence { steps, mode: base::request::Steps::AllOrNothing })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Update, A::Error> {
+        let (mut steps, mut mode) = (None, None);
+        while let Some(name) = map.next_key::<Box<str>>()? {
+            match &*name {
+                "steps" if steps.is_none() => steps = Some(map.next_value_seed(StepsSeed(self.0))?),
+                "mode" if mode.is_none() => {
+                    let word = map.next_value::<Box<str>>()?;
+                    mode = Some(steps::mode(Some(&word)).map_err(de::Error::custom)?);
+                }
+                _ => return Err(de::Error::custom("a sequence has `steps` and `mode`, each once")),
+            }
+        }
+        let steps = steps.ok_or_else(|| de::Error::custom("a sequence needs `steps`"))?;
+        Ok(Update::Sequence { steps, mode: mode.unwrap_or(base::request::Steps::AllOrNothing) })
+    }
+}
+
+/// An object of names and texts or whole numbers, each name once.
+struct ChangesBody(Changes);
+
+impl<'de> Deserialize<'de> for ChangesBody {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ChangesBody, D::Error> {
+        deserializer.deserialize_map(ChangesVisitor)
+    }
+}
+
+struct ChangesVisitor;
+
+/// More properties than there will ever be, fewer than would cost anything.
+const CHANGES_MAX: usize = 64;
+
+impl<'de> Visitor<'de> for ChangesVisitor {
+    type Value = ChangesBody;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of names and values")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ChangesBody, A::Error> {
+        let mut changes = Changes::new();
+        while let Some(name) = map.next_key::<String>()? {
+            if changes.len() >= CHANGES_MAX || changes.iter().any(|(known, _)| *known == name) {
+                return Err(de::Error::custom("a name stands twice, or there are more than 64"));
+            }
+            let text = map.next_value::<Text>()?.0;
+            changes.push((name, text));
+        }
+        Ok(ChangesBody(changes))
+    }
+}
+
+struct Text(String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
+        struct TextVisitor;
+        impl Visitor<'_> for TextVisitor {
+            type Value = Text;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string or a whole number")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Text, E> {
+                Ok(Text(text.into()))
+            }
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
+            }
+        }
+        deserializer.deserialize_any(TextVisitor)
+    }
+}

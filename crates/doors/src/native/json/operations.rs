@@ -1,0 +1,138 @@
+//! The table of operations: what each is called in JSON, which fields it needs and may have, what
+//! it gives.
+//!
+//! The reader, the OpenAPI document and the tests are all made from it.
+
+use super::fields::Field::{self, *};
+
+/// Which of [`base::Update`] or [`base::Read`] an operation becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Name {
+    Set,
+    SetIf,
+    Delete,
+    TestAndSet,
+    Replace,
+    Confirm,
+    Assert,
+    AssertExists,
+    AssertRange,
+    AssertVersion,
+    DeletePrefix,
+    Add,
+    AddFloat,
+    Append,
+    SetRange,
+    Rename,
+    Copy,
+    Expire,
+    Nop,
+    Sequence,
+    Get,
+    Exists,
+    MultiGet,
+    Range,
+    KeyCount,
+}
+
+/// Where an operation may stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Among updates.
+    Updates,
+    /// Among reads alone.
+    Reads,
+    /// Both.
+    Anywhere,
+}
+
+/// One operation.
+pub struct Operation {
+    /// Its word in `op`.
+    pub word: &'static str,
+    /// What it becomes.
+    pub name: Name,
+    /// Where it may stand.
+    pub place: Place,
+    /// Fields that must be there.
+    pub needs: &'static [Field],
+    /// Fields that may be there.
+    pub may: &'static [Field],
+    /// One line for the docs.
+    pub doc: &'static str,
+}
+
+const fn update(
+    word: &'static str,
+    name: Name,
+    needs: &'static [Field],
+    may: &'static [Field],
+    doc: &'static str,
+) -> Operation {
+    Operation { word, name, place: Place::Updates, needs, may, doc }
+}
+
+const fn read(
+    word: &'static str,
+    name: Name,
+    needs: &'static [Field],
+    may: &'static [Field],
+    doc: &'static str,
+) -> Operation {
+    Operation { word, name, place: Place::Anywhere, needs, may, doc }
+}
+
+/// All operations.
+#[rustfmt::skip]
+pub const OPERATIONS: [Operation; 25] = [
+    update("set", Name::Set, &[Key, Value], &[Ttl], "Writes; gives `done`."),
+    update("set_if", Name::SetIf, &[Key, Value], &[When, Version, Ttl],
+        "Writes if `when` holds (`unchanged` compares with `version`); gives `swapped`."),
+    update("delete", Name::Delete, &[Key], &[Missing], "Deletes; gives `existed`."),
+    update("test_and_set", Name::TestAndSet, &[Key, Expected, Wanted], &[],
+        "Writes `wanted` (null: deletes) if the value is `expected` (null: absent); gives `old`."),
+    update("replace", Name::Replace, &[Key, Wanted], &[],
+        "Writes `wanted` (null: deletes) whatever is there; gives `old`."),
+    update("confirm", Name::Confirm, &[Key, Value], &[],
+        "Writes only when absent or different; gives `done`."),
+    read("assert", Name::Assert, &[Key, Expected], &[],
+        "Fails with `assertion_failed` unless it holds `expected` (null: absent); gives `done`."),
+    read("assert_exists", Name::AssertExists, &[Key], &[],
+        "Fails with `assertion_failed` unless the key exists; gives `done`."),
+    update("assert_range", Name::AssertRange, &[Prefix, Keys], &[],
+        "Fails with `assertion_failed` unless exactly `keys` begin with `prefix`; gives `done`."),
+    update("assert_version", Name::AssertVersion, &[Key, Version], &[],
+        "Fails with `changed` unless the row has this version (null: absent); gives `done`."),
+    update("delete_prefix", Name::DeletePrefix, &[Prefix], &[],
+        "Deletes all keys under `prefix`; gives `count`."),
+    update("add", Name::Add, &[Key, Delta], &[],
+        "Adds to a decimal 64-bit number (absent counts as 0); gives `number`."),
+    update("add_float", Name::AddFloat, &[Key, Delta], &[],
+        "Adds to a decimal floating point number (absent counts as 0); gives `text`."),
+    update("append", Name::Append, &[Key, Value], &[], "Appends; gives `length`."),
+    update("set_range", Name::SetRange, &[Key, Offset, Value], &[],
+        "Overwrites from `offset` on, padding with zero bytes; gives `length`."),
+    update("rename", Name::Rename, &[From, To], &[When],
+        "Moves a row; `not_found` if there is none; gives `applied`."),
+    update("copy", Name::Copy, &[From, To], &[When], "Copies a row; gives `applied`."),
+    update("expire", Name::Expire, &[Key, Ttl], &[OnlyWhen],
+        "Changes when a row expires; gives `applied`."),
+    update("nop", Name::Nop, &[], &[], "Nothing, but through the log; gives `done`."),
+    update("sequence", Name::Sequence, &[Steps], &[Mode],
+        "Steps that hold together, the later ones seeing the earlier ones; gives `steps`."),
+    read("get", Name::Get, &[Key], &[], "One row or null: `row`."),
+    read("exists", Name::Exists, &[Keys], &[], "How many of the keys exist: `count`."),
+    read("multi_get", Name::MultiGet, &[Keys], &[RequireAll],
+        "The rows of the keys in order, null where absent: `rows`."),
+    read("range", Name::Range, &[],
+        &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, Limit, After, Want],
+        "A page of rows in key order: `entries`, `more`, `continue`."),
+    Operation { word: "key_count", name: Name::KeyCount, place: Place::Reads, needs: &[],
+        may: &[], doc: "How many keys the bucket holds, by counting them: `count`." },
+];
+
+/// The operation of this word.
+pub fn find(word: &str) -> Option<&'static Operation> {
+    OPERATIONS.iter().find(|operation| operation.word == word)
+}

@@ -1,0 +1,365 @@
+//! Steps: one JSON object becomes one update or read, as it is read.
+//!
+//! All operations share one set of field names; the table says which of them each needs and may
+//! have.
+
+use super::blob::{Blob, KeysSeed};
+use super::fields::Field;
+use super::operations::{self, Name, Operation, Place};
+use crate::native::ranges::{self, Bounds};
+use base::limits::{SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX};
+use base::request::{ExpireWhen, Expiry, Missing, Steps, When};
+use base::{Key, Read, Update, Value, Version};
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use std::cell::Cell;
+use std::fmt;
+
+/// What was read of one step so far.
+#[derive(Default)]
+pub struct Fields {
+    seen: u32,
+    operation: Option<&'static Operation>,
+    key: Option<Key>,
+    value: Option<Value>,
+    ttl: Expiry,
+    when: Option<Word>,
+    version: Option<u64>,
+    missing: Option<Word>,
+    expected: Option<Value>,
+    wanted: Option<Value>,
+    keys: Vec<Key>,
+    delta: Option<serde_json::Number>,
+    offset: usize,
+    only_when: Option<Word>,
+    steps: Vec<Update>,
+    mode: Option<Word>,
+    require_all: bool,
+    bounds: Bounds,
+}
+
+/// A word out of a short list; which list, the operation knows.
+type Word = Box<str>;
+
+/// Reads one step; counts the steps and levels of the whole body.
+#[derive(Clone, Copy)]
+pub struct StepSeed<'a> {
+    /// Steps read so far.
+    pub count: &'a Cell<usize>,
+    /// Keys in lists read so far.
+    pub keys: &'a Cell<usize>,
+    /// Levels of sequences around this step.
+    pub depth: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for StepSeed<'_> {
+    type Value = Fields;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Fields, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for StepSeed<'_> {
+    type Value = Fields;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a step: an object with `op` and the operation's fields")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+        let mut fields = Fields::default();
+        while let Some(field) = map.next_key::<Field>()? {
+            if fields.seen & field.bit() != 0 {
+                return Err(de::Error::custom(format_args!("`{}` stands twice", field.name())));
+            }
+            fields.seen |= field.bit();
+            fields.take(field, self, &mut map)?;
+        }
+        fields.check().map_err(de::Error::custom)?;
+        Ok(fields)
+    }
+}
+
+impl Fields {
+    fn take<'de, A: MapAccess<'de>>(
+        &mut self,
+        field: Field,
+        seed: StepSeed<'_>,
+        map: &mut A,
+    ) -> Result<(), A::Error> {
+        let blob = |map: &mut A| map.next_value::<Blob>().map(|blob| Some(blob.0));
+        let maybe =
+            |map: &mut A| map.next_value::<Option<Blob>>().map(|blob| blob.map(|blob| blob.0));
+        let word = |map: &mut A| map.next_value::<Word>().map(Some);
+        match field {
+            Field::Op => {
+                let word = map.next_value::<Word>()?;
+                let known = operations::find(&word);
+                let unknown = || de::Error::custom("`op` names no operation");
+                self.operation = Some(known.ok_or_else(unknown)?);
+            }
+            Field::Key => self.key = blob(map)?,
+            Field::Value => self.value = blob(map)?,
+            Field::Ttl => self.ttl = map.next_value::<Ttl>()?.0,
+            Field::When => self.when = word(map)?,
+            Field::Version => self.version = map.next_value()?,
+            Field::Missing => self.missing = word(map)?,
+            Field::Expected => self.expected = maybe(map)?,
+            Field::Wanted => self.wanted = maybe(map)?,
+            Field::Prefix => self.bounds.prefix = blob(map)?,
+            Field::Keys => self.keys = map.next_value_seed(KeysSeed(seed.keys))?,
+            Field::Delta => self.delta = Some(map.next_value()?),
+            Field::Offset => self.offset = map.next_value()?,
+            Field::From => self.bounds.from = blob(map)?,
+            Field::To => self.bounds.to = blob(map)?,
+            Field::OnlyWhen => self.only_when = word(map)?,
+            Field::Steps => self.steps = map.next_value_seed(StepsSeed(seed))?,
+            Field::Mode => self.mode = word(map)?,
+            Field::RequireAll => self.require_all = map.next_value()?,
+            Field::FromExclusive => self.bounds.from_exclusive = map.next_value()?,
+            Field::ToInclusive => self.bounds.to_inclusive = map.next_value()?,
+            Field::Reverse => self.bounds.reverse = map.next_value()?,
+            Field::Limit => self.bounds.limit = Some(map.next_value()?),
+            Field::After => self.bounds.after = blob(map)?,
+            Field::Want => {
+                let word = map.next_value::<Word>()?;
+                self.bounds.want = ranges::want(&word).map_err(|e| de::Error::custom(e.text()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let Some(operation) = self.operation else { return Err("a step needs `op`".into()) };
+        let mut allowed = Field::Op.bit();
+        for field in operation.needs {
+            if self.seen & field.bit() == 0 {
+                return Err(format!("`{}` needs `{}`", operation.word, field.name()));
+            }
+            allowed |= field.bit();
+        }
+        for field in operation.may {
+            allowed |= field.bit();
+        }
+        for (field, name) in Field::ALL {
+            if self.seen & field.bit() & !allowed != 0 {
+                return Err(format!("`{}` takes no `{name}`", operation.word));
+            }
+        }
+        Ok(())
+    }
+
+    /// The operation as an update.
+    pub fn into_update(mut self) -> Result<Update, String> {
+        let operation = self.operation.ok_or("a step needs `op`")?;
+        if operation.place == Place::Reads {
+            return Err(format!("`{}` can't stand among updates", operation.word));
+        }
+        let key = self.key.take().unwrap_or_default();
+        let value = self.value.take().unwrap_or_default();
+        let expiry = self.ttl;
+        Ok(match operation.name {
+            Name::Set => Update::Set { key, value, expiry },
+            Name::SetIf => Update::SetIf { key, value, expiry, when: self.when()? },
+            Name::Delete => Update::Delete { key, missing: self.missing()? },
+            Name::TestAndSet => {
+                Update::TestAndSet { key, expected: self.expected, wanted: self.wanted }
+            }
+            Name::Replace => Update::Replace { key, wanted: self.wanted },
+            Name::Confirm => Update::Confirm { key, value },
+            Name::Assert => Update::Assert { key, expected: self.expected },
+            Name::AssertExists => Update::AssertExists { key },
+            Name::AssertRange => Update::AssertRange { prefix: self.prefix(), keys: self.keys },
+            Name::AssertVersion => {
+                Update::AssertVersion { key, version: self.version.map(Version) }
+            }
+            Name::DeletePrefix => Update::DeletePrefix { prefix: self.prefix() },
+            Name::Add => Update::Add { key, delta: self.delta()? },
+            Name::AddFloat => Update::AddFloat { key, delta: self.delta_float()? },
+            Name::Append => Update::Append { key, value },
+            Name::SetRange => Update::SetRange { key, offset: self.offset, value },
+            Name::Rename => {
+                let when = self.when_target()?;
+                Update::Rename { from: self.from(), to: self.to(), when }
+            }
+            Name::Copy => {
+                let when = self.when_target()?;
+                Update::Copy { from: self.from(), to: self.to(), when }
+            }
+            Name::Expire => Update::Expire { key, expiry, when: self.only_when()? },
+            Name::Nop => Update::Nop,
+            Name::Sequence => {
+                let mode = mode(self.mode.as_deref())?;
+                Update::Sequence { steps: self.steps, mode }
+            }
+            Name::Get | Name::Exists | Name::MultiGet | Name::Range | Name::KeyCount => {
+                self.key = Some(key);
+                Update::Read(self.into_read()?)
+            }
+        })
+    }
+
+    /// The operation as a read.
+    pub fn into_read(mut self) -> Result<Read, String> {
+        let operation = self.operation.ok_or("a step needs `op`")?;
+        let key = self.key.take().unwrap_or_default();
+        Ok(match operation.name {
+            Name::Get => Read::Get(key),
+            Name::Exists => Read::Exists(self.keys),
+            Name::MultiGet if self.require_all => Read::MultiGetAll(self.keys),
+            Name::MultiGet => Read::MultiGet(self.keys),
+            Name::Range => Read::Range(self.bounds.into_range().map_err(|error| error.text())?),
+            Name::KeyCount => Read::KeyCount,
+            Name::Assert => Read::Assert { key, expected: self.expected },
+            Name::AssertExists => Read::AssertExists(key),
+            _ => return Err(format!("`{}` is no read", operation.word)),
+        })
+    }
+
+    fn prefix(&mut self) -> Key {
+        self.bounds.prefix.take().unwrap_or_default()
+    }
+
+    fn from(&mut self) -> Key {
+        self.bounds.from.take().unwrap_or_default()
+    }
+
+    fn to(&mut self) -> Key {
+        self.bounds.to.take().unwrap_or_default()
+    }
+
+    fn when(&self) -> Result<When, String> {
+        let when = match (self.when.as_deref(), self.version) {
+            (None | Some("always"), None) => When::Always,
+            (Some("absent"), None) => When::Absent,
+            (Some("present"), None) => When::Present,
+            (Some("unchanged"), Some(version)) => When::Unchanged(Version(version)),
+            _ => {
+                return Err("`when` is always, absent, present, or unchanged with a `version`, \
+                            which nothing else has"
+                    .into());
+            }
+        };
+        Ok(when)
+    }
+
+    fn when_target(&self) -> Result<When, String> {
+        match self.when.as_deref() {
+            None | Some("always") => Ok(When::Always),
+            Some("absent") => Ok(When::Absent),
+            Some(_) => Err("`when` is always or absent here".into()),
+        }
+    }
+
+    fn only_when(&self) -> Result<ExpireWhen, String> {
+        match self.only_when.as_deref() {
+            None | Some("always") => Ok(ExpireWhen::Always),
+            Some("has_none") => Ok(ExpireWhen::HasNone),
+            Some("has_one") => Ok(ExpireWhen::HasOne),
+            Some("later") => Ok(ExpireWhen::Later),
+            Some("sooner") => Ok(ExpireWhen::Sooner),
+            Some(_) => Err("`only_when` is always, has_none, has_one, later or sooner".into()),
+        }
+    }
+
+    fn missing(&self) -> Result<Missing, String> {
+        match self.missing.as_deref() {
+            None | Some("skipped") => Ok(Missing::Skipped),
+            Some("fails") => Ok(Missing::Fails),
+            Some(_) => Err("`missing` is skipped or fails".into()),
+        }
+    }
+
+    fn delta(&self) -> Result<i64, String> {
+        let number = self.delta.as_ref().and_then(serde_json::Number::as_i64);
+        number.ok_or_else(|| "`delta` is a whole number of 64 bits".into())
+    }
+
+    fn delta_float(&self) -> Result<f64, String> {
+        let number = self.delta.as_ref().and_then(serde_json::Number::as_f64);
+        number.filter(|number| number.is_finite()).ok_or_else(|| "`delta` is a number".into())
+    }
+}
+
+/// What a failing step does, by word.
+pub fn mode(word: Option<&str>) -> Result<Steps, String> {
+    match word {
+        None | Some("all_or_nothing") => Ok(Steps::AllOrNothing),
+        Some("each_alone") => Ok(Steps::EachAlone),
+        Some(_) => Err("`mode` is all_or_nothing or each_alone".into()),
+    }
+}
+
+/// Reads a list of steps.
+pub struct StepsSeed<'a>(pub StepSeed<'a>);
+
+impl<'de> DeserializeSeed<'de> for StepsSeed<'_> {
+    type Value = Vec<Update>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<Update>, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for StepsSeed<'_> {
+    type Value = Vec<Update>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of steps")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Update>, A::Error> {
+        let StepsSeed(StepSeed { count, keys, depth }) = self;
+        if depth >= SEQUENCE_DEPTH_MAX {
+            return Err(de::Error::custom("sequences nest deeper than 64"));
+        }
+        let seed = StepSeed { count, keys, depth: depth + 1 };
+        let mut steps = Vec::new();
+        while let Some(step) = list.next_element_seed(seed)? {
+            count.set(count.get() + 1);
+            if count.get() > SEQUENCE_STEPS_MAX {
+                return Err(de::Error::custom(TOO_MANY_STEPS));
+            }
+            steps.push(step.into_update().map_err(de::Error::custom)?);
+        }
+        Ok(steps)
+    }
+}
+
+/// How an error begins that is `too_large` and not `malformed`.
+pub const TOO_MANY_STEPS: &str = "a sequence has more than 131072 steps";
+
+/// A time to live: milliseconds, or `keep`, `never`, `default`.
+struct Ttl(Expiry);
+
+impl<'de> Deserialize<'de> for Ttl {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ttl, D::Error> {
+        struct TtlVisitor;
+        impl Visitor<'_> for TtlVisitor {
+            type Value = Ttl;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("milliseconds up to 2^53, or one of `keep`, `never`, `default`")
+            }
+            fn visit_u64<E: de::Error>(self, ms: u64) -> Result<Ttl, E> {
+                if ms > TTL_MS_MAX {
+                    return Err(E::custom("a time to live is at most 2^53 milliseconds"));
+                }
+                Ok(Ttl(Expiry::After(ms)))
+            }
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<Ttl, E> {
+                expiry_word(word).map(Ttl).ok_or_else(|| E::custom("no such time to live"))
+            }
+        }
+        deserializer.deserialize_any(TtlVisitor)
+    }
+}
+
+/// An expiry's word.
+pub fn expiry_word(word: &str) -> Option<Expiry> {
+    match word {
+        "keep" => Some(Expiry::Keep),
+        "never" => Some(Expiry::Never),
+        "default" => Some(Expiry::Default),
+        _ => None,
+    }
+}

@@ -1,0 +1,240 @@
+//! Replies as JSON. Everything is appended to one buffer; nothing in between.
+
+use crate::native::errors;
+use base::bucket::{PROPERTIES, Property};
+use base::reply::BucketDescription;
+use base::{Body, Outcome, Page, Properties, Row};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use std::io::Write;
+
+/// A string if the bytes are UTF-8, else `{"base64": ".."}`.
+pub fn bytes_onto(out: &mut Vec<u8>, bytes: &[u8]) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text_onto(out, text),
+        Err(_) => {
+            out.extend_from_slice(b"{\"base64\":\"");
+            out.extend_from_slice(STANDARD.encode(bytes).as_bytes());
+            out.extend_from_slice(b"\"}");
+        }
+    }
+}
+
+/// A JSON string.
+pub fn text_onto(out: &mut Vec<u8>, text: &str) {
+    serde_json::to_writer(out, text).expect("a string always has a JSON form");
+}
+
+/// A decimal number.
+pub fn number_onto(out: &mut Vec<u8>, number: impl std::fmt::Display) {
+    write!(out, "{number}").expect("a vector takes all that is written");
+}
+
+fn maybe_bytes_onto(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
+    match bytes {
+        Some(bytes) => bytes_onto(out, bytes),
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+fn row_fields_onto(out: &mut Vec<u8>, row: &Row) {
+    out.extend_from_slice(b"\"value\":");
+    bytes_onto(out, &row.value);
+    out.extend_from_slice(b",\"version\":");
+    number_onto(out, row.version);
+    if let Some(expires) = row.expires_in_ms {
+        out.extend_from_slice(b",\"expires_in_ms\":");
+        number_onto(out, expires);
+    }
+}
+
+fn row_onto(out: &mut Vec<u8>, row: Option<&Row>) {
+    match row {
+        Some(row) => {
+            out.push(b'{');
+            row_fields_onto(out, row);
+            out.push(b'}');
+        }
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+fn list_onto<T>(out: &mut Vec<u8>, items: &[T], mut item_onto: impl FnMut(&mut Vec<u8>, &T)) {
+    out.push(b'[');
+    for (place, item) in items.iter().enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        item_onto(out, item);
+    }
+    out.push(b']');
+}
+
+/// One row of a range: `{"key":.., "value":.., ..}`, or the key alone as it was asked.
+pub fn entry_onto(out: &mut Vec<u8>, entry: &base::Entry) {
+    let Some(row) = &entry.row else {
+        out.extend_from_slice(b"{\"key\":");
+        bytes_onto(out, &entry.key);
+        out.push(b'}');
+        return;
+    };
+    out.extend_from_slice(b"{\"key\":");
+    bytes_onto(out, &entry.key);
+    out.push(b',');
+    row_fields_onto(out, row);
+    out.push(b'}');
+}
+
+fn page_onto(out: &mut Vec<u8>, page: &Page) {
+    out.extend_from_slice(b"\"entries\":");
+    list_onto(out, &page.entries, entry_onto);
+    write!(out, ",\"more\":{},\"continue\":", page.more).expect("a vector takes all");
+    let last = page.entries.last().filter(|_| page.more);
+    maybe_bytes_onto(out, last.map(|entry| &entry.key[..]));
+}
+
+/// A reply's body as fields, without braces around.
+pub fn body_onto(out: &mut Vec<u8>, body: &Body) {
+    match body {
+        Body::Done => out.extend_from_slice(b"\"done\":true"),
+        Body::Row(row) => {
+            out.extend_from_slice(b"\"row\":");
+            row_onto(out, row.as_ref());
+        }
+        Body::Rows(rows) => {
+            out.extend_from_slice(b"\"rows\":");
+            list_onto(out, rows, |out, row| row_onto(out, row.as_ref()));
+        }
+        Body::Page(page) => page_onto(out, page),
+        Body::Count(count) => {
+            out.extend_from_slice(b"\"count\":");
+            number_onto(out, count);
+        }
+        Body::Updated(outcome) => outcome_onto(out, outcome),
+        Body::Session(session) => {
+            out.extend_from_slice(b"\"session\":");
+            number_onto(out, session);
+        }
+        Body::Buckets(buckets) => {
+            out.extend_from_slice(b"\"buckets\":");
+            list_onto(out, buckets, |out, bucket| {
+                out.push(b'{');
+                bucket_onto(out, bucket);
+                out.push(b'}');
+            });
+        }
+        Body::Types(types) => {
+            out.extend_from_slice(b"\"types\":");
+            list_onto(out, types, |out, (name, properties)| {
+                out.extend_from_slice(b"{\"name\":");
+                text_onto(out, name);
+                out.extend_from_slice(b",\"properties\":");
+                properties_onto(out, properties);
+                out.push(b'}');
+            });
+        }
+    }
+}
+
+/// What an update did as fields, without braces around.
+pub fn outcome_onto(out: &mut Vec<u8>, outcome: &Outcome) {
+    let mut begin = |word: &str, field: &str| {
+        out.extend_from_slice(b"\"outcome\":\"");
+        out.extend_from_slice(word.as_bytes());
+        out.extend_from_slice(b"\",\"");
+        out.extend_from_slice(field.as_bytes());
+        out.extend_from_slice(b"\":");
+    };
+    match outcome {
+        Outcome::Done => out.extend_from_slice(b"\"outcome\":\"done\""),
+        Outcome::Applied(applied) => {
+            begin("applied", "applied");
+            number_onto(out, applied);
+        }
+        Outcome::Existed(existed) => {
+            begin("existed", "existed");
+            number_onto(out, existed);
+        }
+        Outcome::Old(old) => {
+            begin("old", "old");
+            maybe_bytes_onto(out, old.as_deref());
+        }
+        Outcome::Swapped { written, old } => {
+            begin("swapped", "written");
+            number_onto(out, written);
+            out.extend_from_slice(b",\"old\":");
+            maybe_bytes_onto(out, old.as_deref());
+        }
+        Outcome::Count(count) => {
+            begin("count", "count");
+            number_onto(out, count);
+        }
+        Outcome::Number(number) => {
+            begin("number", "number");
+            number_onto(out, number);
+        }
+        Outcome::Text(text) => {
+            begin("text", "text");
+            bytes_onto(out, text);
+        }
+        Outcome::Length(length) => {
+            begin("length", "length");
+            number_onto(out, length);
+        }
+        Outcome::Read(body) => {
+            begin("read", "read");
+            out.push(b'{');
+            body_onto(out, body);
+            out.push(b'}');
+        }
+        Outcome::Steps(steps) => {
+            begin("steps", "steps");
+            list_onto(out, steps, step_onto);
+        }
+        Outcome::AppliedAt(index) => {
+            begin("applied_at", "applied_at");
+            number_onto(out, index);
+        }
+    }
+}
+
+fn step_onto(out: &mut Vec<u8>, step: &Result<Outcome, base::Error>) {
+    out.push(b'{');
+    match step {
+        Ok(outcome) => outcome_onto(out, outcome),
+        Err(error) => {
+            out.extend_from_slice(b"\"outcome\":\"error\",");
+            errors::error_onto(out, error);
+        }
+    }
+    out.push(b'}');
+}
+
+/// A bucket's description as fields, without braces around.
+pub fn bucket_onto(out: &mut Vec<u8>, bucket: &BucketDescription) {
+    out.extend_from_slice(b"\"name\":");
+    text_onto(out, bucket.name.full());
+    out.extend_from_slice(b",\"id\":");
+    number_onto(out, bucket.id);
+    out.extend_from_slice(b",\"group\":");
+    number_onto(out, bucket.group);
+    out.extend_from_slice(b",\"properties\":");
+    properties_onto(out, &bucket.properties);
+}
+
+fn properties_onto(out: &mut Vec<u8>, properties: &Properties) {
+    out.push(b'{');
+    for (place, Property { name, get, .. }) in PROPERTIES.iter().enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        text_onto(out, name);
+        out.push(b':');
+        let text = get(properties);
+        match text.parse::<u64>() {
+            Ok(number) => number_onto(out, number),
+            Err(_) => text_onto(out, &text),
+        }
+    }
+    out.push(b'}');
+}

@@ -1,0 +1,207 @@
+//! What a connection is about to say: answers in their order, some of which wait for their update
+//! to be decided.
+
+use super::errors;
+use crate::counters::{Operation, Tongue, Verdict};
+use crate::http::answer::Manner;
+use crate::http::{Answer, Content, Status};
+use crate::shared::Shared;
+use base::limits::{ANSWER_WRITE_MS_MAX, PIPELINE_DEPTH_MAX};
+use base::{Error, Reason};
+use bytes::Bytes;
+use node::Ticket;
+use std::io;
+use std::ops::Range;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout};
+
+/// Bodies up to this are copied behind their heads, so that many answers leave with one call.
+const INLINE_BYTES_MAX: usize = 32 * 1024;
+/// With this much to say it is said before more is read.
+const BUFFERED_BYTES_MAX: usize = 256 * 1024;
+/// Bodies beyond this count against the memory that all connections share.
+pub const LARGE_BYTES: usize = 64 * 1024;
+/// A client must take a piece of this size within `ANSWER_WRITE_MS_MAX`.
+const PIECE_BYTES: usize = 256 * 1024;
+
+/// Answers not yet said.
+#[derive(Default)]
+pub struct Output {
+    bytes: Vec<u8>,
+    /// A body too large to copy; nothing stands behind it.
+    tail: Option<Bytes>,
+    reserved: Option<OwnedSemaphorePermit>,
+    waiting: Vec<Waiting>,
+}
+
+/// An answer that must not be said before its ticket is decided.
+struct Waiting {
+    place: Range<usize>,
+    ticket: Ticket,
+    asked: Asked,
+    verdict: Verdict,
+}
+
+/// Whose answer it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// What was asked, for the counters.
+    pub operation: Operation,
+    /// Since when.
+    pub since: Instant,
+    /// How the answer goes out.
+    pub manner: Manner,
+    /// Whether the answer may still be refused for lack of memory: only if nothing was changed.
+    pub is_read: bool,
+}
+
+impl Output {
+    /// Whether nothing more may be put behind before it is said.
+    pub fn is_full(&self) -> bool {
+        self.tail.is_some()
+            || self.bytes.len() >= BUFFERED_BYTES_MAX
+            || self.waiting.len() >= PIPELINE_DEPTH_MAX
+    }
+
+    /// Whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.tail.is_none()
+    }
+
+    /// An answer that is valid now.
+    pub fn push(&mut self, shared: &Shared, answer: Answer, asked: Asked, verdict: Verdict) {
+        let (_, verdict) = self.append(shared, answer, asked, verdict);
+        let took = asked.since.elapsed();
+        shared.counters.observe(Tongue::Http, asked.operation, verdict, took);
+    }
+
+    /// An answer that is valid once the ticket is decided.
+    pub fn push_waiting(
+        &mut self,
+        shared: &Shared,
+        answer: Answer,
+        asked: Asked,
+        verdict: Verdict,
+        ticket: Ticket,
+    ) {
+        let (place, verdict) = self.append(shared, answer, asked, verdict);
+        self.waiting.push(Waiting { place, ticket, asked, verdict });
+    }
+
+    fn append(
+        &mut self,
+        shared: &Shared,
+        mut answer: Answer,
+        asked: Asked,
+        mut verdict: Verdict,
+    ) -> (Range<usize>, Verdict) {
+        debug_assert!(self.tail.is_none(), "nothing stands behind a tail");
+        let mut body = answer.content.bytes();
+        if body.len() > LARGE_BYTES && !asked.manner.head_only {
+            self.reserved = shared.reserve(body.len());
+            if self.reserved.is_none() && asked.is_read {
+                let error =
+                    Error::new(Reason::Overloaded, "too many large answers are on their way");
+                verdict = Verdict::Failed(error.kind());
+                answer = errors::answer(&error);
+                body = answer.content.bytes();
+            }
+        }
+        let start = self.bytes.len();
+        answer.encode_head(&mut self.bytes, asked.manner);
+        if !asked.manner.head_only && answer.content != Content::None {
+            if body.len() <= INLINE_BYTES_MAX {
+                self.bytes.extend_from_slice(&body);
+            } else {
+                self.tail = Some(body);
+            }
+        }
+        (start..self.bytes.len(), verdict)
+    }
+
+    /// Waits until every answer is valid; those that will never be are replaced by their error.
+    pub async fn settle(&mut self, shared: &Shared) {
+        let Some(last) = self.waiting.last() else { return };
+        let group = last.ticket.group;
+        let is_one_group = self.waiting.iter().all(|waiting| waiting.ticket.group == group);
+        if is_one_group && shared.node.decided(last.ticket).await.is_ok() {
+            for waiting in self.waiting.drain(..) {
+                observe(shared, &waiting.asked, waiting.verdict);
+            }
+            return;
+        }
+        self.settle_each(shared).await;
+    }
+
+    async fn settle_each(&mut self, shared: &Shared) {
+        let old = std::mem::take(&mut self.bytes);
+        let count = self.waiting.len();
+        let mut copied = 0;
+        for (place, waiting) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
+            self.bytes.extend_from_slice(&old[copied..waiting.place.start]);
+            copied = waiting.place.end;
+            match shared.node.decided(waiting.ticket).await {
+                Ok(()) => {
+                    self.bytes.extend_from_slice(&old[waiting.place.clone()]);
+                    observe(shared, &waiting.asked, waiting.verdict);
+                }
+                Err(error) => {
+                    // A tail belongs to the very last answer, if that is the one that fails.
+                    if place + 1 == count && waiting.place.end == old.len() {
+                        self.tail = None;
+                    }
+                    self.replace(&error, &waiting.asked);
+                    observe(shared, &waiting.asked, Verdict::Failed(error.kind()));
+                }
+            }
+        }
+        self.bytes.extend_from_slice(&old[copied..]);
+    }
+
+    fn replace(&mut self, error: &Error, asked: &Asked) {
+        let answer = errors::answer(error);
+        answer.encode_head(&mut self.bytes, asked.manner);
+        if !asked.manner.head_only {
+            self.bytes.extend_from_slice(&answer.content.bytes());
+        }
+    }
+
+    /// Says everything. All answers must be settled.
+    pub async fn flush(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        debug_assert!(self.waiting.is_empty(), "an undecided answer is never said");
+        write(stream, &self.bytes).await?;
+        self.bytes.clear();
+        self.bytes.shrink_to(BUFFERED_BYTES_MAX);
+        if let Some(tail) = self.tail.take() {
+            write(stream, &tail).await?;
+        }
+        self.reserved = None;
+        Ok(())
+    }
+}
+
+fn observe(shared: &Shared, asked: &Asked, verdict: Verdict) {
+    shared.counters.observe(Tongue::Http, asked.operation, verdict, asked.since.elapsed());
+}
+
+/// Writes all; a client that does not take a piece in time is given up.
+pub async fn write(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
+    let bound = Duration::from_millis(ANSWER_WRITE_MS_MAX);
+    for piece in bytes.chunks(PIECE_BYTES) {
+        timeout(bound, stream.write_all(piece))
+            .await
+            .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    }
+    Ok(())
+}
+
+/// The verdict of a result as the counters know it: a failed condition is a conflict.
+pub fn verdict(answer: &Answer, result: &Result<base::Reply, Error>) -> Verdict {
+    if answer.status == Status::PreconditionFailed {
+        return Verdict::Failed(base::Kind::Conflict);
+    }
+    Verdict::of(result)
+}

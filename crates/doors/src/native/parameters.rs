@@ -1,0 +1,212 @@
+//! Query parameters: one table of what they are called and what they mean.
+
+use super::errors::malformed;
+use super::json::steps::expiry_word;
+use super::ranges::{self, Bounds};
+use crate::http::percent::{Plus, decode};
+use base::limits::TTL_MS_MAX;
+use base::request::Expiry;
+use base::{BucketName, Consistency, Error, LogIndex};
+use bytes::Bytes;
+
+/// A query parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Parameter {
+    Consistency,
+    Ttl,
+    Prefix,
+    From,
+    To,
+    FromExclusive,
+    ToInclusive,
+    Reverse,
+    Limit,
+    After,
+    Want,
+    AfterBucket,
+    LimitBuckets,
+}
+
+impl Parameter {
+    /// Its name in a query.
+    pub fn name(self) -> &'static str {
+        match self {
+            Parameter::Consistency => "consistency",
+            Parameter::Ttl => "ttl_ms",
+            Parameter::Prefix => "prefix",
+            Parameter::From => "from",
+            Parameter::To => "to",
+            Parameter::FromExclusive => "from_exclusive",
+            Parameter::ToInclusive => "to_inclusive",
+            Parameter::Reverse => "reverse",
+            Parameter::Limit | Parameter::LimitBuckets => "limit",
+            Parameter::After | Parameter::AfterBucket => "after",
+            Parameter::Want => "want",
+        }
+    }
+}
+
+/// Most buckets in one page.
+pub const BUCKETS_PER_PAGE_MAX: usize = 1_000;
+
+/// What a query says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// How fresh.
+    pub consistency: Consistency,
+    /// Time to live.
+    pub expiry: Expiry,
+    /// Which rows.
+    pub bounds: Bounds,
+    /// The last bucket of the page before.
+    pub after_bucket: Option<BucketName>,
+}
+
+impl Query {
+    /// Reads a query that may have these parameters, each once.
+    pub fn read(text: &str, known: &'static [Parameter]) -> Result<Query, Error> {
+        let mut query = Query::default();
+        let mut seen = 0u32;
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let found = known.iter().find(|parameter| parameter.name() == name);
+            let Some(&parameter) = found else {
+                let names: Vec<_> = known.iter().map(|parameter| parameter.name()).collect();
+                return Err(match names.is_empty() {
+                    true => malformed("this route takes no query parameters"),
+                    false => malformed(format!(
+                        "a query parameter is not known; there are {}",
+                        names.join(", ")
+                    )),
+                });
+            };
+            let bit = 1 << parameter as u32;
+            if seen & bit != 0 {
+                return Err(malformed(format!("the query parameter `{name}` stands twice")));
+            }
+            seen |= bit;
+            let value = decode(value, Plus::Blank).ok_or_else(|| {
+                malformed(format!("`{name}` is not percent-encoded as it should be"))
+            })?;
+            query.take(parameter, value)?;
+        }
+        Ok(query)
+    }
+
+    fn take(&mut self, parameter: Parameter, value: Bytes) -> Result<(), Error> {
+        let bounds = &mut self.bounds;
+        match parameter {
+            Parameter::Consistency => self.consistency = consistency(text(parameter, &value)?)?,
+            Parameter::Ttl => self.expiry = expiry(text(parameter, &value)?)?,
+            Parameter::Prefix => bounds.prefix = Some(value),
+            Parameter::From => bounds.from = Some(value),
+            Parameter::To => bounds.to = Some(value),
+            Parameter::FromExclusive => bounds.from_exclusive = flag(parameter, &value)?,
+            Parameter::ToInclusive => bounds.to_inclusive = flag(parameter, &value)?,
+            Parameter::Reverse => bounds.reverse = flag(parameter, &value)?,
+            Parameter::Limit => bounds.limit = Some(count(parameter, &value)?),
+            Parameter::After => bounds.after = Some(value),
+            Parameter::Want => bounds.want = ranges::want(text(parameter, &value)?)?,
+            Parameter::AfterBucket => {
+                self.after_bucket = Some(BucketName::parse(text(parameter, &value)?)?);
+            }
+            Parameter::LimitBuckets => {
+                let limit = count(parameter, &value)?;
+                if limit == 0 || limit > BUCKETS_PER_PAGE_MAX {
+                    return Err(malformed(format!("`limit` is 1 to {BUCKETS_PER_PAGE_MAX}")));
+                }
+                bounds.limit = Some(limit);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn text(parameter: Parameter, value: &[u8]) -> Result<&str, Error> {
+    std::str::from_utf8(value).map_err(|_| malformed(format!("`{}` is no text", parameter.name())))
+}
+
+fn flag(parameter: Parameter, value: &[u8]) -> Result<bool, Error> {
+    match value {
+        b"true" => Ok(true),
+        b"false" => Ok(false),
+        _ => Err(malformed(format!("`{}` is true or false", parameter.name()))),
+    }
+}
+
+fn count(parameter: Parameter, value: &[u8]) -> Result<usize, Error> {
+    crate::http::head::number(value)
+        .and_then(|number| usize::try_from(number).ok())
+        .ok_or_else(|| malformed(format!("`{}` is no number", parameter.name())))
+}
+
+/// `consistent`, `dirty` or `at_least:N`.
+pub fn consistency(text: &str) -> Result<Consistency, Error> {
+    match text {
+        "consistent" => return Ok(Consistency::Consistent),
+        "dirty" => return Ok(Consistency::Dirty),
+        _ => {}
+    }
+    let index =
+        text.strip_prefix("at_least:").and_then(|n| crate::http::head::number(n.as_bytes()));
+    index
+        .map(|index| Consistency::AtLeast(LogIndex(index)))
+        .ok_or_else(|| malformed("`consistency` is consistent, dirty, or at_least: and an index"))
+}
+
+fn expiry(text: &str) -> Result<Expiry, Error> {
+    if let Some(expiry) = expiry_word(text) {
+        return Ok(expiry);
+    }
+    let ms = crate::http::head::number(text.as_bytes()).filter(|&ms| ms <= TTL_MS_MAX);
+    ms.map(Expiry::After)
+        .ok_or_else(|| malformed("`ttl_ms` is milliseconds up to 2^53, or keep, never or default"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: &[Parameter] = &[
+        Parameter::Prefix,
+        Parameter::Limit,
+        Parameter::Reverse,
+        Parameter::Consistency,
+        Parameter::Ttl,
+    ];
+
+    #[test]
+    fn a_query_is_read_strictly() {
+        let query =
+            Query::read("prefix=a%ffb+c&limit=7&reverse=true&consistency=at_least%3A9", ALL)
+                .expect("a good query");
+        assert_eq!(query.bounds.prefix.as_deref(), Some(&b"a\xffb c"[..]));
+        assert_eq!((query.bounds.limit, query.bounds.reverse), (Some(7), true));
+        assert_eq!(query.consistency, Consistency::AtLeast(LogIndex(9)));
+        for bad in [
+            "colour=red",
+            "limit=1&limit=2",
+            "limit=-1",
+            "limit=1e3",
+            "limit=",
+            "limit=99999999999999999999",
+            "reverse=yes",
+            "reverse",
+            "prefix=%",
+            "consistency=at_least:",
+            "consistency=at_least:-1",
+            "consistency=fresh",
+            "ttl_ms=9007199254740993",
+            "ttl_ms=soon",
+            "ttl_ms=%ff",
+        ] {
+            assert!(Query::read(bad, ALL).is_err(), "{bad}");
+        }
+        assert!(Query::read("prefix=a", &[]).is_err());
+        assert_eq!(
+            Query::read("ttl_ms=9007199254740992", ALL).map(|q| q.expiry),
+            Ok(Expiry::After(1 << 53))
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! Ranges as clients name them: a prefix, or two ends, and where the page before stopped.
+
+use super::errors::malformed;
+use base::limits::PAGE_ROWS_MAX;
+use base::range::Direction;
+use base::{Bound, Error, Key, Range, Want};
+
+/// The words of a range, as query parameters and as fields of a step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// All keys that begin with it.
+    pub prefix: Option<Key>,
+    /// The lower end.
+    pub from: Option<Key>,
+    /// The upper end.
+    pub to: Option<Key>,
+    /// The lower end is left out.
+    pub from_exclusive: bool,
+    /// The upper end is in.
+    pub to_inclusive: bool,
+    /// Highest key first.
+    pub reverse: bool,
+    /// Most rows.
+    pub limit: Option<usize>,
+    /// The last key of the page before.
+    pub after: Option<Key>,
+    /// Keys or entries.
+    pub want: Want,
+}
+
+/// `want`, by word.
+pub fn want(word: &str) -> Result<Want, Error> {
+    match word {
+        "keys" => Ok(Want::Keys),
+        "entries" => Ok(Want::Entries),
+        _ => Err(malformed("`want` is keys or entries")),
+    }
+}
+
+impl Bounds {
+    /// As the node understands it.
+    pub fn into_range(self) -> Result<Range, Error> {
+        let has_ends = self.from.is_some() || self.to.is_some();
+        if self.prefix.is_some() && (has_ends || self.from_exclusive || self.to_inclusive) {
+            return Err(malformed("a range has a prefix or ends, not both"));
+        }
+        if self.limit.is_some_and(|limit| limit == 0 || limit > PAGE_ROWS_MAX) {
+            return Err(malformed(format!("`limit` is 1 to {PAGE_ROWS_MAX}")));
+        }
+        let mut range = match self.prefix {
+            Some(prefix) => Range::prefix(prefix),
+            None => Range {
+                low: end(self.from, !self.from_exclusive),
+                high: end(self.to, self.to_inclusive),
+                ..Range::default()
+            },
+        };
+        range.direction = if self.reverse { Direction::Descending } else { Direction::Ascending };
+        range.rows_max = self.limit;
+        range.want = self.want;
+        Ok(match self.after {
+            Some(after) => narrowed(range, after),
+            None => range,
+        })
+    }
+}
+
+fn end(key: Option<Key>, included: bool) -> Bound {
+    match key {
+        None => Bound::Open,
+        Some(key) if included => Bound::Included(key),
+        Some(key) => Bound::Excluded(key),
+    }
+}
+
+/// The rest of the range behind `after`; a key outside of the range never makes it wider.
+fn narrowed(range: Range, after: Key) -> Range {
+    let is_inside = match (range.direction, &range.low, &range.high) {
+        (Direction::Ascending, Bound::Included(low) | Bound::Excluded(low), _) => after >= *low,
+        (Direction::Descending, _, Bound::Included(high) | Bound::Excluded(high)) => after <= *high,
+        (Direction::Ascending, Bound::Open, _) | (Direction::Descending, _, Bound::Open) => true,
+    };
+    if is_inside { range.after(after) } else { range }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(text: &str) -> Key {
+        Key::copy_from_slice(text.as_bytes())
+    }
+
+    fn range(bounds: Bounds) -> (Bound, Bound) {
+        let range = bounds.into_range().expect("a range");
+        (range.low, range.high)
+    }
+
+    #[test]
+    fn a_continuation_never_leaves_the_range() {
+        let prefix = |after: &str, reverse| {
+            let bounds = Bounds {
+                prefix: Some(key("b")),
+                after: Some(key(after)),
+                reverse,
+                ..Bounds::default()
+            };
+            range(bounds)
+        };
+        let whole = (Bound::Included(key("b")), Bound::Excluded(key("c")));
+        assert_eq!(prefix("b5", false), (Bound::Excluded(key("b5")), whole.1.clone()));
+        assert_eq!(prefix("b5", true), (whole.0.clone(), Bound::Excluded(key("b5"))));
+        assert_eq!(prefix("a", false), whole);
+        assert_eq!(prefix("d", true), whole);
+    }
+
+    #[test]
+    fn ends_are_half_open_unless_said_otherwise() {
+        let ends = Bounds { from: Some(key("a")), to: Some(key("c")), ..Bounds::default() };
+        assert_eq!(range(ends.clone()), (Bound::Included(key("a")), Bound::Excluded(key("c"))));
+        let turned = Bounds { from_exclusive: true, to_inclusive: true, ..ends.clone() };
+        assert_eq!(range(turned), (Bound::Excluded(key("a")), Bound::Included(key("c"))));
+        assert_eq!(range(Bounds::default()), (Bound::Open, Bound::Open));
+        let both = Bounds { prefix: Some(key("a")), ..ends };
+        assert!(both.into_range().is_err());
+        for limit in [0, PAGE_ROWS_MAX + 1, usize::MAX] {
+            assert!(Bounds { limit: Some(limit), ..Bounds::default() }.into_range().is_err());
+        }
+    }
+}

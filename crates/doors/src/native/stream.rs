@@ -1,0 +1,131 @@
+//! A range as lines of JSON: page by page, as fast as the client takes them, in bounded memory.
+
+use super::connection::Conversation;
+use super::errors;
+use super::input::Stop;
+use super::json::write;
+use super::output::{self, Asked};
+use crate::counters::{Tongue, Verdict};
+use crate::http::{Answer, Content, Status};
+use base::request::Call;
+use base::{Body, Error, Page, Range, Read, Reason, Request};
+use std::io::Write;
+
+/// Bytes of keys and values per page; a page holds at least one row.
+const PAGE_BYTES: usize = 256 * 1024;
+/// Rows per page.
+const PAGE_ROWS: usize = 4_096;
+/// Room for a page and its JSON.
+const RESERVED_BYTES: usize = 3 * PAGE_BYTES;
+
+/// Says all rows of the range. An error on the way stands in a last line, and the body then has no
+/// end.
+pub async fn rows(
+    conversation: &mut Conversation,
+    request: Request,
+    mut range: Range,
+    asked: Asked,
+) -> Result<(), Stop> {
+    let shared = conversation.shared.clone();
+    let _reserved = match shared.reserve(RESERVED_BYTES) {
+        Some(reserved) => reserved,
+        None => {
+            let error = Error::new(Reason::Overloaded, "too many ranges are being read");
+            let verdict = Verdict::Failed(error.kind());
+            conversation.output.push(&shared, errors::answer(&error), asked, verdict);
+            return Ok(());
+        }
+    };
+    range.bytes_max = Some(PAGE_BYTES);
+    range.rows_max = Some(PAGE_ROWS);
+    // What was asked before is settled first: its updates must be in the rows.
+    conversation.say().await?;
+    let manner = asked.manner;
+    let mut out = Vec::new();
+    let mut has_begun = false;
+    loop {
+        let reply = shared.node.handle(page_request(&request, &range)).await;
+        let page = match reply {
+            Ok(base::Reply { index, body: Body::Page(page) }) => {
+                if !has_begun {
+                    let mut answer = Answer::new(Status::Ok, Content::JsonLines);
+                    answer.index = Some(index.0);
+                    answer.encode_head(&mut out, manner);
+                    has_begun = true;
+                }
+                page
+            }
+            Ok(_) => unreachable!("a range is answered with a page"),
+            Err(error) if !has_begun => {
+                let verdict = Verdict::Failed(error.kind());
+                conversation.output.push(&shared, errors::answer(&error), asked, verdict);
+                return Ok(());
+            }
+            Err(error) => return broken(conversation, &error, asked).await,
+        };
+        let last = page.entries.last().filter(|_| page.more).map(|entry| entry.key.clone());
+        if !manner.head_only {
+            lines_onto(&mut out, &page, manner.is_http_10);
+        }
+        drop(page);
+        let Some(last) = last else { break };
+        output::write(&mut conversation.stream, &out).await?;
+        out.clear();
+        range = range.after(last);
+    }
+    if !manner.is_http_10 && !manner.head_only {
+        out.extend_from_slice(b"0\r\n\r\n");
+    }
+    output::write(&mut conversation.stream, &out).await?;
+    let took = asked.since.elapsed();
+    shared.counters.observe(Tongue::Http, asked.operation, Verdict::Fine, took);
+    // Without chunks only the end of the connection tells the end of the lines.
+    if manner.is_http_10 { Err(Stop::Dead) } else { Ok(()) }
+}
+
+fn page_request(request: &Request, range: &Range) -> Request {
+    let mut request = request.clone();
+    if let Call::Read(read, _) = &mut request.call {
+        *read = Read::Range(range.clone());
+    }
+    request
+}
+
+/// A page as lines, in one chunk.
+fn lines_onto(out: &mut Vec<u8>, page: &Page, is_http_10: bool) {
+    if page.entries.is_empty() {
+        return;
+    }
+    let mut lines = Vec::new();
+    for entry in &page.entries {
+        write::entry_onto(&mut lines, entry);
+        lines.push(b'\n');
+    }
+    if is_http_10 {
+        out.append(&mut lines);
+        return;
+    }
+    // A vector takes all that is written.
+    let _ = write!(out, "{:x}\r\n", lines.len());
+    out.append(&mut lines);
+    out.extend_from_slice(b"\r\n");
+}
+
+async fn broken(conversation: &mut Conversation, error: &Error, asked: Asked) -> Result<(), Stop> {
+    let mut line = vec![b'{'];
+    errors::error_onto(&mut line, error);
+    line.extend_from_slice(b"}\n");
+    let mut out = Vec::new();
+    if asked.manner.is_http_10 {
+        out = line;
+    } else {
+        let _ = write!(out, "{:x}\r\n", line.len());
+        out.append(&mut line);
+        out.extend_from_slice(b"\r\n");
+    }
+    output::write(&mut conversation.stream, &out).await?;
+    let took = asked.since.elapsed();
+    let verdict = Verdict::Failed(error.kind());
+    conversation.shared.counters.observe(Tongue::Http, asked.operation, verdict, took);
+    Err(Stop::Dead)
+}

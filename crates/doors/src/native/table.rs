@@ -1,0 +1,326 @@
+//! The table of routes: the reader of requests and the OpenAPI document are both made from it.
+
+use super::parameters::Parameter::{self, *};
+use super::routes::{For, Gives, Headers, Name, Route, Takes};
+use crate::counters::Operation;
+use crate::http::Method;
+
+const fn route(name: Name, method: Method, path: &'static str, summary: &'static str) -> Route {
+    Route {
+        name,
+        method,
+        path,
+        query: &[],
+        takes: Takes::Nothing,
+        gives: Gives::Nothing,
+        errors: &[],
+        headers: Headers::None,
+        operation: Operation::Other,
+        audience: For::Clients,
+        summary,
+    }
+}
+
+const KEY: &str = "/v1/buckets/{type}/{bucket}/keys/{key}";
+const BUCKET: &str = "/v1/buckets/{type}/{bucket}";
+const TYPE: &str = "/v1/types/{type}";
+const RANGE: &[Parameter] =
+    &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, Limit, After, Want, Consistency];
+const STREAM: &[Parameter] =
+    &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
+
+/// All routes; the most travelled ones first.
+pub const ROUTES: [Route; 32] = [
+    Route {
+        query: &[Consistency],
+        gives: Gives::Value,
+        errors: &[304, 404, 412],
+        headers: Headers::Conditions,
+        operation: Operation::Get,
+        ..route(Name::GetKey, Method::Get, KEY, "The value of a key; its version is the ETag.")
+    },
+    Route {
+        query: &[Ttl],
+        takes: Takes::Value,
+        errors: &[404, 409, 411, 412, 413],
+        headers: Headers::Both,
+        operation: Operation::Put,
+        ..route(Name::PutKey, Method::Put, KEY, "Writes a value, if the conditions hold.")
+    },
+    Route {
+        errors: &[404, 409, 412],
+        headers: Headers::Both,
+        operation: Operation::Delete,
+        ..route(Name::DeleteKey, Method::Delete, KEY, "Deletes a key, if the conditions hold.")
+    },
+    Route {
+        query: &[Consistency],
+        gives: Gives::Value,
+        errors: &[304, 404, 412],
+        headers: Headers::Conditions,
+        operation: Operation::Get,
+        ..route(
+            Name::HeadKey,
+            Method::Head,
+            KEY,
+            "Whether a key exists, with its version and size.",
+        )
+    },
+    Route {
+        takes: Takes::Json("Sequence"),
+        gives: Gives::Json("Updated"),
+        errors: &[404, 409, 413, 415],
+        headers: Headers::Retry,
+        operation: Operation::Sequence,
+        ..route(
+            Name::Sequence,
+            Method::Post,
+            "/v1/buckets/{type}/{bucket}/sequence",
+            "Updates that hold together or not at all; later steps see earlier ones.",
+        )
+    },
+    Route {
+        takes: Takes::Json("Update"),
+        gives: Gives::Json("Updated"),
+        errors: &[404, 409, 413, 415],
+        headers: Headers::Retry,
+        operation: Operation::Update,
+        ..route(
+            Name::Update,
+            Method::Post,
+            "/v1/buckets/{type}/{bucket}/update",
+            "One update of any kind.",
+        )
+    },
+    Route {
+        query: &[Consistency],
+        takes: Takes::Json("MultiGet"),
+        gives: Gives::Json("Rows"),
+        errors: &[404, 413, 415],
+        operation: Operation::MultiGet,
+        ..route(
+            Name::MultiGet,
+            Method::Post,
+            "/v1/buckets/{type}/{bucket}/multi_get",
+            "The rows of many keys, in their order.",
+        )
+    },
+    Route {
+        query: &[Consistency],
+        takes: Takes::Json("Read"),
+        gives: Gives::Json("ReadReply"),
+        errors: &[404, 409, 413, 415],
+        operation: Operation::MultiGet,
+        ..route(
+            Name::Read,
+            Method::Post,
+            "/v1/buckets/{type}/{bucket}/read",
+            "One read of any kind.",
+        )
+    },
+    Route {
+        query: RANGE,
+        gives: Gives::Json("Page"),
+        errors: &[404],
+        operation: Operation::Range,
+        ..route(
+            Name::Range,
+            Method::Get,
+            "/v1/buckets/{type}/{bucket}/range",
+            "A page of rows in key order.",
+        )
+    },
+    Route {
+        query: STREAM,
+        gives: Gives::JsonLines("Entry"),
+        errors: &[404],
+        operation: Operation::Range,
+        ..route(
+            Name::Stream,
+            Method::Get,
+            "/v1/buckets/{type}/{bucket}/stream",
+            "All rows of a range, one JSON object a line, as fast as the client takes them.",
+        )
+    },
+    Route {
+        query: &[Consistency],
+        gives: Gives::Json("Count"),
+        errors: &[404],
+        operation: Operation::Count,
+        ..route(
+            Name::Count,
+            Method::Get,
+            "/v1/buckets/{type}/{bucket}/count",
+            "How many keys the bucket holds, by counting them.",
+        )
+    },
+    Route {
+        takes: Takes::Json("Prefix"),
+        gives: Gives::Json("Updated"),
+        errors: &[404, 413, 415],
+        headers: Headers::Retry,
+        operation: Operation::Delete,
+        ..route(
+            Name::DeletePrefix,
+            Method::Post,
+            "/v1/buckets/{type}/{bucket}/delete_prefix",
+            "Deletes all keys under a prefix.",
+        )
+    },
+    Route {
+        errors: &[404],
+        operation: Operation::Directory,
+        ..route(
+            Name::ClearBucket,
+            Method::Post,
+            "/v1/buckets/{type}/{bucket}/clear",
+            "Empties a bucket of any size at once.",
+        )
+    },
+    Route {
+        query: &[AfterBucket, LimitBuckets],
+        gives: Gives::Json("Buckets"),
+        operation: Operation::Directory,
+        ..route(Name::ListBuckets, Method::Get, "/v1/buckets", "A page of buckets.")
+    },
+    Route {
+        takes: Takes::MaybeJson("Properties"),
+        gives: Gives::Created,
+        errors: &[404, 409, 413, 415],
+        operation: Operation::Directory,
+        ..route(Name::CreateBucket, Method::Put, BUCKET, "Makes a bucket of its type.")
+    },
+    Route {
+        gives: Gives::Json("BucketReply"),
+        errors: &[404],
+        operation: Operation::Directory,
+        ..route(Name::DescribeBucket, Method::Get, BUCKET, "A bucket and its properties.")
+    },
+    Route {
+        takes: Takes::Json("Properties"),
+        errors: &[404, 409, 413, 415],
+        operation: Operation::Directory,
+        ..route(Name::AlterBucket, Method::Patch, BUCKET, "Changes properties of a bucket.")
+    },
+    Route {
+        errors: &[404],
+        operation: Operation::Directory,
+        ..route(Name::DropBucket, Method::Delete, BUCKET, "Drops a bucket and all that is in it.")
+    },
+    Route {
+        gives: Gives::Json("Types"),
+        operation: Operation::Directory,
+        ..route(Name::ListTypes, Method::Get, "/v1/types", "All bucket types.")
+    },
+    Route {
+        takes: Takes::MaybeJson("Properties"),
+        gives: Gives::Created,
+        errors: &[409, 413, 415],
+        operation: Operation::Directory,
+        ..route(Name::CreateType, Method::Put, TYPE, "Makes a bucket type.")
+    },
+    Route {
+        takes: Takes::Json("Properties"),
+        errors: &[404, 409, 413, 415],
+        operation: Operation::Directory,
+        ..route(
+            Name::AlterType,
+            Method::Patch,
+            TYPE,
+            "Changes a bucket type; buckets made before keep their properties.",
+        )
+    },
+    Route {
+        errors: &[404, 409],
+        operation: Operation::Directory,
+        ..route(Name::DropType, Method::Delete, TYPE, "Drops a bucket type that has no buckets.")
+    },
+    Route {
+        gives: Gives::CreatedJson("Session"),
+        errors: &[404],
+        operation: Operation::Session,
+        ..route(
+            Name::OpenSession,
+            Method::Post,
+            "/v1/sessions/{type}/{bucket}",
+            "Opens a session, so that retried updates apply once.",
+        )
+    },
+    Route {
+        errors: &[404],
+        operation: Operation::Session,
+        ..route(
+            Name::CloseSession,
+            Method::Delete,
+            "/v1/sessions/{type}/{bucket}/{id}",
+            "Closes a session.",
+        )
+    },
+    Route {
+        takes: Takes::Json("Target"),
+        gives: Gives::Json("Checkpoint"),
+        errors: &[409, 413, 415],
+        operation: Operation::Admin,
+        audience: For::Operators,
+        ..route(
+            Name::Checkpoint,
+            Method::Post,
+            "/v1/admin/checkpoint",
+            "Copies all data, as of now, into the folder `checkpoints` of the data directory.",
+        )
+    },
+    Route {
+        gives: Gives::Json("LogLevels"),
+        operation: Operation::Admin,
+        audience: For::Operators,
+        ..route(
+            Name::GetLogLevels,
+            Method::Get,
+            "/v1/admin/log-levels",
+            "How much the log says, by section.",
+        )
+    },
+    Route {
+        takes: Takes::Json("LogLevels"),
+        gives: Gives::Json("LogLevels"),
+        errors: &[413, 415],
+        operation: Operation::Admin,
+        audience: For::Operators,
+        ..route(
+            Name::PutLogLevels,
+            Method::Put,
+            "/v1/admin/log-levels",
+            "Changes how much the log says, until the next start.",
+        )
+    },
+    Route {
+        gives: Gives::Json("Status"),
+        operation: Operation::Admin,
+        audience: For::Operators,
+        ..route(Name::Status, Method::Get, "/status", "Everything a health check needs.")
+    },
+    Route {
+        gives: Gives::Text("text/plain; version=0.0.4; charset=utf-8"),
+        operation: Operation::Admin,
+        audience: For::Operators,
+        ..route(Name::Metrics, Method::Get, "/metrics", "All metrics in Prometheus' text form.")
+    },
+    Route {
+        gives: Gives::Text("text/plain; charset=utf-8"),
+        operation: Operation::Admin,
+        audience: For::Everyone,
+        ..route(Name::Live, Method::Get, "/live", "The process answers.")
+    },
+    Route {
+        gives: Gives::Text("text/plain; charset=utf-8"),
+        operation: Operation::Admin,
+        audience: For::Everyone,
+        ..route(Name::Ready, Method::Get, "/ready", "The node takes writes; 503 while it does not.")
+    },
+    Route {
+        gives: Gives::Text("application/json"),
+        operation: Operation::Admin,
+        audience: For::Everyone,
+        ..route(Name::OpenApi, Method::Get, "/openapi.json", "This description.")
+    },
+];

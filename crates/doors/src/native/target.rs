@@ -1,0 +1,243 @@
+//! What a request's head asks for: the route with everything the head says about it. Pure.
+
+use super::errors::{self, malformed};
+use super::parameters::Query;
+use super::routes::{self, For, Found, Lookup, Route, Takes};
+use crate::guard::Guard;
+use crate::http::percent::{Plus, decode};
+use crate::http::{Body, Head, Method, Refused, Status, head};
+use crate::listener::Face;
+use base::limits::KEY_BYTES_MAX;
+use base::{BucketName, Error, Key, Reason, RetryId, SessionId};
+
+/// What a request asks for, its body not yet read.
+#[derive(Debug)]
+pub struct Target {
+    /// The route.
+    pub route: &'static Route,
+    /// The bucket; of a bucket type's routes the type, with any name.
+    pub bucket: BucketName,
+    /// The key.
+    pub key: Key,
+    /// The session's number.
+    pub session: SessionId,
+    /// The query.
+    pub query: Query,
+    /// `if-match`.
+    pub if_match: Option<Tags>,
+    /// `if-none-match`.
+    pub if_none_match: Option<Tags>,
+    /// The attempt's name.
+    pub retry: Option<RetryId>,
+}
+
+impl std::fmt::Debug for Route {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.name)
+    }
+}
+
+/// Versions in a condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tags {
+    /// `*`.
+    Any,
+    /// These; `None` is a tag that was never given out.
+    These(Vec<Option<u64>>),
+}
+
+/// A request that is answered before it reaches the node.
+#[derive(Debug)]
+pub struct Refusal {
+    /// The status.
+    pub status: Status,
+    /// Why.
+    pub error: Error,
+    /// The methods that are allowed instead.
+    pub allow: Option<String>,
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Refusal {
+        Refusal { status: errors::status(error.reason), error, allow: None }
+    }
+}
+
+impl From<Refused> for Refusal {
+    fn from(refused: Refused) -> Refusal {
+        let (status, error) = errors::refusal(&refused);
+        Refusal { status, error, allow: None }
+    }
+}
+
+fn refusal(status: Status, detail: &'static str) -> Refusal {
+    Refused { status, detail }.into()
+}
+
+/// Reads a head. `last` is the bucket of the connection's request before, mostly the same.
+pub fn read(
+    head: &Head<'_>,
+    guard: &Guard,
+    face: Face,
+    last: &mut BucketName,
+) -> Result<Target, Refusal> {
+    if !guard.knows_host(head.host) {
+        let words = "this server is not known under the name in `host`; the setting `hosts` \
+                     lists its names";
+        return Err(refusal(Status::Misdirected, words));
+    }
+    let is_safe = matches!(head.method, Method::Get | Method::Head);
+    if !is_safe && head.origin.is_some_and(|origin| !guard.trusts_origin(origin, head.host)) {
+        return Err(refusal(Status::Forbidden, "pages of other origins may not write here"));
+    }
+    let Found { route, named } = found(head)?;
+    check_audience(route.audience, face)?;
+    check_body(route.takes, head)?;
+    let query = Query::read(head.query, route.query)?;
+    let mut target = Target {
+        route,
+        bucket: last.clone(),
+        key: Key::new(),
+        session: SessionId(0),
+        query,
+        if_match: None,
+        if_none_match: None,
+        retry: None,
+    };
+    target.take_names(named)?;
+    *last = target.bucket.clone();
+    if route.headers.has_conditions() {
+        target.if_match = head.if_match.map(tags).transpose()?;
+        target.if_none_match = head.if_none_match.map(tags).transpose()?;
+    }
+    target.retry = retry(head)?;
+    if target.retry.is_some() && !route.headers.has_retry() {
+        return Err(malformed("x-credenza-session means something to updates alone").into());
+    }
+    Ok(target)
+}
+
+fn found<'a>(head: &Head<'a>) -> Result<Found<'a>, Refusal> {
+    match routes::find(head.method, head.path) {
+        Lookup::Found(found) => Ok(found),
+        Lookup::OtherMethods(methods) => {
+            let mut refused = refusal(Status::MethodNotAllowed, "this path has other methods");
+            refused.allow = Some(methods.join(", "));
+            Err(refused)
+        }
+        Lookup::Nowhere => Err(refusal(
+            Status::NotFound,
+            "there is no such path; /openapi.json lists them (a slash within a key is written %2F)",
+        )),
+    }
+}
+
+fn check_audience(audience: For, face: Face) -> Result<(), Refusal> {
+    match (audience, face) {
+        (_, Face::Both) | (For::Everyone, _) => Ok(()),
+        (For::Clients, Face::Clients) | (For::Operators, Face::Operators) => Ok(()),
+        (For::Operators, Face::Clients) => {
+            let words = "beyond loopback this is served at `admin_listen` alone";
+            Err(refusal(Status::Forbidden, words))
+        }
+        (For::Clients, Face::Operators) => {
+            Err(refusal(Status::Forbidden, "this listener is for operators; data is at `listen`"))
+        }
+    }
+}
+
+fn check_body(takes: Takes, head: &Head<'_>) -> Result<(), Refusal> {
+    let has_body = !matches!(head.body, Body::None | Body::Length(0));
+    match takes {
+        Takes::Nothing if has_body => {
+            return Err(refusal(Status::BadRequest, "this route takes no body"));
+        }
+        Takes::Value if head.body == Body::None => {
+            let words = "a value needs its length: content-length, or chunks";
+            return Err(refusal(Status::LengthRequired, words));
+        }
+        // A form of a web page can't send this type, so it can't reach these routes unasked.
+        Takes::Json(_) if !is_json(head.content_type) => {
+            let words = "this route takes `content-type: application/json`";
+            return Err(refusal(Status::UnsupportedMediaType, words));
+        }
+        Takes::MaybeJson(_) if has_body && !is_json(head.content_type) => {
+            let words = "this route takes `content-type: application/json`";
+            return Err(refusal(Status::UnsupportedMediaType, words));
+        }
+        _ => {}
+    }
+    if let Body::Length(length) = head.body
+        && length > takes.bytes_max() as u64
+    {
+        return Err(too_large(takes.bytes_max()));
+    }
+    Ok(())
+}
+
+/// A body beyond its limit.
+pub fn too_large(bytes_max: usize) -> Refusal {
+    Error::new(Reason::TooLarge, format!("this route takes at most {bytes_max} bytes")).into()
+}
+
+fn is_json(content_type: Option<&[u8]>) -> bool {
+    let Some(kind) = content_type else { return false };
+    let kind = kind.split(|&byte| byte == b';').next().unwrap_or_default();
+    kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
+}
+
+impl Target {
+    /// The segments that stand where the route has names, in order.
+    fn take_names(&mut self, named: [&str; 3]) -> Result<(), Refusal> {
+        let path = self.route.path;
+        if path.contains("{bucket}") {
+            let [kind, name, rest] = named;
+            if (self.bucket.kind(), self.bucket.name()) != (kind, name) {
+                self.bucket = BucketName::new(kind, name)?;
+            }
+            if path.ends_with("{key}") {
+                let wrong = || malformed("the key is not percent-encoded as it should be");
+                self.key = decode(rest, Plus::Plus).ok_or_else(wrong)?;
+                if self.key.len() > KEY_BYTES_MAX {
+                    let words = format!("a key has at most {KEY_BYTES_MAX} bytes");
+                    return Err(Error::new(Reason::TooLarge, words).into());
+                }
+            } else if path.ends_with("{id}") {
+                let number = head::number(rest.as_bytes());
+                self.session = SessionId(number.ok_or_else(|| malformed("a session is a number"))?);
+            }
+        } else if path.contains("{type}") {
+            self.bucket = BucketName::new(named[0], BucketName::DEFAULT)?;
+        }
+        Ok(())
+    }
+}
+
+/// `*`, or versions in quotes. A weak mark is read over: a version names the bytes exactly.
+fn tags(header: &[u8]) -> Result<Tags, Error> {
+    if header.trim_ascii() == b"*" {
+        return Ok(Tags::Any);
+    }
+    let mut tags = Vec::new();
+    for tag in header.split(|&byte| byte == b',') {
+        let tag = tag.trim_ascii();
+        let tag = tag.strip_prefix(b"W/").unwrap_or(tag);
+        let inner = tag.strip_prefix(b"\"").and_then(|tag| tag.strip_suffix(b"\""));
+        let inner = inner.ok_or_else(|| malformed("a condition holds versions in quotes, or *"))?;
+        tags.push(head::number(inner));
+    }
+    Ok(Tags::These(tags))
+}
+
+fn retry(head: &Head<'_>) -> Result<Option<RetryId>, Error> {
+    let number = |header: &[u8]| {
+        head::number(header).ok_or_else(|| malformed("a session and a request are numbers"))
+    };
+    match (head.session, head.request) {
+        (None, None) => Ok(None),
+        (Some(session), Some(request)) => {
+            Ok(Some(RetryId { session: SessionId(number(session)?), number: number(request)? }))
+        }
+        _ => Err(malformed("x-credenza-session and x-credenza-request stand together")),
+    }
+}

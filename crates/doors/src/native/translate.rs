@@ -1,0 +1,209 @@
+//! From a target and its body to a plan: what to ask the node, and how its reply is to be told.
+//! Pure.
+
+use super::errors::malformed;
+use super::json::bodies;
+use super::parameters::BUCKETS_PER_PAGE_MAX;
+use super::routes::Name;
+use super::target::{Tags, Target};
+use base::request::{Call, Missing, SessionCall, Steps, When};
+use base::{DirectoryCall, Error, Range, Read, Request, Update, Version};
+use bytes::Bytes;
+
+/// What is to be done for a request.
+#[derive(Debug, PartialEq)]
+pub enum Plan {
+    /// Ask the node, tell its reply in this shape.
+    Ask(Request, Shape),
+    /// Ask for page after page.
+    Stream(Request, Range),
+    /// A condition that can't hold.
+    ConditionFails,
+    /// Something of the operators.
+    Operate(Operate),
+}
+
+/// How a reply is told.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shape {
+    /// A row as a value, under conditions.
+    Value {
+        /// `if-match`.
+        if_match: Option<Tags>,
+        /// `if-none-match`.
+        if_none_match: Option<Tags>,
+    },
+    /// A write: nothing to tell, or that its condition failed.
+    Written,
+    /// A delete of a key; under a condition an absent or changed row is a failed precondition.
+    Deleted {
+        /// There was a condition.
+        conditional: bool,
+    },
+    /// The reply's body as JSON, with these fields.
+    Json,
+    /// The same, of reads among an operation's words.
+    Buckets {
+        /// Most buckets asked.
+        rows_max: usize,
+    },
+    /// One bucket.
+    Bucket,
+    /// 201 with the reply's body as JSON.
+    CreatedJson,
+    /// 201.
+    Created,
+    /// 204.
+    Nothing,
+}
+
+/// What operators ask.
+#[derive(Debug, PartialEq)]
+pub enum Operate {
+    /// A checkpoint.
+    Checkpoint(String),
+    /// The log's levels.
+    GetLogLevels,
+    /// Other levels of the log.
+    PutLogLevels(Vec<(String, String)>),
+    /// Status.
+    Status,
+    /// Metrics.
+    Metrics,
+    /// Health.
+    Live,
+    /// Health.
+    Ready,
+    /// The OpenAPI document.
+    OpenApi,
+}
+
+/// Makes the plan.
+pub fn plan(mut target: Target, body: Bytes) -> Result<Plan, Error> {
+    let name = target.route.name;
+    let (call, shape) = match name {
+        Name::GetKey | Name::HeadKey => {
+            let shape = Shape::Value {
+                if_match: target.if_match.take(),
+                if_none_match: target.if_none_match.take(),
+            };
+            let key = std::mem::take(&mut target.key);
+            (Call::Read(Read::Get(key), target.query.consistency), shape)
+        }
+        Name::PutKey => match put(&mut target, body)? {
+            Some(update) => (Call::Update(update), Shape::Written),
+            None => return Ok(Plan::ConditionFails),
+        },
+        Name::DeleteKey => match delete(&mut target)? {
+            Some((update, shape)) => (Call::Update(update), shape),
+            None => return Ok(Plan::ConditionFails),
+        },
+        Name::Update => (Call::Update(bodies::update(&body)?), Shape::Json),
+        Name::Sequence => (Call::Update(bodies::sequence(&body)?), Shape::Json),
+        Name::DeletePrefix => {
+            (Call::Update(Update::DeletePrefix { prefix: bodies::prefix(&body)? }), Shape::Json)
+        }
+        Name::MultiGet => {
+            (Call::Read(bodies::multi_get(&body)?, target.query.consistency), Shape::Json)
+        }
+        Name::Read => {
+            (Call::Read(bodies::read_operation(&body)?, target.query.consistency), Shape::Json)
+        }
+        Name::Range => {
+            let range = std::mem::take(&mut target.query.bounds).into_range()?;
+            (Call::Read(Read::Range(range), target.query.consistency), Shape::Json)
+        }
+        Name::Count => (Call::Read(Read::KeyCount, target.query.consistency), Shape::Json),
+        Name::Stream => {
+            let range = std::mem::take(&mut target.query.bounds).into_range()?;
+            let call = Call::Read(Read::Range(range.clone()), target.query.consistency);
+            let request = Request { bucket: target.bucket, call, retry: None };
+            return Ok(Plan::Stream(request, range));
+        }
+        Name::OpenSession => (Call::Session(SessionCall::Open), Shape::CreatedJson),
+        Name::CloseSession => (Call::Session(SessionCall::Close(target.session)), Shape::Nothing),
+        Name::Checkpoint => return Ok(Plan::Operate(Operate::Checkpoint(bodies::target(&body)?))),
+        Name::GetLogLevels => return Ok(Plan::Operate(Operate::GetLogLevels)),
+        Name::PutLogLevels => {
+            return Ok(Plan::Operate(Operate::PutLogLevels(bodies::changes(&body)?)));
+        }
+        Name::Status => return Ok(Plan::Operate(Operate::Status)),
+        Name::Metrics => return Ok(Plan::Operate(Operate::Metrics)),
+        Name::Live => return Ok(Plan::Operate(Operate::Live)),
+        Name::Ready => return Ok(Plan::Operate(Operate::Ready)),
+        Name::OpenApi => return Ok(Plan::Operate(Operate::OpenApi)),
+        _ => directory(&mut target, &body)?,
+    };
+    Ok(Plan::Ask(Request { bucket: target.bucket, call, retry: target.retry }, shape))
+}
+
+fn directory(target: &mut Target, body: &[u8]) -> Result<(Call, Shape), Error> {
+    let (call, shape) = match target.route.name {
+        Name::ListBuckets => {
+            let rows_max = target.query.bounds.limit.unwrap_or(BUCKETS_PER_PAGE_MAX);
+            let after = target.query.after_bucket.take();
+            (DirectoryCall::ListBuckets { after, rows_max }, Shape::Buckets { rows_max })
+        }
+        Name::CreateBucket => (DirectoryCall::CreateBucket(bodies::changes(body)?), Shape::Created),
+        Name::AlterBucket => (DirectoryCall::AlterBucket(bodies::changes(body)?), Shape::Nothing),
+        Name::DescribeBucket => (DirectoryCall::DescribeBucket, Shape::Bucket),
+        Name::DropBucket => (DirectoryCall::DropBucket, Shape::Nothing),
+        Name::ClearBucket => (DirectoryCall::ClearBucket, Shape::Nothing),
+        Name::ListTypes => (DirectoryCall::ListTypes, Shape::Json),
+        Name::CreateType => (DirectoryCall::CreateType(bodies::changes(body)?), Shape::Created),
+        Name::AlterType => (DirectoryCall::AlterType(bodies::changes(body)?), Shape::Nothing),
+        Name::DropType => (DirectoryCall::DropType, Shape::Nothing),
+        other => unreachable!("{other:?} is no route of the directory"),
+    };
+    Ok((Call::Directory(call), shape))
+}
+
+/// A write under its conditions, as one update; `None` if they can't hold.
+fn put(target: &mut Target, value: Bytes) -> Result<Option<Update>, Error> {
+    let key = std::mem::take(&mut target.key);
+    let expiry = target.query.expiry;
+    let when = match (&target.if_match, &target.if_none_match) {
+        (None, None) => return Ok(Some(Update::Set { key, value, expiry })),
+        (Some(Tags::Any), None) => When::Present,
+        (None, Some(Tags::Any)) => When::Absent,
+        (Some(Tags::These(tags)), None) => match tags[..] {
+            [Some(version)] => When::Unchanged(Version(version)),
+            [None] => return Ok(None),
+            _ => return Err(malformed("a write compares with one version")),
+        },
+        (None, Some(Tags::These(_))) => {
+            return Err(malformed("a write takes `if-none-match: *` alone"));
+        }
+        (Some(_), Some(_)) => return Err(malformed(ONE_CONDITION)),
+    };
+    Ok(Some(Update::SetIf { key, value, expiry, when }))
+}
+
+const ONE_CONDITION: &str = "a write has one condition, if-match or if-none-match";
+
+/// A delete under its condition, as one update; `None` if it can't hold.
+fn delete(target: &mut Target) -> Result<Option<(Update, Shape)>, Error> {
+    let key = std::mem::take(&mut target.key);
+    let conditional = |update| Ok(Some((update, Shape::Deleted { conditional: true })));
+    if target.if_none_match.is_some() {
+        return Err(malformed("a delete takes `if-match` alone"));
+    }
+    match &target.if_match {
+        None => {
+            let update = Update::Delete { key, missing: Missing::Skipped };
+            Ok(Some((update, Shape::Deleted { conditional: false })))
+        }
+        Some(Tags::Any) => conditional(Update::Delete { key, missing: Missing::Fails }),
+        Some(Tags::These(tags)) => match tags[..] {
+            [Some(version)] => conditional(Update::Sequence {
+                steps: vec![
+                    Update::AssertVersion { key: key.clone(), version: Some(Version(version)) },
+                    Update::Delete { key, missing: Missing::Fails },
+                ],
+                mode: Steps::AllOrNothing,
+            }),
+            [None] => Ok(None),
+            _ => Err(malformed("a delete compares with one version")),
+        },
+    }
+}
