@@ -4,6 +4,7 @@
 //! its own: a directory with strangers' files, a foreign format, a link planted among its entries.
 
 use crate::StoreError;
+use crate::failpoint::{Point, reach};
 use base::codec::checksum;
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -55,6 +56,9 @@ impl DataDir {
             at.folder(folder)?;
         }
         fs::fsync(&directory).map_err(at.failed("sync", ""))?;
+        if fresh {
+            reach(Point::FirstStartAfter);
+        }
         let Identity { cluster, node } = identity;
         Ok(DataDir { path: path.to_owned(), cluster, node, fresh, _lock: lock })
     }
@@ -250,7 +254,9 @@ impl Place<'_> {
             return Err(failed(Errno::NOSPC));
         }
         fs::fsync(&file).map_err(&failed)?;
+        reach(Point::FirstStartWritten);
         fs::renameat(self.directory, IDENTITY_BESIDE, self.directory, IDENTITY).map_err(&failed)?;
+        reach(Point::FirstStartNamed);
         fs::fsync(self.directory).map_err(&failed)?;
         Ok(identity)
     }

@@ -20,6 +20,38 @@ macro_rules! points {
 }
 
 points! {
+    /// First start: the identity is written and synced, under a name beside its own.
+    FirstStartWritten = "first_start.identity.written",
+    /// First start: the identity has its name; the directory is not synced.
+    FirstStartNamed = "first_start.identity.named",
+    /// First start: the directory and its folders are there, nothing else.
+    FirstStartAfter = "first_start.after",
+    /// A record is about to be put into the log's buffer.
+    AppendBefore = "log.append.before",
+    /// Records wait in the buffer and are about to be written.
+    WriteBefore = "log.write.before",
+    /// Records are written and not synced.
+    WriteAfter = "log.write.after",
+    /// The log is about to be synced.
+    SyncBefore = "log.sync.before",
+    /// The log is synced and nobody was told.
+    SyncAfter = "log.sync.after",
+    /// The first frame of this life is written and not synced.
+    OpeningWritten = "log.opening.written",
+    /// A file for the next segment is filled, synced and not yet named a spare.
+    SpareFilled = "log.spare.filled",
+    /// The next segment's header is in its file, still under the spare's name.
+    HeaderWritten = "log.roll.header",
+    /// The full segment has its footer, synced; the next one has no name.
+    RollSealed = "log.roll.sealed",
+    /// The next segment has its name; the directory is not synced.
+    RollNamed = "log.roll.named",
+    /// A segment nobody needs is about to lose its name.
+    CollapseBefore = "log.collapse.before",
+    /// It was renamed to be used again; the directory is not synced.
+    CollapseRenamed = "log.collapse.renamed",
+    /// It was removed; the directory is not synced.
+    CollapseRemoved = "log.collapse.removed",
     /// A decided batch is about to be put into the trees.
     ApplyBefore = "apply.before",
     /// The batch is in the trees and visible.

@@ -6,6 +6,7 @@
 use super::segment::{Names, SPARE, Segment, UNREADY, spare_name};
 use crate::StoreError;
 use crate::disk::{Access, Disk, DiskFile};
+use crate::failpoint::{Point, reach};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -232,7 +233,10 @@ impl Shared {
         let unready = spare_name(number, UNREADY);
         let file = self.disk.create(&unready, length).map_err(failed("make", &unready))?;
         let name = spare_name(number, SPARE);
-        let made = self.fill(&*file, length).and_then(|()| self.disk.rename(&unready, &name));
+        let made = self.fill(&*file, length).and_then(|()| {
+            reach(Point::SpareFilled);
+            self.disk.rename(&unready, &name)
+        });
         match made {
             Ok(()) => Ok(Spare { name, file, length }),
             Err(error) => {
@@ -270,11 +274,13 @@ impl Shared {
         drop(state);
         let old = segment.header.name();
         let name = spare_name(number, SPARE);
+        reach(Point::CollapseBefore);
         let cleared = match keep {
             true => self.disk.rename(&old, &name).map_err(failed("rename", &old)),
             false => self.remove(&old),
         };
         let cleared = cleared.and_then(|()| {
+            reach(if keep { Point::CollapseRenamed } else { Point::CollapseRemoved });
             self.disk.sync_directory().map_err(|source| StoreError::Io {
                 what: "can't sync the log's directory".into(),
                 source,

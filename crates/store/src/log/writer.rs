@@ -7,6 +7,7 @@ use super::tail::{Tail, segment_bytes_for};
 use super::{LogSettings, Position};
 use crate::StoreError;
 use crate::disk::Disk;
+use crate::failpoint::{Point, reach};
 use base::limits::LOG_RECORD_BYTES_MAX;
 use std::collections::VecDeque;
 use std::io;
@@ -57,6 +58,7 @@ impl Log {
     pub fn append(&mut self, record: &Record) -> Result<Position, StoreError> {
         assert!(record.payload.len() <= LOG_RECORD_BYTES_MAX, "checked before it comes here");
         self.ready()?;
+        reach(Point::AppendBefore);
         if self.tail.waiting() >= WAITING_BYTES_MAX {
             self.write_out()?;
         }
@@ -185,6 +187,7 @@ impl Log {
             self.tail.generation = before;
             return Err(error);
         }
+        reach(Point::OpeningWritten);
         self.sync()?;
         self.opening = None;
         Ok(())
@@ -205,8 +208,12 @@ impl Log {
     }
 
     fn write_out(&mut self) -> Result<(), StoreError> {
+        reach(Point::WriteBefore);
         match self.tail.write_out() {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                reach(Point::WriteAfter);
+                Ok(())
+            }
             // No sync was involved, and the same bytes will go to the same place.
             Err(error) if no_space(&error) => Err(StoreError::Full),
             Err(source) => {
@@ -217,8 +224,10 @@ impl Log {
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
+        reach(Point::SyncBefore);
         match self.tail.sync() {
             Ok(()) => {
+                reach(Point::SyncAfter);
                 self.durable = self.tail.position();
                 Ok(())
             }
@@ -243,6 +252,7 @@ impl Log {
             return Err(error);
         }
         self.sync()?;
+        reach(Point::RollSealed);
         self.install(spare, header)
     }
 
@@ -267,7 +277,10 @@ impl Log {
             length: spare.length,
         };
         match write_header(&spare, &header) {
-            Ok(()) => Ok((spare, header)),
+            Ok(()) => {
+                reach(Point::HeaderWritten);
+                Ok((spare, header))
+            }
             Err(StoreError::Full) => {
                 self.spares.give_back(spare);
                 Err(StoreError::Full)
@@ -329,7 +342,10 @@ pub(super) fn name_segment(
 ) -> Result<Segment, StoreError> {
     let what = format!("can't name {}", header.name());
     disk.rename(&spare.name, &header.name())
-        .and_then(|()| disk.sync_directory())
+        .and_then(|()| {
+            reach(Point::RollNamed);
+            disk.sync_directory()
+        })
         .map_err(|source| StoreError::Io { what, source })?;
     Ok(Segment { header, file: spare.file })
 }
