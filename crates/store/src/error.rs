@@ -5,7 +5,8 @@ use std::io;
 /// Why the store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The operating system refused; the store is not to be trusted further until it is opened again.
+    /// The operating system refused; the store is not to be trusted further until it is opened
+    /// again.
     #[error("{what}: {source}")]
     Io {
         /// What was tried, with the file's name.

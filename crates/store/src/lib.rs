@@ -1,6 +1,7 @@
 //! Keep: the transaction log and the ordered trees behind it.
 //!
-//! Promises: what `Log::commit` with a sync returned is found again after any crash; damage is named, never cut silently.
+//! Promises: what `Log::commit` with a sync returned is found again after any crash; damage is
+//! named, never cut silently.
 //! Never: knows a node's peers or a bucket's promise; opens a socket; is async.
 //! Read next: `log/mod.rs`, then `trees/mod.rs`.
 

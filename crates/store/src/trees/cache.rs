@@ -1,29 +1,32 @@
 //! Rows that were read lately, in front of the tree.
 //!
-//! How it stays true, without a lock that readers and the writer share for long. The writer, for each batch: makes
-//! the `epoch` odd; replaces the cached rows of the keys it changes and removes their placeholders; publishes the
-//! batch; makes the epoch even. A reader that misses: counts itself as `loading`; puts a placeholder; looks at the
-//! epoch, and only if it is even reads the tree and fills the placeholder, which fails if the writer removed it.
+//! How it stays true, without a lock that readers and the writer share for long. The writer, for
+//! each batch: makes the `epoch` odd; replaces the cached rows of the keys it changes and removes
+//! their placeholders; publishes the batch; makes the epoch even. A reader that misses: counts
+//! itself as `loading`; puts a placeholder; looks at the epoch, and only if it is even reads the
+//! tree and fills the placeholder, which fails if the writer removed it.
 //!
-//! So a stale row cannot settle: if the epoch was even, any batch not yet published touches the cache after the
-//! placeholder was there, and removes it. And no batch shows early: a row carries the batch that wrote it, and a
-//! reader takes only rows of published batches. The writer asks once per batch whether anybody is loading; if
-//! nobody is, whoever begins later sees the odd epoch, and there are no placeholders to look for (both sides write
-//! one flag and then read the other's: sequentially consistent).
+//! So a stale row cannot settle: if the epoch was even, any batch not yet published touches the
+//! cache after the placeholder was there, and removes it. And no batch shows early: a row carries
+//! the batch that wrote it, and a reader takes only rows of published batches. The writer asks once
+//! per batch whether anybody is loading; if nobody is, whoever begins later sees the odd epoch, and
+//! there are no placeholders to look for (both sides write one flag and then read the other's:
+//! sequentially consistent).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use quick_cache::Weighter;
-use quick_cache::sync::{Cache, GuardResult};
+use quick_cache::sync::{Cache, EntryAction, EntryResult, GuardResult};
 
 use super::view::Version;
 use crate::StoreError;
 
 /// Larger rows are not cached: the block cache and the system's pages serve them well enough.
 const ROW_BYTES_MAX: usize = 64 * 1024;
-/// What a cached row costs beside its key and value: entry, hash slot and three allocations, in bytes.
+/// What a cached row costs beside its key and value: entry, hash slot and three allocations, in
+/// bytes.
 const ROW_OVERHEAD_BYTES: u64 = 192;
 /// Only a hint for the number of shards; nothing is allocated for it.
 const ROWS_EXPECTED: usize = 100_000;
@@ -75,7 +78,8 @@ impl RowCache {
         load: impl FnOnce() -> Result<Version, StoreError>,
     ) -> Result<Option<Bytes>, StoreError> {
         if let Some(row) = self.rows.get(key) {
-            // Asked after the row was found: a row of the batch now being applied is not for us yet.
+            // Asked after the row was found: a row of the batch now being applied is not for us
+            // yet.
             if row.sequence <= published.load(Ordering::Acquire) {
                 self.hits.fetch_add(1, Ordering::Relaxed);
                 return Ok(row.value);
@@ -96,8 +100,8 @@ impl RowCache {
         }
         let row = load()?;
         if key.len() + row.value.as_ref().map_or(0, Bytes::len) <= ROW_BYTES_MAX {
-            // Copied, so that a small row does not keep a whole block or batch in memory. Refused if the key was
-            // written meanwhile.
+            // Copied, so that a small row does not keep a whole block or batch in memory. Refused
+            // if the key was written meanwhile.
             let copy = row.value.as_deref().map(Bytes::copy_from_slice);
             let _ = place.insert(Version { sequence: row.sequence, value: copy });
         }
@@ -140,18 +144,23 @@ pub(super) struct Writing<'a> {
 }
 
 impl Writing<'_> {
-    /// A key changes: a cached row is replaced, so that what is hot stays cached; others are not brought in.
+    /// A key changes: a cached row is replaced, so that what is hot stays cached; others are not
+    /// brought in.
     pub fn change(&self, key: &[u8], sequence: u64, value: Option<&[u8]>) {
         let rows = &self.cache.rows;
+        let mut stale = self.anybody_loading;
         if rows.contains_key(key) {
-            if key.len() + value.map_or(0, <[u8]>::len) <= ROW_BYTES_MAX {
-                let row = Version { sequence, value: value.map(Bytes::copy_from_slice) };
-                if rows.replace(key.to_vec(), row, true).is_ok() {
-                    return;
+            let found = rows.entry(key, Some(Duration::ZERO), |_, row: &mut Version| {
+                if key.len() + value.map_or(0, <[u8]>::len) > ROW_BYTES_MAX {
+                    return EntryAction::Remove;
                 }
-            }
-            rows.remove(key);
-        } else if self.anybody_loading {
+                *row = Version { sequence, value: value.map(Bytes::copy_from_slice) };
+                EntryAction::Retain(())
+            });
+            // Else it was evicted this moment, and perhaps somebody is loading it again.
+            stale = !matches!(found, EntryResult::Retained(()) | EntryResult::Removed(..));
+        }
+        if stale {
             rows.remove(key);
         }
     }

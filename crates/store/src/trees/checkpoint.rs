@@ -17,14 +17,16 @@ impl LsmTrees {
         self.usable()?;
         let (manifest, tables) = loop {
             let manifest = {
-                // No flush or compaction changes the list while this lock is held; readers do not need it.
+                // No flush or compaction changes the list while this lock is held; readers do not
+                // need it.
                 let _lists = self.tree.get_version_history_lock();
                 Manifest::read(&self.settings.path)?
             };
             let manifest = manifest.ok_or(StoreError::Closed)?;
             let version = self.tree.current_version();
             if version.id() == manifest.id {
-                // Holding the tables keeps their files, whatever flush and compaction do from here on.
+                // Holding the tables keeps their files, whatever flush and compaction do from here
+                // on.
                 break (manifest, version.iter_tables().cloned().collect::<Vec<_>>());
             }
         };

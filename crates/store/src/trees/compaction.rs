@@ -1,11 +1,14 @@
-//! From memory to disk, and from many tables to few. All of it runs on the caller's background threads.
+//! From memory to disk, and from many tables to few. All of it runs on the caller's background
+//! threads.
 //!
-//! Superseded rows are dropped by every flush and merge (watermark `SeqNo::MAX`): each reader's view keeps the
-//! tables it needs, and in a sealed table everything is published, so nobody can ask a *new* table for an old row.
+//! Superseded rows are dropped by every flush and merge (watermark `SeqNo::MAX`): each reader's
+//! view keeps the tables it needs, and in a sealed table everything is published, so nobody can ask
+//! a *new* table for an old row.
 //!
 //! Where a flush is made durable, in the crate: every table file and its directory are synced
-//! (`table/writer/mod.rs`, `Writer::finish`), then the list file and the directory, then `current` by temporary
-//! file, sync, rename and sync of the directory (`version/persist.rs`), and only then are the sealed tables let go.
+//! (`table/writer/mod.rs`, `Writer::finish`), then the list file and the directory, then `current`
+//! by temporary file, sync, rename and sync of the directory (`version/persist.rs`), and only then
+//! are the sealed tables let go.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -20,7 +23,8 @@ use crate::failpoint::{Point, reach};
 
 /// Size of a table made by merging, in bytes.
 const TABLE_FILE_BYTES: u64 = 64 * 1024 * 1024;
-/// One tombstone in so many rows is too many: merging them away then costs at most this many rows for each.
+/// One tombstone in so many rows is too many: merging them away then costs at most this many rows
+/// for each.
 const ROWS_PER_TOMBSTONE: u64 = 4;
 /// Rows removed in one batch when a prefix is dropped, so that the writer never waits long.
 const ROWS_PER_DROP: usize = 1_000;
@@ -36,7 +40,8 @@ impl LsmTrees {
         if flushed.is_some() { self.refresh() } else { self.free_retired() }
     }
 
-    /// One round of merging by levels; when there is none due, one that gets rid of tombstones, if they are many.
+    /// One round of merging by levels; when there is none due, one that gets rid of tombstones, if
+    /// they are many.
     pub(super) fn compact_round(&self) -> Result<bool, StoreError> {
         let levels = Leveled::default().with_table_target_size(TABLE_FILE_BYTES);
         Ok(self.merge(levels)? || self.reclaim()?)
@@ -54,8 +59,9 @@ impl LsmTrees {
         Ok(changed)
     }
 
-    /// Tombstones above rows they hide keep space, and nothing merges them while nothing is written. Levels that
-    /// may hold next to nothing push them down, a few tables a round; those already at the bottom need it rewritten.
+    /// Tombstones above rows they hide keep space, and nothing merges them while nothing is
+    /// written. Levels that may hold next to nothing push them down, a few tables a round; those
+    /// already at the bottom need it rewritten.
     fn reclaim(&self) -> Result<bool, StoreError> {
         let tombstones = self.tree.tombstone_count();
         let rows: u64 =
@@ -74,16 +80,17 @@ impl LsmTrees {
         Ok(true)
     }
 
-    /// Three steps, each safe to repeat. What is in memory goes to disk; table files that lie wholly under the
-    /// prefix are dropped; what the others hold is removed row by row - also rows that come to light because the
-    /// tombstones above them went with a dropped file.
+    /// Three steps, each safe to repeat. What is in memory goes to disk; table files that lie
+    /// wholly under the prefix are dropped; what the others hold is removed row by row - also rows
+    /// that come to light because the tombstones above them went with a dropped file.
     pub(super) fn drop_rows_under(&self, prefix: &[u8]) -> Result<(), StoreError> {
         self.rotate()?;
         self.flush_sealed()?;
         let (low, high) = bounds_of(prefix);
         self.guarded(|| {
             self.tree.drop_range::<Bytes, _>((low.clone(), high.clone()))?;
-            // The crate keeps the list before the last, and with it the files, until the next flush.
+            // The crate keeps the list before the last, and with it the files, until the next
+            // flush.
             let mut lists = self.tree.get_version_history_lock();
             lists.maintenance(&self.settings.path, SeqNo::MAX)
         })?;

@@ -1,6 +1,7 @@
 //! `LsmTrees`: the trees on disk, over the crate `lsm-tree` without a journal.
 //!
-//! Locks, in the order in which they may be taken: `writer`, `retired`, `view`. None is held while a file is read.
+//! Locks, in the order in which they may be taken: `writer`, `retired`, `view`. None is held while
+//! a file is read.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -32,8 +33,8 @@ pub struct LsmTrees {
     /// The newest batch that readers may see.
     published: AtomicU64,
     view: RwLock<Arc<View>>,
-    /// Views that readers may still hold. They end here and not with their last reader, because freeing a large
-    /// table takes long.
+    /// Views that readers may still hold. They end here and not with their last reader, because
+    /// freeing a large table takes long.
     retired: Mutex<Vec<Arc<View>>>,
     /// Set by the first failure that leaves doubt.
     closed: AtomicBool,
@@ -48,7 +49,8 @@ pub(super) struct Writer {
 }
 
 impl LsmTrees {
-    /// Opens the trees, or makes new ones in an empty directory. What was not flushed is not there any more.
+    /// Opens the trees, or makes new ones in an empty directory. What was not flushed is not there
+    /// any more.
     pub fn open(settings: TreeSettings) -> Result<LsmTrees, StoreError> {
         let path = settings.path.clone();
         Manifest::read(&path)?;
@@ -132,7 +134,8 @@ impl LsmTrees {
         Ok(true)
     }
 
-    /// Turns readers to the tables as they are after a flush or a compaction, and frees what nobody reads any more.
+    /// Turns readers to the tables as they are after a flush or a compaction, and frees what nobody
+    /// reads any more.
     pub(super) fn refresh(&self) -> Result<(), StoreError> {
         let mut retired = self.retired.lock().map_err(|_| StoreError::Closed)?;
         let next = View::capture(&self.tree, self.view().sealed.clone());
@@ -162,8 +165,8 @@ impl LsmTrees {
         if self.closed.load(Ordering::Acquire) { Err(StoreError::Closed) } else { Ok(()) }
     }
 
-    /// Runs work of the crate below that changes the tree. A failure other than a full disk, or a panic, closes
-    /// the trees for good: its locks may be poisoned, its lists half made.
+    /// Runs work of the crate below that changes the tree. A failure other than a full disk, or a
+    /// panic, closes the trees for good: its locks may be poisoned, its lists half made.
     pub(super) fn guarded<T>(
         &self,
         work: impl FnOnce() -> lsm_tree::Result<T>,
@@ -255,8 +258,8 @@ impl Trees for LsmTrees {
     }
 }
 
-/// LZ4 everywhere, ten filter bits a key, filters and indexes of the upper levels kept in memory. The crate's own
-/// counters number its lists of tables only: batches are numbered by the writer.
+/// LZ4 everywhere, ten filter bits a key, filters and indexes of the upper levels kept in memory.
+/// The crate's own counters number its lists of tables only: batches are numbered by the writer.
 fn config(settings: &TreeSettings, blocks: &Arc<Cache>) -> Config {
     let lists = SequenceNumberCounter::default;
     Config::new(&settings.path, lists(), lists())

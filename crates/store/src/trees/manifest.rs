@@ -1,5 +1,6 @@
-//! The two files that say which tables make up the tree: `current` names the newest list and its checksum, `v{id}`
-//! is that list. The crate below writes them atomically but does not compare the checksum when it opens; we do.
+//! The two files that say which tables make up the tree: `current` names the newest list and its
+//! checksum, `v{id}` is that list. The crate below writes them atomically but does not compare the
+//! checksum when it opens; we do.
 //!
 //! `current`: list id u64, xxh3-128 of the list file u128, checksum kind u8 (0); little endian.
 
@@ -30,8 +31,8 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// Reads and checks both files. None: there is no tree here yet. Tables without a list are damage: opening
-    /// would begin a new tree and throw them away.
+    /// Reads and checks both files. None: there is no tree here yet. Tables without a list are
+    /// damage: opening would begin a new tree and throw them away.
     pub fn read(path: &Path) -> Result<Option<Manifest>, StoreError> {
         let current_path = path.join(CURRENT);
         if !current_path.try_exists().map_err(|why| read_error(&current_path, why))? {

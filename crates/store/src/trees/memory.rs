@@ -1,7 +1,8 @@
-//! `MemoryTrees`: the same face without a disk, for the simulator; a crash falls back to the durable point.
+//! `MemoryTrees`: the same face without a disk, for the simulator; a crash falls back to the
+//! durable point.
 //!
-//! Every key holds its versions, oldest first. A version stays while somebody can ask for it: it is the newest
-//! one, or the newest that a snapshot, the sealed or the durable point sees.
+//! Every key holds its versions, oldest first. A version stays while somebody can ask for it: it is
+//! the newest one, or the newest that a snapshot, the sealed or the durable point sees.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -44,7 +45,8 @@ impl MemoryTrees {
         MemoryTrees { state: Arc::default(), active_bytes_max }
     }
 
-    /// What a power failure leaves: the batches up to the last flush. Snapshots taken before must not be used.
+    /// What a power failure leaves: the batches up to the last flush. Snapshots taken before must
+    /// not be used.
     pub fn crash(&self) -> Result<(), StoreError> {
         let mut state = self.state()?;
         let durable = state.durable;

@@ -1,18 +1,20 @@
 //! The local store: one ordered tree for the node, filled by one writer from the log.
 //!
-//! The tree keeps every change under the number of the batch that made it. A batch is inserted whole into the
-//! active table in memory and then *published* by moving one number, so a reader sees all of it or none.
-//! A table that has grown is *sealed* (between batches only), written to disk by *flush*, and merged with older
-//! ones by *compaction*. What was flushed survives any crash; what was not is replayed from the log.
+//! The tree keeps every change under the number of the batch that made it. A batch is inserted
+//! whole into the active table in memory and then *published* by moving one number, so a reader
+//! sees all of it or none. A table that has grown is *sealed* (between batches only), written to
+//! disk by *flush*, and merged with older ones by *compaction*. What was flushed survives any
+//! crash; what was not is replayed from the log.
 //!
-//! What a reader reads is a *view*: the tables as they were at one moment, immutable but for the active one, plus
-//! the newest published number. Because a view keeps its tables alive, flush and compaction may drop superseded
-//! rows at once: whoever needs them still holds the tables they are in. Invariant: every row in a sealed table or
-//! on disk has `sequence <= published`.
+//! What a reader reads is a *view*: the tables as they were at one moment, immutable but for the
+//! active one, plus the newest published number. Because a view keeps its tables alive, flush and
+//! compaction may drop superseded rows at once: whoever needs them still holds the tables they are
+//! in. Invariant: every row in a sealed table or on disk has `sequence <= published`.
 //!
-//! Promises: a reader never sees part of a batch, nor, once it saw a batch, anything older; after a crash the tree
-//! holds exactly the batches up to a flush; damaged blocks are errors, never values.
-//! Never: keeps a journal of its own; starts a thread; reads a clock; waits for a reader.
+//! Promises: a reader never sees part of a batch, nor, once it saw a batch, anything older; after a
+//! crash the tree holds exactly the batches up to a flush; damaged blocks are errors, never values.
+//! Never: keeps a journal of its own; starts a thread; reads a clock; makes a writer wait for a
+//! long read.
 //! Read next: `lsm.rs`, then `view.rs`, `cache.rs`, `compaction.rs`.
 
 mod cache;
@@ -57,17 +59,18 @@ pub type Row = (Bytes, Bytes);
 /// Rows in the order that was asked for; after an error it ends.
 pub type Rows<'a> = Box<dyn Iterator<Item = Result<Row, StoreError>> + Send + 'a>;
 
-/// Ordered rows of the whole node: read by many, written by one. An error from a call that writes means that
-/// the node has to stop, except `Full`, after which it may be repeated.
+/// Ordered rows of the whole node: read by many, written by one. An error from a call that writes
+/// means that the node has to stop, except `Full`, after which it may be repeated.
 pub trait Trees: Send + Sync {
-    /// Applies a batch and publishes it whole; the result is its number, which only goes up (with gaps).
+    /// Applies a batch and publishes it whole; the result is its number, which only goes up (with
+    /// gaps).
     fn apply(&self, batch: &mut dyn Iterator<Item = Change>) -> Result<u64, StoreError>;
 
     /// The newest published value.
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
 
-    /// The rows as they are now, for long reads. It keeps alive what it sees (at most two tables in memory, and
-    /// files), and nothing that is written later.
+    /// The rows as they are now, for long reads. It keeps alive what it sees (at most two tables in
+    /// memory, and files), and nothing that is written later.
     fn snapshot(&self) -> Box<dyn Snapshot>;
 
     /// Bytes in tables that are not on disk yet: the active and the sealed ones.
@@ -82,17 +85,17 @@ pub trait Trees: Send + Sync {
     /// Writes all sealed tables and syncs them: the durable point. Blocks; for a background thread.
     fn flush(&self) -> Result<(), StoreError>;
 
-    /// One bounded round of merging. Blocks; for a background thread, after every flush and when idle. True: the
-    /// tree changed, so another round may be due.
+    /// One bounded round of merging. Blocks; for a background thread, after every flush and when
+    /// idle. True: the tree changed, so another round may be due.
     fn compact(&self) -> Result<bool, StoreError>;
 
-    /// Removes every row under the prefix and gives the space back; durable when it returns. May be repeated, and
-    /// must be after a crash in its midst. Nobody may write under the prefix meanwhile. Blocks; for a background
-    /// thread.
+    /// Removes every row under the prefix and gives the space back; durable when it returns. May be
+    /// repeated, and must be after a crash in its midst. Nobody may write under the prefix
+    /// meanwhile. Blocks; for a background thread.
     fn drop_prefix(&self, prefix: &[u8]) -> Result<(), StoreError>;
 
-    /// Makes a store of its own at `target` (absent or empty, on the same file system) out of what is durable now:
-    /// rotate and flush first to have all. Copies nothing but names.
+    /// Makes a store of its own at `target` (absent or empty, on the same file system) out of what
+    /// is durable now: rotate and flush first to have all. Copies nothing but names.
     fn checkpoint(&self, target: &Path) -> Result<(), StoreError>;
 
     /// What operators see.

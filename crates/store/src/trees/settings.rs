@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 const MIB: u64 = 1024 * 1024;
 
-/// Size at which the active table is sealed, when memory is plenty: larger ones make merging cheaper, and flushing
-/// slower.
+/// Size at which the active table is sealed, when memory is plenty: larger ones make merging
+/// cheaper, and flushing slower.
 const TABLE_BYTES_MAX: u64 = 64 * MIB;
 
 /// What the trees need to know.
@@ -13,7 +13,8 @@ const TABLE_BYTES_MAX: u64 = 64 * MIB;
 pub struct TreeSettings {
     /// The directory; made when absent.
     pub path: PathBuf,
-    /// Memory for active and sealed tables, block cache and row cache together, in bytes. Grows with use.
+    /// Memory for active and sealed tables, block cache and row cache together, in bytes. Grows
+    /// with use.
     pub memory_bytes_max: u64,
     /// Most table files kept open.
     pub open_files_max: usize,
@@ -25,7 +26,8 @@ impl TreeSettings {
         TreeSettings { path: path.into(), memory_bytes_max: 512 * MIB, open_files_max: 512 }
     }
 
-    /// Where the active table is sealed. With the sealed ones (`SEALED_TABLES_MAX`) at most three eighths.
+    /// Where the active table is sealed. With the sealed ones (`SEALED_TABLES_MAX`) at most three
+    /// eighths.
     pub fn table_bytes_max(&self) -> u64 {
         (self.memory_bytes_max / 8).clamp(MIB, TABLE_BYTES_MAX)
     }

@@ -1,7 +1,8 @@
 //! What a reader reads: the tables of one moment.
 //!
-//! The crate below has such a thing too, but finds it by number in a list that keeps every table made since the
-//! oldest reader began, sealed ones in memory included. Here each reader holds its own view and nothing else.
+//! The crate below has such a thing too, but finds it by number in a list that keeps every table
+//! made since the oldest reader began, sealed ones in memory included. Here each reader holds its
+//! own view and nothing else.
 
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,8 +43,9 @@ pub(super) struct View {
 }
 
 impl View {
-    /// The tables as they are now. `sealed`: those that were sealed so far; the flushed ones among them are left
-    /// out. Nobody may rotate meanwhile; if somebody flushes, a table may be seen twice, which is harmless.
+    /// The tables as they are now. `sealed`: those that were sealed so far; the flushed ones among
+    /// them are left out. Nobody may rotate meanwhile; if somebody flushes, a table may be seen
+    /// twice, which is harmless.
     pub fn capture(tree: &Tree, mut sealed: Vec<Arc<Memtable>>) -> View {
         let frozen = tree.get_version_history_lock().latest_version();
         let flushed = sealed.len().saturating_sub(tree.sealed_memtable_count());

@@ -1,6 +1,12 @@
 //! The trees against a simple model, under threads, and with damage.
+//!
+//! Promises: what `trees/mod.rs` promises is tried here, on real files.
+//! Never: asserts a time.
+
+#![allow(clippy::unwrap_used)]
 
 mod model;
+mod threads;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! Random work on the real trees and the ones in memory, compared with a `BTreeMap` after every step.
+//! Random work on the real trees and the ones in memory, compared with a `BTreeMap` after every
+//! step.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -1,0 +1,158 @@
+//! Readers, the writer, flush and compaction at once: a reader never sees half a batch, nor time go
+//! backwards.
+
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use bytes::Bytes;
+
+use super::super::{MemoryTrees, Trees};
+use super::{Scratch, apply, open, put, remove};
+
+const KEYS: u64 = 40;
+const BATCHES: u64 = 4_000;
+
+fn key(n: u64) -> [u8; 4] {
+    (n as u32 * 7_919).to_be_bytes()
+}
+
+fn number(value: Option<Bytes>) -> u64 {
+    value.map_or(0, |value| u64::from_le_bytes(value[..8].try_into().unwrap()))
+}
+
+/// Stops the others when the writer is done, also by a panic.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Batch `n` writes `n` under every key, or removes every key when `n` is a multiple of ten.
+fn write_all(trees: &dyn Trees, written: &AtomicU64) {
+    for n in 1..=BATCHES {
+        let filler = vec![b'f'; 200];
+        let value = [&n.to_le_bytes()[..], &filler].concat();
+        let change = |at| if n % 10 == 0 { remove(key(at)) } else { put(key(at), &value) };
+        apply(trees, (0..KEYS).map(change));
+        written.store(n, Ordering::Release);
+        if n % 50 == 0 {
+            trees.rotate().unwrap();
+        }
+    }
+}
+
+/// Two keys read one after the other never go backwards, and what was written before is seen.
+fn read_points(trees: &dyn Trees, written: &AtomicU64, done: &AtomicBool, salt: u64) {
+    let mut last = 0;
+    let mut step = salt;
+    while !done.load(Ordering::Acquire) {
+        step += 1;
+        let before = written.load(Ordering::Acquire);
+        let found = number(trees.get(&key(step * 13 % KEYS)).unwrap());
+        let after = written.load(Ordering::Acquire) + 1;
+        if found == 0 {
+            assert!((before..=after).any(|n| n % 10 == 0), "absent between {before} and {after}");
+            continue;
+        }
+        assert!(found >= before, "read {found} after {before} was written");
+        assert!(found >= last, "read {found} after {last} was read");
+        last = found;
+    }
+}
+
+/// A snapshot holds one batch's value under every key, and still does after more was written.
+fn read_snapshots(trees: &dyn Trees, written: &AtomicU64, done: &AtomicBool) {
+    let mut reverse = false;
+    while !done.load(Ordering::Acquire) {
+        reverse = !reverse;
+        let before = written.load(Ordering::Acquire);
+        let snapshot = trees.snapshot();
+        let after = written.load(Ordering::Acquire) + 1;
+        let first = number(snapshot.get(&key(3)).unwrap());
+        for _ in 0..3 {
+            let rows = snapshot.range(Bound::Unbounded, Bound::Unbounded, reverse);
+            let numbers: Vec<u64> = rows.map(|row| number(Some(row.unwrap().1))).collect();
+            assert!(numbers.iter().all(|n| *n == first), "{first} and {numbers:?}");
+            assert_eq!(numbers.len() as u64, if first == 0 { 0 } else { KEYS });
+            thread::yield_now();
+        }
+        assert!(
+            first == 0 || (before..=after).contains(&first),
+            "{first} not in {before}..{after}"
+        );
+    }
+}
+
+fn all_at_once(trees: &dyn Trees) {
+    let (written, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| read_points(trees, &written, &done, 0));
+        scope.spawn(|| read_points(trees, &written, &done, 5));
+        scope.spawn(|| read_snapshots(trees, &written, &done));
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                trees.flush().unwrap();
+                trees.compact().unwrap();
+            }
+        });
+        let _done = Done(&done);
+        write_all(trees, &written);
+    });
+}
+
+#[test]
+fn a_batch_on_disk_is_seen_whole_or_not() {
+    let scratch = Scratch::new();
+    all_at_once(&open(&scratch));
+}
+
+#[test]
+fn a_batch_in_memory_is_seen_whole_or_not() {
+    all_at_once(&MemoryTrees::new(1 << 20));
+}
+
+/// Few keys, each batch changes one of them, readers only get: a stale row that settled in the
+/// cache would be found by the next read.
+#[test]
+fn the_row_cache_never_keeps_an_old_row() {
+    const FEW: u64 = 4;
+    let scratch = Scratch::new();
+    let trees = &open(&scratch);
+    let written = &[const { AtomicU64::new(0) }; FEW as usize];
+    let done = &AtomicBool::new(false);
+    let read = move |salt: u64| {
+        let mut step = salt;
+        while !done.load(Ordering::Acquire) {
+            step += 1;
+            let which = step % FEW;
+            let before = written[which as usize].load(Ordering::Acquire);
+            let found = number(trees.get(&key(which)).unwrap());
+            let after = written[which as usize].load(Ordering::Acquire) + FEW;
+            if found == 0 {
+                let absent = |n: u64| n % 10 == 0 && n % FEW == which;
+                assert!((before..=after).any(absent), "absent between {before} and {after}");
+            } else {
+                assert!(found >= before, "read {found} after {before} was written");
+            }
+        }
+    };
+    thread::scope(|scope| {
+        (0..3).for_each(|salt| drop(scope.spawn(move || read(salt))));
+        let _done = Done(done);
+        for n in 1..=200_000u64 {
+            let at = key(n % FEW);
+            let change = if n % 10 == 0 { remove(at) } else { put(at, n.to_le_bytes()) };
+            apply(trees, [change]);
+            written[(n % FEW) as usize].store(n, Ordering::Release);
+            if n % 5_000 == 0 {
+                trees.rotate().unwrap();
+                trees.flush().unwrap();
+            }
+        }
+    });
+    let seen = trees.statistics();
+    assert!(seen.cache_hits > 1_000 && seen.cache_misses > 1_000, "{seen:?}");
+}
