@@ -85,6 +85,14 @@ impl LsmTrees {
         Arc::clone(&self.view.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 
+    /// What a read that begins now reads. The view must be taken before the number: on disk it has
+    /// only the newest row of each key, and all that was published when it was made is below the
+    /// number then. The other way round the row below an older number could be gone.
+    fn now(&self) -> (Arc<View>, u64) {
+        let view = self.view();
+        (view, self.published.load(Ordering::Acquire))
+    }
+
     /// The writer's seat; `Closed` after a batch broke off in its midst.
     pub(super) fn writer(&self) -> Result<MutexGuard<'_, Writer>, StoreError> {
         self.usable()?;
@@ -192,14 +200,13 @@ impl Trees for LsmTrees {
 
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
         self.rows.get(key, &self.published, || {
-            let view = self.view(); // before the number: what the view has on disk is published then
-            view.get(key, self.published.load(Ordering::Acquire))
+            let (view, sequence) = self.now();
+            view.get(key, sequence)
         })
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot> {
-        let view = self.view();
-        let sequence = self.published.load(Ordering::Acquire);
+        let (view, sequence) = self.now();
         Box::new(LsmSnapshot { view, sequence, path: self.settings.path.clone() })
     }
 

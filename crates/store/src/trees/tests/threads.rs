@@ -151,36 +151,3 @@ fn the_row_cache_never_keeps_an_old_row() {
         }
     });
 }
-
-/// Every batch goes to disk at once, where only the newest row of a key is kept: a reader that asked
-/// the tables of one moment with the number of an earlier one would find nothing.
-#[test]
-fn a_read_while_tables_are_swapped_finds_the_row() {
-    let scratch = Scratch::new();
-    let trees = &open(&scratch);
-    let (written, done) = (&AtomicU64::new(0), &AtomicBool::new(false));
-    let read = move |salt: u64| {
-        let mut step = salt;
-        while !done.load(Ordering::Acquire) {
-            step += 1;
-            let before = written.load(Ordering::Acquire);
-            let from_snapshot = || trees.snapshot().get(&key(1));
-            let found = if step % 2 == 0 { trees.get(&key(1)) } else { from_snapshot() };
-            assert!(number(found.unwrap()) >= before, "nothing older than {before}");
-        }
-    };
-    thread::scope(|scope| {
-        (0..4).for_each(|salt| drop(scope.spawn(move || read(salt))));
-        let _done = Done(done);
-        let too_large_for_the_cache = [0; 70_000];
-        for n in 1..=300u64 {
-            apply(trees, [put(key(1), [&n.to_le_bytes()[..], &too_large_for_the_cache].concat())]);
-            written.store(n, Ordering::Release);
-            trees.rotate().unwrap();
-            trees.flush().unwrap();
-            if n % 8 == 0 {
-                trees.compact().unwrap();
-            }
-        }
-    });
-}
