@@ -24,7 +24,7 @@ pub use ids::{
     SessionId, Version,
 };
 pub use range::{Bound, Range, Want};
-pub use reply::{Body, Entry, Outcome, Page, Reply, Row};
+pub use reply::{Body, BucketDescription, Entry, Outcome, Page, Reply, Row};
 pub use request::{Call, Consistency, DirectoryCall, Read, Request, SessionCall, Update};
 
 /// A key: any bytes, at most [`limits::KEY_BYTES_MAX`]; keys order as unsigned bytes.

@@ -16,6 +16,8 @@ pub const SEQUENCE_DEPTH_MAX: usize = 64;
 /// Most bytes of keys and values one update may bring, and most it may change (a `delete_prefix`
 /// lists the keys it deletes; a larger prefix is dropped with the bucket, or in parts).
 pub const UPDATE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// What a row costs beside its key and value when an update's effects are counted.
+pub const ROW_OVERHEAD_BYTES: usize = 32;
 /// Most keys in one multi_get, exists or delete of many keys.
 pub const KEYS_PER_READ_MAX: usize = 131_072;
 /// Most rows in one page of a range.

@@ -2,41 +2,90 @@
 //!
 //! Promises: an update is answered only after it is decided; an answer carries the index it reflects.
 //! Never: decides (that is `logic`), knows a client's language, reads settings files.
-//! Read next: `submit.rs`, then `consistent/group.rs`.
+//! Read next: `submit.rs`, then `route.rs`, then `consistent/mod.rs`.
 
+mod catalog;
+mod checkpoint;
+mod consistent;
+mod directory;
+mod housekeeping;
+mod keeper;
+mod life;
+mod metrics;
+mod observe;
+mod recovery;
+mod route;
 mod settings;
 mod status;
 mod submit;
+mod world;
 
 pub use settings::NodeSettings;
 pub use status::{DiskStatus, GroupStatus, LogStatus, Sample, SampleKind, Status, StoreStatus};
 pub use submit::{Flow, Submitted, Ticket};
 
-use base::{Error, Reason, Reply, Request, Result};
+use base::{ClusterId, Error, NodeId, Reply, Request, Result};
+use catalog::Catalog;
+use consistent::group::Group;
+use directory::Directory;
+use housekeeping::Bell;
+use keeper::Keeper;
+use metrics::Metrics;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use store::{DataDir, Trees};
+use tokio::sync::watch;
 
 /// A running node. Cheap to clone; the last word of its life is [`Node::stop`].
 #[derive(Clone)]
-pub struct Node {}
+pub struct Node {
+    inner: Arc<Inner>,
+}
+
+/// What all parts of a node share.
+pub(crate) struct Inner {
+    settings: NodeSettings,
+    /// Held, and with it the directory's lock, until the node has stopped.
+    data: Mutex<Option<DataDir>>,
+    node: NodeId,
+    cluster: ClusterId,
+    groups: Vec<Arc<Group>>,
+    catalog: Arc<Catalog>,
+    directory: Directory,
+    keeper: Arc<Keeper>,
+    trees: Arc<dyn Trees>,
+    metrics: Arc<Metrics>,
+    bell: Arc<Bell>,
+    /// One flush at a time.
+    flushing: Mutex<()>,
+    full: AtomicBool,
+    disk_free: AtomicU64,
+    disk_total: AtomicU64,
+    stopping: AtomicBool,
+    stop: watch::Sender<bool>,
+    failed: watch::Sender<Option<Error>>,
+    started_ms: u64,
+}
 
 impl Node {
     /// Opens the data directory (makes it at first start), recovers, and serves.
     ///
-    /// Errors name the remedy: `Damaged` (file and offset), `NotSupported` (foreign format version), `Overloaded` is
-    /// never given, `TooMany` (the directory is locked by another process), `StoreFailed`.
-    pub async fn start(_settings: NodeSettings) -> Result<Node> {
-        Ok(Node {})
+    /// Errors name the remedy: `Damaged` (file and offset), `NotSupported` (foreign format version), `TooMany` (the
+    /// directory is locked by another process), `StoreFailed`.
+    pub async fn start(settings: NodeSettings) -> Result<Node> {
+        life::start(settings).await
     }
 
     /// Takes a request without waiting: the door's hot path. `flow` belongs to one connection and makes its requests
     /// see each other's effects in order. What comes back is valid at once, once a ticket is decided, or later.
-    pub fn submit(&self, _flow: &mut Flow, _request: Request) -> Submitted {
-        Submitted::Ready(Err(Error::new(Reason::GoingDown, "not yet built")))
+    pub fn submit(&self, flow: &mut Flow, request: Request) -> Submitted {
+        self.route(flow, request)
     }
 
     /// Waits until everything up to the ticket is decided (and applied). An error means: the outcome of updates
     /// up to the ticket that were not yet known decided is unknown.
-    pub async fn decided(&self, _ticket: Ticket) -> Result<()> {
-        Err(Error::new(Reason::GoingDown, "not yet built"))
+    pub async fn decided(&self, ticket: Ticket) -> Result<()> {
+        self.inner.settled(Some(ticket)).await
     }
 
     /// One request from beginning to end: `submit`, then wait.
@@ -50,32 +99,61 @@ impl Node {
 
     /// Everything a health check or a dashboard needs.
     pub fn status(&self) -> Status {
-        Status::default()
+        self.inner.status()
     }
 
     /// All metrics as samples, for `/metrics` and `INFO`.
     pub fn samples(&self) -> Vec<Sample> {
-        Vec::new()
+        self.inner.samples()
     }
 
     /// Whether the node can take writes now (`/ready`): recovered, master known, not stopping, disk not failed.
     pub fn ready(&self) -> bool {
-        false
+        let serving = |group: &Arc<Group>| group.master.load(Ordering::Acquire);
+        !self.inner.stopping.load(Ordering::Acquire) && self.inner.groups.iter().all(serving)
     }
 
     /// Resolves when the node has stopped by itself: the reason (a failed sync, say). The process must exit then.
     pub async fn failed(&self) -> Error {
-        std::future::pending().await
+        let mut failed = self.inner.failed.subscribe();
+        loop {
+            if let Some(error) = failed.borrow_and_update().clone() {
+                return error;
+            }
+            if failed.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// Stops taking requests, finishes those in flight, flushes the store, closes the log.
     pub async fn stop(&self) -> Result<()> {
-        Ok(())
+        life::stop(&self.inner).await
     }
 
-    /// An online checkpoint of the whole data directory into `target` (which must not exist): hard links for tables,
-    /// copies for the log's tail. `target` is a data directory that `serve --data` can open.
-    pub async fn checkpoint(&self, _target: std::path::PathBuf) -> Result<()> {
-        Err(Error::new(Reason::GoingDown, "not yet built"))
+    /// An online checkpoint of the whole data directory into `target` (which must not exist): hard links for tables, a
+    /// new log. `target` is a data directory that `serve --data` can open; it holds every update answered before.
+    pub async fn checkpoint(&self, target: std::path::PathBuf) -> Result<()> {
+        let inner = self.inner.clone();
+        tokio::task::spawn_blocking(move || inner.checkpoint(&target))
+            .await
+            .unwrap_or_else(|_| Err(Error::new(base::Reason::GoingDown, "the node is stopping")))
     }
 }
+
+impl Inner {
+    /// The node can't go on: no more answers, and the process must exit.
+    pub(crate) fn fail(&self, error: Error) {
+        for group in &self.groups {
+            group.fail(error.clone());
+        }
+        self.failed.send_if_modified(|failed| {
+            let first = failed.is_none();
+            failed.get_or_insert(error);
+            first
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -41,6 +41,15 @@ impl DataDir {
     /// `Locked` if another process has it, `Version` if another format wrote it, `Corrupt` if its identity is damaged or
     /// missing, `Io` for everything the system refuses, in words.
     pub fn open(path: &Path) -> Result<DataDir, StoreError> {
+        DataDir::open_as(path, None)
+    }
+
+    /// Makes a new data directory of the same cluster and node, for a checkpoint: one of the two may serve, not both.
+    pub fn twin(&self, path: &Path) -> Result<DataDir, StoreError> {
+        DataDir::open_as(path, Some(Identity { cluster: self.cluster, node: self.node }))
+    }
+
+    fn open_as(path: &Path, new: Option<Identity>) -> Result<DataDir, StoreError> {
         let directory = make_or_open(path)?;
         let at = Place { path, directory: &directory };
         at.refuse_strangers()?;
@@ -50,7 +59,10 @@ impl DataDir {
         let fresh = known.is_none();
         let identity = match known {
             Some(identity) => identity,
-            None => at.write_identity()?,
+            None => at.write_identity(match new {
+                Some(identity) => identity,
+                None => Identity { cluster: chance()?, node: chance()? },
+            })?,
         };
         for folder in FOLDERS {
             at.folder(folder)?;
@@ -240,8 +252,7 @@ impl Place<'_> {
         StoreError::Corrupt { file, offset: 0, what: what.into() }
     }
 
-    fn write_identity(&self) -> Result<Identity, StoreError> {
-        let identity = Identity { cluster: chance()?, node: chance()? };
+    fn write_identity(&self, identity: Identity) -> Result<Identity, StoreError> {
         let failed = self.failed("write", IDENTITY);
         match fs::unlinkat(self.directory, IDENTITY_BESIDE, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}

@@ -1,0 +1,59 @@
+//! A copy of the whole node while it works.
+
+use crate::Inner;
+use crate::keeper::store_error;
+use base::{Error, Reason, Result};
+use std::path::Path;
+use std::sync::Arc;
+use store::{FileDisk, Kind, Log, LogSettings, Owner, Record};
+
+impl Inner {
+    /// See [`crate::Node::checkpoint`].
+    ///
+    /// The store is flushed and its tables linked; what lives only in the log is written into a new log beside it.
+    /// Both are taken with flushing excluded, so that the copy is the state of one moment.
+    pub(crate) fn checkpoint(&self, target: &Path) -> Result<()> {
+        if target.exists() {
+            let text = format!("{} exists: name a directory that does not", target.display());
+            return Err(Error::new(Reason::AlreadyExists, text));
+        }
+        let _one = self.flushing.lock().expect("no one panics while holding it");
+        // Promises only rise, and what is decided stays: taken before the tables, they fit any later state.
+        let consensus: Vec<_> = self
+            .groups
+            .iter()
+            .map(|group| {
+                let state = group.state();
+                (group.id, state.replica.promised(), state.replica.accepted_ballot())
+            })
+            .collect();
+        self.trees.rotate().map_err(store_error)?;
+        self.trees.flush().map_err(store_error)?;
+        let data = self.data.lock().expect("no one panics while holding it");
+        let data =
+            data.as_ref().ok_or_else(|| Error::new(Reason::GoingDown, "the node is stopping"))?;
+        let copy = data.twin(target).map_err(store_error)?;
+        self.trees.checkpoint(&copy.store()).map_err(store_error)?;
+        let disk = Arc::new(FileDisk::open(&copy.log()).map_err(store_error)?);
+        let settings = LogSettings {
+            segment_bytes: self.settings.segment_bytes,
+            id: self.node.0,
+            ..LogSettings::default()
+        };
+        let (mut log, records) = Log::open(disk, settings).map_err(store_error)?;
+        records.finish().map_err(store_error)?;
+        for (group, promised, _accepted) in consensus {
+            log.append(&Record {
+                kind: Kind::Promise,
+                owner: Owner { group: group.0, generation: 0 },
+                configuration: 0,
+                ballot: (promised.round, promised.node.0),
+                index: 0,
+                decided: 0,
+                payload: &[],
+            })
+            .map_err(store_error)?;
+        }
+        log.close().map_err(store_error)
+    }
+}

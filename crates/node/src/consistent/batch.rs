@@ -1,0 +1,329 @@
+//! A value of the log while it is being made and until it is applied: its bytes, and a table to look into it.
+//!
+//! The bytes are the payload of the log record, laid out as updates are evaluated; nothing is copied again:
+//!
+//! ```text
+//! payload = format u8 (1) | time u64 | first version u64 | updates u32 | effect ...
+//! effect  = 1 u8 | key length u32 | row length u32 | tree key | row        put
+//!         | 0 u8 | key length u32 | 0 u32          | tree key              remove
+//! ```
+//! The table maps a tree key to the offset of its latest effect, and holds no key: undecided values are an overlay
+//! over the store, and putting a row into the overlay must cost next to nothing.
+
+use super::layout::StoredRow;
+use base::codec::{self, Malformed, Reader};
+use base::{LogIndex, Version};
+use bytes::Bytes;
+use hashbrown::HashTable;
+use store::Change;
+
+const FORMAT: u8 = 1;
+const HEAD_BYTES: usize = 21;
+const EFFECT_HEAD_BYTES: usize = 9;
+const PUT: u8 = 1;
+const REMOVE: u8 = 0;
+
+struct Slot {
+    hash: u64,
+    offset: u32,
+}
+
+enum Payload {
+    Open(Vec<u8>),
+    Closed(Bytes),
+}
+
+/// A value with its table.
+pub(crate) struct Batch {
+    pub index: LogIndex,
+    pub time: u64,
+    pub first_version: u64,
+    pub updates: u32,
+    /// Whether a client waits for it to be synced.
+    pub sync: bool,
+    /// The soonest point of group time at which a row of it expires.
+    pub earliest_expiry: u64,
+    /// Where its record begins in the log, once it is written.
+    pub start: Option<store::Position>,
+    payload: Payload,
+    table: HashTable<Slot>,
+    /// What each effect replaced in the table, so that a failed sequence can be undone.
+    journal: Vec<(u32, Option<u32>)>,
+    salt: u64,
+}
+
+/// A place to come back to.
+#[derive(Clone, Copy)]
+pub(crate) struct Savepoint {
+    /// How many bytes the value held then.
+    pub bytes: usize,
+    journal: usize,
+}
+
+impl Batch {
+    /// An empty value. `salt` keys the table's hashes.
+    pub(crate) fn new(index: LogIndex, time: u64, first_version: u64, salt: u64) -> Batch {
+        let mut bytes = Vec::with_capacity(4096);
+        bytes.push(FORMAT);
+        bytes.extend_from_slice(&time.to_le_bytes());
+        bytes.extend_from_slice(&first_version.to_le_bytes());
+        bytes.extend_from_slice(&0u32.to_le_bytes());
+        Batch {
+            index,
+            time,
+            first_version,
+            updates: 0,
+            sync: false,
+            earliest_expiry: u64::MAX,
+            start: None,
+            payload: Payload::Open(bytes),
+            table: HashTable::new(),
+            journal: Vec::new(),
+            salt,
+        }
+    }
+
+    /// Bytes so far.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes().len()
+    }
+
+    /// The version the next update gets.
+    pub(crate) fn version(&self) -> Version {
+        Version(self.first_version + u64::from(self.updates))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.payload {
+            Payload::Open(bytes) => bytes,
+            Payload::Closed(bytes) => bytes,
+        }
+    }
+
+    fn open(&mut self) -> &mut Vec<u8> {
+        match &mut self.payload {
+            Payload::Open(bytes) => bytes,
+            Payload::Closed(_) => unreachable!("effects are written into an open value only"),
+        }
+    }
+
+    /// Adds: this row now stands under this tree key.
+    #[inline]
+    pub(crate) fn put(
+        &mut self,
+        key: &[u8],
+        version: Version,
+        expires: Option<u64>,
+        row: &[&[u8]],
+    ) {
+        let value_bytes: usize = row.iter().map(|part| part.len()).sum();
+        let row_bytes = StoredRow::head_bytes(expires) + value_bytes;
+        let bytes = self.open();
+        let offset = bytes.len();
+        bytes.reserve(EFFECT_HEAD_BYTES + key.len() + row_bytes);
+        bytes.push(PUT);
+        bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&(row_bytes as u32).to_le_bytes());
+        bytes.extend_from_slice(key);
+        StoredRow::write_head(version, expires, bytes);
+        for part in row {
+            bytes.extend_from_slice(part);
+        }
+        self.note(key, offset);
+    }
+
+    /// Adds: these bytes (no row) now stand under this tree key.
+    pub(crate) fn put_raw(&mut self, key: &[u8], value: &[u8]) {
+        let bytes = self.open();
+        let offset = bytes.len();
+        bytes.push(PUT);
+        bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(value);
+        self.note(key, offset);
+    }
+
+    /// Adds: nothing stands under this tree key.
+    pub(crate) fn remove(&mut self, key: &[u8]) {
+        let bytes = self.open();
+        let offset = bytes.len();
+        bytes.push(REMOVE);
+        bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&0u32.to_le_bytes());
+        bytes.extend_from_slice(key);
+        self.note(key, offset);
+    }
+
+    #[inline]
+    fn note(&mut self, key: &[u8], offset: usize) {
+        let hash = codec::checksum(key, self.salt);
+        let offset = offset as u32;
+        let Payload::Open(bytes) = &self.payload else { return };
+        let same = |slot: &Slot| slot.hash == hash && key_at(bytes, slot.offset) == key;
+        let replaced = match self.table.find_mut(hash, same) {
+            Some(slot) => Some(std::mem::replace(&mut slot.offset, offset)),
+            None => {
+                self.table.insert_unique(hash, Slot { hash, offset }, |slot| slot.hash);
+                None
+            }
+        };
+        self.journal.push((offset, replaced));
+    }
+
+    /// What this value says of a tree key: nothing (`None`), removed (`Some(None)`), or these bytes.
+    #[inline]
+    pub(crate) fn get(&self, key: &[u8]) -> Option<Option<Bytes>> {
+        if self.table.is_empty() {
+            return None;
+        }
+        let hash = codec::checksum(key, self.salt);
+        let bytes = self.bytes();
+        let slot =
+            self.table.find(hash, |slot| slot.hash == hash && key_at(bytes, slot.offset) == key)?;
+        Some(self.row_at(slot.offset))
+    }
+
+    fn row_at(&self, offset: u32) -> Option<Bytes> {
+        let (put, key, row) = ranges_at(self.bytes(), offset as usize);
+        debug_assert!(key.end == row.start);
+        put.then(|| match &self.payload {
+            Payload::Open(bytes) => Bytes::copy_from_slice(&bytes[row]),
+            Payload::Closed(bytes) => bytes.slice(row),
+        })
+    }
+
+    /// What this value says of all tree keys with this prefix, in no order.
+    pub(crate) fn under<'a>(
+        &'a self,
+        prefix: &'a [u8],
+    ) -> impl Iterator<Item = (Bytes, Option<Bytes>)> + 'a {
+        let bytes = self.bytes();
+        self.table.iter().filter_map(move |slot| {
+            let key = key_at(bytes, slot.offset);
+            key.starts_with(prefix).then(|| (Bytes::copy_from_slice(key), self.row_at(slot.offset)))
+        })
+    }
+
+    /// A place to come back to if what follows fails.
+    #[inline]
+    pub(crate) fn savepoint(&self) -> Savepoint {
+        Savepoint { bytes: self.len(), journal: self.journal.len() }
+    }
+
+    /// Undoes every effect since.
+    pub(crate) fn undo(&mut self, savepoint: Savepoint) {
+        while self.journal.len() > savepoint.journal {
+            let Some((offset, replaced)) = self.journal.pop() else { break };
+            let Payload::Open(bytes) = &self.payload else { break };
+            let hash = codec::checksum(key_at(bytes, offset), self.salt);
+            match replaced {
+                Some(before) => {
+                    if let Some(slot) = self.table.find_mut(hash, |slot| slot.offset == offset) {
+                        slot.offset = before;
+                    }
+                }
+                None => {
+                    if let Ok(entry) = self.table.find_entry(hash, |slot| slot.offset == offset) {
+                        entry.remove();
+                    }
+                }
+            }
+        }
+        self.open().truncate(savepoint.bytes);
+    }
+
+    /// No more effects: gives the payload of the log record. The table stays usable.
+    pub(crate) fn close(&mut self) -> Bytes {
+        if let Payload::Open(bytes) = &mut self.payload {
+            let mut bytes = std::mem::take(bytes);
+            bytes[1..9].copy_from_slice(&self.time.to_le_bytes());
+            bytes[17..21].copy_from_slice(&self.updates.to_le_bytes());
+            self.payload = Payload::Closed(Bytes::from(bytes));
+            self.journal = Vec::new();
+        }
+        match &self.payload {
+            Payload::Closed(bytes) => bytes.clone(),
+            Payload::Open(_) => unreachable!("it was closed above"),
+        }
+    }
+}
+
+fn key_at(bytes: &[u8], offset: u32) -> &[u8] {
+    let (_, key, _) = ranges_at(bytes, offset as usize);
+    &bytes[key]
+}
+
+/// Where an effect's key and row stand. Only for bytes this file wrote itself.
+fn ranges_at(
+    bytes: &[u8],
+    offset: usize,
+) -> (bool, std::ops::Range<usize>, std::ops::Range<usize>) {
+    let word =
+        |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
+    let key_start = offset + EFFECT_HEAD_BYTES;
+    let row_start = key_start + word(offset + 1);
+    (bytes[offset] == PUT, key_start..row_start, row_start..row_start + word(offset + 5))
+}
+
+/// What stands in front of a value's effects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ValueHead {
+    pub time: u64,
+    pub first_version: u64,
+    pub updates: u32,
+}
+
+/// Reads a value's payload from a log record: its head, and its effects as changes to the store, slices of it.
+pub(crate) fn read_value(payload: &Bytes) -> Result<(ValueHead, Changes), Malformed> {
+    let mut reader = Reader::new(payload);
+    if reader.u8("value format")? != FORMAT {
+        return Err(Malformed("value format"));
+    }
+    let head = ValueHead {
+        time: reader.u64("value time")?,
+        first_version: reader.u64("value version")?,
+        updates: reader.u32("value updates")?,
+    };
+    Ok((head, Changes { payload: payload.clone(), at: HEAD_BYTES }))
+}
+
+/// The effects of a value, in order.
+pub(crate) struct Changes {
+    payload: Bytes,
+    at: usize,
+}
+
+impl Changes {
+    fn read(&mut self) -> Result<Change, Malformed> {
+        let mut reader = Reader::new(&self.payload[self.at..]);
+        let tag = reader.u8("effect tag")?;
+        let key_bytes = reader.u32("effect key length")? as usize;
+        let row_bytes = reader.u32("effect row length")? as usize;
+        reader.take(key_bytes, "effect key")?;
+        reader.take(row_bytes, "effect row")?;
+        let key_start = self.at + EFFECT_HEAD_BYTES;
+        let row_start = key_start + key_bytes;
+        self.at = row_start + row_bytes;
+        let key = self.payload.slice(key_start..row_start);
+        match tag {
+            PUT => Ok(Change::Put(key, self.payload.slice(row_start..self.at))),
+            REMOVE => Ok(Change::Remove(key)),
+            _ => Err(Malformed("effect tag")),
+        }
+    }
+}
+
+impl Iterator for Changes {
+    type Item = Result<Change, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        (self.at < self.payload.len()).then(|| {
+            let change = self.read();
+            if change.is_err() {
+                self.at = self.payload.len();
+            }
+            change
+        })
+    }
+}

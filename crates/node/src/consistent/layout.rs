@@ -1,0 +1,171 @@
+//! Where things stand in the local store, and how a row's bytes look.
+//!
+//! ```text
+//! tree key   = group u32 BE | space u8 | ...
+//!   mark       (nothing)                          -> applied mark
+//!   row        bucket u32 BE | key                -> row
+//!   expiry     expires u64 BE | bucket u32 BE | key -> (nothing); a hint, the row decides
+//!   session    session u64 BE                     -> last used u64, highest number u64
+//!   outcome    session u64 BE | number u64 BE     -> index u64, outcome
+//! row        = flags u8 | version u64 LE | [expires u64 LE] | value
+//! ```
+//! Numbers in keys are big-endian, so that their order is the order of their bytes.
+
+use base::codec::{Malformed, Reader};
+use base::{BucketId, GroupId, SessionId, Version};
+use bytes::Bytes;
+
+/// What kind of thing a tree key names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Space {
+    Mark = 0,
+    Row = 1,
+    Expiry = 2,
+    Session = 3,
+    Outcome = 4,
+}
+
+/// Sessions expire through the same index as rows, under this number.
+pub(crate) const SESSION_BUCKET: BucketId = BucketId(u32::MAX);
+/// Bytes in front of a row's key.
+pub(crate) const ROW_PREFIX_BYTES: usize = 9;
+
+const HAS_EXPIRY: u8 = 1;
+
+fn space(group: GroupId, space: Space, key: &mut Vec<u8>) {
+    key.clear();
+    key.extend_from_slice(&group.0.to_be_bytes());
+    key.push(space as u8);
+}
+
+/// Writes the key of a group's applied mark into `key`.
+pub(crate) fn mark_key(group: GroupId, key: &mut Vec<u8>) {
+    space(group, Space::Mark, key);
+}
+
+/// Writes a row's tree key into `key`.
+#[inline]
+pub(crate) fn row_key(group: GroupId, bucket: BucketId, name: &[u8], key: &mut Vec<u8>) {
+    space(group, Space::Row, key);
+    key.extend_from_slice(&bucket.0.to_be_bytes());
+    key.extend_from_slice(name);
+}
+
+/// Writes the prefix of all tree keys of one space into `key`.
+pub(crate) fn space_key(group: GroupId, which: Space, key: &mut Vec<u8>) {
+    space(group, which, key);
+}
+
+/// Writes an expiry hint's tree key into `key`.
+pub(crate) fn expiry_key(
+    group: GroupId,
+    expires: u64,
+    bucket: BucketId,
+    name: &[u8],
+    key: &mut Vec<u8>,
+) {
+    space(group, Space::Expiry, key);
+    key.extend_from_slice(&expires.to_be_bytes());
+    key.extend_from_slice(&bucket.0.to_be_bytes());
+    key.extend_from_slice(name);
+}
+
+/// What an expiry hint's tree key says.
+pub(crate) fn read_expiry_key(key: &Bytes) -> Option<(u64, BucketId, Bytes)> {
+    let expires = u64::from_be_bytes(key.get(5..13)?.try_into().ok()?);
+    let bucket = u32::from_be_bytes(key.get(13..17)?.try_into().ok()?);
+    Some((expires, BucketId(bucket), key.slice(17..)))
+}
+
+/// Writes a session's tree key into `key`.
+pub(crate) fn session_key(group: GroupId, session: SessionId, key: &mut Vec<u8>) {
+    space(group, Space::Session, key);
+    key.extend_from_slice(&session.0.to_be_bytes());
+}
+
+/// Writes an outcome's tree key into `key`.
+pub(crate) fn outcome_key(group: GroupId, session: SessionId, number: u64, key: &mut Vec<u8>) {
+    space(group, Space::Outcome, key);
+    key.extend_from_slice(&session.0.to_be_bytes());
+    key.extend_from_slice(&number.to_be_bytes());
+}
+
+/// A row as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredRow {
+    pub version: Version,
+    pub expires: Option<u64>,
+    pub value: Bytes,
+}
+
+impl StoredRow {
+    /// Appends the bytes of a row in front of its value.
+    #[inline]
+    pub(crate) fn write_head(version: Version, expires: Option<u64>, into: &mut Vec<u8>) {
+        into.push(if expires.is_some() { HAS_EXPIRY } else { 0 });
+        into.extend_from_slice(&version.0.to_le_bytes());
+        if let Some(expires) = expires {
+            into.extend_from_slice(&expires.to_le_bytes());
+        }
+    }
+
+    /// How many bytes `write_head` writes.
+    #[inline]
+    pub(crate) fn head_bytes(expires: Option<u64>) -> usize {
+        9 + if expires.is_some() { 8 } else { 0 }
+    }
+
+    /// From its bytes, the value being a slice of them.
+    #[inline]
+    pub(crate) fn read(bytes: &Bytes) -> Result<StoredRow, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let flags = reader.u8("row flags")?;
+        let version = Version(reader.u64("row version")?);
+        let expires = match flags {
+            0 => None,
+            HAS_EXPIRY => Some(reader.u64("row expiry")?),
+            _ => return Err(Malformed("row flags")),
+        };
+        let value = bytes.slice(bytes.len() - reader.rest().len()..);
+        Ok(StoredRow { version, expires, value })
+    }
+
+    /// Whether it is gone by this group time.
+    #[inline]
+    pub(crate) fn expired(&self, now: u64) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
+}
+
+/// What a group's applied mark says; it is written in the same batch as the effects it speaks of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// The last applied value.
+    pub applied: u64,
+    /// The group's time in it, milliseconds.
+    pub time: u64,
+    /// The next version to give.
+    pub next_version: u64,
+}
+
+impl Mark {
+    pub(crate) fn write(&self) -> Bytes {
+        let mut bytes = Vec::with_capacity(24);
+        for word in [self.applied, self.time, self.next_version] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        Bytes::from(bytes)
+    }
+
+    pub(crate) fn read(bytes: &[u8]) -> Result<Mark, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let mark = Mark {
+            applied: reader.u64("mark index")?,
+            time: reader.u64("mark time")?,
+            next_version: reader.u64("mark version")?,
+        };
+        reader.end("mark")?;
+        Ok(mark)
+    }
+}

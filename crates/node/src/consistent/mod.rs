@@ -1,0 +1,32 @@
+//! The consistent path: one order of updates per group, evaluated once, decided, logged, applied.
+//!
+//! A life of an update: `group.rs` evaluates it into the open value (`evaluate/`, on a `view.rs`); `driver.rs` closes the
+//! value, has consensus place it and the keeper log it, and applies it when it is decided; `wait.rs` wakes its client.
+//!
+//! Promises: nothing is answered before it is decided; a value's effects become visible together.
+//! Never: holds a lock across a wait; evaluates an update twice.
+//! Read next: `group.rs`, then `driver.rs`, then `evaluate/mod.rs`.
+
+pub(crate) mod batch;
+pub(crate) mod check;
+pub(crate) mod driver;
+mod evaluate;
+pub(crate) mod group;
+pub(crate) mod layout;
+mod outcome;
+pub(crate) mod pager;
+pub(crate) mod read;
+mod session;
+pub(crate) mod view;
+mod wait;
+
+use crate::keeper::Done;
+use base::Error;
+
+/// Where the keeper puts what it has written.
+pub(crate) trait Mailbox: Send + Sync {
+    /// These records are as firm as they asked to be.
+    fn done(&self, done: &[Done]);
+    /// Nothing more will be written.
+    fn failed(&self, error: Error);
+}

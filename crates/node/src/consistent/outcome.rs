@@ -1,0 +1,174 @@
+//! Outcomes as bytes, kept with a session so that a retry gets the answer of the first attempt.
+
+use base::codec::{Malformed, Reader, Writer};
+use base::{Error, LogIndex, Outcome, Reason, Result, limits};
+use bytes::Bytes;
+
+const DONE: u8 = 0;
+const APPLIED: u8 = 1;
+const EXISTED: u8 = 2;
+const OLD: u8 = 3;
+const SWAPPED: u8 = 4;
+const COUNT: u8 = 5;
+const NUMBER: u8 = 6;
+const TEXT: u8 = 7;
+const LENGTH: u8 = 8;
+const STEPS: u8 = 9;
+const APPLIED_AT: u8 = 10;
+const FAILED: u8 = 11;
+
+/// The bytes to keep: the index, then the outcome, or only that it was applied where it is too large or holds
+/// what a read showed.
+pub(crate) fn write(index: LogIndex, outcome: &Result<Outcome>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(32);
+    bytes.put_u64(index.0);
+    let whole = write_result(outcome, &mut bytes);
+    if whole.is_none() || bytes.len() > limits::SESSION_OUTCOME_BYTES_MAX {
+        bytes.truncate(8);
+        bytes.put_u8(APPLIED_AT);
+        bytes.put_u64(index.0);
+    }
+    bytes
+}
+
+fn write_result(outcome: &Result<Outcome>, bytes: &mut Vec<u8>) -> Option<()> {
+    match outcome {
+        Ok(outcome) => write_outcome(outcome, bytes)?,
+        Err(error) => {
+            bytes.put_u8(FAILED);
+            bytes.put_string(error.reason.word().as_bytes());
+            bytes.put_string(&error.detail);
+        }
+    }
+    (bytes.len() <= 2 * limits::SESSION_OUTCOME_BYTES_MAX).then_some(())
+}
+
+fn write_outcome(outcome: &Outcome, bytes: &mut Vec<u8>) -> Option<()> {
+    let flag = |tag: u8, flag: bool, bytes: &mut Vec<u8>| {
+        bytes.put_u8(tag);
+        bytes.put_u8(u8::from(flag));
+    };
+    let word = |tag: u8, word: u64, bytes: &mut Vec<u8>| {
+        bytes.put_u8(tag);
+        bytes.put_u64(word);
+    };
+    match outcome {
+        Outcome::Done => bytes.put_u8(DONE),
+        Outcome::Applied(applied) => flag(APPLIED, *applied, bytes),
+        Outcome::Existed(existed) => flag(EXISTED, *existed, bytes),
+        Outcome::Old(old) => {
+            bytes.put_u8(OLD);
+            write_option(old.as_ref(), bytes);
+        }
+        Outcome::Swapped { written, old } => {
+            flag(SWAPPED, *written, bytes);
+            write_option(old.as_ref(), bytes);
+        }
+        Outcome::Count(count) => word(COUNT, *count, bytes),
+        Outcome::Number(number) => word(NUMBER, *number as u64, bytes),
+        Outcome::Length(length) => word(LENGTH, *length, bytes),
+        Outcome::AppliedAt(index) => word(APPLIED_AT, index.0, bytes),
+        Outcome::Text(text) => {
+            bytes.put_u8(TEXT);
+            bytes.put_string(text);
+        }
+        Outcome::Steps(steps) => {
+            bytes.put_u8(STEPS);
+            bytes.put_u32(steps.len() as u32);
+            for step in steps {
+                write_result(step, bytes)?;
+            }
+        }
+        Outcome::Read(_) => return None,
+    }
+    Some(())
+}
+
+fn write_option(value: Option<&Bytes>, bytes: &mut Vec<u8>) {
+    bytes.put_u8(u8::from(value.is_some()));
+    if let Some(value) = value {
+        bytes.put_string(value);
+    }
+}
+
+/// What was kept: the index and the outcome.
+pub(crate) fn read(bytes: &[u8]) -> std::result::Result<(LogIndex, Result<Outcome>), Malformed> {
+    let mut reader = Reader::new(bytes);
+    let index = LogIndex(reader.u64("outcome index")?);
+    let outcome = read_result(&mut reader, 0)?;
+    reader.end("outcome")?;
+    Ok((index, outcome))
+}
+
+fn read_result(
+    reader: &mut Reader,
+    depth: usize,
+) -> std::result::Result<Result<Outcome>, Malformed> {
+    let max = 2 * limits::SESSION_OUTCOME_BYTES_MAX;
+    let tag = reader.u8("outcome tag")?;
+    Ok(Ok(match tag {
+        DONE => Outcome::Done,
+        APPLIED => Outcome::Applied(reader.u8("flag")? != 0),
+        EXISTED => Outcome::Existed(reader.u8("flag")? != 0),
+        OLD => Outcome::Old(read_option(reader)?),
+        SWAPPED => Outcome::Swapped { written: reader.u8("flag")? != 0, old: read_option(reader)? },
+        COUNT => Outcome::Count(reader.u64("count")?),
+        NUMBER => Outcome::Number(reader.u64("number")? as i64),
+        LENGTH => Outcome::Length(reader.u64("length")?),
+        APPLIED_AT => Outcome::AppliedAt(LogIndex(reader.u64("index")?)),
+        TEXT => Outcome::Text(Bytes::copy_from_slice(reader.string(max, "text")?)),
+        STEPS => {
+            let count = reader.u32("steps")? as usize;
+            if count > max || depth > limits::SEQUENCE_DEPTH_MAX {
+                return Err(Malformed("steps"));
+            }
+            let mut steps = Vec::with_capacity(count);
+            for _ in 0..count {
+                steps.push(read_result(reader, depth + 1)?);
+            }
+            Outcome::Steps(steps)
+        }
+        FAILED => {
+            let word = reader.string(64, "reason")?;
+            let known = Reason::ALL.iter().find(|reason| reason.word().as_bytes() == word);
+            let reason = *known.ok_or(Malformed("reason"))?;
+            let detail = Bytes::copy_from_slice(reader.string(max, "detail")?);
+            return Ok(Err(Error { reason, detail }));
+        }
+        _ => return Err(Malformed("outcome tag")),
+    }))
+}
+
+fn read_option(reader: &mut Reader) -> std::result::Result<Option<Bytes>, Malformed> {
+    let max = 2 * limits::SESSION_OUTCOME_BYTES_MAX;
+    Ok(match reader.u8("option")? {
+        0 => None,
+        _ => Some(Bytes::copy_from_slice(reader.string(max, "old value")?)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_read_back_and_large_ones_are_kept_by_index() {
+        let value = Bytes::from_static(b"v");
+        let failed = Error::key(Reason::AssertionFailed, &value);
+        for outcome in [
+            Ok(Outcome::Done),
+            Ok(Outcome::Old(Some(value.clone()))),
+            Ok(Outcome::Swapped { written: false, old: None }),
+            Ok(Outcome::Number(-3)),
+            Ok(Outcome::Steps(vec![Ok(Outcome::Count(2)), Err(failed.clone())])),
+            Err(failed),
+        ] {
+            let bytes = write(LogIndex(9), &outcome);
+            assert_eq!(read(&bytes), Ok((LogIndex(9), outcome)));
+            assert!(read(&bytes[..bytes.len() - 1]).is_err());
+        }
+        let large = Ok(Outcome::Old(Some(Bytes::from(vec![0; 5000]))));
+        let kept = read(&write(LogIndex(9), &large));
+        assert_eq!(kept, Ok((LogIndex(9), Ok(Outcome::AppliedAt(LogIndex(9))))));
+    }
+}

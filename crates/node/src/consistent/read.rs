@@ -1,0 +1,146 @@
+//! Reads of a group's decided state.
+
+use super::group::Group;
+use super::layout::{self, StoredRow};
+use super::pager::Pager;
+use super::view::{damaged, is_empty, row_bounds};
+use crate::catalog::Bucket;
+use crate::keeper::store_error;
+use base::{Body, Entry, Error, Key, Range, Read, Reason, Reply, Result, Row};
+use bytes::Bytes;
+use std::sync::atomic::Ordering;
+use store::Snapshot;
+
+/// Pages up to this many rows are read where the request came in; larger ones on a thread that may wait.
+pub(crate) const ROWS_AT_ONCE: usize = 128;
+/// Point reads up to this many keys, likewise.
+pub(crate) const KEYS_AT_ONCE: usize = 1_024;
+
+/// Whether a read may take long enough to go to a thread of its own.
+pub(crate) fn is_long(read: &Read) -> bool {
+    match read {
+        Read::Range(range) => range.rows_max.is_none_or(|rows| rows > ROWS_AT_ONCE),
+        Read::KeyCount => true,
+        Read::Exists(keys) | Read::MultiGet(keys) | Read::MultiGetAll(keys) => {
+            keys.len() > KEYS_AT_ONCE
+        }
+        Read::Get(_) | Read::Assert { .. } | Read::AssertExists(_) => false,
+    }
+}
+
+/// Answers from what is applied.
+pub(crate) fn read(group: &Group, bucket: &Bucket, read: &Read) -> Result<Reply> {
+    // Before the rows: the answer shows at least this index.
+    let index = group.applied.index();
+    let now = group.time.load(Ordering::Acquire);
+    let reader = Reader { group, bucket, now };
+    let body = match read {
+        Read::Get(key) => Body::Row(reader.get(key)?.map(|row| shown(row, now))),
+        Read::Assert { key, expected } => {
+            let value = reader.get(key)?.map(|row| row.value);
+            holds(value == *expected, key)?
+        }
+        Read::AssertExists(key) => holds(reader.get(key)?.is_some(), key)?,
+        Read::Exists(keys) => {
+            let rows = reader.many(keys)?;
+            Body::Count(rows.iter().flatten().count() as u64)
+        }
+        Read::MultiGet(keys) => Body::Rows(reader.many(keys)?),
+        Read::MultiGetAll(keys) => {
+            let rows = reader.many(keys)?;
+            if let Some(missing) = rows.iter().position(Option::is_none) {
+                return Err(Error::key(Reason::NotFound, &keys[missing]));
+            }
+            Body::Rows(rows)
+        }
+        Read::Range(range) => {
+            let mut pager = Pager::new(range);
+            reader.walk(range, |key, row| pager.push(Entry { key, row: Some(shown(row, now)) }))?;
+            Body::Page(pager.page())
+        }
+        Read::KeyCount => {
+            let mut count = 0;
+            reader.walk(&Range::default(), |_, _| {
+                count += 1;
+                true
+            })?;
+            Body::Count(count)
+        }
+    };
+    Ok(Reply { index, body })
+}
+
+fn holds(held: bool, key: &Key) -> Result<Body> {
+    if held { Ok(Body::Done) } else { Err(Error::key(Reason::AssertionFailed, key)) }
+}
+
+fn shown(row: StoredRow, now: u64) -> Row {
+    Row {
+        value: row.value,
+        version: row.version,
+        expires_in_ms: row.expires.map(|expires| expires.saturating_sub(now)),
+    }
+}
+
+struct Reader<'a> {
+    group: &'a Group,
+    bucket: &'a Bucket,
+    now: u64,
+}
+
+impl Reader<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<StoredRow>> {
+        // Keys are short as a rule: theirs are built on the stack.
+        let length = layout::ROW_PREFIX_BYTES + key.len();
+        let mut short = [0; 128];
+        if let Some(tree_key) = short.get_mut(..length) {
+            tree_key[..4].copy_from_slice(&self.group.id.0.to_be_bytes());
+            tree_key[4] = layout::Space::Row as u8;
+            tree_key[5..9].copy_from_slice(&self.bucket.id.0.to_be_bytes());
+            tree_key[9..].copy_from_slice(key);
+            return self.live(self.group.trees.get(tree_key).map_err(store_error)?);
+        }
+        let mut tree_key = Vec::with_capacity(length);
+        layout::row_key(self.group.id, self.bucket.id, key, &mut tree_key);
+        self.live(self.group.trees.get(&tree_key).map_err(store_error)?)
+    }
+
+    fn live(&self, bytes: Option<Bytes>) -> Result<Option<StoredRow>> {
+        let Some(bytes) = bytes else { return Ok(None) };
+        let row = StoredRow::read(&bytes).map_err(damaged)?;
+        Ok((!row.expired(self.now)).then_some(row))
+    }
+
+    /// Several keys as of one moment.
+    fn many(&self, keys: &[Key]) -> Result<Vec<Option<Row>>> {
+        if let [key] = keys {
+            return Ok(vec![self.get(key)?.map(|row| shown(row, self.now))]);
+        }
+        let snapshot: Box<dyn Snapshot> = self.group.trees.snapshot();
+        let mut rows = Vec::with_capacity(keys.len());
+        let mut tree_key = Vec::new();
+        for key in keys {
+            layout::row_key(self.group.id, self.bucket.id, key, &mut tree_key);
+            let row = self.live(snapshot.get(&tree_key).map_err(store_error)?)?;
+            rows.push(row.map(|row| shown(row, self.now)));
+        }
+        Ok(rows)
+    }
+
+    fn walk(&self, range: &Range, mut each: impl FnMut(Key, StoredRow) -> bool) -> Result<()> {
+        let (low, high) = row_bounds(self.group.id, self.bucket.id, range);
+        if is_empty(&low, &high) {
+            return Ok(());
+        }
+        let snapshot = self.group.trees.snapshot();
+        let reverse = range.direction == base::range::Direction::Descending;
+        for row in snapshot.range(low, high, reverse) {
+            let (key, bytes) = row.map_err(store_error)?;
+            let Some(row) = self.live(Some(bytes))? else { continue };
+            if !each(key.slice(layout::ROW_PREFIX_BYTES..), row) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! Sessions: a client opens one through the log and numbers its requests; a repeated request applies once.
+//!
+//! A window of [`limits::SESSION_WINDOW`] numbers is remembered per session. The first attempt's outcome is kept in
+//! the same value as its effects, so that both are there or neither.
+
+use super::evaluate::evaluate;
+use super::outcome;
+use super::view::{View, damaged};
+use crate::catalog::Bucket;
+use base::{Error, Kind, LogIndex, Outcome, Reason, Result, RetryId, SessionId, Update, limits};
+
+/// What became of an update with a retry id.
+pub(crate) enum Retried {
+    /// This attempt is the first.
+    Now(Result<Outcome>),
+    /// An earlier attempt was, in this index.
+    Before(LogIndex, Result<Outcome>),
+}
+
+/// Opens a session; its number is the version the present update has, never given twice.
+pub(crate) fn open(view: &mut View) -> SessionId {
+    let session = SessionId(view.version().0);
+    let now = view.open.time;
+    view.put_session(session, now, 0);
+    view.put_session_expiry(session, now.saturating_add(limits::SESSION_TTL_MS));
+    session
+}
+
+/// Evaluates an update unless an earlier attempt did.
+pub(crate) fn once(
+    view: &mut View,
+    bucket: &Bucket,
+    update: &Update,
+    retry: RetryId,
+) -> Result<Retried> {
+    let RetryId { session, number } = retry;
+    let now = view.open.time;
+    let live = view
+        .session(session)?
+        .filter(|(used, _)| used.saturating_add(limits::SESSION_TTL_MS) > now);
+    let Some((_, highest)) = live else {
+        return Err(Error::new(
+            Reason::SessionExpired,
+            format!(
+                "session {session} has expired or was never opened: open a new one, and read \
+                     before you repeat an update whose outcome you do not know"
+            ),
+        ));
+    };
+    if let Some(kept) = view.outcome(session, number)? {
+        let (index, result) = outcome::read(&kept).map_err(damaged)?;
+        return Ok(Retried::Before(index, result));
+    }
+    if number.saturating_add(limits::SESSION_WINDOW) <= highest {
+        return Err(Error::new(
+            Reason::OutsideWindow,
+            format!(
+                "request {number} is more than {} behind the session's highest, {highest}: \
+                     its outcome is forgotten",
+                limits::SESSION_WINDOW
+            ),
+        ));
+    }
+    let result = evaluate(view, bucket, update);
+    let definite = match &result {
+        Ok(_) => true,
+        Err(error) => error.kind() == Kind::Conflict,
+    };
+    if definite {
+        let index = view.open.index;
+        let highest = highest.max(number);
+        view.put_session(session, now, highest);
+        view.put_outcome(session, number, &outcome::write(index, &result));
+        let forgotten = highest.saturating_sub(limits::SESSION_WINDOW - 1);
+        view.forget_outcomes_below(session, forgotten)?;
+    }
+    Ok(Retried::Now(result))
+}

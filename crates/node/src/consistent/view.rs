@@ -1,0 +1,315 @@
+//! What an update sees: the store, and over it every value that is proposed and not yet applied.
+//!
+//! Promises: a later update sees the effects of every earlier one, decided or not; that is how conditions are
+//! evaluated once, by the master, when it proposes.
+//! Never: shows what is expired by the group's time of the open value.
+
+use super::batch::Batch;
+use super::layout::{self, Space, StoredRow};
+use crate::keeper::store_error;
+use base::range::Direction;
+use base::{BucketId, Error, GroupId, Key, Reason, Result, SessionId, Version};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use store::Trees;
+
+/// The store under the undecided values, and the value being made on top.
+pub(crate) struct View<'a> {
+    pub group: GroupId,
+    pub trees: &'a dyn Trees,
+    pub pending: &'a VecDeque<Batch>,
+    pub open: &'a mut Batch,
+    /// A buffer for tree keys, so that looking costs no allocation.
+    pub scratch: &'a mut Vec<u8>,
+}
+
+impl View<'_> {
+    fn raw(&self, key: &[u8]) -> Result<Option<Bytes>> {
+        if let Some(found) = self.open.get(key) {
+            return Ok(found);
+        }
+        for batch in self.pending.iter().rev() {
+            if let Some(found) = batch.get(key) {
+                return Ok(found);
+            }
+        }
+        self.trees.get(key).map_err(store_error)
+    }
+
+    /// The row of a key, if it is there and not expired.
+    pub(crate) fn row(&mut self, bucket: BucketId, key: &[u8]) -> Result<Option<StoredRow>> {
+        layout::row_key(self.group, bucket, key, self.scratch);
+        let Some(bytes) = self.raw(self.scratch)? else { return Ok(None) };
+        let row = StoredRow::read(&bytes).map_err(damaged)?;
+        Ok((!row.expired(self.open.time)).then_some(row))
+    }
+
+    /// A row's expiry, expired or not.
+    pub(crate) fn expires_at(&mut self, bucket: BucketId, key: &[u8]) -> Result<Option<u64>> {
+        layout::row_key(self.group, bucket, key, self.scratch);
+        let Some(bytes) = self.raw(self.scratch)? else { return Ok(None) };
+        Ok(StoredRow::read(&bytes).map_err(damaged)?.expires)
+    }
+
+    /// Writes a row; its value may come in parts. `expires` is a point of group time.
+    pub(crate) fn put(
+        &mut self,
+        bucket: BucketId,
+        key: &[u8],
+        expires: Option<u64>,
+        parts: &[&[u8]],
+    ) {
+        layout::row_key(self.group, bucket, key, self.scratch);
+        self.open.put(self.scratch, self.open.version(), expires, parts);
+        if let Some(expires) = expires {
+            layout::expiry_key(self.group, expires, bucket, key, self.scratch);
+            self.put_hint(expires);
+        }
+    }
+
+    fn put_hint(&mut self, expires: u64) {
+        self.open.put_raw(self.scratch, &[]);
+        self.open.earliest_expiry = self.open.earliest_expiry.min(expires);
+    }
+
+    /// Deletes a row.
+    pub(crate) fn remove(&mut self, bucket: BucketId, key: &[u8]) {
+        layout::row_key(self.group, bucket, key, self.scratch);
+        self.open.remove(self.scratch);
+    }
+
+    /// The version the present update gives to the rows it writes.
+    pub(crate) fn version(&self) -> Version {
+        self.open.version()
+    }
+
+    /// A session's last use and highest number.
+    pub(crate) fn session(&mut self, session: SessionId) -> Result<Option<(u64, u64)>> {
+        layout::session_key(self.group, session, self.scratch);
+        let Some(bytes) = self.raw(self.scratch)? else { return Ok(None) };
+        let mut reader = base::codec::Reader::new(&bytes);
+        let used = reader.u64("session time").map_err(damaged)?;
+        let highest = reader.u64("session number").map_err(damaged)?;
+        Ok(Some((used, highest)))
+    }
+
+    /// Notes a session's use.
+    pub(crate) fn put_session(&mut self, session: SessionId, used: u64, highest: u64) {
+        layout::session_key(self.group, session, self.scratch);
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&used.to_le_bytes());
+        bytes[8..].copy_from_slice(&highest.to_le_bytes());
+        self.open.put_raw(self.scratch, &bytes);
+    }
+
+    /// Forgets a session and every outcome it kept.
+    pub(crate) fn remove_session(&mut self, session: SessionId) -> Result<()> {
+        let outcomes = self.outcomes_below(session, u64::MAX)?;
+        for number in outcomes {
+            layout::outcome_key(self.group, session, number, self.scratch);
+            self.open.remove(self.scratch);
+        }
+        layout::session_key(self.group, session, self.scratch);
+        self.open.remove(self.scratch);
+        Ok(())
+    }
+
+    /// Makes the session's expiry be looked at when group time reaches `expires`.
+    pub(crate) fn put_session_expiry(&mut self, session: SessionId, expires: u64) {
+        let name = session.0.to_be_bytes();
+        layout::expiry_key(self.group, expires, layout::SESSION_BUCKET, &name, self.scratch);
+        self.put_hint(expires);
+    }
+
+    /// A kept outcome.
+    pub(crate) fn outcome(&mut self, session: SessionId, number: u64) -> Result<Option<Bytes>> {
+        layout::outcome_key(self.group, session, number, self.scratch);
+        self.raw(self.scratch)
+    }
+
+    /// Keeps an outcome.
+    pub(crate) fn put_outcome(&mut self, session: SessionId, number: u64, outcome: &[u8]) {
+        layout::outcome_key(self.group, session, number, self.scratch);
+        self.open.put_raw(self.scratch, outcome);
+    }
+
+    /// Forgets outcomes below a number.
+    pub(crate) fn forget_outcomes_below(&mut self, session: SessionId, number: u64) -> Result<()> {
+        for old in self.outcomes_below(session, number)? {
+            layout::outcome_key(self.group, session, old, self.scratch);
+            self.open.remove(self.scratch);
+        }
+        Ok(())
+    }
+
+    fn outcomes_below(&mut self, session: SessionId, number: u64) -> Result<Vec<u64>> {
+        layout::outcome_key(self.group, session, 0, self.scratch);
+        let low = Bytes::copy_from_slice(self.scratch);
+        layout::outcome_key(self.group, session, number, self.scratch);
+        let high = Bytes::copy_from_slice(self.scratch);
+        let mut numbers = Vec::new();
+        self.walk(Bound::Included(low), Bound::Excluded(high), Direction::Ascending, |key, _| {
+            if let Some(Ok(bytes)) = key.get(13..21).map(<[u8; 8]>::try_from) {
+                numbers.push(u64::from_be_bytes(bytes));
+            }
+            Ok(true)
+        })?;
+        Ok(numbers)
+    }
+
+    /// Expiry hints due by now, oldest first.
+    pub(crate) fn due(&mut self, now: u64, max: usize) -> Result<Vec<Bytes>> {
+        layout::space_key(self.group, Space::Expiry, self.scratch);
+        let low = Bytes::copy_from_slice(self.scratch);
+        self.scratch.extend_from_slice(&now.saturating_add(1).to_be_bytes());
+        let high = Bytes::copy_from_slice(self.scratch);
+        let mut due = Vec::new();
+        self.walk(Bound::Included(low), Bound::Excluded(high), Direction::Ascending, |key, _| {
+            due.push(key.clone());
+            Ok(due.len() < max)
+        })?;
+        Ok(due)
+    }
+
+    /// When the next expiry hint is due, whenever that is.
+    pub(crate) fn next_hint(&mut self) -> Result<Option<u64>> {
+        let first = self.due(u64::MAX - 1, 1)?;
+        Ok(first.first().and_then(layout::read_expiry_key).map(|(expires, _, _)| expires))
+    }
+
+    /// Forgets an expiry hint.
+    pub(crate) fn remove_hint(&mut self, hint: &[u8]) {
+        self.open.remove(hint);
+    }
+
+    /// Walks the rows of a bucket between two keys until `each` says stop (`false`).
+    pub(crate) fn rows(
+        &mut self,
+        bucket: BucketId,
+        range: &base::Range,
+        mut each: impl FnMut(Key, StoredRow) -> Result<bool>,
+    ) -> Result<()> {
+        let (low, high) = row_bounds(self.group, bucket, range);
+        let now = self.open.time;
+        self.walk(low, high, range.direction, |key, bytes| {
+            let row = StoredRow::read(bytes).map_err(damaged)?;
+            if row.expired(now) {
+                return Ok(true);
+            }
+            each(key.slice(layout::ROW_PREFIX_BYTES..), row)
+        })
+    }
+
+    fn walk(
+        &self,
+        low: Bound<Bytes>,
+        high: Bound<Bytes>,
+        direction: Direction,
+        mut each: impl FnMut(&Bytes, &Bytes) -> Result<bool>,
+    ) -> Result<()> {
+        if is_empty(&low, &high) {
+            return Ok(());
+        }
+        let mut over = BTreeMap::new();
+        for batch in self.pending.iter().chain(std::iter::once(&*self.open)) {
+            for (key, row) in batch.under(&[]) {
+                if within(&key, &low, &high) {
+                    over.insert(key, row);
+                }
+            }
+        }
+        let snapshot = self.trees.snapshot();
+        let reverse = direction == Direction::Descending;
+        let mut under = snapshot.range(low, high, reverse).peekable();
+        let mut over: Box<dyn Iterator<Item = (Bytes, Option<Bytes>)>> =
+            if reverse { Box::new(over.into_iter().rev()) } else { Box::new(over.into_iter()) };
+        let mut above = over.next();
+        loop {
+            let below = match under.peek() {
+                Some(Ok((key, _))) => Some(key),
+                Some(Err(_)) => {
+                    let Some(Err(error)) = under.next() else { return Ok(()) };
+                    return Err(store_error(error));
+                }
+                None => None,
+            };
+            let order = match (&above, below) {
+                (None, None) => return Ok(()),
+                (Some(_), None) => std::cmp::Ordering::Less,
+                (None, Some(_)) => std::cmp::Ordering::Greater,
+                (Some((a, _)), Some(b)) if reverse => b.cmp(a),
+                (Some((a, _)), Some(b)) => a.cmp(b),
+            };
+            if order.is_le() {
+                if order.is_eq() {
+                    under.next();
+                }
+                if let Some((key, Some(row))) = &above
+                    && !each(key, row)?
+                {
+                    return Ok(());
+                }
+                above = over.next();
+            } else if let Some(Ok((key, row))) = under.next()
+                && !each(&key, &row)?
+            {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Whether no key can lie between these bounds (some iterators do not like to be asked).
+pub(crate) fn is_empty(low: &Bound<Bytes>, high: &Bound<Bytes>) -> bool {
+    match (low, high) {
+        (Bound::Included(low), Bound::Included(high)) => low > high,
+        (Bound::Included(low) | Bound::Excluded(low), Bound::Excluded(high))
+        | (Bound::Excluded(low), Bound::Included(high)) => low >= high,
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+    }
+}
+
+fn within(key: &Bytes, low: &Bound<Bytes>, high: &Bound<Bytes>) -> bool {
+    (match low {
+        Bound::Included(low) => key >= low,
+        Bound::Excluded(low) => key > low,
+        Bound::Unbounded => true,
+    }) && (match high {
+        Bound::Included(high) => key <= high,
+        Bound::Excluded(high) => key < high,
+        Bound::Unbounded => true,
+    })
+}
+
+/// The tree's bounds for a range of a bucket's rows.
+pub(crate) fn row_bounds(
+    group: GroupId,
+    bucket: BucketId,
+    range: &base::Range,
+) -> (Bound<Bytes>, Bound<Bytes>) {
+    let key = |name: &[u8]| {
+        let mut key = Vec::with_capacity(layout::ROW_PREFIX_BYTES + name.len());
+        layout::row_key(group, bucket, name, &mut key);
+        Bytes::from(key)
+    };
+    let low = match &range.low {
+        base::Bound::Open => Bound::Included(key(&[])),
+        base::Bound::Included(low) => Bound::Included(key(low)),
+        base::Bound::Excluded(low) => Bound::Excluded(key(low)),
+    };
+    let high = match &range.high {
+        base::Bound::Open => {
+            let end = base::range::prefix_end(&key(&[])).expect("a row's prefix is not all 0xFF");
+            Bound::Excluded(Bytes::from(end))
+        }
+        base::Bound::Included(high) => Bound::Included(key(high)),
+        base::Bound::Excluded(high) => Bound::Excluded(key(high)),
+    };
+    (low, high)
+}
+
+/// Bytes of the store that do not say what they should.
+pub(crate) fn damaged(error: base::codec::Malformed) -> Error {
+    Error::new(Reason::Damaged, format!("a stored {} can't be read: run `credenza check`", error.0))
+}

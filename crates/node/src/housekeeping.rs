@@ -1,0 +1,172 @@
+//! What has to be done now and then: make the store durable, collapse the log, compact, give dropped buckets' space
+//! back, watch the disk.
+//!
+//! One thread of its own, so that nothing here ever blocks an answer. The order of a flush is what makes collapsing
+//! safe: first note how far the log may be needed, then seal the store's tables, then make them durable, then copy to
+//! the log's head what lives only there, and only then let whole segments go.
+
+use crate::Inner;
+use crate::consistent::group::Group;
+use crate::consistent::layout;
+use crate::keeper::store_error;
+use base::{BucketId, GroupId, Kind, Result};
+use std::sync::atomic::Ordering;
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+use store::Position;
+
+const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_IDLE: Duration = Duration::from_millis(1_000);
+/// The log is collapsed when it is this part of its limit, so that replay stays short.
+const COLLAPSE_PART: u64 = 4;
+
+/// Wakes the thread before its pause is over.
+#[derive(Default)]
+pub(crate) struct Bell {
+    rung: Mutex<bool>,
+    wake: Condvar,
+}
+
+impl Bell {
+    pub(crate) fn ring(&self) {
+        *self.rung.lock().expect("no one panics while holding it") = true;
+        self.wake.notify_all();
+    }
+
+    fn sleep(&self, pause: Duration) {
+        let rung = self.rung.lock().expect("no one panics while holding it");
+        let waited = self.wake.wait_timeout_while(rung, pause, |rung| !*rung);
+        *waited.expect("no one panics while holding it").0 = false;
+    }
+}
+
+impl Inner {
+    /// The thread's life.
+    pub(crate) fn keep_house(&self) {
+        let mut reclaimed = Vec::new();
+        while !self.stopping.load(Ordering::Acquire) {
+            match self.round(&mut reclaimed) {
+                Ok(true) => self.bell.sleep(PAUSE),
+                Ok(false) => self.bell.sleep(PAUSE_IDLE),
+                Err(error) if error.kind() == Kind::Corrupt => {
+                    self.fail(error);
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(target: "store", %error, "put off");
+                    self.bell.sleep(PAUSE_IDLE);
+                }
+            }
+        }
+    }
+
+    /// Whether there was something to do.
+    fn round(&self, reclaimed: &mut Vec<BucketId>) -> Result<bool> {
+        self.watch_disk();
+        let pressure = self.trees.pressure();
+        let flush = pressure.rotate_is_due()
+            || pressure.sealed_tables > 0
+            || self.keeper.bytes() >= self.settings.log_bytes_max / COLLAPSE_PART;
+        if flush {
+            self.flush_and_collapse()?;
+        }
+        let mut busy = self.trees.compact().map_err(store_error)? || flush;
+        for (bucket, group) in self.directory.dropped()? {
+            if reclaimed.contains(&bucket) {
+                continue;
+            }
+            self.reclaim(bucket, group)?;
+            reclaimed.push(bucket);
+            busy = true;
+        }
+        Ok(busy)
+    }
+
+    /// Makes everything applied so far durable in the store, and lets the log go as far as it is not needed.
+    pub(crate) fn flush_and_collapse(&self) -> Result<()> {
+        let _one = self.flushing.lock().expect("no one panics while holding it");
+        let mut keep_from = self.keeper.end();
+        for group in &self.groups {
+            if let Some(start) = group.first_unapplied() {
+                keep_from = keep_from.min(start);
+            }
+        }
+        let applied: Vec<_> = self.groups.iter().map(|group| group.applied.index()).collect();
+        self.trees.rotate().map_err(store_error)?;
+        self.trees.flush().map_err(store_error)?;
+        for (group, applied) in self.groups.iter().zip(applied) {
+            group.durable.store(applied.0, Ordering::Relaxed);
+            group.copy_to_head()?;
+        }
+        self.keeper.collapse(keep_from);
+        Ok(())
+    }
+
+    fn reclaim(&self, bucket: BucketId, group: GroupId) -> Result<()> {
+        let Some(group) = self.groups.get(group.0 as usize) else { return Ok(()) };
+        // Updates that found the bucket before it was retired are in a value by now, or were refused.
+        let last = group.last_ticket();
+        while last.is_some_and(|last| group.applied.index() < last) {
+            if self.stopping.load(Ordering::Acquire) || !group.master.load(Ordering::Acquire) {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let mut prefix = Vec::new();
+        layout::row_key(group.id, bucket, &[], &mut prefix);
+        self.trees.drop_prefix(&prefix).map_err(store_error)?;
+        self.flush_and_collapse()?;
+        self.directory.forget_dropped(bucket)
+    }
+
+    /// Refuses writes when the disk is nearly full, takes them again when there is room.
+    fn watch_disk(&self) {
+        let Ok(disk) = rustix::fs::statvfs(&self.settings.data) else { return };
+        let free = disk.f_bavail * disk.f_frsize;
+        self.disk_free.store(free, Ordering::Relaxed);
+        self.disk_total.store(disk.f_blocks * disk.f_frsize, Ordering::Relaxed);
+        let full = self.full.load(Ordering::Relaxed);
+        let line =
+            self.settings.reserve_bytes + if full { self.settings.reserve_bytes / 8 } else { 0 };
+        if (free < line) != full {
+            self.full.store(!full, Ordering::Relaxed);
+            if full {
+                tracing::info!(target: "store", free, "the disk has room again: writes go on");
+            } else {
+                tracing::warn!(target: "store", free, "the disk is nearly full: writes are refused");
+            }
+        }
+    }
+}
+
+impl Group {
+    /// Where the first record begins whose effects are not in the store yet.
+    fn first_unapplied(&self) -> Option<Position> {
+        self.state().pending.iter().find_map(|batch| batch.start)
+    }
+
+    fn last_ticket(&self) -> Option<base::LogIndex> {
+        let state = self.state();
+        let open = state.open.as_ref().filter(|open| open.updates > 0);
+        open.or(state.pending.back()).map(|batch| batch.index)
+    }
+
+    /// Has the driver write what lives only in the log to its head; returns when it is handed to the keeper.
+    fn copy_to_head(&self) -> Result<()> {
+        let (done, handed) = std::sync::mpsc::channel();
+        {
+            let mut state = self.state();
+            if let Some(error) = &state.failed {
+                return Err(error.clone());
+            }
+            if state.ended {
+                return Ok(());
+            }
+            state.copy_asked = Some(done);
+        }
+        self.wake.notify_one();
+        // A driver that has ended drops the sender; then the node is stopping or has failed.
+        let _ = handed.recv();
+        Ok(())
+    }
+}

@@ -1,0 +1,268 @@
+//! The owner of the transaction log: one thread that takes all that waits, writes it once and syncs it once.
+//!
+//! Group commit comes from the shape: while one sync runs, jobs gather; the next round takes them all. A failed write
+//! or sync ends the thread for good, and with it the node: retrying a sync lies (LWN, *PostgreSQL's fsync surprise*).
+//!
+//! Promises: jobs are written in the order they were given; `Done` comes after they are as firm as they asked.
+//! Never: retries a sync; knows what a payload says.
+
+use crate::consistent::Mailbox;
+use crate::metrics::Metrics;
+use crate::world;
+use base::{Ballot, Error, GroupId, LogIndex, Reason};
+use bytes::Bytes;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+use store::{Kind, Log, Owner, Position, Record, StoreError};
+
+/// Rounds are cut here, so that one buffer of the log bounds the memory of a write.
+const ROUND_BYTES_MAX: usize = 16 << 20;
+
+/// One record to write.
+pub(crate) struct Job {
+    pub kind: Kind,
+    pub group: GroupId,
+    pub ballot: Ballot,
+    pub index: LogIndex,
+    pub decided: LogIndex,
+    pub payload: Bytes,
+    /// Whether it must be synced before it counts.
+    pub sync: bool,
+}
+
+/// A record that is as firm as it asked to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    pub kind: Kind,
+    pub group: GroupId,
+    pub ballot: Ballot,
+    pub index: LogIndex,
+    /// Where in the log it begins, or a little before.
+    pub start: Position,
+}
+
+struct Queue {
+    jobs: Vec<Job>,
+    collapse: Option<Position>,
+    stopping: bool,
+    stopped: bool,
+}
+
+/// What the thread and the node share.
+pub(crate) struct Keeper {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    end: AtomicU64,
+    start: AtomicU64,
+    room: AtomicU64,
+    segments: AtomicU64,
+}
+
+impl Keeper {
+    pub(crate) fn new() -> Arc<Keeper> {
+        let queue = Queue { jobs: Vec::new(), collapse: None, stopping: false, stopped: false };
+        Arc::new(Keeper {
+            queue: Mutex::new(queue),
+            wake: Condvar::new(),
+            end: AtomicU64::new(0),
+            start: AtomicU64::new(0),
+            room: AtomicU64::new(u64::MAX),
+            segments: AtomicU64::new(0),
+        })
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().expect("no one panics while holding it")
+    }
+
+    /// Gives records to write, in this order.
+    pub(crate) fn write(&self, jobs: impl IntoIterator<Item = Job>) {
+        let mut queue = self.queue();
+        let idle = queue.jobs.is_empty();
+        queue.jobs.extend(jobs);
+        if idle && !queue.jobs.is_empty() {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Lets the log drop whole segments below this position, after everything given before is written.
+    pub(crate) fn collapse(&self, keep_from: Position) {
+        self.queue().collapse = Some(keep_from);
+        self.wake.notify_one();
+    }
+
+    /// Finishes what was given, syncs, and ends the thread; returns when it has ended.
+    pub(crate) fn stop(&self) {
+        let mut queue = self.queue();
+        queue.stopping = true;
+        self.wake.notify_one();
+        while !queue.stopped {
+            queue = self.wake.wait(queue).expect("no one panics while holding it");
+        }
+    }
+
+    /// Where the next record will begin, or a little before.
+    pub(crate) fn end(&self) -> Position {
+        Position(self.end.load(Ordering::Acquire))
+    }
+
+    /// Bytes of log that could not be dropped yet.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.end().0.saturating_sub(self.start.load(Ordering::Acquire))
+    }
+
+    /// Segments in use.
+    pub(crate) fn segments(&self) -> u64 {
+        self.segments.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that can surely be written without asking the disk for more.
+    pub(crate) fn room(&self) -> u64 {
+        self.room.load(Ordering::Relaxed)
+    }
+
+    /// Starts the thread.
+    pub(crate) fn start(
+        self: &Arc<Keeper>,
+        log: Log,
+        interval: Duration,
+        mailbox: Arc<dyn Mailbox>,
+        metrics: Arc<Metrics>,
+    ) -> Result<(), Error> {
+        let mut writer = Writer { log, keeper: self.clone(), metrics, unsynced_since: None };
+        writer.publish();
+        let keeper = self.clone();
+        std::thread::Builder::new()
+            .name("keeper".into())
+            .spawn(move || {
+                if let Err(error) = writer.run(interval, &*mailbox) {
+                    mailbox.failed(store_error(error));
+                }
+                keeper.queue().stopped = true;
+                keeper.wake.notify_all();
+            })
+            .map(|_| ())
+            .map_err(|error| {
+                Error::new(Reason::TooMany, format!("the log's thread can't be started: {error}"))
+            })
+    }
+}
+
+/// The thread's own part.
+struct Writer {
+    log: Log,
+    keeper: Arc<Keeper>,
+    metrics: Arc<Metrics>,
+    /// When the oldest record that is written but not synced was written, in nanoseconds.
+    unsynced_since: Option<u64>,
+}
+
+impl Writer {
+    fn run(&mut self, interval: Duration, mailbox: &dyn Mailbox) -> Result<(), StoreError> {
+        let (mut jobs, mut done) = (Vec::new(), Vec::new());
+        loop {
+            let (collapse, stopping) = self.wait(&mut jobs, interval);
+            let mut sync = stopping || self.due(interval);
+            let mut begun = self.log.end().0;
+            for job in jobs.drain(..) {
+                sync |= job.sync;
+                done.push(self.append(&job)?);
+                if self.log.end().0 - begun > ROUND_BYTES_MAX as u64 {
+                    self.commit(sync, &mut done, mailbox)?;
+                    begun = self.log.end().0;
+                }
+            }
+            if sync || !done.is_empty() {
+                self.commit(sync, &mut done, mailbox)?;
+            }
+            if let Some(keep_from) = collapse {
+                self.log.collapse(keep_from)?;
+                self.publish();
+            }
+            if stopping {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for something to do and takes all of it.
+    fn wait(&self, jobs: &mut Vec<Job>, interval: Duration) -> (Option<Position>, bool) {
+        let mut queue = self.keeper.queue();
+        loop {
+            if !queue.jobs.is_empty() || queue.collapse.is_some() || queue.stopping {
+                std::mem::swap(&mut queue.jobs, jobs);
+                return (queue.collapse.take(), queue.stopping);
+            }
+            let wake = &self.keeper.wake;
+            queue = match self.unsynced_since {
+                None => wake.wait(queue).expect("no one panics while holding it"),
+                Some(_) if self.due(interval) => return (None, false),
+                Some(since) => {
+                    let spent = world::nanoseconds().saturating_sub(since);
+                    let left = interval.saturating_sub(Duration::from_nanos(spent));
+                    wake.wait_timeout(queue, left).expect("no one panics while holding it").0
+                }
+            };
+        }
+    }
+
+    fn due(&self, interval: Duration) -> bool {
+        self.unsynced_since
+            .is_some_and(|since| world::nanoseconds() - since >= interval.as_nanos() as u64)
+    }
+
+    fn append(&mut self, job: &Job) -> Result<Done, StoreError> {
+        let start = self.log.end();
+        self.log.append(&Record {
+            kind: job.kind,
+            owner: Owner { group: job.group.0, generation: 0 },
+            configuration: 0,
+            ballot: (job.ballot.round, job.ballot.node.0),
+            index: job.index.0,
+            decided: job.decided.0,
+            payload: &job.payload,
+        })?;
+        Ok(Done { kind: job.kind, group: job.group, ballot: job.ballot, index: job.index, start })
+    }
+
+    fn commit(
+        &mut self,
+        sync: bool,
+        done: &mut Vec<Done>,
+        mailbox: &dyn Mailbox,
+    ) -> Result<(), StoreError> {
+        let before = world::nanoseconds();
+        self.log.commit(sync)?;
+        if sync {
+            self.unsynced_since = None;
+            self.metrics.synced((world::nanoseconds() - before) / 1_000, done.len() as u64);
+        } else {
+            self.unsynced_since.get_or_insert(before);
+        }
+        self.publish();
+        if !done.is_empty() {
+            mailbox.done(done);
+            done.clear();
+        }
+        Ok(())
+    }
+
+    fn publish(&self) {
+        self.keeper.start.store(self.log.start().0, Ordering::Release);
+        self.keeper.end.store(self.log.end().0, Ordering::Release);
+        self.keeper.segments.store(u64::from(self.log.segments()), Ordering::Relaxed);
+    }
+}
+
+/// The one place where the store's errors get their meaning for the caller.
+pub(crate) fn store_error(error: StoreError) -> Error {
+    let reason = match &error {
+        StoreError::Io { .. } | StoreError::Closed => Reason::StoreFailed,
+        StoreError::Corrupt { .. } => Reason::Damaged,
+        StoreError::Full => Reason::OutOfSpace,
+        StoreError::Locked { .. } => Reason::TooMany,
+        StoreError::Version { .. } => Reason::NotSupported,
+    };
+    Error::new(reason, error.to_string())
+}

@@ -1,0 +1,158 @@
+//! How a node begins and ends.
+
+use crate::catalog::Catalog;
+use crate::consistent::Mailbox;
+use crate::consistent::group::Group;
+use crate::directory::Directory;
+use crate::housekeeping::Bell;
+use crate::keeper::{Done, Keeper, store_error};
+use crate::metrics::Metrics;
+use crate::recovery::{Recovered, recover};
+use crate::{Inner, Node, NodeSettings, world};
+use base::{ClusterId, Error, NodeId, Reason, Result};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// A stop waits this long for what is in flight.
+const STOP_WAIT: Duration = Duration::from_secs(30);
+
+/// See [`Node::start`].
+pub(crate) async fn start(settings: NodeSettings) -> Result<Node> {
+    let began = world::milliseconds();
+    let for_recovery = settings.clone();
+    let recovered = tokio::task::spawn_blocking(move || recover(&for_recovery))
+        .await
+        .unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "recovery ended abnormally")))?;
+    let Recovered { directory: data, trees, log, groups: found } = recovered;
+    let (keeper, metrics) = (Keeper::new(), Arc::new(Metrics::default()));
+    let bell = Arc::new(Bell::default());
+    let groups: Vec<_> = found
+        .into_iter()
+        .map(|found| {
+            let (keeper, metrics) = (keeper.clone(), metrics.clone());
+            Arc::new(Group::new(found, trees.clone(), keeper, metrics, bell.clone()))
+        })
+        .collect();
+    let catalog = Arc::new(Catalog::default());
+    let directory = Directory::new(groups[0].clone(), catalog.clone());
+    let inner = Arc::new(Inner {
+        settings,
+        node: NodeId(data.node),
+        cluster: ClusterId(data.cluster),
+        data: Mutex::new(Some(data)),
+        groups,
+        catalog,
+        directory,
+        keeper,
+        trees,
+        metrics,
+        bell,
+        flushing: Mutex::new(()),
+        full: AtomicBool::new(false),
+        disk_free: AtomicU64::new(u64::MAX),
+        disk_total: AtomicU64::new(0),
+        stopping: AtomicBool::new(false),
+        stop: watch::Sender::new(false),
+        failed: watch::Sender::new(None),
+        started_ms: began,
+    });
+    let post = Arc::new(Post { groups: inner.groups.clone(), failed: inner.failed.clone() });
+    let interval = Duration::from_millis(inner.settings.interval_ms.max(1));
+    inner.keeper.start(log, interval, post, inner.metrics.clone())?;
+    for group in &inner.groups {
+        let (group, owner, stop) = (group.clone(), inner.clone(), inner.stop.subscribe());
+        tokio::spawn(async move {
+            if let Err(error) = group.drive(stop).await {
+                owner.fail(error);
+            }
+        });
+    }
+    let node = Node { inner };
+    become_ready(&node).await?;
+    let keeper = node.inner.clone();
+    std::thread::Builder::new()
+        .name("housekeeper".into())
+        .spawn(move || keeper.keep_house())
+        .map_err(|error| Error::new(Reason::TooMany, format!("no thread to be had: {error}")))?;
+    let took_ms = world::milliseconds() - began;
+    tracing::info!(target: "node", took_ms, "serving");
+    Ok(node)
+}
+
+async fn become_ready(node: &Node) -> Result<()> {
+    let serving = async {
+        for group in &node.inner.groups {
+            group.becomes_master().await?;
+        }
+        node.inner.directory.open().await
+    };
+    tokio::select! {
+        biased;
+        error = node.failed() => Err(error),
+        opened = serving => opened,
+    }
+}
+
+/// See [`Node::stop`].
+pub(crate) async fn stop(inner: &Arc<Inner>) -> Result<()> {
+    if inner.stopping.swap(true, Ordering::AcqRel) {
+        return Ok(());
+    }
+    inner.bell.ring();
+    inner.stop.send_replace(true);
+    let retired = async {
+        for group in &inner.groups {
+            group.retires().await;
+        }
+    };
+    let in_time = tokio::time::timeout(STOP_WAIT, retired).await.is_ok();
+    let ending = inner.clone();
+    let ended = tokio::task::spawn_blocking(move || {
+        ending.keeper.stop();
+        let _one = ending.flushing.lock().expect("no one panics while holding it");
+        ending.trees.rotate().map_err(store_error)?;
+        ending.trees.flush().map_err(store_error)
+    });
+    let ended = ended.await;
+    inner.data.lock().expect("no one panics while holding it").take();
+    ended.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "the stop failed")))?;
+    if let Some(error) = inner.failed.borrow().clone() {
+        return Err(error);
+    }
+    if !in_time {
+        return Err(Error::new(Reason::DeadlinePassed, "updates in flight did not end in time"));
+    }
+    Ok(())
+}
+
+/// Brings the keeper's news to the groups.
+struct Post {
+    groups: Vec<Arc<Group>>,
+    failed: watch::Sender<Option<Error>>,
+}
+
+impl Mailbox for Post {
+    fn done(&self, done: &[Done]) {
+        for group in &self.groups {
+            let mine = done.iter().filter(|done| done.group == group.id);
+            let mut mailbox = group.mailbox.lock().expect("no one panics while holding it");
+            let before = mailbox.len();
+            mailbox.extend(mine);
+            let news = mailbox.len() > before;
+            drop(mailbox);
+            if news {
+                group.wake.notify_one();
+            }
+        }
+    }
+
+    fn failed(&self, error: Error) {
+        tracing::error!(target: "log", %error, "the log failed: the node stops");
+        for group in &self.groups {
+            group.fail(error.clone());
+        }
+        self.failed.send_replace(Some(error));
+    }
+}

@@ -1,0 +1,60 @@
+//! Counters by name.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Syncs whose times are remembered for the percentiles.
+const SYNCS_REMEMBERED: usize = 512;
+
+/// What a node counts.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    pub updates: AtomicU64,
+    pub updates_refused: AtomicU64,
+    pub reads: AtomicU64,
+    pub values: AtomicU64,
+    pub expired: AtomicU64,
+    pub syncs: AtomicU64,
+    pub records: AtomicU64,
+    sync_us: Mutex<Times>,
+}
+
+#[derive(Default)]
+struct Times {
+    last: Vec<u32>,
+    next: usize,
+}
+
+impl Metrics {
+    /// Counts one.
+    #[inline]
+    pub(crate) fn count(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A sync of so many records took so long.
+    pub(crate) fn synced(&self, microseconds: u64, records: u64) {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        self.records.fetch_add(records, Ordering::Relaxed);
+        let microseconds = u32::try_from(microseconds).unwrap_or(u32::MAX);
+        let mut times = self.sync_us.lock().expect("no one panics while holding it");
+        if times.last.len() < SYNCS_REMEMBERED {
+            times.last.push(microseconds);
+        } else {
+            let next = times.next;
+            times.last[next] = microseconds;
+            times.next = (next + 1) % SYNCS_REMEMBERED;
+        }
+    }
+
+    /// Median and 99th percentile of the last syncs, microseconds.
+    pub(crate) fn sync_percentiles(&self) -> (u64, u64) {
+        let mut times = self.sync_us.lock().expect("no one panics while holding it").last.clone();
+        if times.is_empty() {
+            return (0, 0);
+        }
+        times.sort_unstable();
+        let at = |percent: usize| u64::from(times[(times.len() - 1) * percent / 100]);
+        (at(50), at(99))
+    }
+}

@@ -1,0 +1,157 @@
+//! From whatever a crash left to the last promise kept.
+//!
+//! The store knows how far each group is applied durably; the log knows the rest. Replay shows the log's records to
+//! `logic::consensus::Replay` in stream order, applies what is known to be decided, and keeps only the undecided tail.
+//!
+//! Promises: what was acknowledged is found again; damage ends the start with file and offset, nothing is cut silently.
+//! Never: answers anyone; writes to the log.
+
+use crate::consistent::driver::apply_value;
+use crate::consistent::layout::{Mark, mark_key};
+use crate::consistent::view::damaged;
+use crate::keeper::store_error;
+use crate::settings::NodeSettings;
+use base::{Ballot, ConfigurationId, Error, GroupId, LogIndex, NodeId, Reason, Result};
+use bytes::Bytes;
+use logic::consensus::{Configuration, LeaseClock, Replay, ReplayError, Replica, Restored};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::{
+    DataDir, FileDisk, Kind, Log, LogSettings, LsmTrees, OwnedRecord, TreeSettings, Trees,
+};
+
+/// The directory's group.
+pub(crate) const DIRECTORY: GroupId = GroupId(0);
+/// The group of consistent buckets.
+pub(crate) const DEFAULT_GROUP: GroupId = GroupId(1);
+
+/// What was found in the data directory.
+pub(crate) struct Recovered {
+    pub directory: DataDir,
+    pub trees: Arc<dyn Trees>,
+    pub log: Log,
+    pub groups: Vec<RecoveredGroup>,
+}
+
+/// One group's state.
+pub(crate) struct RecoveredGroup {
+    pub id: GroupId,
+    pub replica: Replica,
+    pub mark: Mark,
+    /// Accepted values behind the mark, not known to be decided.
+    pub tail: BTreeMap<LogIndex, Bytes>,
+}
+
+/// Opens everything under the data directory and replays the log. Blocking.
+pub(crate) fn recover(settings: &NodeSettings) -> Result<Recovered> {
+    let directory = DataDir::open(&settings.data).map_err(store_error)?;
+    let trees = LsmTrees::open(TreeSettings {
+        memory_bytes_max: settings.memory_bytes_max,
+        ..TreeSettings::new(directory.path.join("store"))
+    });
+    let trees: Arc<dyn Trees> = Arc::new(trees.map_err(store_error)?);
+    let disk = Arc::new(FileDisk::open(&directory.path.join("log")).map_err(store_error)?);
+    let log_settings = LogSettings {
+        segment_bytes: settings.segment_bytes,
+        id: directory.node,
+        ..LogSettings::default()
+    };
+    let (log, mut records) = Log::open(disk, log_settings).map_err(store_error)?;
+    let mut groups = Vec::new();
+    for id in [DIRECTORY, DEFAULT_GROUP] {
+        groups.push(Replaying::new(id, &*trees)?);
+    }
+    for record in records.by_ref() {
+        let (position, record) = record.map_err(store_error)?;
+        let group = groups.get_mut(record.owner.group as usize).ok_or_else(|| {
+            let text = format!(
+                "the log holds a record of group {}, which this node has no part \
+                                in: it was written by a newer version",
+                record.owner.group
+            );
+            Error::new(Reason::NotSupported, text)
+        })?;
+        group.show(record, &*trees).map_err(|error| at(error, position.0))?;
+        if trees.pressure().rotate_is_due() {
+            trees.rotate().map_err(store_error)?;
+            trees.flush().map_err(store_error)?;
+        }
+    }
+    let found = records.finish().map_err(store_error)?;
+    if found.torn_bytes > 0 {
+        tracing::info!(target: "log", bytes = found.torn_bytes, "cut a torn tail");
+    }
+    let node = NodeId(directory.node);
+    let groups = groups.into_iter().map(|group| group.finish(node)).collect::<Result<_>>()?;
+    Ok(Recovered { directory, trees, log, groups })
+}
+
+fn at(error: Error, position: u64) -> Error {
+    Error::new(error.reason, format!("{} (log position {position})", error.text()))
+}
+
+struct Replaying {
+    id: GroupId,
+    mark: Mark,
+    replay: Replay<Bytes>,
+}
+
+impl Replaying {
+    fn new(id: GroupId, trees: &dyn Trees) -> Result<Replaying> {
+        let mut key = Vec::new();
+        mark_key(id, &mut key);
+        let mark = match trees.get(&key).map_err(store_error)? {
+            Some(bytes) => Mark::read(&bytes).map_err(damaged)?,
+            None => Mark::default(),
+        };
+        Ok(Replaying { id, mark, replay: Replay::new(LogIndex(mark.applied)) })
+    }
+
+    fn show(&mut self, record: OwnedRecord, trees: &dyn Trees) -> Result<()> {
+        let (round, node) = record.ballot;
+        let ballot = Ballot { round, node: NodeId(node) };
+        let (index, decided) = (LogIndex(record.index), LogIndex(record.decided));
+        match record.kind {
+            Kind::Accept => self
+                .replay
+                .accepted(index, ballot, decided, record.payload)
+                .map_err(contradiction)?,
+            Kind::Promise => self.replay.promised(ballot),
+            Kind::Truncate => self.replay.adopted(ballot, index).map_err(contradiction)?,
+            Kind::Decided => self.replay.decided(decided),
+            Kind::Vnode | Kind::Reset | Kind::Checkpoint => {
+                return Err(Error::new(
+                    Reason::NotSupported,
+                    "the log holds a record of a kind this version does not write",
+                ));
+            }
+        }
+        while let Some((index, payload)) = self.replay.next_decided() {
+            self.mark = apply_value(self.id, trees, index, &payload)?;
+        }
+        Ok(())
+    }
+
+    fn finish(self, node: NodeId) -> Result<RecoveredGroup> {
+        let found = self.replay.finish().map_err(contradiction)?;
+        let configuration = Configuration::alone(ConfigurationId(0), node)
+            .map_err(|error| Error::new(Reason::Damaged, error.to_string()))?;
+        let replica = Replica::restore(Restored {
+            node,
+            configuration,
+            promised: found.promised,
+            accepted_ballot: found.accepted_ballot,
+            last: found.last,
+            decided: found.decided,
+            log_intact: true,
+            lease: LeaseClock::default(),
+        })
+        .map_err(|error| Error::new(Reason::Damaged, error.to_string()))?;
+        Ok(RecoveredGroup { id: self.id, replica, mark: self.mark, tail: found.tail })
+    }
+}
+
+fn contradiction(error: ReplayError) -> Error {
+    let text = format!("the log contradicts itself: {error}; restore from a checkpoint or a peer");
+    Error::new(Reason::Damaged, text)
+}

@@ -1,0 +1,135 @@
+//! Buckets and their types.
+
+use super::{Place, bytes, reason, set};
+use crate::Node;
+use base::{
+    Body, BucketName, Call, Consistency, DirectoryCall, Read, Reason, Reply, Request, Result,
+};
+
+fn named(name: &str, call: Call) -> Request {
+    Request { bucket: BucketName::parse(name).expect("a name"), call, retry: None }
+}
+
+async fn ask(node: &Node, name: &str, call: DirectoryCall) -> Result<Reply> {
+    node.handle(named(name, Call::Directory(call))).await
+}
+
+fn changes(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect()
+}
+
+async fn count(node: &Node, name: &str) -> Result<Body> {
+    let read = Call::Read(Read::KeyCount, Consistency::Consistent);
+    Ok(node.handle(named(name, read)).await?.body)
+}
+
+#[tokio::test]
+async fn a_bucket_is_made_described_altered_cleared_and_dropped() {
+    let place = Place::new();
+    let mut node = place.start().await;
+    assert_eq!(reason(count(&node, "b").await), Reason::NoSuchBucket);
+    let small = changes(&[("value_bytes_max", "3")]);
+    ask(&node, "b", DirectoryCall::CreateBucket(small)).await.expect("made");
+    let again = ask(&node, "b", DirectoryCall::CreateBucket(vec![])).await;
+    assert_eq!(reason(again), Reason::AlreadyExists);
+    let put = |value| named("b", Call::Update(set("k", value)));
+    node.handle(put("123")).await.expect("fits");
+    assert_eq!(reason(node.handle(put("1234")).await), Reason::TooLarge);
+    let wider = changes(&[("value_bytes_max", "4")]);
+    ask(&node, "b", DirectoryCall::AlterBucket(wider)).await.expect("altered");
+    node.handle(put("1234")).await.expect("fits now");
+    node.stop().await.expect("it stops");
+    node = place.start().await;
+    let Body::Buckets(found) =
+        ask(&node, "b", DirectoryCall::DescribeBucket).await.expect("described").body
+    else {
+        panic!("a description")
+    };
+    assert_eq!(found[0].properties.value_bytes_max, 4);
+    assert_eq!(count(&node, "b").await, Ok(Body::Count(1)));
+    ask(&node, "b", DirectoryCall::ClearBucket).await.expect("cleared");
+    assert_eq!(count(&node, "b").await, Ok(Body::Count(0)));
+    node.handle(put("new")).await.expect("goes on");
+    ask(&node, "b", DirectoryCall::DropBucket).await.expect("dropped");
+    assert_eq!(reason(count(&node, "b").await), Reason::NoSuchBucket);
+    ask(&node, "b", DirectoryCall::CreateBucket(vec![])).await.expect("made again");
+    assert_eq!(count(&node, "b").await, Ok(Body::Count(0)), "nothing of the old one is left");
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn a_type_is_a_template_for_the_buckets_made_of_it() {
+    let place = Place::new();
+    let node = place.start().await;
+    let create = |changes| DirectoryCall::CreateBucket(changes);
+    assert_eq!(reason(ask(&node, "logs/a", create(vec![])).await), Reason::NoSuchType);
+    let template = changes(&[("ttl_ms", "5000"), ("sync", "interval")]);
+    ask(&node, "logs/x", DirectoryCall::CreateType(template)).await.expect("a type");
+    ask(&node, "logs/a", create(changes(&[("ttl_ms", "7")]))).await.expect("a bucket");
+    let Body::Buckets(found) =
+        ask(&node, "logs/a", DirectoryCall::DescribeBucket).await.expect("described").body
+    else {
+        panic!("a description")
+    };
+    assert_eq!(found[0].properties.ttl_ms, 7);
+    assert_eq!(found[0].properties.sync, base::SyncPolicy::Interval);
+    assert_eq!(node.status().interval_buckets, ["logs/a"]);
+    assert_eq!(reason(ask(&node, "logs/x", DirectoryCall::DropType).await), Reason::Changed);
+    ask(&node, "logs/a", DirectoryCall::DropBucket).await.expect("dropped");
+    ask(&node, "logs/x", DirectoryCall::DropType).await.expect("dropped");
+    let Body::Types(types) = ask(&node, "x", DirectoryCall::ListTypes).await.expect("types").body
+    else {
+        panic!("types")
+    };
+    assert_eq!(types.len(), 1);
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn buckets_are_listed_in_pages_and_bad_properties_refused_in_words() {
+    let place = Place::new();
+    let node = place.start().await;
+    for name in ["b", "a", "c"] {
+        ask(&node, name, DirectoryCall::CreateBucket(vec![])).await.expect("made");
+    }
+    let list = |after: Option<&str>| DirectoryCall::ListBuckets {
+        after: after.map(|name| BucketName::parse(name).expect("a name")),
+        rows_max: 2,
+    };
+    let names = |body: Body| match body {
+        Body::Buckets(found) => found.iter().map(|b| b.name.full().to_string()).collect::<Vec<_>>(),
+        other => panic!("buckets, not {other:?}"),
+    };
+    let first = ask(&node, "x", list(None)).await.expect("a page").body;
+    assert_eq!(names(first), ["default/a", "default/b"]);
+    let second = ask(&node, "x", list(Some("b"))).await.expect("a page").body;
+    assert_eq!(names(second), ["default/c", "default/default"]);
+    let bad = ask(&node, "d", DirectoryCall::CreateBucket(changes(&[("promise", "maybe")]))).await;
+    assert_eq!(reason(bad), Reason::Malformed);
+    let later = changes(&[("promise", "available")]);
+    let later = ask(&node, "d", DirectoryCall::CreateBucket(later)).await;
+    assert_eq!(reason(later), Reason::NotSupported);
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn a_key_or_value_one_byte_over_the_limit_is_refused_and_one_at_it_is_kept() {
+    let place = Place::new();
+    let node = place.start().await;
+    let put = |key: usize, value: usize| {
+        let update = set(&"k".repeat(key), &"v".repeat(value));
+        super::update(&node, update)
+    };
+    use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+    put(KEY_BYTES_MAX - 1, 1).await.expect("fits");
+    put(KEY_BYTES_MAX, VALUE_BYTES_MAX).await.expect("fits");
+    assert_eq!(reason(put(KEY_BYTES_MAX + 1, 1).await), Reason::TooLarge);
+    assert_eq!(reason(put(1, VALUE_BYTES_MAX + 1).await), Reason::TooLarge);
+    let key = "k".repeat(KEY_BYTES_MAX);
+    let kept = super::get(&node, &key).await.map(|value| value.len());
+    assert_eq!(kept, Some(VALUE_BYTES_MAX));
+    assert_eq!(super::get(&node, "").await, None);
+    put(0, 0).await.expect("the empty key is a key");
+    assert_eq!(super::get(&node, "").await, Some(bytes("")));
+    node.stop().await.expect("it stops");
+}

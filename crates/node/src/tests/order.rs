@@ -1,0 +1,76 @@
+//! What one connection, and many, may see of each other's updates.
+
+use super::{Place, bytes, get, request, set, update};
+use crate::{Flow, Submitted};
+use base::{Body, Call, Consistency, LogIndex, Outcome, Read, Reason, Update};
+
+#[tokio::test]
+async fn a_connection_sees_its_own_updates_before_they_are_decided_and_waits_with_them() {
+    let place = Place::new();
+    let node = place.start().await;
+    let mut flow = Flow::default();
+    let written = node.submit(&mut flow, request(Call::Update(set("k", "1"))));
+    let Submitted::Pending(first, Ok(_)) = written else { panic!("an update waits") };
+    let look = Call::Read(Read::Get(bytes("k")), Consistency::Consistent);
+    let seen = node.submit(&mut flow, request(look.clone()));
+    let Submitted::Pending(ticket, Ok(reply)) = seen else { panic!("the read waits with it") };
+    assert!(ticket.index >= first.index);
+    let Body::Row(Some(row)) = reply.body else { panic!("the row is there") };
+    assert_eq!(row.value, bytes("1"));
+    // Another connection does not see what is not decided.
+    let other = node.submit(&mut Flow::default(), request(look));
+    let Submitted::Ready(Ok(reply)) = other else { panic!("it does not wait") };
+    assert_eq!(reply.body, Body::Row(None));
+    node.decided(ticket).await.expect("it is decided");
+    assert_eq!(get(&node, "k").await, Some(bytes("1")));
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn an_error_that_rests_on_undecided_updates_waits_for_them() {
+    let place = Place::new();
+    let node = place.start().await;
+    let mut flow = Flow::default();
+    node.submit(&mut flow, request(Call::Update(set("k", "1"))));
+    let assert = Update::Assert { key: bytes("k"), expected: None };
+    let failed = node.submit(&mut Flow::default(), request(Call::Update(assert)));
+    let Submitted::Pending(_, Err(error)) = failed else { panic!("it waits") };
+    assert_eq!(error.reason, Reason::AssertionFailed);
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_counters_at_once_count_each_once_and_share_values() {
+    let place = Place::new();
+    let node = place.start().await;
+    let adds = (0..1_000).map(|_| {
+        let node = node.clone();
+        tokio::spawn(async move {
+            update(&node, Update::Add { key: bytes("n"), delta: 1 }).await.expect("it adds")
+        })
+    });
+    let mut sums = Vec::new();
+    for add in adds.collect::<Vec<_>>() {
+        let Outcome::Number(sum) = add.await.expect("it ends") else { panic!("a number") };
+        sums.push(sum);
+    }
+    sums.sort_unstable();
+    assert!(sums.into_iter().eq(1..=1_000), "each sum was answered once");
+    let applied = node.status().groups[1].applied;
+    assert!(applied < LogIndex(500), "updates share values: {applied} for a thousand");
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn reads_at_an_index_are_refused_until_it_is_applied() {
+    let place = Place::new();
+    let node = place.start().await;
+    let index = node.handle(request(Call::Update(set("k", "1")))).await.expect("a set").index;
+    let at = |index| {
+        let read = Call::Read(Read::Get(bytes("k")), Consistency::AtLeast(index));
+        node.handle(request(read))
+    };
+    assert_eq!(at(index).await.expect("applied").index, index);
+    assert_eq!(super::reason(at(index.next()).await), Reason::NotFresh);
+    node.stop().await.expect("it stops");
+}
