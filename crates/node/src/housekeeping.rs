@@ -19,6 +19,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_IDLE: Duration = Duration::from_millis(1_000);
 /// The log is collapsed when it is this part of its limit, so that replay stays short.
 const COLLAPSE_PART: u64 = 4;
+/// At most this part of the disk is held in reserve for deletes and for collapsing.
+const RESERVE_PART: u64 = 8;
 
 /// Wakes the thread before its pause is over.
 #[derive(Default)]
@@ -123,12 +125,15 @@ impl Inner {
     fn watch_disk(&self) {
         let Ok(disk) = rustix::fs::statvfs(&self.settings.data) else { return };
         let free = disk.f_bavail * disk.f_frsize;
+        let total = disk.f_blocks * disk.f_frsize;
         self.disk_free.store(free, Ordering::Relaxed);
-        self.disk_total.store(disk.f_blocks * disk.f_frsize, Ordering::Relaxed);
+        self.disk_total.store(total, Ordering::Relaxed);
+        // On a small disk the reserve is a part of it; a little more than it must be free before writes go on.
+        let reserve = self.settings.reserve_bytes.min(total / RESERVE_PART);
         let full = self.full.load(Ordering::Relaxed);
-        let line =
-            self.settings.reserve_bytes + if full { self.settings.reserve_bytes / 8 } else { 0 };
-        if (free < line) != full {
+        let line = if full { reserve + reserve / 8 } else { reserve };
+        let now_full = free < line || self.keeper.no_space();
+        if now_full != full {
             self.full.store(!full, Ordering::Relaxed);
             if full {
                 tracing::info!(target: "store", free, "the disk has room again: writes go on");

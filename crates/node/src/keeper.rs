@@ -11,13 +11,17 @@ use crate::metrics::Metrics;
 use crate::world;
 use base::{Ballot, Error, GroupId, LogIndex, Reason};
 use bytes::Bytes;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 use store::{Kind, Log, Owner, Position, Record, StoreError};
 
 /// Rounds are cut here, so that one buffer of the log bounds the memory of a write.
 const ROUND_BYTES_MAX: usize = 16 << 20;
+/// How long a full disk is left alone before it is tried again.
+const FULL_PAUSE: Duration = Duration::from_millis(50);
+/// After this long without work the log is told that all of it is durable.
+const SETTLE_PAUSE: Duration = Duration::from_millis(100);
 
 /// One record to write.
 pub(crate) struct Job {
@@ -55,8 +59,8 @@ pub(crate) struct Keeper {
     wake: Condvar,
     end: AtomicU64,
     start: AtomicU64,
-    room: AtomicU64,
     segments: AtomicU64,
+    no_space: AtomicBool,
 }
 
 impl Keeper {
@@ -67,8 +71,8 @@ impl Keeper {
             wake: Condvar::new(),
             end: AtomicU64::new(0),
             start: AtomicU64::new(0),
-            room: AtomicU64::new(u64::MAX),
             segments: AtomicU64::new(0),
+            no_space: AtomicBool::new(false),
         })
     }
 
@@ -117,9 +121,9 @@ impl Keeper {
         self.segments.load(Ordering::Relaxed)
     }
 
-    /// Bytes that can surely be written without asking the disk for more.
-    pub(crate) fn room(&self) -> u64 {
-        self.room.load(Ordering::Relaxed)
+    /// Whether the log waits for space on the disk.
+    pub(crate) fn no_space(&self) -> bool {
+        self.no_space.load(Ordering::Acquire)
     }
 
     /// Starts the thread.
@@ -130,13 +134,17 @@ impl Keeper {
         mailbox: Arc<dyn Mailbox>,
         metrics: Arc<Metrics>,
     ) -> Result<(), Error> {
-        let mut writer = Writer { log, keeper: self.clone(), metrics, unsynced_since: None };
+        let (unsynced_since, unsettled) = (None, false);
+        let mut writer = Writer { log, keeper: self.clone(), metrics, unsynced_since, unsettled };
         writer.publish();
         let keeper = self.clone();
         std::thread::Builder::new()
             .name("keeper".into())
             .spawn(move || {
-                if let Err(error) = writer.run(interval, &*mailbox) {
+                // The log is closed, and its own thread ended, before anyone is told that this one has.
+                if let Err(error) =
+                    writer.run(interval, &*mailbox).and_then(|()| writer.log.close())
+                {
                     mailbox.failed(store_error(error));
                 }
                 keeper.queue().stopped = true;
@@ -156,6 +164,8 @@ struct Writer {
     metrics: Arc<Metrics>,
     /// When the oldest record that is written but not synced was written, in nanoseconds.
     unsynced_since: Option<u64>,
+    /// Whether the log does not say yet that all of it is durable.
+    unsettled: bool,
 }
 
 impl Writer {
@@ -175,6 +185,8 @@ impl Writer {
             }
             if sync || !done.is_empty() {
                 self.commit(sync, &mut done, mailbox)?;
+            } else if self.unsettled && collapse.is_none() {
+                self.settle()?;
             }
             if let Some(keep_from) = collapse {
                 self.log.collapse(keep_from)?;
@@ -195,15 +207,23 @@ impl Writer {
                 return (queue.collapse.take(), queue.stopping);
             }
             let wake = &self.keeper.wake;
-            queue = match self.unsynced_since {
-                None => wake.wait(queue).expect("no one panics while holding it"),
+            let left = match self.unsynced_since {
+                None if self.unsettled => SETTLE_PAUSE,
+                None => {
+                    queue = wake.wait(queue).expect("no one panics while holding it");
+                    continue;
+                }
                 Some(_) if self.due(interval) => return (None, false),
                 Some(since) => {
                     let spent = world::nanoseconds().saturating_sub(since);
-                    let left = interval.saturating_sub(Duration::from_nanos(spent));
-                    wake.wait_timeout(queue, left).expect("no one panics while holding it").0
+                    interval.saturating_sub(Duration::from_nanos(spent))
                 }
             };
+            let waited = wake.wait_timeout(queue, left).expect("no one panics while holding it");
+            queue = waited.0;
+            if self.unsynced_since.is_none() && waited.1.timed_out() && queue.jobs.is_empty() {
+                return (None, queue.stopping);
+            }
         }
     }
 
@@ -214,16 +234,40 @@ impl Writer {
 
     fn append(&mut self, job: &Job) -> Result<Done, StoreError> {
         let start = self.log.end();
-        self.log.append(&Record {
-            kind: job.kind,
-            owner: Owner { group: job.group.0, generation: 0 },
-            configuration: 0,
-            ballot: (job.ballot.round, job.ballot.node.0),
-            index: job.index.0,
-            decided: job.decided.0,
-            payload: &job.payload,
-        })?;
+        self.patiently(|log| log.append(&record(job)))?;
         Ok(Done { kind: job.kind, group: job.group, ballot: job.ballot, index: job.index, start })
+    }
+
+    /// Repeats what found the disk full until it has room: nothing was acknowledged, and nothing is forgotten.
+    fn patiently<T>(
+        &mut self,
+        mut write: impl FnMut(&mut Log) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        loop {
+            match write(&mut self.log) {
+                Err(StoreError::Full) => {
+                    if !self.keeper.no_space.swap(true, Ordering::AcqRel) {
+                        tracing::warn!(target: "log", "no space for the log: writes wait for some");
+                    }
+                    std::thread::sleep(FULL_PAUSE);
+                }
+                other => {
+                    self.keeper.no_space.store(false, Ordering::Release);
+                    return other;
+                }
+            }
+        }
+    }
+
+    /// The log is idle: from now on it says that all of it is durable, so that damage at its end can be told from a tail
+    /// that a crash tore.
+    fn settle(&mut self) -> Result<(), StoreError> {
+        self.unsettled = false;
+        match self.log.settle() {
+            // It says so the next time.
+            Err(StoreError::Full) => Ok(()),
+            settled => settled,
+        }
     }
 
     fn commit(
@@ -233,7 +277,8 @@ impl Writer {
         mailbox: &dyn Mailbox,
     ) -> Result<(), StoreError> {
         let before = world::nanoseconds();
-        self.log.commit(sync)?;
+        self.patiently(|log| log.commit(sync))?;
+        self.unsettled = true;
         if sync {
             self.unsynced_since = None;
             self.metrics.synced((world::nanoseconds() - before) / 1_000, done.len() as u64);
@@ -252,6 +297,18 @@ impl Writer {
         self.keeper.start.store(self.log.start().0, Ordering::Release);
         self.keeper.end.store(self.log.end().0, Ordering::Release);
         self.keeper.segments.store(u64::from(self.log.segments()), Ordering::Relaxed);
+    }
+}
+
+fn record(job: &Job) -> Record<'_> {
+    Record {
+        kind: job.kind,
+        owner: Owner { group: job.group.0, generation: 0 },
+        configuration: 0,
+        ballot: (job.ballot.round, job.ballot.node.0),
+        index: job.index.0,
+        decided: job.decided.0,
+        payload: &job.payload,
     }
 }
 

@@ -237,21 +237,6 @@ impl Group {
         Metrics::count(&self.metrics.updates);
         Ticket { group: self.id, index }
     }
-
-    /// Runs `look` on the store under everything proposed; its answer may be told once the ticket is decided.
-    pub(crate) fn look<T>(
-        &self,
-        look: impl FnOnce(&mut View) -> Result<T>,
-    ) -> Result<(Option<Ticket>, Result<T>)> {
-        let mut guard = self.state();
-        let state = &mut *guard;
-        if let Some(error) = &state.failed {
-            return Err(error.clone());
-        }
-        state.begin(self.id);
-        let seen = look(&mut state.view(self));
-        Ok((state.ticket(self), seen))
-    }
 }
 
 impl State {

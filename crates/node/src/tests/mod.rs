@@ -8,7 +8,7 @@ mod sessions;
 mod time;
 
 use crate::{Node, NodeSettings};
-use base::request::{Expiry, Missing};
+use base::request::Expiry;
 use base::{
     Body, BucketName, Call, Consistency, Error, Outcome, Read, Reply, Request, Result, Update,
 };
@@ -59,10 +59,6 @@ pub(crate) fn bytes(text: &str) -> Bytes {
 
 pub(crate) fn set(key: &str, value: &str) -> Update {
     Update::Set { key: bytes(key), value: bytes(value), expiry: Expiry::Default }
-}
-
-pub(crate) fn delete(key: &str) -> Update {
-    Update::Delete { key: bytes(key), missing: Missing::Fails }
 }
 
 pub(crate) fn request(call: Call) -> Request {

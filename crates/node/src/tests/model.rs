@@ -210,8 +210,8 @@ async fn same_rows(node: &crate::Node, map: &Map, dice: &mut StdRng) {
     };
     let (low, high) = (bound(dice), bound(dice));
     let direction = if dice.random() { Direction::Ascending } else { Direction::Descending };
-    let rows_max = Some(dice.random_range(0..6));
-    let range = Range { low, high, direction, rows_max, ..Range::default() };
+    let rows_max = dice.random_range(0..6);
+    let range = Range { low, high, direction, rows_max: Some(rows_max), ..Range::default() };
     let inside = |key: &Bytes| {
         (match &range.low {
             Bound::Open => true,
@@ -227,8 +227,8 @@ async fn same_rows(node: &crate::Node, map: &Map, dice: &mut StdRng) {
     if direction == Direction::Descending {
         wanted.reverse();
     }
-    let more = rows_max.is_some_and(|max| max > 0 && wanted.len() > max);
-    wanted.truncate(rows_max.unwrap_or(usize::MAX));
+    let more = rows_max > 0 && wanted.len() > rows_max;
+    wanted.truncate(rows_max);
     let Body::Page(page) = read(node, Read::Range(range)).await.expect("a page").body else {
         panic!("a range gives a page")
     };
