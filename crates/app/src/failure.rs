@@ -7,7 +7,7 @@ use std::fmt;
 /// Why a command did not do what it was asked.
 #[derive(Debug)]
 pub struct Failure {
-    kind: Kind,
+    kind: Option<Kind>,
     text: String,
 }
 
@@ -17,7 +17,18 @@ pub type Outcome<T = ()> = Result<T, Failure>;
 impl Failure {
     /// Of this kind, with a sentence.
     pub fn new(kind: Kind, text: impl Into<String>) -> Failure {
-        Failure { kind, text: text.into() }
+        Failure { kind: Some(kind), text: text.into() }
+    }
+
+    /// With more words behind it.
+    pub fn and(mut self, words: &str) -> Failure {
+        self.text.push_str(words);
+        self
+    }
+
+    /// Nothing went wrong, but the answer is no (there is no such key, say).
+    pub fn no(text: impl Into<String>) -> Failure {
+        Failure { kind: None, text: text.into() }
     }
 
     /// The request itself must be mended.
@@ -35,20 +46,21 @@ impl Failure {
         Failure::new(kind, format!("can't {doing} {}: {error}", path.display()))
     }
 
-    /// What the caller can do.
-    pub fn kind(&self) -> Kind {
+    /// What the caller can do; none when nothing went wrong.
+    pub fn kind(&self) -> Option<Kind> {
         self.kind
     }
 
     /// The process' exit code.
     pub fn exit_code(&self) -> u8 {
         match self.kind {
-            Kind::Invalid => 2,
-            Kind::Denied => 3,
-            Kind::Conflict => 4,
-            Kind::Unavailable => 5,
-            Kind::Unknown => 6,
-            Kind::Corrupt => 7,
+            None => 1,
+            Some(Kind::Invalid) => 2,
+            Some(Kind::Denied) => 3,
+            Some(Kind::Conflict) => 4,
+            Some(Kind::Unavailable) => 5,
+            Some(Kind::Unknown) => 6,
+            Some(Kind::Corrupt) => 7,
         }
     }
 }
@@ -66,7 +78,7 @@ impl From<Error> for Failure {
             Reason::AssertionFailed => format!("an assertion did not hold: {}", error.text()),
             _ => error.to_string(),
         };
-        Failure { kind: error.kind(), text }
+        Failure::new(error.kind(), text)
     }
 }
 

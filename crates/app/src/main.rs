@@ -1,7 +1,9 @@
 //! The binary: parse, run, exit code.
 
+mod client;
 mod commands;
 mod failure;
+mod given;
 mod logging;
 mod notify;
 mod output;

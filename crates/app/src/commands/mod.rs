@@ -6,11 +6,26 @@
 //! tools.
 //! Read next: `serve.rs`, then `get.rs`.
 
+mod bucket;
+mod checkpoint;
+mod delete;
+mod export;
+mod get;
+mod import;
+mod log_levels;
+mod put;
+mod range;
+mod sequence;
 mod serve;
 mod settings;
+mod status;
+mod steps;
 
-use crate::failure::Outcome;
+use crate::client::{Address, Client};
+use crate::failure::{Failure, Outcome};
+use base::{BucketName, Kind};
 use clap::Subcommand;
+use std::future::Future;
 
 /// All commands.
 #[derive(Subcommand)]
@@ -18,6 +33,39 @@ pub enum Command {
     /// Serve: start a node
     #[command(after_help = serve::EXAMPLES)]
     Serve(serve::Serve),
+    /// Show the value of a key
+    #[command(after_help = get::EXAMPLES)]
+    Get(get::Get),
+    /// Write a value
+    #[command(after_help = put::EXAMPLES)]
+    Put(put::Put),
+    /// Delete a key
+    #[command(after_help = delete::EXAMPLES)]
+    Delete(delete::Delete),
+    /// Show keys and values in order
+    #[command(after_help = range::EXAMPLES)]
+    Range(range::Range),
+    /// Apply several steps together or not at all
+    #[command(after_help = sequence::EXAMPLES)]
+    Sequence(sequence::Sequence),
+    /// Load records from a file
+    #[command(after_help = import::EXAMPLES)]
+    Import(import::Import),
+    /// Write records to a file
+    #[command(after_help = export::EXAMPLES)]
+    Export(export::Export),
+    /// Make, show, change and drop buckets
+    #[command(subcommand, after_help = bucket::EXAMPLES)]
+    Bucket(bucket::Bucket),
+    /// Show how a node is
+    #[command(after_help = status::EXAMPLES)]
+    Status(status::Status),
+    /// Copy a running node's data into its folder `checkpoints`
+    #[command(after_help = checkpoint::EXAMPLES)]
+    Checkpoint(checkpoint::Checkpoint),
+    /// Show or change how much a running node logs
+    #[command(after_help = log_levels::EXAMPLES)]
+    LogLevels(log_levels::LogLevels),
     /// Show every setting of `serve`: its value in force and where it came from
     #[command(after_help = settings::EXAMPLES)]
     Settings(settings::Settings),
@@ -28,7 +76,63 @@ impl Command {
     pub fn run(self) -> Outcome {
         match self {
             Command::Serve(command) => command.run(),
+            Command::Get(command) => online(command.run()),
+            Command::Put(command) => online(command.run()),
+            Command::Delete(command) => online(command.run()),
+            Command::Range(command) => online(command.run()),
+            Command::Sequence(command) => online(command.run()),
+            Command::Import(command) => online(command.run()),
+            Command::Export(command) => online(command.run()),
+            Command::Bucket(command) => online(command.run()),
+            Command::Status(command) => online(command.run()),
+            Command::Checkpoint(command) => online(command.run()),
+            Command::LogLevels(command) => online(command.run()),
             Command::Settings(command) => command.run(),
         }
     }
+}
+
+/// Which bucket of which node, and how to answer.
+#[derive(clap::Args)]
+pub struct Place {
+    #[command(flatten)]
+    address: Address,
+    /// The bucket: `type/bucket`, or `bucket` of the type `default`
+    #[arg(short, long, env = "CREDENZA_BUCKET", default_value = "default/default")]
+    #[arg(value_parser = bucket)]
+    bucket: BucketName,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Place {
+    fn client(&self) -> Outcome<Client> {
+        Client::new(&self.address)
+    }
+
+    /// A path below the bucket.
+    fn path(&self, rest: &str) -> String {
+        format!("/v1/buckets/{}{rest}", self.bucket)
+    }
+}
+
+/// How fresh an answer must be.
+#[derive(clap::Args)]
+pub struct Freshness {
+    /// `consistent`, `dirty` (whatever the node has), or `at_least:INDEX`
+    #[arg(long, default_value = "consistent")]
+    consistency: String,
+}
+
+fn bucket(text: &str) -> Result<BucketName, String> {
+    BucketName::parse(text).map_err(|error| error.text())
+}
+
+/// Runs a command that speaks with a node.
+fn online(command: impl Future<Output = Outcome>) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime
+        .map_err(|error| Failure::new(Kind::Unavailable, format!("can't start: {error}")))?;
+    runtime.block_on(command)
 }

@@ -1,11 +1,11 @@
 //! Records in files: what `import` reads and `export` writes.
 //!
-//! Three formats: `tsv` (key, tab, value, with escapes), `jsonl` (an object a line) and `raw` (lengths
-//! and bytes, the fastest and the only one that needs no escapes).
+//! Three formats: `tsv` (key, tab, value, with escapes), `jsonl` (an object a line) and `raw`
+//! (lengths and bytes, the fastest and the only one that needs no escapes).
 //!
 //! Promises: what a format's writer wrote, its reader reads back, whatever the bytes; a record that
-//! is none is named by its line (in `raw`: by its number) and never guessed at; memory stays bounded
-//! by the house's limits.
+//! is none is named by its line (in `raw`: by its number) and never guessed at; memory stays
+//! bounded by the house's limits.
 //! Never: talks to a node.
 //! Read next: `batch.rs`, then `tsv.rs`.
 
@@ -19,6 +19,7 @@ mod tests;
 
 pub use batch::Batch;
 pub use jsonl::Fields;
+pub use tsv::unescape;
 
 use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use std::io::{self, BufRead, Write};

@@ -70,7 +70,7 @@ pub const TABLE: &[Row] = &[
         name: "insecure",
         value: "SWITCH",
         default: "off",
-        doc: "allow addresses beyond loopback although nothing is encrypted and no password is asked",
+        doc: "allow addresses beyond loopback though nothing is encrypted or asks for a password",
         take: |settings, text| {
             settings.door.insecure = units::switch(text)?;
             Ok(())
@@ -80,7 +80,7 @@ pub const TABLE: &[Row] = &[
         name: "hosts",
         value: "NAMES",
         default: "none",
-        doc: "names a `Host` header may hold beside localhost and addresses: `a.example,b`; `*`: any",
+        doc: "names that `Host` headers may hold beside localhost and addresses; `*`: any",
         take: |settings, text| {
             let names = text.split(',').map(str::trim).filter(|name| *name != "none");
             settings.door.hosts = names.map(String::from).collect();

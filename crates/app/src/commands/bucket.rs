@@ -1,0 +1,200 @@
+//! `credenza bucket`: makes, shows, changes and drops buckets.
+
+use super::bucket as bucket_name;
+use crate::client::{Address, Call, Client, encode};
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use base::BucketName;
+use hyper::Method;
+use serde_json::{Map, Value};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  credenza bucket create users
+  credenza bucket create logs/web sync=interval ttl_ms=86400000
+  credenza bucket list
+  credenza bucket describe users
+  credenza bucket alter users value_bytes_max=65536
+  credenza bucket clear users                      empties it at once, whatever its size
+  credenza bucket drop users --yes";
+
+/// `credenza bucket`.
+#[derive(clap::Subcommand)]
+pub enum Bucket {
+    /// Make a bucket
+    Create(Change),
+    /// Show all buckets
+    List(List),
+    /// Show a bucket's properties
+    Describe(One),
+    /// Change a bucket's properties
+    Alter(Change),
+    /// Delete all keys of a bucket
+    Clear(Sure),
+    /// Drop a bucket with all its keys
+    Drop(Sure),
+}
+
+/// Speaks of all buckets.
+#[derive(clap::Args)]
+pub struct List {
+    #[command(flatten)]
+    address: Address,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Speaks of one bucket.
+#[derive(clap::Args)]
+pub struct One {
+    /// `type/bucket`, or `bucket` of the type `default`
+    #[arg(value_parser = bucket_name)]
+    bucket: BucketName,
+    #[command(flatten)]
+    list: List,
+}
+
+/// Speaks of one bucket and its properties.
+#[derive(clap::Args)]
+pub struct Change {
+    #[command(flatten)]
+    one: One,
+    /// Properties: `promise=consistent sync=sync|interval key_bytes_max=N value_bytes_max=N
+    /// ttl_ms=N`
+    #[arg(value_name = "NAME=VALUE")]
+    properties: Vec<String>,
+}
+
+/// Destroys data.
+#[derive(clap::Args)]
+pub struct Sure {
+    #[command(flatten)]
+    one: One,
+    /// Do it; without this, only the number of keys is shown
+    #[arg(long)]
+    yes: bool,
+}
+
+impl Bucket {
+    /// Does it.
+    pub async fn run(self) -> Outcome {
+        match self {
+            Bucket::Create(change) => change.send(Method::PUT).await,
+            Bucket::Alter(change) if change.properties.is_empty() => {
+                Err(Failure::invalid("name what to change: `sync=interval`, say"))
+            }
+            Bucket::Alter(change) => change.send(Method::PATCH).await,
+            Bucket::List(list) => list.show().await,
+            Bucket::Describe(one) => one.show().await,
+            Bucket::Clear(sure) => sure.destroy(Method::POST, "/clear").await,
+            Bucket::Drop(sure) => sure.destroy(Method::DELETE, "").await,
+        }
+    }
+}
+
+impl List {
+    fn client(&self) -> Outcome<Client> {
+        Client::new(&self.address)
+    }
+
+    async fn show(&self) -> Outcome {
+        let mut client = self.client()?;
+        let mut buckets: Vec<Value> = Vec::new();
+        loop {
+            let after = buckets.last().and_then(|bucket| bucket["name"].as_str());
+            let after = after.map(|name| format!("&after={}", encode(name.as_bytes())));
+            let path = format!("/v1/buckets?limit=1000{}", after.unwrap_or_default());
+            let mut page = client.call(Call::new(Method::GET, path)).await?.json()?;
+            match page["buckets"].take() {
+                Value::Array(more) if !more.is_empty() => buckets.extend(more),
+                _ => break,
+            }
+        }
+        if self.json {
+            return output::json(&Value::Array(buckets));
+        }
+        let text = |bucket: &Value, name: &str| plain(&bucket["properties"][name]);
+        let rows = buckets.iter().map(|bucket| {
+            let mut row = vec![plain(&bucket["name"])];
+            row.extend(["promise", "sync", "ttl_ms"].map(|name| text(bucket, name)));
+            row
+        });
+        output::table(&["bucket", "promise", "sync", "ttl_ms"], rows.collect())
+    }
+}
+
+impl One {
+    fn path(&self, rest: &str) -> String {
+        format!("/v1/buckets/{}{rest}", self.bucket)
+    }
+
+    async fn show(&self) -> Outcome {
+        let call = Call::new(Method::GET, self.path(""));
+        let bucket = self.list.client()?.call(call).await?.json()?;
+        if self.list.json {
+            return output::json(&bucket);
+        }
+        let mut rows = Vec::new();
+        for (name, value) in bucket.as_object().into_iter().flatten() {
+            match value {
+                Value::Object(properties) => {
+                    rows.extend(
+                        properties.iter().map(|(name, value)| vec![name.clone(), plain(value)]),
+                    );
+                }
+                _ => rows.push(vec![name.clone(), plain(value)]),
+            }
+        }
+        output::table(&["property", "value"], rows)
+    }
+}
+
+impl Change {
+    async fn send(self, method: Method) -> Outcome {
+        let mut properties = Map::new();
+        for property in &self.properties {
+            let (name, value) = property.split_once('=').ok_or_else(|| {
+                Failure::invalid(format!(
+                    "`{property}`: NAME=VALUE is wanted, `sync=interval`, say"
+                ))
+            })?;
+            properties.insert(name.into(), value.into());
+        }
+        let body = Value::Object(properties).to_string();
+        let call = Call::json(method, self.one.path(""), body);
+        let answer = self.one.list.client()?.call(call).await?;
+        if self.one.list.json {
+            output::json(&serde_json::json!({ "index": answer.index }))?;
+        }
+        Ok(())
+    }
+}
+
+impl Sure {
+    async fn destroy(self, method: Method, rest: &str) -> Outcome {
+        let mut client = self.one.list.client()?;
+        if !self.yes {
+            let count =
+                client.call(Call::new(Method::GET, self.one.path("/count"))).await?.json()?;
+            let bucket = &self.one.bucket;
+            let keys = plain(&count["count"]);
+            let what =
+                format!("{bucket} holds {keys} keys that would be lost: add --yes to mean it");
+            return Err(Failure::invalid(what));
+        }
+        let answer = client.call(Call::new(method, self.one.path(rest))).await?;
+        if self.one.list.json {
+            output::json(&serde_json::json!({ "index": answer.index }))?;
+        }
+        Ok(())
+    }
+}
+
+/// A JSON value as a cell of a table.
+pub fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => base::codec::printable(text.as_bytes()),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,47 @@
+//! `credenza delete`: deletes a key.
+
+use super::Place;
+use super::put::condition;
+use crate::client::{Call, encode};
+use crate::failure::{Failure, Outcome};
+use crate::given::Encoding;
+use crate::output;
+use hyper::Method;
+use serde_json::json;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  credenza delete greeting
+  credenza delete lock --if-version 17             exit code 4 when it changed meanwhile
+
+Exit code 1: there was no such key.";
+
+/// `credenza delete`.
+#[derive(clap::Args)]
+pub struct Delete {
+    /// The key
+    key: String,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    encoding: Encoding,
+    /// Only when the key still has this version (`credenza get --json` shows it)
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<u64>,
+}
+
+impl Delete {
+    /// Deletes it.
+    pub async fn run(self) -> Outcome {
+        let key = self.encoding.bytes(&self.key)?;
+        let mut call =
+            Call::new(Method::DELETE, self.place.path(&format!("/keys/{}", encode(&key))));
+        call.headers.extend(condition(false, self.if_version));
+        let answer = self.place.client()?.call_key(call).await?;
+        if self.place.json {
+            let index = answer.as_ref().and_then(|answer| answer.index);
+            output::json(&json!({ "existed": answer.is_some(), "index": index }))?;
+        }
+        answer.map(|_| ()).ok_or_else(|| Failure::no("there was no such key"))
+    }
+}

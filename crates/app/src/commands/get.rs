@@ -1,0 +1,59 @@
+//! `credenza get`: the value of a key.
+
+use super::{Freshness, Place};
+use crate::client::{Call, encode};
+use crate::failure::{Failure, Outcome};
+use crate::given::{Encoding, as_json};
+use crate::output;
+use hyper::Method;
+use serde_json::json;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  credenza get greeting
+  credenza get photo -b pictures > photo.jpg
+  credenza get greeting --json                     with its version
+  credenza get --hex 00ff                          keys and values in hexadecimal
+
+Exit code 1: there is no such key.";
+
+/// `credenza get`.
+#[derive(clap::Args)]
+pub struct Get {
+    /// The key
+    key: String,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    encoding: Encoding,
+    #[command(flatten)]
+    freshness: Freshness,
+}
+
+impl Get {
+    /// Prints the value.
+    pub async fn run(self) -> Outcome {
+        let key = self.encoding.bytes(&self.key)?;
+        let path = format!(
+            "/keys/{}?consistency={}",
+            encode(&key),
+            encode(self.freshness.consistency.as_bytes())
+        );
+        let call = Call::new(Method::GET, self.place.path(&path));
+        let Some(answer) = self.place.client()?.call_key(call).await? else {
+            if self.place.json {
+                output::text("null\n")?;
+            }
+            return Err(Failure::no("there is no such key"));
+        };
+        if !self.place.json {
+            return self.encoding.print(&answer.body);
+        }
+        output::json(&json!({
+            "key": as_json(&key),
+            "value": as_json(&answer.body),
+            "version": answer.version,
+            "index": answer.index,
+        }))
+    }
+}

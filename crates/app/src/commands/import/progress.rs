@@ -1,0 +1,113 @@
+//! What was acknowledged so far: as a bar, as a place to resume from, as a summary.
+
+use super::resume::Reached;
+use super::send::Sent;
+use crate::settings::units::show_size;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// Progress so far.
+pub struct Progress {
+    bar: ProgressBar,
+    began: Instant,
+    reached: Reached,
+    next: u64,
+    early: BTreeMap<u64, Reached>,
+    records: u64,
+    bytes: u64,
+    skipped: u64,
+}
+
+/// The end of it.
+#[derive(Debug)]
+pub struct Summary {
+    records: u64,
+    bytes: u64,
+    skipped: u64,
+    seconds: f64,
+}
+
+impl Progress {
+    /// A bar (on a terminal) over an input of this length.
+    pub fn new(length: Option<u64>, start: Reached) -> Progress {
+        let bar = match length {
+            Some(length) => ProgressBar::new(length).with_style(style(
+                "{wide_bar} {bytes}/{total_bytes}  {msg}  {elapsed} (about {eta} to go)",
+            )),
+            None => {
+                ProgressBar::new_spinner().with_style(style("{spinner} {bytes}  {msg}  {elapsed}"))
+            }
+        };
+        bar.set_position(start.offset);
+        Progress {
+            bar,
+            began: Instant::now(),
+            reached: start,
+            next: 0,
+            early: BTreeMap::new(),
+            records: 0,
+            bytes: 0,
+            skipped: 0,
+        }
+    }
+
+    /// A parcel was acknowledged.
+    pub fn take(&mut self, sent: Sent) {
+        self.records += sent.records;
+        self.bytes += sent.bytes;
+        self.skipped += sent.skipped;
+        self.early.insert(sent.number, sent.end);
+        while let Some(end) = self.early.remove(&self.next) {
+            self.reached = end;
+            self.next += 1;
+        }
+        self.bar.set_position(self.reached.offset);
+        let per_second = self.records as f64 / self.began.elapsed().as_secs_f64().max(0.001);
+        self.bar.set_message(format!("{} records, {per_second:.0}/s", self.records));
+    }
+
+    /// Everything in the input before this place is acknowledged.
+    pub fn reached(&self) -> Reached {
+        self.reached
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&mut self) -> Summary {
+        self.bar.finish_and_clear();
+        let seconds = self.began.elapsed().as_secs_f64();
+        Summary { records: self.records, bytes: self.bytes, skipped: self.skipped, seconds }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the templates above are well formed")
+}
+
+impl Summary {
+    /// In a line.
+    pub fn text(&self) -> String {
+        let skipped = match self.skipped {
+            0 => String::new(),
+            skipped => format!(", {skipped} skipped"),
+        };
+        format!(
+            "{} records ({}) in {:.1} s, {:.0} a second{skipped}",
+            self.records,
+            show_size(self.bytes),
+            self.seconds,
+            self.records as f64 / self.seconds.max(0.001)
+        )
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> serde_json::Value {
+        json!({
+            "records": self.records,
+            "bytes": self.bytes,
+            "skipped": self.skipped,
+            "seconds": self.seconds,
+        })
+    }
+}

@@ -1,0 +1,109 @@
+//! How far an import got, in a file that survives a kill at any moment.
+
+use super::parcels::Input;
+use crate::failure::{Failure, Outcome};
+use crate::records::Format;
+use base::BucketName;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How often it is written.
+const SAVE_MS: u64 = 500;
+
+/// A place in the input: everything before it is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Reached {
+    /// Bytes.
+    pub offset: u64,
+    /// Records, or lines.
+    pub number: u64,
+}
+
+/// What the file holds: whose progress it is, and the progress.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    input: String,
+    format: String,
+    bucket: String,
+    reached: Reached,
+}
+
+/// The file.
+pub struct Resume {
+    path: PathBuf,
+    kept: Kept,
+    saved: Instant,
+}
+
+impl Resume {
+    /// Reads it, or begins a new one. One that tells of another import is refused.
+    pub fn open(
+        path: &Path,
+        input: &Input,
+        format: Format,
+        bucket: &BucketName,
+    ) -> Outcome<Resume> {
+        let mut kept = Kept {
+            input: input.name(),
+            format: format!("{format:?}").to_lowercase(),
+            bucket: bucket.to_string(),
+            reached: Reached::default(),
+        };
+        match fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Failure::file("read", path, &error)),
+            Ok(bytes) => kept.reached = reached_of(&bytes, &kept, input.length(), path)?,
+        }
+        Ok(Resume { path: path.into(), kept, saved: Instant::now() })
+    }
+
+    /// Where to go on.
+    pub fn reached(&self) -> Reached {
+        self.kept.reached
+    }
+
+    /// Writes it unless that was done a moment ago.
+    pub fn save_sometimes(&mut self, reached: Reached) -> Outcome {
+        if self.saved.elapsed() < Duration::from_millis(SAVE_MS) {
+            return Ok(());
+        }
+        self.save(reached)
+    }
+
+    /// Writes it: a new file beside it, synced, put in its place.
+    pub fn save(&mut self, reached: Reached) -> Outcome {
+        self.kept.reached = reached;
+        self.saved = Instant::now();
+        self.write().map_err(|error| Failure::file("write", &self.path, &error))
+    }
+
+    fn write(&self) -> io::Result<()> {
+        let mut beside = self.path.clone().into_os_string();
+        beside.push(".new");
+        let mut file = File::create(&beside)?;
+        file.write_all(&serde_json::to_vec_pretty(&self.kept)?)?;
+        file.sync_all()?;
+        fs::rename(&beside, &self.path)?;
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    }
+}
+
+fn reached_of(bytes: &[u8], ours: &Kept, length: Option<u64>, path: &Path) -> Outcome<Reached> {
+    let path = path.display();
+    let found: Kept = serde_json::from_slice(bytes).map_err(|_| {
+        Failure::invalid(format!("{path} is no resume file: remove it, or name another"))
+    })?;
+    let reached = found.reached;
+    let same = found == Kept { reached, ..ours.clone() };
+    if !same || length.is_some_and(|length| reached.offset > length) {
+        let (input, bucket) = (found.input, found.bucket);
+        let text = format!("{path} remembers another import ({input} to {bucket}): name another");
+        return Err(Failure::invalid(text));
+    }
+    Ok(reached)
+}

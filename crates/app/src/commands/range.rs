@@ -1,0 +1,150 @@
+//! `credenza range`: keys and values in order.
+
+use super::{Freshness, Place};
+use crate::client::{Call, Client, encode};
+use crate::failure::{Failure, Outcome};
+use crate::given::{Encoding, from_json};
+use crate::output;
+use base::Kind;
+use base::limits::PAGE_ROWS_MAX;
+use hyper::Method;
+use std::io::Write;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  credenza range                                   the first 1,000 keys with their values
+  credenza range --prefix user: --keys
+  credenza range --from a --to b --reverse --limit 10
+  credenza range --limit 0 --json                  all of them, a JSON object a line
+
+One line a key: key, tab, value; bytes that are no text are shown as \\xNN. For all rows of a bucket
+in a form that can be read back, see `credenza export`.";
+
+/// `credenza range`.
+#[derive(clap::Args)]
+pub struct Range {
+    #[command(flatten)]
+    span: Span,
+    /// Most keys; 0: all
+    #[arg(short = 'n', long, default_value_t = 1_000)]
+    limit: u64,
+    /// Highest key first
+    #[arg(short, long)]
+    reverse: bool,
+    /// Keys alone
+    #[arg(short, long)]
+    keys: bool,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    encoding: Encoding,
+    #[command(flatten)]
+    freshness: Freshness,
+}
+
+/// Which keys.
+#[derive(clap::Args)]
+pub struct Span {
+    /// Keys that begin with this
+    #[arg(short, long, conflicts_with_all = ["from", "to"])]
+    prefix: Option<String>,
+    /// From this key on
+    #[arg(long)]
+    from: Option<String>,
+    /// Up to this key, without it
+    #[arg(long)]
+    to: Option<String>,
+}
+
+impl Span {
+    /// As parameters of a query.
+    pub fn query(&self, encoding: Encoding) -> Outcome<String> {
+        let mut query = String::new();
+        let ends = [("prefix", &self.prefix), ("from", &self.from), ("to", &self.to)];
+        for (name, text) in ends {
+            if let Some(text) = text {
+                query.push_str(&format!("&{name}={}", encode(&encoding.bytes(text)?)));
+            }
+        }
+        Ok(query)
+    }
+}
+
+impl Range {
+    /// Prints it.
+    pub async fn run(self) -> Outcome {
+        let mut query = self.span.query(self.encoding)?;
+        query.push_str(&format!("&consistency={}", encode(self.freshness.consistency.as_bytes())));
+        query.push_str(if self.reverse { "&reverse=true" } else { "" });
+        query.push_str(if self.keys { "&want=keys" } else { "" });
+        let mut pages = Pages::new(self.place.client()?, self.place.path("/range"), query);
+        let mut left = if self.limit == 0 { u64::MAX } else { self.limit };
+        while left > 0 {
+            let most = left.min(PAGE_ROWS_MAX as u64 / 10) as usize;
+            let Some(entries) = pages.next(most).await? else { break };
+            left -= entries.len() as u64;
+            self.print(&entries)?;
+        }
+        Ok(())
+    }
+
+    fn print(&self, entries: &[serde_json::Value]) -> Outcome {
+        let mut text = Vec::new();
+        for entry in entries {
+            let written = if self.place.json {
+                writeln!(text, "{entry}")
+            } else {
+                let shown = |name: &str| bytes_of(entry, name).map(|b| self.encoding.show(&b));
+                match (shown("key")?, self.keys) {
+                    (key, true) => writeln!(text, "{key}"),
+                    (key, false) => writeln!(text, "{key}\t{}", shown("value")?),
+                }
+            };
+            written.map_err(output::unwritten)?;
+        }
+        output::bytes(&text)
+    }
+}
+
+/// The pages of a range, one after the other.
+pub struct Pages {
+    client: Client,
+    path: String,
+    query: String,
+    after: Option<String>,
+    more: bool,
+}
+
+impl Pages {
+    /// From the beginning of the range.
+    pub fn new(client: Client, path: String, query: String) -> Pages {
+        Pages { client, path, query, after: None, more: true }
+    }
+
+    /// The next page's rows, at most so many; none at the end.
+    pub async fn next(&mut self, rows_max: usize) -> Outcome<Option<Vec<serde_json::Value>>> {
+        if !self.more {
+            return Ok(None);
+        }
+        let after = self.after.as_ref().map(|key| format!("&after={key}")).unwrap_or_default();
+        let path = format!("{}?limit={rows_max}{}{after}", self.path, self.query);
+        let mut page = self.client.call(Call::new(Method::GET, path)).await?.json()?;
+        self.more = page["more"].as_bool().unwrap_or(false);
+        let serde_json::Value::Array(entries) = page["entries"].take() else {
+            return Err(strange());
+        };
+        if let Some(last) = entries.last() {
+            self.after = Some(encode(&bytes_of(last, "key")?));
+        }
+        Ok((!entries.is_empty()).then_some(entries))
+    }
+}
+
+/// The bytes of a row's key or value.
+pub fn bytes_of(entry: &serde_json::Value, name: &str) -> Outcome<Vec<u8>> {
+    from_json(&entry[name]).ok_or_else(strange)
+}
+
+fn strange() -> Failure {
+    Failure::new(Kind::Invalid, "the node's answer is of another version: is --url right?")
+}

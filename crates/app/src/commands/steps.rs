@@ -1,0 +1,179 @@
+//! Steps of a sequence as people type them.
+
+use crate::given::{Encoding, as_json};
+use crate::records::unescape;
+use serde_json::{Map, Value, json};
+
+/// What stands behind a step's word.
+#[derive(Clone, Copy)]
+enum Wanted {
+    Bytes,
+    BytesOrNull,
+    Number,
+    NumberOrNull,
+}
+use Wanted::*;
+
+/// Every step: its word, and the names and kinds of its fields.
+const STEPS: [(&str, &[(&str, Wanted)]); 16] = [
+    ("set", &[("key", Bytes), ("value", Bytes)]),
+    ("delete", &[("key", Bytes)]),
+    ("assert", &[("key", Bytes), ("expected", BytesOrNull)]),
+    ("assert_exists", &[("key", Bytes)]),
+    ("assert_version", &[("key", Bytes), ("version", NumberOrNull)]),
+    ("test_and_set", &[("key", Bytes), ("expected", BytesOrNull), ("wanted", BytesOrNull)]),
+    ("replace", &[("key", Bytes), ("wanted", BytesOrNull)]),
+    ("confirm", &[("key", Bytes), ("value", Bytes)]),
+    ("delete_prefix", &[("prefix", Bytes)]),
+    ("add", &[("key", Bytes), ("delta", Number)]),
+    ("append", &[("key", Bytes), ("value", Bytes)]),
+    ("rename", &[("from", Bytes), ("to", Bytes)]),
+    ("copy", &[("from", Bytes), ("to", Bytes)]),
+    ("expire", &[("key", Bytes), ("ttl_ms", Number)]),
+    ("get", &[("key", Bytes)]),
+    ("nop", &[]),
+];
+
+/// A word of a line, and whether it stood in quotes.
+struct Word {
+    bytes: Vec<u8>,
+    quoted: bool,
+}
+
+/// Reads a line; none when it is empty or a comment.
+pub fn read(line: &str, encoding: Encoding) -> Result<Option<Value>, String> {
+    let words = words(line)?;
+    let Some((first, rest)) = words.split_first() else { return Ok(None) };
+    let name = String::from_utf8_lossy(&first.bytes);
+    let known = STEPS.iter().find(|(step, _)| *step == name);
+    let (step, fields) = known.ok_or_else(|| {
+        let names: Vec<_> = STEPS.iter().map(|(step, _)| *step).collect();
+        format!("`{name}` is no step; there are {}", names.join(", "))
+    })?;
+    if rest.len() != fields.len() {
+        let names: Vec<_> = fields.iter().map(|(field, _)| field.to_uppercase()).collect();
+        return Err(format!("`{step} {}` is wanted", names.join(" ")));
+    }
+    let mut object = Map::new();
+    object.insert("op".into(), json!(step));
+    for ((field, wanted), word) in fields.iter().zip(rest) {
+        object.insert((*field).into(), value(*wanted, word, encoding)?);
+    }
+    Ok(Some(Value::Object(object)))
+}
+
+fn value(wanted: Wanted, word: &Word, encoding: Encoding) -> Result<Value, String> {
+    let null = !word.quoted && word.bytes == b"null";
+    match wanted {
+        BytesOrNull | NumberOrNull if null => Ok(Value::Null),
+        Bytes | BytesOrNull if word.quoted => Ok(as_json(&word.bytes)),
+        Bytes | BytesOrNull => {
+            let text = String::from_utf8_lossy(&word.bytes);
+            let bytes = encoding.bytes(&text).map_err(|failure| failure.to_string())?;
+            Ok(as_json(&bytes))
+        }
+        Number | NumberOrNull => {
+            let text = String::from_utf8_lossy(&word.bytes);
+            let number = text.parse::<i64>().map_err(|_| format!("`{text}` is no whole number"))?;
+            Ok(json!(number))
+        }
+    }
+}
+
+/// Splits a line at blanks outside quotes; `#` where a word could begin ends it.
+fn words(line: &str) -> Result<Vec<Word>, String> {
+    let mut words = Vec::new();
+    let mut rest = line.trim();
+    while !rest.is_empty() && !rest.starts_with('#') {
+        let (word, behind) = match rest.strip_prefix('"') {
+            Some(inside) => {
+                let end = closing(inside).ok_or("a quote is not closed")?;
+                let mut bytes = Vec::new();
+                let text = inside[..end].replace("\\\"", "\\x22");
+                unescape(text.as_bytes(), &mut bytes)?;
+                (Word { bytes, quoted: true }, &inside[end + 1..])
+            }
+            None => {
+                let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+                (Word { bytes: rest[..end].into(), quoted: false }, &rest[end..])
+            }
+        };
+        if !behind.is_empty() && !behind.starts_with(char::is_whitespace) {
+            return Err("a blank must follow a closing quote".into());
+        }
+        words.push(word);
+        rest = behind.trim_start();
+    }
+    Ok(words)
+}
+
+/// Where the quote is that no backslash stands before.
+fn closing(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'"' if !escaped => return Some(at),
+            b'\\' => escaped = !escaped,
+            _ => escaped = false,
+        }
+    }
+    None
+}
+
+/// What a step did, in a line.
+pub fn told(step: &Value) -> String {
+    let outcome = step["outcome"].as_str().unwrap_or("done");
+    let rest: Map<String, Value> = step
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| *name != "outcome")
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    match (outcome, rest.get(outcome)) {
+        ("done", _) => "done".into(),
+        (_, Some(Value::String(text))) => {
+            format!("{outcome} {}", base::codec::printable(text.as_bytes()))
+        }
+        (_, Some(value)) if rest.len() == 1 => format!("{outcome} {value}"),
+        _ => format!("{outcome} {}", Value::Object(rest)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(line: &str) -> Result<Value, String> {
+        read(line, Encoding::default()).map(|step| step.unwrap_or(Value::Null))
+    }
+
+    #[test]
+    fn steps_are_read_as_the_door_wants_them() {
+        let wanted = json!({"op": "set", "key": "a", "value": "two words\t\"x\""});
+        assert_eq!(step(r#"set a "two words\t\"x\"" # why"#), Ok(wanted));
+        let wanted = json!({"op": "test_and_set", "key": "k", "expected": null, "wanted": "null"});
+        assert_eq!(step(r#"test_and_set k null "null""#), Ok(wanted));
+        let wanted = json!({"op": "append", "key": {"base64": "/w=="}, "value": ""});
+        assert_eq!(step(r#"append "\xff" """#), Ok(wanted));
+        assert_eq!(step("add n -3"), Ok(json!({"op": "add", "key": "n", "delta": -3})));
+        assert_eq!(step("  # nothing"), Ok(Value::Null));
+    }
+
+    #[test]
+    fn wrong_steps_say_what_is_wanted() {
+        let said = |line| step(line).expect_err("wrong");
+        assert!(said("put a b").contains("there are set, delete"));
+        assert!(said("set a").contains("`set KEY VALUE`"));
+        assert!(said("set \"a b").contains("not closed"));
+        assert!(said("set \"a\"b c").contains("blank"));
+        assert!(said("add n many").contains("whole number"));
+    }
+
+    #[test]
+    fn outcomes_are_told_in_a_line() {
+        assert_eq!(told(&json!({"outcome": "done"})), "done");
+        assert_eq!(told(&json!({"outcome": "existed", "existed": true})), "existed true");
+        assert_eq!(told(&json!({"outcome": "old", "old": "a\nb"})), "old a\\x0ab");
+    }
+}

@@ -1,0 +1,120 @@
+//! Keys and values as they are given on the command line and shown on the terminal.
+
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use base::limits::VALUE_BYTES_MAX;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use std::io::{IsTerminal, Read};
+
+/// How keys and values are written on the command line, and shown.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct Encoding {
+    /// Keys and values are written and shown in hexadecimal
+    #[arg(long, conflicts_with = "base64")]
+    hex: bool,
+    /// Keys and values are written and shown in base64
+    #[arg(long)]
+    base64: bool,
+}
+
+impl Encoding {
+    /// The bytes that a text stands for.
+    pub fn bytes(self, text: &str) -> Outcome<Bytes> {
+        if self.hex {
+            let what = || Failure::invalid(format!("`{text}` is not hexadecimal (--hex)"));
+            return from_hex(text).map(Bytes::from).ok_or_else(what);
+        }
+        if self.base64 {
+            let decoded = STANDARD.decode(text);
+            let what = |_| Failure::invalid(format!("`{text}` is not base64 (--base64)"));
+            return decoded.map(Bytes::from).map_err(what);
+        }
+        Ok(Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    /// A value: as above, or `-` for all of standard input, as it is.
+    pub fn value(self, text: &str) -> Outcome<Bytes> {
+        if text != "-" {
+            return self.bytes(text);
+        }
+        let mut value = Vec::new();
+        let mut input = std::io::stdin().lock().take(VALUE_BYTES_MAX as u64 + 1);
+        input
+            .read_to_end(&mut value)
+            .map_err(|error| Failure::invalid(format!("standard input can't be read: {error}")))?;
+        if value.len() > VALUE_BYTES_MAX {
+            let what = format!("standard input is longer than a value may be ({VALUE_BYTES_MAX})");
+            return Err(Failure::invalid(what));
+        }
+        Ok(value.into())
+    }
+
+    /// Bytes as a text of one line.
+    pub fn show(self, bytes: &[u8]) -> String {
+        if self.hex {
+            to_hex(bytes)
+        } else if self.base64 {
+            STANDARD.encode(bytes)
+        } else {
+            base::codec::printable(bytes)
+        }
+    }
+
+    /// Prints one value: as it is when it goes to a file or pipe, with a newline on a terminal.
+    pub fn print(self, value: &[u8]) -> Outcome {
+        if self.hex || self.base64 {
+            return output::text(&format!("{}\n", self.show(value)));
+        }
+        output::bytes(value)?;
+        if std::io::stdout().is_terminal() { output::text("\n") } else { Ok(()) }
+    }
+}
+
+/// Bytes as JSON: a string, or `{"base64": ".."}`.
+pub fn as_json(bytes: &[u8]) -> serde_json::Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => serde_json::json!({ "base64": STANDARD.encode(bytes) }),
+    }
+}
+
+/// The bytes that a JSON string or `{"base64": ".."}` stands for.
+pub fn from_json(json: &serde_json::Value) -> Option<Vec<u8>> {
+    match json {
+        serde_json::Value::String(text) => Some(text.as_bytes().to_vec()),
+        other => STANDARD.decode(other["base64"].as_str()?).ok(),
+    }
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> =
+        text.chars().map(|digit| digit.to_digit(16).map(|digit| digit as u8)).collect();
+    let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
+    Some(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_read_as_they_are_shown() {
+        let bytes = b"\x00\xffa b";
+        for encoding in
+            [Encoding { hex: true, base64: false }, Encoding { hex: false, base64: true }]
+        {
+            assert_eq!(&encoding.bytes(&encoding.show(bytes)).expect("ours")[..], bytes);
+            assert!(encoding.bytes("é").is_err());
+        }
+        assert!(Encoding { hex: true, base64: false }.bytes("abc").is_err());
+        assert_eq!(&Encoding::default().bytes("é").expect("text")[..], "é".as_bytes());
+        assert_eq!(from_json(&as_json(bytes)).as_deref(), Some(&bytes[..]));
+        assert_eq!(from_json(&as_json(b"text")).as_deref(), Some(&b"text"[..]));
+    }
+}
