@@ -1,10 +1,31 @@
-//! RESP: Redis' language, the fast native one.
+//! Redis' tongue: the fast native door.
+//!
+//! A connection's task reads what has arrived, takes every complete request apart, asks the node
+//! for each without waiting, writes the answers down eagerly, waits once for the last of them to be
+//! decided, and sends them with one system call. That is how one sync of the disk serves many
+//! requests of many connections.
+//!
+//! Promises: answers come in the order of the requests; none that rests on an undecided update is
+//! sent; a claimed length never sizes a buffer; a client that sends or reads too slowly is cut off.
+//! Never: keeps state beyond a connection, but for names, counts and the cursors of scans.
+//! Read next: `frame.rs`, then `translate/mod.rs`, then `serve.rs`.
 
-use crate::{Connection, Shared, Shutdown};
-use std::sync::Arc;
-use tokio::io::AsyncWriteExt;
+mod client;
+mod clock;
+mod cursors;
+mod errands;
+mod errors;
+mod frame;
+mod glob;
+mod information;
+mod output;
+mod registry;
+mod serve;
 
-/// Serves one connection until it ends or the doors close.
-pub(crate) async fn serve(mut connection: Connection, _shared: Arc<Shared>, _shutdown: Shutdown) {
-    let _ = connection.stream.write_all(b"-ERR RESP is not served yet\r\n").await;
-}
+mod translate;
+
+pub(crate) use serve::serve;
+pub(crate) use registry::Registry;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,403 @@
+//! Bytes to requests: arrays of bulk strings and inline lines, taken apart as they arrive.
+//!
+//! A claimed length is compared with the house's limits the moment it is read, and nothing is ever
+//! allocated for it: room grows only with bytes that have arrived. What was taken apart before is
+//! not looked at again when the rest comes.
+
+use base::limits::FRAME_BYTES_MAX;
+use bytes::Bytes;
+
+/// Longest inline line.
+pub const INLINE_BYTES_MAX: usize = 64 * 1024;
+/// Most words of one request.
+pub const WORDS_MAX: usize = 1024 * 1024;
+/// Most bytes of a number in front of words or of a word.
+const NUMBER_BYTES_MAX: usize = 20;
+/// Room for the places of words that is kept between requests.
+const SPANS_KEPT: usize = 4 * 1024;
+
+/// Where a word stands in its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    start: u32,
+    end: u32,
+}
+
+/// How far the parser came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The request is not all there; it has at least this many bytes in all.
+    More(usize),
+    /// A request ends after this many bytes.
+    Frame(usize),
+}
+
+/// Bytes that are no request; the connection ends with these words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The number of words is none, or too large.
+    Words,
+    /// The length of a word is none, or too large.
+    Length,
+    /// A word does not begin with `$`.
+    Dollar(u8),
+    /// A word does not end where it said.
+    End,
+    /// A number of too many digits.
+    Number,
+    /// An inline line without an end.
+    Inline,
+    /// An inline line with an open quote.
+    Quotes,
+    /// All words together are larger than a request may be.
+    Size,
+}
+
+impl Fault {
+    /// In Redis' words.
+    pub fn text(self) -> String {
+        let what = match self {
+            Fault::Words => "invalid multibulk length",
+            Fault::Length => "invalid bulk length",
+            Fault::Dollar(found) => {
+                let shown = if found.is_ascii_graphic() { char::from(found) } else { ' ' };
+                return format!("ERR Protocol error: expected '$', got '{shown}'");
+            }
+            Fault::End => "expected CRLF after a bulk string",
+            Fault::Number => "too big count string",
+            Fault::Inline => "too big inline request",
+            Fault::Quotes => "unbalanced quotes in request",
+            Fault::Size => {
+                return format!("ERR Protocol error: a request has at most {FRAME_BYTES_MAX} bytes");
+            }
+        };
+        format!("ERR Protocol error: {what}")
+    }
+}
+
+/// Takes one request after the other apart. The input always begins where the request begins.
+#[derive(Debug, Default)]
+pub struct Parser {
+    spans: Vec<Span>,
+    expected: usize,
+    at: usize,
+    rewritten: Option<Bytes>,
+}
+
+impl Parser {
+    /// Goes on with the request at the beginning of `input`, which holds at least what it held
+    /// before. After `Frame(bytes)` the caller takes the words and moves `input` on by `bytes`.
+    #[inline]
+    pub fn parse(&mut self, input: &[u8]) -> Result<Progress, Fault> {
+        if self.expected == 0 {
+            match input.first() {
+                None => return Ok(Progress::More(1)),
+                Some(b'*') => match self.begin(input)? {
+                    Some(progress) => return Ok(progress),
+                    None => self.spans.clear(),
+                },
+                Some(_) => return self.inline(input),
+            }
+        }
+        while self.spans.len() < self.expected {
+            if let Some(needed) = self.word(input)? {
+                return Ok(Progress::More(needed));
+            }
+        }
+        self.expected = 0;
+        Ok(Progress::Frame(self.at))
+    }
+
+    /// The request's first line; `None` when its words follow.
+    #[inline]
+    fn begin(&mut self, input: &[u8]) -> Result<Option<Progress>, Fault> {
+        let Some((number, next)) = number(input, 1, Fault::Words)? else {
+            return Ok(Some(Progress::More(input.len() + 1)));
+        };
+        self.at = next;
+        match number {
+            // No words: nothing was asked, nothing is answered.
+            0 | -1 => {
+                self.spans.clear();
+                Ok(Some(Progress::Frame(next)))
+            }
+            count => {
+                self.expected = usize::try_from(count).map_err(|_| Fault::Words)?;
+                if self.expected > WORDS_MAX {
+                    return Err(Fault::Words);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// One word; `Some(bytes)` when that much is needed and not yet there.
+    #[inline]
+    fn word(&mut self, input: &[u8]) -> Result<Option<usize>, Fault> {
+        match input.get(self.at) {
+            None => return Ok(Some(self.at + 1)),
+            Some(b'$') => {}
+            Some(&other) => return Err(Fault::Dollar(other)),
+        }
+        let Some((length, start)) = number(input, self.at + 1, Fault::Length)? else {
+            return Ok(Some(input.len() + 1));
+        };
+        let length = usize::try_from(length).map_err(|_| Fault::Length)?;
+        if length > FRAME_BYTES_MAX {
+            return Err(Fault::Length);
+        }
+        let end = start + length;
+        if end + 2 > FRAME_BYTES_MAX {
+            return Err(Fault::Size);
+        }
+        match input.get(end..end + 2) {
+            None => Ok(Some(end + 2)),
+            Some(b"\r\n") => {
+                self.spans.push(Span { start: start as u32, end: end as u32 });
+                self.at = end + 2;
+                Ok(None)
+            }
+            Some(_) => Err(Fault::End),
+        }
+    }
+
+    fn inline(&mut self, input: &[u8]) -> Result<Progress, Fault> {
+        let seen = self.at.min(input.len());
+        let Some(found) = input[seen..].iter().position(|&byte| byte == b'\n') else {
+            if input.len() > INLINE_BYTES_MAX {
+                return Err(Fault::Inline);
+            }
+            self.at = input.len();
+            return Ok(Progress::More(input.len() + 1));
+        };
+        let end = seen + found;
+        if end > INLINE_BYTES_MAX {
+            return Err(Fault::Inline);
+        }
+        self.spans.clear();
+        self.at = 0;
+        let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+        if line.iter().any(|byte| matches!(byte, b'"' | b'\'')) {
+            let mut scratch = Vec::with_capacity(line.len());
+            unquote(line, &mut scratch, &mut self.spans)?;
+            self.rewritten = Some(scratch.into());
+        } else {
+            split(line, &mut self.spans);
+        }
+        Ok(Progress::Frame(end + 1))
+    }
+
+    /// The words of the request that just ended; `frame` are the bytes it stood in.
+    #[inline]
+    pub fn words(&mut self, frame: Bytes) -> Words<'_> {
+        let bytes = self.rewritten.take().unwrap_or(frame);
+        Words { bytes, spans: &self.spans }
+    }
+
+    /// Makes ready for the next request, giving back room that an unusual one took.
+    #[inline]
+    pub fn reset(&mut self) {
+        self.at = 0;
+        if self.spans.capacity() > SPANS_KEPT {
+            self.spans = Vec::new();
+        }
+    }
+
+    /// Whether a request has begun and not ended.
+    pub fn is_inside(&self) -> bool {
+        self.expected > 0 || self.at > 0
+    }
+}
+
+/// A decimal number from `from` on and where the line behind it ends; `None`: not all there.
+#[inline]
+fn number(input: &[u8], from: usize, fault: Fault) -> Result<Option<(i64, usize)>, Fault> {
+    // Nearly every number has one or two digits.
+    if let Some(&[one @ b'0'..=b'9', b'\r', b'\n']) = input.get(from..from + 3) {
+        return Ok(Some((i64::from(one - b'0'), from + 3)));
+    }
+    if let Some(&[one @ b'1'..=b'9', two @ b'0'..=b'9', b'\r', b'\n']) = input.get(from..from + 4) {
+        return Ok(Some((i64::from(one - b'0') * 10 + i64::from(two - b'0'), from + 4)));
+    }
+    long_number(input, from, fault)
+}
+
+fn long_number(input: &[u8], from: usize, fault: Fault) -> Result<Option<(i64, usize)>, Fault> {
+    let rest = &input[from.min(input.len())..];
+    let Some(end) = rest.iter().take(NUMBER_BYTES_MAX + 1).position(|&byte| byte == b'\r') else {
+        let strange =
+            rest.iter().take(NUMBER_BYTES_MAX).any(|byte| !matches!(byte, b'-' | b'0'..=b'9'));
+        return match (strange, rest.len() > NUMBER_BYTES_MAX) {
+            (true, _) => Err(fault),
+            (false, true) => Err(Fault::Number),
+            (false, false) => Ok(None),
+        };
+    };
+    let value = base::codec::decimal(&rest[..end]).ok_or(fault)?;
+    match rest.get(end + 1) {
+        None => Ok(None),
+        Some(b'\n') => Ok(Some((value, from + end + 2))),
+        Some(_) => Err(fault),
+    }
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}
+
+/// A line without quotes: words between blanks.
+fn split(line: &[u8], spans: &mut Vec<Span>) {
+    let mut at = 0;
+    while at < line.len() {
+        if is_blank(line[at]) {
+            at += 1;
+            continue;
+        }
+        let start = at;
+        at += line[at..].iter().position(|&byte| is_blank(byte)).unwrap_or(line.len() - at);
+        spans.push(Span { start: start as u32, end: at as u32 });
+    }
+}
+
+/// A line with quotes, as a shell reads it: `"a\x00\n"` with escapes, `'a'` with `\'` only.
+fn unquote(line: &[u8], scratch: &mut Vec<u8>, spans: &mut Vec<Span>) -> Result<(), Fault> {
+    let mut at = 0;
+    loop {
+        at += line[at..].iter().take_while(|&&byte| is_blank(byte)).count();
+        if at == line.len() {
+            return Ok(());
+        }
+        let start = scratch.len() as u32;
+        while at < line.len() && !is_blank(line[at]) {
+            match line[at] {
+                quote @ (b'"' | b'\'') => {
+                    at = quoted(line, at + 1, quote, scratch)?;
+                    if line.get(at).is_some_and(|&byte| !is_blank(byte)) {
+                        return Err(Fault::Quotes);
+                    }
+                }
+                plain => {
+                    scratch.push(plain);
+                    at += 1;
+                }
+            }
+        }
+        spans.push(Span { start, end: scratch.len() as u32 });
+    }
+}
+
+/// The inside of quotes; gives the place behind the closing one.
+fn quoted(line: &[u8], from: usize, quote: u8, scratch: &mut Vec<u8>) -> Result<usize, Fault> {
+    let mut at = from;
+    loop {
+        match (line.get(at), line.get(at + 1)) {
+            (None, _) => return Err(Fault::Quotes),
+            (Some(&byte), _) if byte == quote => return Ok(at + 1),
+            (Some(b'\\'), Some(b'x')) if quote == b'"' => {
+                let digits = line.get(at + 2..at + 4).and_then(hexadecimal);
+                scratch.push(digits.unwrap_or(b'x'));
+                at += if digits.is_some() { 4 } else { 2 };
+            }
+            (Some(b'\\'), Some(&escaped)) if quote == b'"' => {
+                scratch.push(match escaped {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'b' => 8,
+                    b'a' => 7,
+                    other => other,
+                });
+                at += 2;
+            }
+            (Some(b'\\'), Some(b'\'')) if quote == b'\'' => {
+                scratch.push(b'\'');
+                at += 2;
+            }
+            (Some(&plain), _) => {
+                scratch.push(plain);
+                at += 1;
+            }
+        }
+    }
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    Some((digit(digits[0])? * 16 + digit(digits[1])?) as u8)
+}
+
+/// The words of one request: slices of the bytes it stood in.
+#[derive(Clone, Debug)]
+pub struct Words<'a> {
+    bytes: Bytes,
+    spans: &'a [Span],
+}
+
+impl<'a> Words<'a> {
+    /// How many.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// A word to look at; empty when there is no such word.
+    #[inline]
+    pub fn get(&self, at: usize) -> &[u8] {
+        match self.spans.get(at) {
+            Some(span) => &self.bytes[span.start as usize..span.end as usize],
+            None => &[],
+        }
+    }
+
+    /// A word to keep, shared with the buffer it arrived in.
+    #[inline]
+    pub fn keep(&self, at: usize) -> Bytes {
+        match self.spans.get(at) {
+            Some(span) => self.bytes.slice(span.start as usize..span.end as usize),
+            None => Bytes::new(),
+        }
+    }
+
+    /// The words from `from` on, before `to`.
+    pub fn part(&self, from: usize, to: usize) -> Words<'a> {
+        let to = to.min(self.spans.len());
+        Words { bytes: self.bytes.clone(), spans: &self.spans[from.min(to)..to] }
+    }
+
+    /// A copy that outlives the parser: the bytes, and where its words stand.
+    pub fn detach(&self) -> Detached {
+        let mut bytes = Vec::with_capacity((0..self.len()).map(|at| self.get(at).len()).sum());
+        let mut spans = Vec::with_capacity(self.len());
+        for at in 0..self.len() {
+            let start = bytes.len() as u32;
+            bytes.extend_from_slice(self.get(at));
+            spans.push(Span { start, end: bytes.len() as u32 });
+        }
+        Detached { bytes: bytes.into(), spans: spans.into() }
+    }
+}
+
+/// Words that wait, in a transaction say.
+#[derive(Clone, Debug)]
+pub struct Detached {
+    bytes: Bytes,
+    spans: Box<[Span]>,
+}
+
+impl Detached {
+    /// What they hold in memory.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.len() + self.spans.len() * size_of::<Span>()
+    }
+
+    /// The words again.
+    pub fn words(&self) -> Words<'_> {
+        Words { bytes: self.bytes.clone(), spans: &self.spans }
+    }
+}

@@ -1,0 +1,220 @@
+//! Redis' patterns (`*`, `?`, `[a-c]`, `[^x]`, `\*`) in linear time.
+//!
+//! Between two stars stands a *part* of fixed length. The first place where a part fits is always
+//! good enough, so no pattern can make the search go back: plain parts are found by a linear
+//! substring search, parts with `?` or `[..]` by an automaton of one bit per place.
+
+use memchr::memmem::Finder;
+
+/// A pattern made ready for many keys.
+#[derive(Clone, Debug)]
+pub struct Glob {
+    /// Parts between stars; a pattern without a star has one.
+    parts: Vec<Part>,
+    stars: bool,
+    least_bytes: usize,
+    prefix: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    Plain(Box<Finder<'static>>),
+    Mixed(Vec<Place>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    One(u8),
+    Any,
+    Set(Box<[bool; 256]>),
+}
+
+impl Place {
+    fn fits(&self, byte: u8) -> bool {
+        match self {
+            Place::One(one) => *one == byte,
+            Place::Any => true,
+            Place::Set(set) => set[usize::from(byte)],
+        }
+    }
+}
+
+impl Part {
+    fn new(places: Vec<Place>) -> Part {
+        let plain: Option<Vec<u8>> = places
+            .iter()
+            .map(|place| if let Place::One(byte) = place { Some(*byte) } else { None })
+            .collect();
+        match plain {
+            Some(bytes) => Part::Plain(Box::new(Finder::new(&bytes).into_owned())),
+            None => Part::Mixed(places),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Part::Plain(finder) => finder.needle().len(),
+            Part::Mixed(places) => places.len(),
+        }
+    }
+
+    /// Whether it fits exactly these bytes, which are as many as it has places.
+    fn fits(&self, bytes: &[u8]) -> bool {
+        match self {
+            Part::Plain(finder) => finder.needle() == bytes,
+            Part::Mixed(places) => places.iter().zip(bytes).all(|(place, byte)| place.fits(*byte)),
+        }
+    }
+
+    /// Where it fits first.
+    fn find(&self, bytes: &[u8]) -> Option<usize> {
+        match self {
+            Part::Plain(finder) => finder.find(bytes),
+            Part::Mixed(places) => find_mixed(places, bytes),
+        }
+    }
+}
+
+/// Bit `i` of the state is set when the places up to `i` fit the bytes read last.
+fn find_mixed(places: &[Place], bytes: &[u8]) -> Option<usize> {
+    let words = places.len().div_ceil(64);
+    let last = 1u64 << ((places.len() - 1) % 64);
+    let mut masks: Vec<Option<Box<[u64]>>> = vec![None; 256];
+    let mut state = vec![0u64; words];
+    for (at, &byte) in bytes.iter().enumerate() {
+        let mask = masks[usize::from(byte)].get_or_insert_with(|| {
+            let mut mask = vec![0u64; words];
+            for (index, _) in places.iter().enumerate().filter(|(_, place)| place.fits(byte)) {
+                mask[index / 64] |= 1 << (index % 64);
+            }
+            mask.into()
+        });
+        let mut carry = 1;
+        for (word, fits) in state.iter_mut().zip(mask.iter()) {
+            let next = *word >> 63;
+            *word = (*word << 1 | carry) & fits;
+            carry = next;
+        }
+        if state[words - 1] & last != 0 {
+            return Some(at + 1 - places.len());
+        }
+    }
+    None
+}
+
+impl Glob {
+    /// Reads a pattern; every text is one.
+    pub fn new(pattern: &[u8]) -> Glob {
+        let mut parts = Vec::new();
+        let mut places = Vec::new();
+        let mut stars = false;
+        let mut at = 0;
+        while at < pattern.len() {
+            match pattern[at] {
+                b'*' => {
+                    // Stars in a row are one; an empty part in the middle would say nothing.
+                    if !stars || !places.is_empty() {
+                        parts.push(Part::new(std::mem::take(&mut places)));
+                    }
+                    stars = true;
+                    at += 1;
+                }
+                b'?' => {
+                    places.push(Place::Any);
+                    at += 1;
+                }
+                b'[' => {
+                    let (set, next) = set(pattern, at + 1);
+                    places.push(Place::Set(set));
+                    at = next;
+                }
+                b'\\' if at + 1 < pattern.len() => {
+                    places.push(Place::One(pattern[at + 1]));
+                    at += 2;
+                }
+                byte => {
+                    places.push(Place::One(byte));
+                    at += 1;
+                }
+            }
+        }
+        parts.push(Part::new(places));
+        let prefix = match &parts[0] {
+            Part::Plain(finder) => finder.needle().to_vec(),
+            Part::Mixed(places) => places
+                .iter()
+                .map_while(|place| if let Place::One(byte) = place { Some(*byte) } else { None })
+                .collect(),
+        };
+        let least_bytes = parts.iter().map(Part::len).sum();
+        Glob { parts, stars, least_bytes, prefix }
+    }
+
+    /// What every key it fits begins with.
+    pub fn prefix(&self) -> &[u8] {
+        &self.prefix
+    }
+
+    /// Whether it is nothing but its prefix.
+    pub fn is_plain(&self) -> bool {
+        !self.stars && self.prefix.len() == self.least_bytes
+    }
+
+    /// Whether it fits the whole text.
+    pub fn fits(&self, text: &[u8]) -> bool {
+        let [first, middle @ .., last] = self.parts.as_slice() else {
+            return text.len() == self.least_bytes && self.parts[0].fits(text);
+        };
+        if text.len() < self.least_bytes {
+            return false;
+        }
+        let (front, rest) = text.split_at(first.len());
+        let (mut rest, back) = rest.split_at(rest.len() - last.len());
+        if !first.fits(front) || !last.fits(back) {
+            return false;
+        }
+        for part in middle {
+            match part.find(rest) {
+                Some(at) => rest = &rest[at + part.len()..],
+                None => return false,
+            }
+        }
+        true
+    }
+}
+
+/// The inside of `[..]` and where it ends; without a closing bracket it ends with the pattern.
+fn set(pattern: &[u8], from: usize) -> (Box<[bool; 256]>, usize) {
+    let mut members = Box::new([false; 256]);
+    let mut at = from;
+    let negated = pattern.get(at) == Some(&b'^');
+    if negated {
+        at += 1;
+    }
+    loop {
+        match pattern.get(at..).unwrap_or_default() {
+            [] => break,
+            [b'\\', byte, ..] => {
+                members[usize::from(*byte)] = true;
+                at += 2;
+            }
+            [b']', ..] => {
+                at += 1;
+                break;
+            }
+            [low, b'-', high, ..] => {
+                let (low, high) = (low.min(high), low.max(high));
+                members[usize::from(*low)..=usize::from(*high)].fill(true);
+                at += 3;
+            }
+            [byte, ..] => {
+                members[usize::from(*byte)] = true;
+                at += 1;
+            }
+        }
+    }
+    if negated {
+        members.iter_mut().for_each(|member| *member = !*member);
+    }
+    (members, at)
+}

@@ -1,0 +1,97 @@
+//! Our commands on buckets: which there are, which is meant, making and dropping them.
+
+use super::{Plan, Shape, Talk, Translated};
+use crate::resp::errors::{self, Refusal};
+use crate::resp::frame::Words;
+use base::bucket::Changes;
+use base::reply::BucketDescription;
+use base::{BucketName, DirectoryCall};
+
+/// Buckets in one answer when the client names no number, and at most.
+const BUCKETS_DEFAULT: u64 = 1_000;
+const BUCKETS_MAX: u64 = 10_000;
+
+fn name(words: &Words<'_>, at: usize) -> Result<BucketName, Refusal> {
+    BucketName::parse(words.text(at)?).map_err(|error| Refusal::made(errors::text(&error)))
+}
+
+fn changes(words: &Words<'_>, from: usize) -> Result<Changes, Refusal> {
+    if !(words.len() - from).is_multiple_of(2) {
+        return Err(Refusal::new("ERR each property has a name and a value"));
+    }
+    let pair = |at| Ok((words.text(at)?.to_string(), words.text(at + 1)?.to_string()));
+    (from..words.len()).step_by(2).map(pair).collect()
+}
+
+pub fn bucket(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    if words.len() == 1 {
+        talk.out.text(talk.client.bucket.full());
+        return Ok(Plan::Said);
+    }
+    if words.len() > 2 {
+        return Err(errors::arity("credenza.bucket"));
+    }
+    if !talk.client.watched.is_empty() {
+        return Err(Refusal::new("ERR watched keys belong to their bucket: UNWATCH comes first"));
+    }
+    let name = name(words, 1)?;
+    Ok(Plan::Directory(name.clone(), DirectoryCall::DescribeBucket, Shape::Selected(name)))
+}
+
+/// Makes a bucket that is there the connection's own.
+pub fn select(bucket: &BucketName, talk: &mut Talk<'_>) {
+    talk.client.bucket = bucket.clone();
+    let shown = if *bucket == BucketName::default() { "" } else { bucket.full() };
+    talk.client.card.names().bucket = shown.into();
+    talk.out.ok();
+}
+
+pub fn list(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    let (mut after, mut rows_max) = (None, BUCKETS_DEFAULT);
+    for at in (1..words.len()).step_by(2) {
+        match words.upper(at).as_str() {
+            "AFTER" if at + 1 < words.len() => after = Some(name(words, at + 1)?),
+            "LIMIT" if at + 1 < words.len() => rows_max = words.natural(at + 1)?,
+            _ => return Err(errors::SYNTAX),
+        }
+    }
+    if !(1..=BUCKETS_MAX).contains(&rows_max) {
+        return Err(Refusal::made(format!("ERR LIMIT is a number from 1 to {BUCKETS_MAX}")));
+    }
+    let call = DirectoryCall::ListBuckets { after, rows_max: rows_max as usize };
+    Ok(Plan::Directory(talk.client.bucket.clone(), call, Shape::Buckets))
+}
+
+pub fn create(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+    let call = DirectoryCall::CreateBucket(changes(words, 2)?);
+    Ok(Plan::Directory(name(words, 1)?, call, Shape::Ok))
+}
+
+pub fn alter(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+    let call = DirectoryCall::AlterBucket(changes(words, 2)?);
+    Ok(Plan::Directory(name(words, 1)?, call, Shape::Ok))
+}
+
+pub fn describe(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    let bucket = if words.len() == 1 { talk.client.bucket.clone() } else { name(words, 1)? };
+    Ok(Plan::Directory(bucket, DirectoryCall::DescribeBucket, Shape::Buckets))
+}
+
+pub fn drop(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+    Ok(Plan::Directory(name(words, 1)?, DirectoryCall::DropBucket, Shape::Ok))
+}
+
+/// A list of name and properties.
+pub fn speak(buckets: &[BucketDescription], talk: &mut Talk<'_>) {
+    talk.out.array(buckets.len());
+    for bucket in buckets {
+        talk.out.array(2);
+        talk.out.text(bucket.name.full());
+        let texts = bucket.properties.texts();
+        talk.out.map(texts.len());
+        for (name, text) in texts {
+            talk.out.text(name);
+            talk.out.text(text);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! `CLIENT`: who is here, and what a connection calls itself.
+
+use super::{Errand, Plan, Talk, Translated};
+use crate::resp::client::Replies;
+use crate::resp::errors::{self, Refusal};
+use crate::resp::frame::Words;
+use crate::resp::registry::Card;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Longest name of a connection or library.
+const NAME_BYTES_MAX: usize = 256;
+
+/// Whom `CLIENT LIST` shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listed {
+    /// Everybody.
+    All,
+    /// Those with these numbers.
+    Ids(Vec<u64>),
+    /// Nobody: no such kind of client exists here.
+    Nobody,
+    /// The connection that asks.
+    Myself(u64),
+}
+
+/// Whose connections `CLIENT KILL` ends; all that is named must fit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kill {
+    /// By number.
+    pub id: Option<u64>,
+    /// By its address, `ip:port`.
+    pub address: Option<String>,
+    /// By the address it called.
+    pub local: Option<String>,
+    /// No such kind of client exists here.
+    pub nobody: bool,
+    /// All but the one that asks, where it is given.
+    pub spared: Option<u64>,
+    /// The old form: one address, answered with `OK` or an error.
+    pub old_form: bool,
+}
+
+impl Kill {
+    /// Whether it names this connection.
+    pub fn names(&self, card: &Card) -> bool {
+        let fits = |wanted: &Option<String>, found: &dyn Fn() -> String| {
+            wanted.as_ref().is_none_or(|wanted| *wanted == found())
+        };
+        !self.nobody
+            && self.id.is_none_or(|id| id == card.id)
+            && fits(&self.address, &|| card.address.to_string())
+            && fits(&self.local, &|| card.local.to_string())
+            && self.spared.is_none_or(|spared| spared != card.id)
+    }
+}
+
+/// A name as Redis wants it: printable, without blanks.
+pub fn checked_name(name: &[u8]) -> Result<String, Refusal> {
+    checked(name, "Client names")
+}
+
+fn checked(name: &[u8], what: &str) -> Result<String, Refusal> {
+    let plain = name.iter().all(|byte| (b'!'..=b'~').contains(byte));
+    match std::str::from_utf8(name) {
+        Ok(text) if plain && text.len() <= NAME_BYTES_MAX => Ok(text.into()),
+        _ => Err(Refusal::made(format!(
+            "ERR {what} cannot contain spaces, newlines or special characters."
+        ))),
+    }
+}
+
+pub fn id(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    talk.out.count(talk.client.card.id);
+    Ok(Plan::Said)
+}
+
+pub fn getname(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    let name = talk.client.card.names().name.clone();
+    if name.is_empty() { talk.out.null() } else { talk.out.text(name) }
+    Ok(Plan::Said)
+}
+
+pub fn setname(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    talk.client.card.names().name = checked_name(words.get(2))?;
+    talk.out.ok();
+    Ok(Plan::Said)
+}
+
+pub fn setinfo(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    match words.upper(2).as_str() {
+        "LIB-NAME" => talk.client.card.names().library = checked(words.get(3), "lib-name")?,
+        "LIB-VER" => talk.client.card.names().library_version = checked(words.get(3), "lib-ver")?,
+        _ => {
+            let option = base::codec::printable(words.get(2));
+            return Err(Refusal::made(format!("ERR Unrecognized option '{option}'")));
+        }
+    }
+    talk.out.ok();
+    Ok(Plan::Said)
+}
+
+/// The kinds of clients that Redis knows; here all are normal.
+fn is_normal(words: &Words<'_>, at: usize) -> Result<bool, Refusal> {
+    match words.upper(at).as_str() {
+        "NORMAL" => Ok(true),
+        "MASTER" | "REPLICA" | "SLAVE" | "PUBSUB" => Ok(false),
+        _ => {
+            let kind = base::codec::printable(words.get(at));
+            Err(Refusal::made(format!("ERR Unknown client type '{kind}'")))
+        }
+    }
+}
+
+pub fn list(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+    let listed = match (words.len(), words.upper(2).as_str()) {
+        (2, _) => Listed::All,
+        (4, "TYPE") => if is_normal(words, 3)? { Listed::All } else { Listed::Nobody },
+        (4.., "ID") => {
+            let id = |at| words.natural(at).map_err(|_| Refusal::new("ERR Invalid client ID"));
+            Listed::Ids((3..words.len()).map(id).collect::<Result<_, _>>()?)
+        }
+        _ => return Err(errors::SYNTAX),
+    };
+    Ok(Plan::Run(Errand::List(listed)))
+}
+
+pub fn info(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    Ok(Plan::Run(Errand::List(Listed::Myself(talk.client.card.id))))
+}
+
+pub fn kill(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    if words.len() == 3 {
+        let address = Some(words.text(2)?.to_string());
+        return Ok(Plan::Run(Errand::Kill(Kill { address, old_form: true, ..Kill::default() })));
+    }
+    let mut kill = Kill { spared: Some(talk.client.card.id), ..Kill::default() };
+    for at in (2..words.len()).step_by(2) {
+        if at + 1 == words.len() {
+            return Err(errors::SYNTAX);
+        }
+        match words.upper(at).as_str() {
+            "ID" => {
+                let greater = Refusal::new("ERR client-id should be greater than 0");
+                kill.id = Some(words.natural(at + 1).ok().filter(|id| *id > 0).ok_or(greater)?);
+            }
+            "ADDR" => kill.address = Some(words.text(at + 1)?.into()),
+            "LADDR" => kill.local = Some(words.text(at + 1)?.into()),
+            "TYPE" => kill.nobody = !is_normal(words, at + 1)?,
+            "USER" => kill.nobody = words.get(at + 1) != b"default",
+            "SKIPME" if words.is(at + 1, "yes") => kill.spared = Some(talk.client.card.id),
+            "SKIPME" if words.is(at + 1, "no") => kill.spared = None,
+            _ => return Err(errors::SYNTAX),
+        }
+    }
+    Ok(Plan::Run(Errand::Kill(kill)))
+}
+
+pub fn reply(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    talk.client.replies = match words.upper(2).as_str() {
+        "ON" => Replies::On,
+        "OFF" => Replies::Off,
+        "SKIP" if talk.client.replies == Replies::Off => Replies::Off,
+        "SKIP" => Replies::SkipNext,
+        _ => return Err(errors::SYNTAX),
+    };
+    if talk.client.replies == Replies::On {
+        talk.out.ok();
+    }
+    Ok(Plan::Said)
+}
+
+fn ok(talk: &mut Talk<'_>) -> Translated {
+    talk.out.ok();
+    Ok(Plan::Said)
+}
+
+/// `NO-EVICT` and `NO-TOUCH`: nobody is evicted, and reads leave no trace.
+pub fn switch(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    if words.is(2, "ON") || words.is(2, "OFF") { ok(talk) } else { Err(errors::SYNTAX) }
+}
+
+pub fn unpause(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    ok(talk)
+}
+
+pub fn tracking(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    if words.is(2, "OFF") && words.len() == 3 {
+        return ok(talk);
+    }
+    Err(Refusal::new("ERR this server does not track keys for its clients"))
+}
+
+pub fn getredir(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    talk.out.integer(-1);
+    Ok(Plan::Said)
+}
+
+pub fn trackinginfo(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    talk.out.map(3);
+    talk.out.text("flags");
+    talk.out.set(1);
+    talk.out.text("off");
+    talk.out.text("redirect");
+    talk.out.integer(-1);
+    talk.out.text("prefixes");
+    talk.out.array(0);
+    Ok(Plan::Said)
+}
+
+pub fn help(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    talk.help(&[
+        "CLIENT <subcommand> [<arg> ...]. Subcommands are:",
+        "GETNAME, SETNAME <name>, SETINFO LIB-NAME|LIB-VER <text>: what this connection is called.",
+        "ID, INFO, LIST [TYPE <type> | ID <id> ...]: who is here.",
+        "KILL <ip:port> | [ID <id>] [ADDR|LADDR <ip:port>] [SKIPME yes|no]: ends connections.",
+        "REPLY ON|OFF|SKIP: which answers are sent.",
+        "NO-EVICT ON|OFF, NO-TOUCH ON|OFF, TRACKING OFF, UNPAUSE: taken, since nothing is to do.",
+    ])
+}
+
+/// One connection in `CLIENT LIST`, with a line end.
+pub fn line_of_list(card: &Card, now_ms: u64) -> String {
+    let names = card.names().clone();
+    let seconds = |since: u64| now_ms.saturating_sub(since) / 1_000;
+    format!(
+        "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 \
+         multi={} watch={} cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={} bucket={}\n",
+        card.id,
+        card.address,
+        card.local,
+        names.name,
+        seconds(card.since_ms),
+        seconds(card.last_ms.load(Relaxed)),
+        if card.queued.load(Relaxed) >= 0 { "x" } else { "N" },
+        card.queued.load(Relaxed),
+        card.watched.load(Relaxed),
+        if names.command.is_empty() { "NULL" } else { names.command },
+        card.protocol.load(Relaxed),
+        names.library,
+        names.library_version,
+        if names.bucket.is_empty() { "default/default" } else { &names.bucket },
+    )
+}

@@ -1,0 +1,71 @@
+//! `CONFIG`: what tools ask for before they begin. Settings are the program's own, not changed here.
+
+use super::{Errand, Plan, Talk, Translated};
+use crate::resp::errors::Refusal;
+use crate::resp::frame::Words;
+use crate::resp::glob::Glob;
+use base::limits;
+
+/// What Redis' tools ask for, as it is here.
+fn parameters() -> [(&'static str, String); 14] {
+    [
+        // Every acknowledged write is in the log, and the log is synced before the answer.
+        ("appendonly", "yes".into()),
+        ("appendfsync", "always".into()),
+        // There are no moments at which everything is saved: it is saved already.
+        ("save", String::new()),
+        ("databases", "1".into()),
+        ("maxmemory", "0".into()),
+        ("maxmemory-policy", "noeviction".into()),
+        ("maxmemory-clients", "0".into()),
+        ("proto-max-bulk-len", limits::VALUE_BYTES_MAX.to_string()),
+        ("client-query-buffer-limit", limits::FRAME_BYTES_MAX.to_string()),
+        ("timeout", "0".into()),
+        ("tcp-keepalive", "0".into()),
+        ("cluster-enabled", "no".into()),
+        ("notify-keyspace-events", String::new()),
+        ("requirepass", String::new()),
+    ]
+}
+
+pub fn get(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    let lower = |at| words.get(at).to_ascii_lowercase();
+    let globs: Vec<_> = (2..words.len()).map(|at| Glob::new(&lower(at))).collect();
+    let mut found = parameters().to_vec();
+    found.retain(|(name, _)| globs.iter().any(|glob| glob.fits(name.as_bytes())));
+    talk.out.map(found.len());
+    for (name, text) in found {
+        talk.out.text(name);
+        talk.out.text(text);
+    }
+    Ok(Plan::Said)
+}
+
+pub fn set(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+    let name = base::codec::printable(words.get(2));
+    let known = parameters().iter().any(|(known, _)| name.eq_ignore_ascii_case(known));
+    Err(Refusal::made(match known {
+        true => format!(
+            "ERR CONFIG SET failed (possibly related to argument '{name}') - can't set immutable \
+             config"
+        ),
+        false => format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"),
+    }))
+}
+
+pub fn resetstat(_words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+    Ok(Plan::Run(Errand::ResetCounts))
+}
+
+pub fn rewrite(_words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+    Err(Refusal::new("ERR The server is running without a config file"))
+}
+
+pub fn help(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    talk.help(&[
+        "CONFIG <subcommand> [<arg> ...]. Subcommands are:",
+        "GET <pattern> ...: parameters that Redis' tools ask for, as they are here.",
+        "SET <parameter> <value>: refused: settings are the program's own.",
+        "RESETSTAT: counts begin anew.",
+    ])
+}

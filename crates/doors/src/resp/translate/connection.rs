@@ -1,0 +1,139 @@
+//! Commands on the connection itself: hello, ping, select, quit.
+
+use super::{Plan, Talk, Translated};
+use crate::resp::errors::{self, Refusal};
+use crate::resp::frame::Words;
+use crate::resp::output::Protocol;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The version of Redis whose commands and answers these are.
+pub const REDIS_VERSION: &str = "7.0.15";
+
+pub fn ping(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    match words.len() {
+        1 => talk.out.simple("PONG"),
+        2 => talk.out.value(&words.keep(1)),
+        _ => return Err(errors::arity("ping")),
+    }
+    Ok(Plan::Said)
+}
+
+pub fn echo(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    talk.out.value(&words.keep(1));
+    Ok(Plan::Said)
+}
+
+pub fn quit(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    talk.client.closing = true;
+    talk.out.ok();
+    Ok(Plan::Said)
+}
+
+/// What a browser sends that was lured here. Nothing is answered, and nothing behind it is read.
+pub fn http(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    talk.client.closing = true;
+    Ok(Plan::Said)
+}
+
+pub fn select(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    if words.integer(1)? != 0 {
+        return Err(errors::NO_SUCH_DATABASE);
+    }
+    let bucket = base::BucketName::default();
+    if talk.client.bucket != bucket && !talk.client.watched.is_empty() {
+        return Err(Refusal::new("ERR watched keys belong to their bucket: UNWATCH comes first"));
+    }
+    super::buckets::select(&bucket, talk);
+    Ok(Plan::Said)
+}
+
+/// There are no users yet, so what Redis answers without any.
+fn authenticate(user: &[u8]) -> Result<(), Refusal> {
+    match user {
+        b"default" => Ok(()),
+        _ => Err(Refusal::new("WRONGPASS invalid username-password pair or user is disabled.")),
+    }
+}
+
+pub fn auth(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    match words.len() {
+        2 => Err(Refusal::new(
+            "ERR AUTH <password> called without any password configured for the default user. \
+             Are you sure your configuration is correct?",
+        )),
+        3 => {
+            authenticate(words.get(1))?;
+            talk.out.ok();
+            Ok(Plan::Said)
+        }
+        _ => Err(errors::SYNTAX),
+    }
+}
+
+pub fn hello(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    let mut protocol = talk.out.protocol;
+    let mut name = None;
+    if words.len() > 1 {
+        protocol = match base::codec::decimal(words.get(1)) {
+            Some(2) => Protocol::Two,
+            Some(3) => Protocol::Three,
+            Some(_) => return Err(Refusal::new("NOPROTO unsupported protocol version")),
+            None => {
+                return Err(Refusal::new(
+                    "ERR Protocol version is not an integer or out of range",
+                ));
+            }
+        };
+    }
+    let mut at = 2;
+    while at < words.len() {
+        let left = words.len() - at - 1;
+        if words.is(at, "AUTH") && left >= 2 {
+            authenticate(words.get(at + 1))?;
+            at += 3;
+        } else if words.is(at, "SETNAME") && left >= 1 {
+            name = Some(super::clients::checked_name(words.get(at + 1))?);
+            at += 2;
+        } else {
+            let option = base::codec::printable(words.get(at));
+            return Err(Refusal::made(format!("ERR Syntax error in HELLO option '{option}'")));
+        }
+    }
+    if let Some(name) = name {
+        talk.client.card.names().name = name;
+    }
+    talk.out.protocol = protocol;
+    talk.client.card.protocol.store(protocol.number() as u8, Relaxed);
+    say_hello(talk);
+    Ok(Plan::Said)
+}
+
+fn say_hello(talk: &mut Talk<'_>) {
+    let texts = |talk: &mut Talk<'_>, name: &str, text: &str| {
+        talk.out.text(name);
+        talk.out.text(text);
+    };
+    talk.out.map(8);
+    texts(talk, "server", "redis");
+    texts(talk, "version", REDIS_VERSION);
+    texts(talk, "credenza_version", env!("CARGO_PKG_VERSION"));
+    talk.out.text("proto");
+    talk.out.integer(talk.out.protocol.number());
+    talk.out.text("id");
+    talk.out.count(talk.client.card.id);
+    texts(talk, "mode", "standalone");
+    texts(talk, "role", "master");
+    talk.out.text("modules");
+    talk.out.array(0);
+}
+
+pub fn reset(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    talk.client.reset();
+    talk.out.protocol = Protocol::Two;
+    let card = &talk.client.card;
+    card.protocol.store(Protocol::Two.number() as u8, Relaxed);
+    card.queued.store(-1, Relaxed);
+    card.watched.store(0, Relaxed);
+    talk.out.simple("RESET");
+    Ok(Plan::Said)
+}

@@ -1,0 +1,145 @@
+//! Times to live: spans and hours, in seconds and milliseconds.
+
+use super::{Shape, Talk, Translated, update};
+use crate::resp::clock::Clock;
+use crate::resp::errors::{self, Refusal};
+use crate::resp::frame::Words;
+use base::limits::TTL_MS_MAX;
+use base::request::{ExpireWhen, Expiry};
+use base::{Read, Update};
+
+/// How a time is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Seconds from now on.
+    Seconds,
+    /// Milliseconds from now on.
+    Milliseconds,
+    /// Seconds since 1970.
+    SecondsSince1970,
+    /// Milliseconds since 1970.
+    MillisecondsSince1970,
+}
+
+impl Unit {
+    /// The unit of `EX`, `PX`, `EXAT` or `PXAT`.
+    pub fn of_option(option: &str) -> Option<Unit> {
+        match option {
+            "EX" => Some(Unit::Seconds),
+            "PX" => Some(Unit::Milliseconds),
+            "EXAT" => Some(Unit::SecondsSince1970),
+            "PXAT" => Some(Unit::MillisecondsSince1970),
+            _ => None,
+        }
+    }
+
+    /// The span from now on, in milliseconds, of a time in this unit; 0 for what has passed.
+    /// `None` when it is further away than any row may live.
+    fn span_ms(self, time: i64, clock: Clock) -> Option<u64> {
+        let ms = match self {
+            Unit::Seconds | Unit::SecondsSince1970 => time.checked_mul(1_000)?,
+            Unit::Milliseconds | Unit::MillisecondsSince1970 => time,
+        };
+        let span = match self {
+            Unit::Seconds | Unit::Milliseconds => ms,
+            _ => ms.saturating_sub(i64::try_from(clock.unix_ms()).ok()?),
+        };
+        u64::try_from(span.max(0)).ok().filter(|&span| span <= TTL_MS_MAX)
+    }
+}
+
+fn invalid(command: &str) -> Refusal {
+    Refusal::made(format!("ERR invalid expire time in '{command}' command"))
+}
+
+/// The expiry a write names; a time that is not after 0 is refused.
+pub fn of_write(
+    words: &Words<'_>,
+    at: usize,
+    unit: Unit,
+    command: &str,
+    clock: Clock,
+) -> Result<Expiry, Refusal> {
+    let time = words.integer(at)?;
+    let span = if time > 0 { unit.span_ms(time, clock) } else { None };
+    span.map(Expiry::After).ok_or_else(|| invalid(command))
+}
+
+fn expire_by(words: &Words<'_>, talk: &mut Talk<'_>, unit: Unit, name: &str) -> Translated {
+    let key = words.key(1)?;
+    let when = condition(words)?;
+    let span = unit.span_ms(words.integer(2)?, talk.clock).ok_or_else(|| invalid(name))?;
+    update(Update::Expire { key, expiry: Expiry::After(span), when }, Shape::Truth)
+}
+
+/// `GT` fails on a row without expiry by itself, so `XX GT` is `GT`.
+fn condition(words: &Words<'_>) -> Result<ExpireWhen, Refusal> {
+    let (mut nx, mut xx, mut gt, mut lt) = (false, false, false, false);
+    for at in 3..words.len() {
+        match words.upper(at).as_str() {
+            "NX" => nx = true,
+            "XX" => xx = true,
+            "GT" => gt = true,
+            "LT" => lt = true,
+            _ => {
+                let option = base::codec::printable(words.get(at));
+                return Err(Refusal::made(format!("ERR Unsupported option {option}")));
+            }
+        }
+    }
+    match (nx, xx, gt, lt) {
+        (true, false, false, false) => Ok(ExpireWhen::HasNone),
+        (true, ..) => Err(Refusal::new(
+            "ERR NX and XX, GT or LT options at the same time are not compatible",
+        )),
+        (_, _, true, true) => {
+            Err(Refusal::new("ERR GT and LT options at the same time are not compatible"))
+        }
+        (_, _, true, false) => Ok(ExpireWhen::Later),
+        (_, true, _, true) => Err(Refusal::new("ERR XX and LT at the same time are not supported")),
+        (_, false, _, true) => Ok(ExpireWhen::Sooner),
+        (_, true, _, false) => Ok(ExpireWhen::HasOne),
+        (_, false, _, false) => Ok(ExpireWhen::Always),
+    }
+}
+
+pub fn expire(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    expire_by(words, talk, Unit::Seconds, "expire")
+}
+
+pub fn pexpire(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    expire_by(words, talk, Unit::Milliseconds, "pexpire")
+}
+
+pub fn expireat(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    expire_by(words, talk, Unit::SecondsSince1970, "expireat")
+}
+
+pub fn pexpireat(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    expire_by(words, talk, Unit::MillisecondsSince1970, "pexpireat")
+}
+
+fn left(words: &Words<'_>, talk: &mut Talk<'_>, unit: Unit) -> Translated {
+    talk.read(Read::Get(words.key(1)?), Shape::TimeLeft(unit))
+}
+
+pub fn ttl(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    left(words, talk, Unit::Seconds)
+}
+
+pub fn pttl(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    left(words, talk, Unit::Milliseconds)
+}
+
+pub fn expiretime(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    left(words, talk, Unit::SecondsSince1970)
+}
+
+pub fn pexpiretime(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    left(words, talk, Unit::MillisecondsSince1970)
+}
+
+pub fn persist(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+    let (key, when) = (words.key(1)?, ExpireWhen::HasOne);
+    update(Update::Expire { key, expiry: Expiry::Never, when }, Shape::Truth)
+}

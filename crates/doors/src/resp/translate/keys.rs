@@ -1,0 +1,157 @@
+//! Commands on keys, whatever their values.
+
+use super::shape::Inspection;
+use super::{Errand, Plan, Shape, Talk, Translated, update};
+use crate::resp::errors::{self, Refusal};
+use crate::resp::frame::Words;
+use crate::resp::glob::Glob;
+use base::limits::PAGE_ROWS_MAX;
+use base::request::{Missing, Steps, When};
+use base::{Bound, Key, Range, Read, Update, Want};
+
+pub fn del(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+    let delete = |key| Update::Delete { key, missing: Missing::Skipped };
+    if words.len() == 2 {
+        return update(delete(words.key(1)?), Shape::Truth);
+    }
+    let steps = words.keys(1, 1)?.into_iter().map(delete).collect();
+    update(Update::Sequence { steps, mode: Steps::AllOrNothing }, Shape::Sum)
+}
+
+pub fn exists(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    talk.read(Read::Exists(words.keys(1, 1)?), Shape::Number)
+}
+
+pub fn kind(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    talk.read(Read::Exists(words.keys(1, 1)?), Shape::Kind)
+}
+
+/// The range in which all keys stand that a pattern can fit.
+pub fn range_of(glob: &Glob) -> Range {
+    let prefix = Key::copy_from_slice(glob.prefix());
+    let mut range = Range { want: Want::Keys, ..Range::prefix(prefix.clone()) };
+    if glob.is_plain() {
+        range.high = Bound::Included(prefix);
+    }
+    range
+}
+
+fn pattern(words: &Words<'_>, at: usize) -> Result<Glob, Refusal> {
+    Ok(Glob::new(&words.key(at)?))
+}
+
+pub fn keys(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    let glob = pattern(words, 1)?;
+    if talk.as_step {
+        let range = Range { rows_max: Some(PAGE_ROWS_MAX), ..range_of(&glob) };
+        return talk.read(Read::Range(range), Shape::Keys(Box::new(glob)));
+    }
+    Ok(Plan::Run(Errand::Keys(glob)))
+}
+
+/// What a `SCAN` asks for.
+#[derive(Debug)]
+pub struct Scan {
+    /// Where it goes on; 0: it begins.
+    pub cursor: u64,
+    /// Which keys.
+    pub glob: Option<Glob>,
+    /// How many keys are looked at.
+    pub count: usize,
+    /// Whether keys of strings are wanted; there are no others.
+    pub strings: bool,
+}
+
+pub fn scan(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+    let cursor = std::str::from_utf8(words.get(1)).ok().and_then(|text| text.parse().ok());
+    let cursor = cursor.ok_or(Refusal::new("ERR invalid cursor"))?;
+    let (mut glob, mut count, mut strings) = (None, 10, true);
+    for at in (2..words.len()).step_by(2) {
+        if at + 1 == words.len() {
+            return Err(errors::SYNTAX);
+        }
+        match words.upper(at).as_str() {
+            "MATCH" => glob = Some(pattern(words, at + 1)?),
+            "COUNT" => match words.integer(at + 1)? {
+                number if number < 1 => return Err(errors::SYNTAX),
+                // A number from outside never sizes a page beyond the house's limit.
+                number => count = number.min(PAGE_ROWS_MAX as i64) as usize,
+            },
+            "TYPE" => strings = words.is(at + 1, "string"),
+            _ => return Err(errors::SYNTAX),
+        }
+    }
+    Ok(Plan::Run(Errand::Scan(Scan { cursor, glob, count, strings })))
+}
+
+pub fn randomkey(_words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+    Ok(Plan::Run(Errand::RandomKey))
+}
+
+pub fn rename(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+    let (from, to) = (words.key(1)?, words.key(2)?);
+    update(Update::Rename { from, to, when: When::Always }, Shape::Ok)
+}
+
+pub fn renamenx(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+    let (from, to) = (words.key(1)?, words.key(2)?);
+    update(Update::Rename { from, to, when: When::Absent }, Shape::Truth)
+}
+
+pub fn copy(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+    let (from, to) = (words.key(1)?, words.key(2)?);
+    let mut when = When::Absent;
+    let mut at = 3;
+    while at < words.len() {
+        match words.upper(at).as_str() {
+            "REPLACE" => when = When::Always,
+            "DB" if at + 1 < words.len() => {
+                at += 1;
+                if words.integer(at)? != 0 {
+                    return Err(errors::NO_SUCH_DATABASE);
+                }
+            }
+            _ => return Err(errors::SYNTAX),
+        }
+        at += 1;
+    }
+    if from == to {
+        return Err(Refusal::new("ERR source and destination objects are the same"));
+    }
+    update(Update::Copy { from, to, when }, Shape::Truth)
+}
+
+fn inspect(words: &Words<'_>, talk: &mut Talk<'_>, what: Inspection) -> Translated {
+    talk.read(Read::Get(words.key(2)?), Shape::Inspected(what))
+}
+
+pub fn object_encoding(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    inspect(words, talk, Inspection::Encoding)
+}
+
+pub fn object_refcount(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    inspect(words, talk, Inspection::References)
+}
+
+pub fn object_help(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    talk.help(&[
+        "OBJECT <subcommand> <key>. Subcommands are:",
+        "ENCODING: how Redis would keep the value: int, embstr or raw.",
+        "REFCOUNT: 1, since no value is shared.",
+    ])
+}
+
+pub fn memory_usage(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    if words.len() > 3 && !(words.len() == 5 && words.is(3, "SAMPLES")) {
+        return Err(errors::SYNTAX);
+    }
+    let key_bytes = words.get(2).len();
+    inspect(words, talk, Inspection::Memory { key_bytes })
+}
+
+pub fn memory_help(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    talk.help(&[
+        "MEMORY <subcommand> <key>. Subcommands are:",
+        "USAGE: bytes of the key, its value and what is kept with them.",
+    ])
+}

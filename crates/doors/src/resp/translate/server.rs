@@ -1,0 +1,114 @@
+//! Commands on the bucket and the node as a whole.
+
+use super::{Errand, Plan, Shape, Talk, Translated, update};
+use crate::resp::errors;
+use crate::resp::frame::Words;
+use base::{DirectoryCall, Key, Read, Update};
+
+/// A section of `INFO`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    /// Program, process, port, uptime.
+    Server,
+    /// Connections.
+    Clients,
+    /// What the store holds in memory.
+    Memory,
+    /// Log and store.
+    Persistence,
+    /// Counts.
+    Stats,
+    /// What this node is to its group.
+    Replication,
+    /// Nothing much: one database.
+    Cluster,
+    /// How many keys.
+    Keyspace,
+    /// What only we have: groups, sync times, warnings.
+    Credenza,
+}
+
+/// All, in the order in which they are shown.
+pub const SECTIONS: [(&str, Section); 9] = [
+    ("server", Section::Server),
+    ("clients", Section::Clients),
+    ("memory", Section::Memory),
+    ("persistence", Section::Persistence),
+    ("stats", Section::Stats),
+    ("replication", Section::Replication),
+    ("cluster", Section::Cluster),
+    ("keyspace", Section::Keyspace),
+    ("credenza", Section::Credenza),
+];
+
+pub fn info(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+    let named = |name: &str| (1..words.len()).any(|at| words.is(at, name));
+    let everything =
+        words.len() == 1 || ["all", "default", "everything"].iter().any(|name| named(name));
+    let wanted = SECTIONS.iter().filter(|(name, _)| everything || named(name));
+    Ok(Plan::Run(Errand::Info(wanted.map(|(_, section)| *section).collect())))
+}
+
+pub fn dbsize(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    talk.read(Read::KeyCount, Shape::Number)
+}
+
+/// Empties the connection's bucket: a metadata operation for any size. In a transaction, where it
+/// must hold together with the other steps, the keys are deleted one by one.
+pub fn flush(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    if words.len() > 2 || (words.len() == 2 && !words.is(1, "ASYNC") && !words.is(1, "SYNC")) {
+        return Err(errors::SYNTAX);
+    }
+    if talk.as_step {
+        return update(Update::DeletePrefix { prefix: Key::new() }, Shape::Ok);
+    }
+    Ok(Plan::Directory(talk.client.bucket.clone(), DirectoryCall::ClearBucket, Shape::Ok))
+}
+
+pub fn time(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    let now = talk.clock.since_1970();
+    talk.out.array(2);
+    talk.out.text(now.as_secs().to_string());
+    talk.out.text(now.subsec_micros().to_string());
+    Ok(Plan::Said)
+}
+
+/// Everything acknowledged is on disk already, unless the bucket is lazy; then that is said.
+fn saved(talk: &Talk<'_>, text: &'static str) -> Translated {
+    let bucket = talk.client.bucket.clone();
+    Ok(Plan::Directory(bucket, DirectoryCall::DescribeBucket, Shape::Saved(text)))
+}
+
+pub fn save(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    saved(talk, "OK")
+}
+
+pub fn bgsave(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    if words.len() > 2 || (words.len() == 2 && !words.is(1, "SCHEDULE")) {
+        return Err(errors::SYNTAX);
+    }
+    saved(talk, "Everything acknowledged is on disk already")
+}
+
+pub fn lastsave(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    talk.out.count(talk.clock.since_1970().as_secs());
+    Ok(Plan::Said)
+}
+
+pub fn role(_words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+    Ok(Plan::Run(Errand::Role))
+}
+
+/// How many replicas beyond this node confirmed the writes before it. One node: none, and waiting
+/// would not change that.
+pub fn wait(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    words.integer(1)?;
+    let timeout = base::codec::decimal(words.get(2));
+    match timeout.ok_or(errors::Refusal::new("ERR timeout is not an integer or out of range"))? {
+        ..0 => Err(errors::Refusal::new("ERR timeout is negative")),
+        _ => {
+            talk.out.integer(0);
+            Ok(Plan::Said)
+        }
+    }
+}

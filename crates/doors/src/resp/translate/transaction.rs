@@ -1,0 +1,131 @@
+//! `MULTI` to `EXEC`: what is queued runs with nothing in between.
+//!
+//! As in Redis, a command that fails changes only its own answer, and a watched key that changed
+//! undoes all. As in Redis, a command's words are looked at when it is queued (its name and how
+//! many there are) and read when it runs.
+
+use super::{Command, Flags, Plan, Shape, Slot, Talk, Translated, find, step, update};
+use crate::resp::client::{Transaction, Watched};
+use crate::resp::errors::Refusal;
+use crate::resp::frame::{Detached, Words};
+use crate::resp::output::Output;
+use base::limits::{FRAME_BYTES_MAX, SEQUENCE_STEPS_MAX};
+use base::request::{Consistency, Steps};
+use base::{Call, Read, Update};
+use std::sync::atomic::Ordering::Relaxed;
+
+pub fn multi(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    if talk.client.transaction.is_some() {
+        return Err(Refusal::new("ERR MULTI calls can not be nested"));
+    }
+    talk.client.transaction = Some(Transaction::default());
+    talk.client.card.queued.store(0, Relaxed);
+    talk.out.ok();
+    Ok(Plan::Said)
+}
+
+/// Keeps a command for `EXEC`.
+pub fn queue(command: &Command, words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    if command.flags.has(Flags::NO_MULTI) {
+        return Err(Refusal::new("ERR Command not allowed inside a transaction"));
+    }
+    let transaction = talk.client.transaction.get_or_insert_default();
+    let detached = words.detach();
+    let bytes = transaction.bytes + detached.memory_bytes();
+    if bytes > FRAME_BYTES_MAX || transaction.queue.len() >= SEQUENCE_STEPS_MAX {
+        return Err(Refusal::made(format!(
+            "ERR a transaction has at most {SEQUENCE_STEPS_MAX} commands and {FRAME_BYTES_MAX} bytes"
+        )));
+    }
+    if !transaction.failed {
+        transaction.bytes = bytes;
+        transaction.queue.push(detached);
+        talk.client.card.queued.store(transaction.queue.len() as i64, Relaxed);
+    }
+    talk.out.simple("QUEUED");
+    Ok(Plan::Said)
+}
+
+fn end(talk: &mut Talk<'_>) -> (Option<Transaction>, Vec<Watched>) {
+    talk.client.card.queued.store(-1, Relaxed);
+    talk.client.card.watched.store(0, Relaxed);
+    (talk.client.transaction.take(), std::mem::take(&mut talk.client.watched))
+}
+
+pub fn discard(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    if talk.client.transaction.is_none() {
+        return Err(Refusal::new("ERR DISCARD without MULTI"));
+    }
+    end(talk);
+    talk.out.ok();
+    Ok(Plan::Said)
+}
+
+pub fn exec(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    if talk.client.transaction.is_none() {
+        return Err(Refusal::new("ERR EXEC without MULTI"));
+    }
+    let (transaction, watched) = end(talk);
+    let transaction = transaction.unwrap_or_default();
+    if transaction.failed {
+        return Err(Refusal::new(
+            "EXECABORT Transaction discarded because of previous errors.",
+        ));
+    }
+    let unchanged = |Watched { key, version }| Update::AssertVersion { key, version };
+    let mut steps: Vec<Update> = watched.into_iter().map(unchanged).collect();
+    let watched = steps.len();
+    let slots: Vec<Slot> =
+        transaction.queue.iter().map(|queued| slot(queued, &mut steps, talk)).collect();
+    let shape = Shape::Exec { watched, slots: slots.into() };
+    if steps.is_empty() {
+        shape.speak_alone(talk);
+        return Ok(Plan::Said);
+    }
+    update(Update::Sequence { steps, mode: Steps::EachAlone }, shape)
+}
+
+/// A queued command: a step and the shape of its answer, or what it says without one.
+fn slot(queued: &Detached, steps: &mut Vec<Update>, talk: &mut Talk<'_>) -> Slot {
+    let words = queued.words();
+    let outer = std::mem::replace(talk.out, Output::new(talk.out.protocol));
+    let shape = find(&words).and_then(|command| {
+        if command.is_data() {
+            let (update, shape) = step(&words, talk)?;
+            steps.push(update);
+            return Ok(Some(shape));
+        }
+        // Whatever else may be queued is said at once.
+        (command.run)(&words, talk).map(|_| None)
+    });
+    let shape = shape.unwrap_or_else(|refusal| {
+        talk.refuse(&refusal);
+        None
+    });
+    let said = std::mem::replace(talk.out, outer);
+    shape.map_or_else(|| Slot::Answer(said.to_bytes().into()), Slot::Step)
+}
+
+pub fn watch(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    if talk.client.transaction.is_some() {
+        return Err(Refusal::new("ERR WATCH inside MULTI is not allowed"));
+    }
+    // Watched keys are kept for long: copies, so that they don't hold the buffer they came in.
+    let keys: Vec<_> =
+        words.keys(1, 1)?.iter().map(|key| base::Key::copy_from_slice(key)).collect();
+    if talk.client.watched.len() + keys.len() > WATCHED_MAX {
+        return Err(Refusal::made(format!("ERR a connection watches at most {WATCHED_MAX} keys")));
+    }
+    let read = Read::MultiGet(keys.clone());
+    Ok(Plan::Ask(Call::Read(read, Consistency::Consistent), Shape::Watch(keys.into())))
+}
+
+/// Most keys a connection watches.
+const WATCHED_MAX: usize = 1_024;
+
+pub fn unwatch(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    talk.client.watched.clear();
+    talk.client.card.watched.store(0, Relaxed);
+    talk.out.ok();
+    Ok(Plan::Said)
+}
