@@ -154,13 +154,25 @@ impl Default for Counters {
 impl Counters {
     /// One request is answered.
     pub fn observe(&self, tongue: Tongue, operation: Operation, verdict: Verdict, took: Duration) {
+        self.observe_many(tongue, operation, verdict, took, 1);
+    }
+
+    /// So many alike are answered, each in this time.
+    pub fn observe_many(
+        &self,
+        tongue: Tongue,
+        operation: Operation,
+        verdict: Verdict,
+        took: Duration,
+        requests: u64,
+    ) {
         let counts = &self.requests[tongue as usize][operation as usize];
-        counts[verdict.place()].fetch_add(1, Relaxed);
+        counts[verdict.place()].fetch_add(requests, Relaxed);
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let histogram = &self.latencies[tongue as usize][operation.class()];
         let bucket = BOUNDS_US.partition_point(|&bound| bound < us);
-        histogram.counts[bucket].fetch_add(1, Relaxed);
-        histogram.sum_us.fetch_add(us, Relaxed);
+        histogram.counts[bucket].fetch_add(requests, Relaxed);
+        histogram.sum_us.fetch_add(us.saturating_mul(requests), Relaxed);
     }
 
     /// A connection came in.

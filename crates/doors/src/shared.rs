@@ -2,6 +2,7 @@
 
 use crate::counters::Counters;
 use crate::guard::Guard;
+use crate::resp::{Clock, Registry};
 use crate::settings::DoorSettings;
 use node::Node;
 use std::sync::atomic::AtomicUsize;
@@ -21,6 +22,8 @@ pub struct Shared {
     pub settings: DoorSettings,
     /// Requests, latencies, connections.
     pub counters: Counters,
+    /// What the connections of Redis' clients share.
+    pub(crate) resp: Registry,
     /// Who may come in and ask what.
     pub(crate) guard: Guard,
     /// Connections that hold a place, of both listeners.
@@ -36,6 +39,7 @@ impl Shared {
         let units = (settings.buffer_bytes_max / BUDGET_UNIT_BYTES).min(Semaphore::MAX_PERMITS);
         Shared {
             node,
+            resp: Registry::new(Clock::Wall),
             guard: Guard::new(&settings.hosts),
             counters: Counters::default(),
             connections: AtomicUsize::new(0),

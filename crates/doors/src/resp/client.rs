@@ -76,6 +76,10 @@ pub struct Client {
     pub last_index: LogIndex,
     /// It is to be closed once its answers are sent.
     pub closing: bool,
+    /// Its last command.
+    pub last_command: &'static str,
+    /// What others see as its last command.
+    pub shown_command: &'static str,
     /// What it did.
     pub tally: Tally,
 }
@@ -94,6 +98,8 @@ impl Client {
             replies: Replies::default(),
             last_index: LogIndex::default(),
             closing: false,
+            last_command: "",
+            shown_command: "",
             tally: Tally::default(),
         }
     }

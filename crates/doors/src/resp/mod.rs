@@ -21,11 +21,12 @@ mod information;
 mod output;
 mod registry;
 mod serve;
-
 mod translate;
+mod writer;
 
-pub(crate) use serve::serve;
+pub(crate) use clock::Clock;
 pub(crate) use registry::Registry;
+pub(crate) use serve::serve;
 
 #[cfg(test)]
 mod tests;

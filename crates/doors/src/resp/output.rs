@@ -172,6 +172,14 @@ impl Output {
         self.bytes.extend_from_slice(frames);
     }
 
+    /// Frames that may be large, shared.
+    pub fn frames(&mut self, frames: Bytes) {
+        match frames.len() {
+            ..LARGE_BYTES => self.raw(&frames),
+            _ => self.push_large(frames),
+        }
+    }
+
     /// `+OK`.
     #[inline]
     pub fn ok(&mut self) {

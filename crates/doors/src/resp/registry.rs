@@ -1,5 +1,6 @@
 //! What all connections of this door share: who is here, the cursors of scans, counts.
 
+use super::client::Tally;
 use super::clock::Clock;
 use super::cursors::Cursors;
 use super::output::Protocol;
@@ -33,6 +34,28 @@ pub struct Counts {
     pub misses: AtomicU64,
     /// Answers that were errors.
     pub errors: AtomicU64,
+}
+
+impl Counts {
+    /// Adds what one connection did.
+    pub fn add(&self, tally: &Tally) {
+        let pairs = [
+            (&self.commands, tally.commands),
+            (&self.hits, tally.hits),
+            (&self.misses, tally.misses),
+            (&self.errors, tally.errors),
+        ];
+        for (count, more) in pairs.into_iter().filter(|(_, more)| *more > 0) {
+            count.fetch_add(more, Relaxed);
+        }
+    }
+
+    /// All begin anew.
+    pub fn reset(&self) {
+        for count in [&self.commands, &self.hits, &self.misses, &self.errors] {
+            count.store(0, Relaxed);
+        }
+    }
 }
 
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use super::{Shape, Talk, Translated, update};
 use crate::resp::clock::Clock;
-use crate::resp::errors::{self, Refusal};
+use crate::resp::errors::Refusal;
 use crate::resp::frame::Words;
 use base::limits::TTL_MS_MAX;
 use base::request::{ExpireWhen, Expiry};

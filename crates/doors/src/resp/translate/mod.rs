@@ -29,7 +29,8 @@ mod transaction;
 mod words;
 
 pub use clients::{Kill, Listed, line_of_list};
-pub use keys::Scan;
+pub use connection::REDIS_VERSION;
+pub use keys::{Scan, range_of};
 pub use server::Section;
 pub use shape::{Shape, Slot};
 pub use table::{Command, Flags};
@@ -155,6 +156,7 @@ fn run_or_queue(
     if talk.client.transaction.is_some() && !command.flags.has(Flags::AT_ONCE) {
         return transaction::queue(command, words, talk);
     }
+    talk.client.last_command = command.full_name;
     (command.run)(words, talk)
 }
 
@@ -167,7 +169,7 @@ pub fn find(words: &Words<'_>) -> Result<&'static Command, Refusal> {
     if !command.under.is_empty() && words.len() > 1 {
         command = command.under(words.get(1)).ok_or_else(|| {
             let shown = shown(words.get(1), 128);
-            let parent = command.name.to_ascii_uppercase();
+            let parent = command.full_name.to_ascii_uppercase();
             Refusal::made(format!("ERR unknown subcommand '{shown}'. Try {parent} HELP."))
         })?;
     }

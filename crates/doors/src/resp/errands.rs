@@ -1,0 +1,271 @@
+//! Commands that take several requests, or that speak of more than one connection.
+
+use super::errors::{self, Refusal};
+use super::glob::Glob;
+use super::information;
+use super::serve::{ANSWER_BYTES, Visit};
+use super::translate::{Errand, Kill, Listed, Scan, Shape, Talk, line_of_list, range_of};
+use base::limits::PAGE_ROWS_MAX;
+use base::range::Direction;
+use base::{Body, Bound, Call, Error, Key, Page, Range, Read, Reason, Want};
+use bytes::Bytes;
+
+/// Most bytes of keys in the answer to one `KEYS`.
+const KEYS_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Keys that `KEYS` looks at in one request.
+const KEYS_PAGE_ROWS: usize = 10_000;
+/// Keys of a large `MGET` that are asked for in one request.
+const VALUES_KEYS: usize = 128;
+
+impl Visit {
+    /// Runs an errand; whatever it takes, it says exactly one answer.
+    pub(super) async fn run_errand(&mut self, errand: Errand) -> Result<(), ()> {
+        match errand {
+            Errand::Keys(glob) => self.keys(&glob).await,
+            Errand::Scan(scan) => self.scan(scan).await,
+            Errand::RandomKey => self.random_key().await,
+            Errand::Values(keys) => return self.values(&keys).await,
+            Errand::Info(sections) => {
+                let text = information::text(&sections, &self.shared, &self.client);
+                self.out.verbatim(&text);
+            }
+            Errand::List(listed) => self.list(&listed),
+            Errand::Kill(kill) => self.kill(&kill),
+            Errand::Role => self.role(),
+            Errand::ResetCounts => {
+                self.shared.resp.counts.reset();
+                self.out.ok();
+            }
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, error: &Error) {
+        self.client.tally.errors += 1;
+        self.out.error(&errors::text(error));
+    }
+
+    fn refuse(&mut self, refusal: &Refusal) {
+        self.client.tally.errors += 1;
+        self.out.error(&refusal.0);
+    }
+
+    async fn page(&mut self, range: Range) -> base::Result<Page> {
+        let call = Call::Read(Read::Range(range), self.client.consistency);
+        match self.ask(call).await?.body {
+            Body::Page(page) => Ok(page),
+            _ => Err(Error::new(Reason::Malformed, "a range was not answered with a page")),
+        }
+    }
+
+    /// Walks all keys that can fit, a page at a time, and keeps those that do as they will be sent.
+    async fn keys(&mut self, glob: &Glob) {
+        let mut found = super::output::Output::new(self.out.protocol);
+        let mut count = 0;
+        let mut range = Range { rows_max: Some(KEYS_PAGE_ROWS), ..range_of(glob) };
+        let mut share = None;
+        loop {
+            let page = match self.page(range.clone()).await {
+                Ok(page) => page,
+                Err(error) => return self.fail(&error),
+            };
+            for entry in page.entries.iter().filter(|entry| glob.fits(&entry.key)) {
+                found.bulk(&entry.key);
+                count += 1;
+            }
+            if found.len() > ANSWER_BYTES && share.is_none() {
+                share = self.shared.reserve(KEYS_BYTES_MAX);
+                if share.is_none() {
+                    let text = "too many large answers at a time: try again later";
+                    return self.fail(&Error::new(Reason::Overloaded, text));
+                }
+            }
+            if found.len() > KEYS_BYTES_MAX {
+                return self.refuse(&Refusal::new(errors::TOO_MANY_KEYS));
+            }
+            match page.entries.into_iter().next_back().filter(|_| page.more) {
+                Some(last) => range = range.after(last.key),
+                None => break,
+            }
+            // Fitting a page may have taken a while; others are served in between.
+            tokio::task::yield_now().await;
+        }
+        self.out.array(count);
+        self.out.frames(Bytes::from(found.to_bytes()));
+        // The share is held until the answer is sent.
+        if share.is_some() {
+            let _ = self.send_part().await;
+        }
+    }
+
+    async fn scan(&mut self, scan: Scan) {
+        let mut range = match &scan.glob {
+            Some(glob) => range_of(glob),
+            None => Range { want: Want::Keys, ..Range::default() },
+        };
+        range.rows_max = Some(scan.count);
+        if scan.cursor != 0 {
+            let position = self.shared.resp.cursors().resume(&self.client.bucket, scan.cursor);
+            match position {
+                Some(position) => range = range.after(position.after),
+                None => {
+                    return self.refuse(&Refusal::new(
+                        "ERR invalid cursor: it is too old, or of another bucket; begin again \
+                         with SCAN 0",
+                    ));
+                }
+            }
+        }
+        let page = match self.page(range).await {
+            Ok(page) => page,
+            Err(error) => return self.fail(&error),
+        };
+        let next = {
+            let mut cursors = self.shared.resp.cursors();
+            match page.entries.last().filter(|_| page.more) {
+                Some(last) => cursors.open(&self.client.bucket, &last.key, scan.cursor),
+                None => {
+                    cursors.close(scan.cursor);
+                    0
+                }
+            }
+        };
+        let fits = |key: &Key| scan.strings && scan.glob.as_ref().is_none_or(|g| g.fits(key));
+        let found: Vec<_> = page.entries.iter().filter(|entry| fits(&entry.key)).collect();
+        self.out.array(2);
+        self.out.text(next.to_string());
+        self.out.array(found.len());
+        found.iter().for_each(|entry| self.out.value(&entry.key));
+    }
+
+    async fn first(&mut self, low: Bound, direction: Direction) -> base::Result<Option<Key>> {
+        let range = Range { low, direction, rows_max: Some(1), want: Want::Keys, ..Range::default() };
+        Ok(self.page(range).await?.entries.into_iter().next().map(|entry| entry.key))
+    }
+
+    /// The first key behind a random place between the lowest and the highest key. Every key can
+    /// come, but those behind large gaps come more often.
+    async fn random_key(&mut self) {
+        match self.some_key().await {
+            Ok(Some(key)) => self.out.value(&key),
+            Ok(None) => self.out.null(),
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    async fn some_key(&mut self) -> base::Result<Option<Key>> {
+        let lowest = self.first(Bound::Open, Direction::Ascending).await?;
+        let highest = self.first(Bound::Open, Direction::Descending).await?;
+        let (Some(lowest), Some(highest)) = (lowest, highest) else { return Ok(None) };
+        let chance = self.shared.resp.clock.since_1970().as_nanos() as u64;
+        let place = place_between(&lowest, &highest, chance);
+        let found = self.first(Bound::Included(place), Direction::Ascending).await?;
+        Ok(Some(found.unwrap_or(highest)))
+    }
+
+    /// More values than one request may ask for, written as they come. An error in the middle
+    /// stands where the value would.
+    async fn values(&mut self, keys: &[Key]) -> Result<(), ()> {
+        self.out.array(keys.len());
+        for part in keys.chunks(VALUES_KEYS) {
+            let read = Read::MultiGet(part.to_vec());
+            match self.ask(Call::Read(read, self.client.consistency)).await {
+                Ok(reply) => self.speak_rows(reply.body),
+                Err(_) => {
+                    // Together they may be too large, or one of them can't be read.
+                    for key in part {
+                        let read = Read::Get(key.clone());
+                        match self.ask(Call::Read(read, self.client.consistency)).await {
+                            Ok(reply) => self.speak_rows(reply.body),
+                            Err(error) => self.fail(&error),
+                        }
+                        self.send_part().await?;
+                    }
+                }
+            }
+            self.send_part().await?;
+        }
+        Ok(())
+    }
+
+    fn speak_rows(&mut self, body: Body) {
+        let rows = match body {
+            Body::Rows(rows) => rows,
+            Body::Row(row) => vec![row],
+            _ => Vec::new(),
+        };
+        let clock = self.shared.resp.clock;
+        let (client, out) = (&mut self.client, &mut self.out);
+        let mut talk = Talk { client, out, clock, as_step: false, depth: 0 };
+        for row in rows {
+            Shape::Value.speak(Ok(Body::Row(row)), &mut talk);
+        }
+    }
+
+    /// Sends what is there of an answer, if it is much.
+    async fn send_part(&mut self) -> Result<(), ()> {
+        if self.out.len() < ANSWER_BYTES {
+            return Ok(());
+        }
+        if self.client.replies != super::client::Replies::On {
+            self.out.clear();
+            return Ok(());
+        }
+        self.send().await
+    }
+
+    fn list(&mut self, listed: &Listed) {
+        let shown = |id: u64| match listed {
+            Listed::All => true,
+            Listed::Nobody => false,
+            Listed::Ids(ids) => ids.contains(&id),
+            Listed::Myself(me) => *me == id,
+        };
+        let now = self.shared.resp.clock.unix_ms();
+        let cards = self.shared.resp.clients();
+        let lines = cards.iter().filter(|card| shown(card.id)).map(|card| line_of_list(card, now));
+        self.out.verbatim(&lines.collect::<String>());
+    }
+
+    fn kill(&mut self, kill: &Kill) {
+        let cards = self.shared.resp.clients();
+        let named: Vec<_> = cards.iter().filter(|card| kill.names(card)).collect();
+        named.iter().for_each(|card| card.tell_to_go());
+        match (kill.old_form, named.is_empty()) {
+            (true, true) => self.refuse(&Refusal::new("ERR No such client")),
+            (true, false) => self.out.ok(),
+            (false, _) => self.out.integer(named.len() as i64),
+        }
+    }
+
+    fn role(&mut self) {
+        let status = self.shared.node.status();
+        let decided = status.groups.iter().map(|group| group.decided.0).max().unwrap_or(0);
+        self.out.array(3);
+        self.out.text(information::role(&status));
+        self.out.count(decided);
+        self.out.array(0);
+    }
+}
+
+/// A place between two keys, by chance: behind what both begin with, the next eight bytes are taken
+/// as a number.
+fn place_between(low: &[u8], high: &[u8], chance: u64) -> Key {
+    let same = low.iter().zip(high).take_while(|(a, b)| a == b).count();
+    let number = |key: &[u8]| {
+        let mut bytes = [0; 8];
+        let rest = &key[same..(same + 8).min(key.len())];
+        bytes[..rest.len()].copy_from_slice(rest);
+        u64::from_be_bytes(bytes)
+    };
+    let (low_number, high_number) = (number(low), number(high));
+    // Nanoseconds are not spread over all bits: multiply and fold.
+    let mixed = chance.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let span = high_number.saturating_sub(low_number).saturating_add(1);
+    let place = low_number + (mixed ^ mixed >> 32) % span;
+    [&low[..same], &place.to_be_bytes()].concat().into()
+}
+
+/// Pages of a `KEYS` never exceed the house's limit.
+const _: () = assert!(KEYS_PAGE_ROWS <= PAGE_ROWS_MAX);

@@ -1,0 +1,171 @@
+//! `INFO`: what Redis' tools look at, in their words, and what only we have in a section of its own.
+
+use super::client::Client;
+use super::translate::{REDIS_VERSION, Section};
+use crate::Shared;
+use node::Status;
+use std::fmt::Write;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What this node is to the groups it has a part in.
+pub fn role(status: &Status) -> &'static str {
+    let is_follower = status.groups.iter().any(|group| group.role != "master");
+    if is_follower { "slave" } else { "master" }
+}
+
+/// The text of these sections.
+pub fn text(sections: &[Section], shared: &Shared, client: &Client) -> String {
+    let status = shared.node.status();
+    let mut text = String::new();
+    for section in sections {
+        if !text.is_empty() {
+            text.push_str("\r\n");
+        }
+        let lines = match section {
+            Section::Server => server(&status, shared, client),
+            Section::Clients => clients(shared),
+            Section::Memory => memory(&status, shared),
+            Section::Persistence => persistence(&status, shared),
+            Section::Stats => stats(shared),
+            Section::Replication => replication(&status),
+            Section::Cluster => vec![("cluster_enabled", "0".into())],
+            Section::Keyspace => keyspace(&status),
+            Section::Credenza => credenza(&status),
+        };
+        // Writing to a string can't fail.
+        let _ = write!(text, "# {section:?}\r\n");
+        for (name, value) in lines {
+            let _ = write!(text, "{name}:{value}\r\n");
+        }
+    }
+    text
+}
+
+type Lines = Vec<(&'static str, String)>;
+
+/// A sample's value; 0 when the node has no such sample.
+fn sample(shared: &Shared, name: &str) -> u64 {
+    let samples = shared.node.samples();
+    samples.iter().find(|sample| sample.name == name).map_or(0, |sample| sample.value as u64)
+}
+
+fn server(status: &Status, shared: &Shared, client: &Client) -> Lines {
+    let seconds = status.uptime_ms / 1_000;
+    vec![
+        ("redis_version", REDIS_VERSION.into()),
+        ("redis_mode", "standalone".into()),
+        ("credenza_version", status.version.into()),
+        ("os", std::env::consts::OS.into()),
+        ("arch_bits", usize::BITS.to_string()),
+        ("process_id", std::process::id().to_string()),
+        ("run_id", format!("{:016x}{:016x}", status.cluster.0, status.node.0)),
+        ("tcp_port", client.card.local.port().to_string()),
+        ("server_time_usec", shared.resp.clock.since_1970().as_micros().to_string()),
+        ("uptime_in_seconds", seconds.to_string()),
+        ("uptime_in_days", (seconds / 86_400).to_string()),
+    ]
+}
+
+fn clients(shared: &Shared) -> Lines {
+    vec![
+        ("connected_clients", shared.resp.clients_count().to_string()),
+        ("cluster_connections", "0".into()),
+        ("maxclients", shared.settings.connections_max.to_string()),
+        ("blocked_clients", "0".into()),
+    ]
+}
+
+fn memory(status: &Status, shared: &Shared) -> Lines {
+    let used = status.store.memory_bytes + status.store.cached_bytes;
+    let resident = sample(shared, "process_resident_memory_bytes");
+    vec![
+        ("used_memory", used.to_string()),
+        ("used_memory_human", human(used)),
+        ("used_memory_rss", resident.to_string()),
+        ("used_memory_rss_human", human(resident)),
+        ("maxmemory", "0".into()),
+        ("maxmemory_human", "0B".into()),
+        ("maxmemory_policy", "noeviction".into()),
+    ]
+}
+
+/// As Redis shortens bytes.
+fn human(bytes: u64) -> String {
+    let mut number = bytes as f64;
+    for unit in ["B", "K", "M", "G"] {
+        if number < 1024.0 {
+            return if unit == "B" { format!("{bytes}B") } else { format!("{number:.2}{unit}") };
+        }
+        number /= 1024.0;
+    }
+    format!("{number:.2}T")
+}
+
+fn persistence(status: &Status, shared: &Shared) -> Lines {
+    vec![
+        ("loading", "0".into()),
+        ("rdb_changes_since_last_save", "0".into()),
+        ("rdb_bgsave_in_progress", "0".into()),
+        ("rdb_last_save_time", shared.resp.clock.since_1970().as_secs().to_string()),
+        ("rdb_last_bgsave_status", "ok".into()),
+        ("aof_enabled", "1".into()),
+        ("aof_rewrite_in_progress", "0".into()),
+        ("aof_last_write_status", if status.ready { "ok".into() } else { "err".into() }),
+        ("aof_current_size", status.log.bytes.to_string()),
+    ]
+}
+
+fn stats(shared: &Shared) -> Lines {
+    let counts = &shared.resp.counts;
+    vec![
+        ("total_connections_received", shared.counters.connections_total().to_string()),
+        ("total_commands_processed", counts.commands.load(Relaxed).to_string()),
+        ("instantaneous_ops_per_sec", shared.resp.commands_per_second().to_string()),
+        ("expired_keys", "0".into()),
+        ("evicted_keys", "0".into()),
+        ("keyspace_hits", counts.hits.load(Relaxed).to_string()),
+        ("keyspace_misses", counts.misses.load(Relaxed).to_string()),
+        ("total_error_replies", counts.errors.load(Relaxed).to_string()),
+        ("open_cursors", shared.resp.cursors().len().to_string()),
+    ]
+}
+
+fn replication(status: &Status) -> Lines {
+    let decided = status.groups.iter().map(|group| group.decided.0).max().unwrap_or(0);
+    vec![
+        ("role", role(status).into()),
+        ("connected_slaves", "0".into()),
+        ("master_replid", format!("{:016x}", status.cluster.0)),
+        ("master_repl_offset", decided.to_string()),
+    ]
+}
+
+/// Counting exactly walks all keys, so this is what the store estimates, of all buckets together.
+fn keyspace(status: &Status) -> Lines {
+    match status.store.rows_about {
+        0 => Vec::new(),
+        rows => vec![("db0", format!("keys={rows},expires=0,avg_ttl=0"))],
+    }
+}
+
+fn credenza(status: &Status) -> Lines {
+    let mut lines: Lines = vec![
+        ("node", base::codec::printable(status.name.as_bytes())),
+        ("ready", u8::from(status.ready).to_string()),
+        ("groups", status.groups.len().to_string()),
+        ("buckets", status.buckets.to_string()),
+        ("interval_buckets", status.interval_buckets.len().to_string()),
+        ("undecided", status.groups.iter().map(|group| group.undecided).sum::<u64>().to_string()),
+        ("log_syncs", status.log.syncs.to_string()),
+        ("sync_us_p50", status.log.sync_us_p50.to_string()),
+        ("sync_us_p99", status.log.sync_us_p99.to_string()),
+        ("disk_bytes", status.store.disk_bytes.to_string()),
+        ("disk_free_bytes", status.disk.free_bytes.to_string()),
+        ("disk_full", u8::from(status.disk.full).to_string()),
+        ("warnings", status.warnings.len().to_string()),
+    ];
+    for warning in &status.warnings {
+        lines.push(("warning", base::codec::printable(warning.as_bytes())));
+    }
+    lines
+}

@@ -1,0 +1,432 @@
+//! One connection: reads, asks, waits once, answers once.
+
+use super::client::{Client, Replies};
+use super::frame::{Parser, Progress};
+use super::output::Output;
+use super::registry::Card;
+use super::translate::{self, Errand, Plan, Shape, Talk};
+use super::writer;
+use crate::counters::{Operation, Tongue, Verdict};
+use crate::{Connection, Shared, Shutdown};
+use base::limits::{FRAME_BYTES_MAX, PIPELINE_DEPTH_MAX, REQUEST_READ_MS_MAX};
+use base::{Call, Read, Reply, Request, Result, Update};
+use bytes::BytesMut;
+use node::{Flow, Submitted};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// What is read at once, at first and at most; it doubles when a read fills it.
+const READ_BYTES: (usize, usize) = (4 * 1024, 64 * 1024);
+/// Answers are sent when they reach this, before more requests are looked at.
+pub(super) const ANSWER_BYTES: usize = 1024 * 1024;
+/// A slow client has `REQUEST_READ_MS_MAX` for each piece of a request of this size.
+const PATIENCE_BYTES: usize = 1024 * 1024;
+/// How long a wait for memory of other requests lasts before it is looked at again.
+const ROOM_PAUSE_MS: u64 = 5;
+
+/// Serves one connection until it ends or the doors close.
+pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, mut shutdown: Shutdown) {
+    let addresses = (connection.stream.peer_addr(), connection.stream.local_addr());
+    // Both only fail on a dead socket.
+    let (Ok(address), Ok(local)) = addresses else { return };
+    let card = shared.resp.enter(address, local);
+    let told = card.clone();
+    let ended = pin!(async move {
+        tokio::select! {
+            biased;
+            () = shutdown.called() => {}
+            () = told.gone() => {}
+        }
+    });
+    Visit::new(connection, shared, card).run(ended).await;
+}
+
+/// Whether the connection goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Goes {
+    On,
+    Ends,
+}
+
+/// What has to be waited for while nothing behind it is looked at.
+enum Slow {
+    Reply(Pin<Box<dyn Future<Output = Result<Reply>> + Send>>, Shape, Operation),
+    Errand(Errand),
+}
+
+/// One connection at work.
+pub(super) struct Visit {
+    pub(super) stream: TcpStream,
+    pub(super) shared: Arc<Shared>,
+    pub(super) client: Client,
+    pub(super) out: Output,
+    flow: Flow,
+    input: BytesMut,
+    parser: Parser,
+    read_bytes: usize,
+    /// Whole requests larger than a usual buffer hold a share of the memory for them.
+    share: Option<OwnedSemaphorePermit>,
+    share_bytes: usize,
+    /// Until when a half-sent request may take, and from which length on it gets more time.
+    patience: Option<(Instant, usize)>,
+    /// How the requests of this batch went, equal ones in a row together.
+    verdicts: Vec<(Operation, Verdict, u64)>,
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.shared.resp.leave(&self.client.card);
+    }
+}
+
+impl Visit {
+    fn new(connection: Connection, shared: Arc<Shared>, card: Arc<Card>) -> Visit {
+        Visit {
+            stream: connection.stream,
+            shared,
+            client: Client::new(card),
+            out: Output::default(),
+            flow: Flow::default(),
+            input: connection.first,
+            parser: Parser::default(),
+            read_bytes: READ_BYTES.0,
+            share: None,
+            share_bytes: 0,
+            patience: None,
+            verdicts: Vec::new(),
+        }
+    }
+
+    async fn run(&mut self, mut ended: Pin<&mut impl Future<Output = ()>>) {
+        loop {
+            let Ok(needed) = self.answer().await else { return };
+            if self.take_room(needed).await == Goes::Ends {
+                return;
+            }
+            if self.read(ended.as_mut()).await == Goes::Ends {
+                return;
+            }
+        }
+    }
+
+    /// Answers all complete requests; gives how many bytes the next one has at least, or `Err` when
+    /// the connection is to end.
+    async fn answer(&mut self) -> std::result::Result<usize, ()> {
+        loop {
+            let began = Instant::now();
+            let mut needed = None;
+            let mut requests = 0;
+            while requests < PIPELINE_DEPTH_MAX && self.out.len() < ANSWER_BYTES {
+                match self.parser.parse(&self.input) {
+                    Ok(Progress::Frame(bytes)) => {
+                        requests += 1;
+                        if let Some(slow) = self.request(bytes) {
+                            self.wait_for(slow).await?;
+                        }
+                        if self.client.closing {
+                            break;
+                        }
+                    }
+                    Ok(Progress::More(bytes)) => {
+                        needed = Some(bytes);
+                        break;
+                    }
+                    Err(fault) => {
+                        self.out.error(&fault.text());
+                        self.client.tally.errors += 1;
+                        let _ = self.send().await;
+                        writer::hang_up(&mut self.stream).await;
+                        return Err(());
+                    }
+                }
+            }
+            self.send().await?;
+            self.count(began, requests);
+            if self.client.closing || self.client.card.is_told_to_go() {
+                return Err(());
+            }
+            if let Some(needed) = needed {
+                return Ok(needed);
+            }
+        }
+    }
+
+    /// One request, of this many bytes.
+    #[inline]
+    fn request(&mut self, bytes: usize) -> Option<Slow> {
+        let frame = self.input.split_to(bytes).freeze();
+        let words = self.parser.words(frame);
+        if words.is_empty() {
+            self.parser.reset();
+            return None;
+        }
+        if self.client.replies == Replies::SkipNext {
+            self.client.replies = Replies::Skip;
+        }
+        let from = self.out.place();
+        let plan = translate::translate(
+            &words,
+            &mut Talk {
+                client: &mut self.client,
+                out: &mut self.out,
+                clock: self.shared.resp.clock,
+                as_step: false,
+                depth: 0,
+            },
+        );
+        self.parser.reset();
+        let slow = self.act(plan);
+        if self.client.replies != Replies::On && slow.is_none() {
+            self.swallow(from);
+        }
+        slow
+    }
+
+    /// Takes an answer back that the client does not want.
+    fn swallow(&mut self, from: super::output::Place) {
+        if self.client.replies != Replies::On {
+            self.out.truncate(from);
+        }
+        if self.client.replies == Replies::Skip {
+            self.client.replies = Replies::On;
+        }
+    }
+
+    #[inline]
+    fn act(&mut self, plan: Plan) -> Option<Slow> {
+        let (bucket, call, shape) = match plan {
+            Plan::Said => {
+                self.verdict(Operation::Other, Verdict::Fine);
+                return None;
+            }
+            Plan::Ask(call, shape) => (self.client.bucket.clone(), call, shape),
+            Plan::Directory(bucket, call, shape) => (bucket, Call::Directory(call), shape),
+            Plan::Run(errand) => return Some(Slow::Errand(errand)),
+        };
+        let operation = operation(&call);
+        let request = Request { bucket, call, retry: self.client.retry.take() };
+        match self.shared.node.submit(&mut self.flow, request) {
+            Submitted::Ready(reply) => {
+                self.speak(&shape, operation, reply);
+                None
+            }
+            Submitted::Pending(ticket, reply) => {
+                let from = self.out.place();
+                self.speak(&shape, operation, reply);
+                self.out.wait_for(from, ticket);
+                None
+            }
+            Submitted::Later(reply) => Some(Slow::Reply(reply, shape, operation)),
+        }
+    }
+
+    #[inline]
+    fn speak(&mut self, shape: &Shape, operation: Operation, reply: Result<Reply>) {
+        self.verdict(operation, Verdict::of(&reply));
+        let answer = reply.map(|reply| {
+            self.client.last_index = reply.index;
+            reply.body
+        });
+        shape.speak(
+            answer,
+            &mut Talk {
+                client: &mut self.client,
+                out: &mut self.out,
+                clock: self.shared.resp.clock,
+                as_step: false,
+                depth: 0,
+            },
+        );
+    }
+
+    /// What takes long is waited for with everything before it already sent.
+    async fn wait_for(&mut self, slow: Slow) -> std::result::Result<(), ()> {
+        self.send().await?;
+        let from = self.out.place();
+        match slow {
+            Slow::Reply(reply, shape, operation) => {
+                let reply = reply.await;
+                self.speak(&shape, operation, reply);
+            }
+            Slow::Errand(errand) => self.run_errand(errand).await?,
+        }
+        self.swallow(from);
+        Ok(())
+    }
+
+    /// A request of an errand, from beginning to end.
+    pub(super) async fn ask(&mut self, call: Call) -> Result<Reply> {
+        let request = Request { bucket: self.client.bucket.clone(), call, retry: None };
+        let operation = operation(&request.call);
+        let reply = match self.shared.node.submit(&mut self.flow, request) {
+            Submitted::Ready(reply) => reply,
+            Submitted::Pending(ticket, reply) => self.shared.node.decided(ticket).await.and(reply),
+            Submitted::Later(reply) => reply.await,
+        };
+        self.verdict(operation, Verdict::of(&reply));
+        if let Ok(reply) = &reply {
+            self.client.last_index = reply.index;
+        }
+        reply
+    }
+
+    /// Waits until nothing said is undecided, then sends it.
+    pub(super) async fn send(&mut self) -> std::result::Result<(), ()> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        if !self.out.pending().is_empty() {
+            self.decide().await;
+        }
+        writer::write(&mut self.stream, &self.out).await.map_err(|_| ())?;
+        self.out.clear();
+        Ok(())
+    }
+
+    /// The last ticket of each group speaks for all before it; only if one fails is every answer
+    /// asked for by itself.
+    async fn decide(&mut self) {
+        let node = &self.shared.node;
+        let pending = self.out.pending();
+        let mut all_well = true;
+        for (at, waiting) in pending.iter().enumerate() {
+            let is_last = pending.get(at + 1).is_none_or(|next| {
+                next.ticket.group != waiting.ticket.group
+            });
+            if is_last && node.decided(waiting.ticket).await.is_err() {
+                all_well = false;
+            }
+        }
+        if all_well {
+            return;
+        }
+        let mut judged = Vec::with_capacity(pending.len());
+        for waiting in pending {
+            let failed = node.decided(waiting.ticket).await.err();
+            judged.push(failed.map(|error| super::errors::text(&error)));
+        }
+        self.client.tally.errors += judged.iter().flatten().count() as u64;
+        self.out.judge(&judged);
+    }
+
+    #[inline]
+    fn verdict(&mut self, operation: Operation, verdict: Verdict) {
+        match self.verdicts.last_mut() {
+            Some(last) if (last.0, last.1) == (operation, verdict) => last.2 += 1,
+            _ => self.verdicts.push((operation, verdict, 1)),
+        }
+    }
+
+    /// Adds what this batch did to what everybody did.
+    fn count(&mut self, began: Instant, requests: usize) {
+        if requests == 0 {
+            return;
+        }
+        let took = began.elapsed();
+        for (operation, verdict, count) in self.verdicts.drain(..) {
+            self.shared.counters.observe_many(Tongue::Resp, operation, verdict, took, count);
+        }
+        let registry = &self.shared.resp;
+        registry.counts.add(&std::mem::take(&mut self.client.tally));
+        let card = &self.client.card;
+        card.last_ms.store(registry.clock.unix_ms(), Relaxed);
+        if self.client.shown_command != self.client.last_command {
+            self.client.shown_command = self.client.last_command;
+            card.names().command = self.client.last_command;
+        }
+    }
+
+    /// Room for a request of this size. What outgrows a usual buffer takes a share of the memory
+    /// that is meant for such, and waits for it; the buffer itself never has more than twice what
+    /// has arrived.
+    async fn take_room(&mut self, needed: usize) -> Goes {
+        let arrived = self.input.len();
+        if self.share.is_some() && needed <= READ_BYTES.1 {
+            (self.share, self.share_bytes) = (None, 0);
+        }
+        let usual = arrived + self.read_bytes;
+        let wanted = if needed > READ_BYTES.1 { needed.min(2 * arrived).max(usual) } else { usual };
+        if wanted > 2 * READ_BYTES.1 && wanted > self.share_bytes {
+            let deadline = Instant::now() + Duration::from_millis(REQUEST_READ_MS_MAX);
+            // A vector grows to twice its size at least.
+            let bytes = wanted.next_power_of_two().min(2 * FRAME_BYTES_MAX);
+            while Instant::now() < deadline {
+                // The old share goes first, or two waiting requests could hold what each needs.
+                self.share = None;
+                if let Some(share) = self.shared.reserve(bytes) {
+                    (self.share, self.share_bytes) = (Some(share), bytes);
+                    break;
+                }
+                sleep(Duration::from_millis(ROOM_PAUSE_MS)).await;
+            }
+            if self.share.is_none() {
+                self.out.error("OVERLOADED too many large requests at a time: try again later");
+                let _ = self.send().await;
+                writer::hang_up(&mut self.stream).await;
+                return Goes::Ends;
+            }
+        }
+        let spare = self.input.capacity() - arrived;
+        if spare < self.read_bytes / 2 || self.input.capacity() < wanted {
+            self.input.reserve(wanted - arrived);
+        }
+        Goes::On
+    }
+
+    async fn read(&mut self, ended: Pin<&mut impl Future<Output = ()>>) -> Goes {
+        let arrived = self.input.len();
+        self.patience = match self.patience {
+            _ if arrived == 0 => None,
+            Some((deadline, mark)) if arrived < mark => Some((deadline, mark)),
+            _ => {
+                let wait = Duration::from_millis(REQUEST_READ_MS_MAX);
+                Some((Instant::now() + wait, arrived + PATIENCE_BYTES))
+            }
+        };
+        let spare = self.input.capacity() - arrived;
+        let patience = self.patience;
+        let read = self.stream.read_buf(&mut self.input);
+        let read = tokio::select! {
+            biased;
+            () = ended => return Goes::Ends,
+            read = async move {
+                match patience {
+                    None => read.await.ok(),
+                    Some((deadline, _)) => timeout_at(deadline, read).await.ok()?.ok(),
+                }
+            } => read,
+        };
+        match read {
+            None | Some(0) => Goes::Ends,
+            Some(bytes) => {
+                if bytes == spare {
+                    self.read_bytes = (self.read_bytes * 2).min(READ_BYTES.1);
+                }
+                Goes::On
+            }
+        }
+    }
+}
+
+/// What a request is, roughly, for the counters.
+fn operation(call: &Call) -> Operation {
+    match call {
+        Call::Read(Read::Get(_), _) => Operation::Get,
+        Call::Read(Read::Range(_), _) => Operation::Range,
+        Call::Read(Read::KeyCount, _) => Operation::Count,
+        Call::Read(..) => Operation::MultiGet,
+        Call::Update(Update::Set { .. } | Update::SetIf { .. }) => Operation::Put,
+        Call::Update(Update::Delete { .. } | Update::DeletePrefix { .. }) => Operation::Delete,
+        Call::Update(Update::Sequence { .. }) => Operation::Sequence,
+        Call::Update(_) => Operation::Update,
+        Call::Directory(_) => Operation::Directory,
+        Call::Session(_) => Operation::Session,
+    }
+}

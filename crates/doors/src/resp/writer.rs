@@ -1,0 +1,80 @@
+//! Answers to the socket: one system call as a rule, and a bound on how long a client may not read.
+
+use super::output::Output;
+use base::limits::ANSWER_WRITE_MS_MAX;
+use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Pieces handed over in one system call.
+const PIECES_MAX: usize = 64;
+/// A client has `ANSWER_WRITE_MS_MAX` to read each piece of this size.
+const PATIENCE_BYTES: usize = 1024 * 1024;
+/// How much of what a client still sends is taken after its connection was ended by an error.
+const REST_BYTES_MAX: usize = 1024 * 1024;
+/// How long that may last.
+const REST_MS_MAX: u64 = 1_000;
+
+/// Sends everything.
+pub async fn write(stream: &mut TcpStream, out: &Output) -> Result<()> {
+    let mut pieces = out.pieces();
+    let first = pieces.next().unwrap_or_default();
+    let more = pieces.next().is_some();
+    let mut sent = 0;
+    if !more {
+        match stream.try_write(first) {
+            Ok(bytes) if bytes == first.len() => return Ok(()),
+            Ok(bytes) => sent = bytes,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let patience = Duration::from_millis(ANSWER_WRITE_MS_MAX);
+    while sent < out.len() {
+        let goal = (sent + PATIENCE_BYTES).min(out.len());
+        let piece = async {
+            while sent < goal {
+                match write_some(stream, out, sent).await? {
+                    0 => return Err(Error::from(ErrorKind::WriteZero)),
+                    bytes => sent += bytes,
+                }
+            }
+            Ok(())
+        };
+        timeout(patience, piece).await.map_err(|_| Error::from(ErrorKind::TimedOut))??;
+    }
+    Ok(())
+}
+
+/// One system call from place `sent` on.
+async fn write_some(stream: &mut TcpStream, out: &Output, sent: usize) -> Result<usize> {
+    let mut skip = sent;
+    let rest = out.pieces().filter_map(|piece| {
+        let skipped = skip.min(piece.len());
+        skip -= skipped;
+        (skipped < piece.len()).then(|| IoSlice::new(&piece[skipped..]))
+    });
+    let slices: Vec<IoSlice<'_>> = rest.take(PIECES_MAX).collect();
+    stream.write_vectored(&slices).await
+}
+
+/// Ends a connection so that the client sees the last answer: what it still sends is taken for a
+/// moment, or it would see a reset instead.
+pub async fn hang_up(stream: &mut TcpStream) {
+    let rest = async {
+        stream.shutdown().await?;
+        let mut taken = 0;
+        let mut buffer = [0; 4096];
+        while taken < REST_BYTES_MAX {
+            match stream.read(&mut buffer).await? {
+                0 => break,
+                bytes => taken += bytes,
+            }
+        }
+        Ok::<(), Error>(())
+    };
+    // Whatever happens now, the connection ends.
+    let _ = timeout(Duration::from_millis(REST_MS_MAX), rest).await;
+}
