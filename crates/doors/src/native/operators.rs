@@ -1,7 +1,7 @@
 //! What operators ask: status, metrics, health, the log's levels, checkpoints.
 
-use super::errors;
 use super::translate::Operate;
+use super::{errors, openapi};
 use crate::counters::{Tongue, Verdict};
 use crate::http::{Answer, Content, Status};
 use crate::shared::Shared;
@@ -39,7 +39,7 @@ pub async fn answer(shared: &Shared, what: Operate) -> Answer {
             let words = "the node does not take writes now; /status tells why";
             errors::answer(&Error::new(Reason::GoingDown, words))
         }
-        Operate::OpenApi => Answer::new(Status::Ok, Content::Json("{}".into())),
+        Operate::OpenApi => Answer::new(Status::Ok, Content::Json(openapi::document())),
     }
 }
 

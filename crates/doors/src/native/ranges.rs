@@ -40,21 +40,19 @@ pub fn want(word: &str) -> Result<Want, Error> {
 impl Bounds {
     /// As the node understands it.
     pub fn into_range(self) -> Result<Range, Error> {
-        let has_ends = self.from.is_some() || self.to.is_some();
-        if self.prefix.is_some() && (has_ends || self.from_exclusive || self.to_inclusive) {
-            return Err(malformed("a range has a prefix or ends, not both"));
-        }
         if self.limit.is_some_and(|limit| limit == 0 || limit > PAGE_ROWS_MAX) {
             return Err(malformed(format!("`limit` is 1 to {PAGE_ROWS_MAX}")));
         }
-        let mut range = match self.prefix {
-            Some(prefix) => Range::prefix(prefix),
-            None => Range {
-                low: end(self.from, !self.from_exclusive),
-                high: end(self.to, self.to_inclusive),
-                ..Range::default()
-            },
+        let mut range = Range {
+            low: end(self.from, !self.from_exclusive),
+            high: end(self.to, self.to_inclusive),
+            ..Range::default()
         };
+        if let Some(prefix) = self.prefix {
+            let within = Range::prefix(prefix);
+            range.low = higher(range.low, within.low);
+            range.high = lower(range.high, within.high);
+        }
         range.direction = if self.reverse { Direction::Descending } else { Direction::Ascending };
         range.rows_max = self.limit;
         range.want = self.want;
@@ -73,14 +71,42 @@ fn end(key: Option<Key>, included: bool) -> Bound {
     }
 }
 
+/// Of two lower ends the one that leaves more out.
+fn higher(one: Bound, other: Bound) -> Bound {
+    let is_excluded = |bound: &Bound| matches!(bound, Bound::Excluded(_));
+    match (key_of(&one), key_of(&other)) {
+        (None, _) => other,
+        (_, None) => one,
+        (Some(a), Some(b)) if a > b || (a == b && is_excluded(&one)) => one,
+        _ => other,
+    }
+}
+
+/// Of two upper ends the one that leaves more out.
+fn lower(one: Bound, other: Bound) -> Bound {
+    let is_excluded = |bound: &Bound| matches!(bound, Bound::Excluded(_));
+    match (key_of(&one), key_of(&other)) {
+        (None, _) => other,
+        (_, None) => one,
+        (Some(a), Some(b)) if a < b || (a == b && is_excluded(&one)) => one,
+        _ => other,
+    }
+}
+
+fn key_of(bound: &Bound) -> Option<&Key> {
+    match bound {
+        Bound::Open => None,
+        Bound::Included(key) | Bound::Excluded(key) => Some(key),
+    }
+}
+
 /// The rest of the range behind `after`; a key outside of the range never makes it wider.
-fn narrowed(range: Range, after: Key) -> Range {
-    let is_inside = match (range.direction, &range.low, &range.high) {
-        (Direction::Ascending, Bound::Included(low) | Bound::Excluded(low), _) => after >= *low,
-        (Direction::Descending, _, Bound::Included(high) | Bound::Excluded(high)) => after <= *high,
-        (Direction::Ascending, Bound::Open, _) | (Direction::Descending, _, Bound::Open) => true,
-    };
-    if is_inside { range.after(after) } else { range }
+fn narrowed(mut range: Range, after: Key) -> Range {
+    match range.direction {
+        Direction::Ascending => range.low = higher(range.low, Bound::Excluded(after)),
+        Direction::Descending => range.high = lower(range.high, Bound::Excluded(after)),
+    }
+    range
 }
 
 #[cfg(test)]
@@ -121,8 +147,10 @@ mod tests {
         let turned = Bounds { from_exclusive: true, to_inclusive: true, ..ends.clone() };
         assert_eq!(range(turned), (Bound::Excluded(key("a")), Bound::Included(key("c"))));
         assert_eq!(range(Bounds::default()), (Bound::Open, Bound::Open));
-        let both = Bounds { prefix: Some(key("a")), ..ends };
-        assert!(both.into_range().is_err());
+        let both = Bounds { prefix: Some(key("b")), ..ends };
+        assert_eq!(range(both.clone()), (Bound::Included(key("b")), Bound::Excluded(key("c"))));
+        let narrow = Bounds { from: Some(key("b1")), to: Some(key("b2")), ..both };
+        assert_eq!(range(narrow), (Bound::Included(key("b1")), Bound::Excluded(key("b2"))));
         for limit in [0, PAGE_ROWS_MAX + 1, usize::MAX] {
             assert!(Bounds { limit: Some(limit), ..Bounds::default() }.into_range().is_err());
         }

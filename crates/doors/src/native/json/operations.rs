@@ -11,6 +11,7 @@ use super::fields::Field::{self, *};
 pub enum Name {
     Set,
     SetIf,
+    SetIfVersion,
     Delete,
     TestAndSet,
     Replace,
@@ -85,10 +86,12 @@ const fn read(
 
 /// All operations.
 #[rustfmt::skip]
-pub const OPERATIONS: [Operation; 25] = [
+pub const OPERATIONS: [Operation; 26] = [
     update("set", Name::Set, &[Key, Value], &[Ttl], "Writes; gives `done`."),
-    update("set_if", Name::SetIf, &[Key, Value], &[When, Version, Ttl],
-        "Writes if `when` holds (`unchanged` compares with `version`); gives `swapped`."),
+    update("set_if", Name::SetIf, &[Key, Value, When], &[Ttl],
+        "Writes if `when` holds: always, or the key is absent or present; gives `swapped`."),
+    update("set_if_version", Name::SetIfVersion, &[Key, Value, Version], &[Ttl],
+        "Writes if the row has this version; gives `swapped`."),
     update("delete", Name::Delete, &[Key], &[Missing], "Deletes; gives `existed`."),
     update("test_and_set", Name::TestAndSet, &[Key, Expected, Wanted], &[],
         "Writes `wanted` (null: deletes) if the value is `expected` (null: absent); gives `old`."),

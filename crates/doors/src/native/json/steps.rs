@@ -161,6 +161,10 @@ impl Fields {
         Ok(match operation.name {
             Name::Set => Update::Set { key, value, expiry },
             Name::SetIf => Update::SetIf { key, value, expiry, when: self.when()? },
+            Name::SetIfVersion => {
+                let version = self.version.ok_or("`version` is a number here")?;
+                Update::SetIf { key, value, expiry, when: When::Unchanged(Version(version)) }
+            }
             Name::Delete => Update::Delete { key, missing: self.missing()? },
             Name::TestAndSet => {
                 Update::TestAndSet { key, expected: self.expected, wanted: self.wanted }
@@ -229,18 +233,12 @@ impl Fields {
     }
 
     fn when(&self) -> Result<When, String> {
-        let when = match (self.when.as_deref(), self.version) {
-            (None | Some("always"), None) => When::Always,
-            (Some("absent"), None) => When::Absent,
-            (Some("present"), None) => When::Present,
-            (Some("unchanged"), Some(version)) => When::Unchanged(Version(version)),
-            _ => {
-                return Err("`when` is always, absent, present, or unchanged with a `version`, \
-                            which nothing else has"
-                    .into());
-            }
-        };
-        Ok(when)
+        match self.when.as_deref() {
+            Some("always") => Ok(When::Always),
+            Some("absent") => Ok(When::Absent),
+            Some("present") => Ok(When::Present),
+            _ => Err("`when` is always, absent or present".into()),
+        }
     }
 
     fn when_target(&self) -> Result<When, String> {

@@ -1,0 +1,313 @@
+//! The schemas of the OpenAPI document; those of steps are made from the table of operations.
+
+use super::json::fields::Field;
+use super::json::operations::{OPERATIONS, Operation, Place};
+use base::Reason;
+use base::bucket::PROPERTIES;
+use base::limits::{KEYS_PER_READ_MAX, PAGE_ROWS_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX};
+use serde_json::{Map, Value, json};
+
+/// A bucket's full name.
+pub const BUCKET_PATTERN: &str = "^[a-z0-9][a-z0-9_-]{0,62}/[a-z0-9][a-z0-9_-]{0,62}$";
+/// Standard base64 with padding, in its one form.
+const BASE64_PATTERN: &str =
+    "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
+
+/// A time to live.
+pub fn ttl() -> Value {
+    json!({ "oneOf": [
+        { "type": "integer", "minimum": 0, "maximum": TTL_MS_MAX },
+        { "enum": ["keep", "never", "default"] },
+    ] })
+}
+
+fn reference(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+fn object(properties: Value) -> Value {
+    let required: Vec<&String> =
+        properties.as_object().into_iter().flatten().map(|(name, _)| name).collect();
+    json!({ "type": "object", "required": required, "properties": properties.clone(),
+        "additionalProperties": false })
+}
+
+/// All schemas by name.
+pub fn all() -> Value {
+    let mut schemas = Map::new();
+    requests(&mut schemas);
+    steps(&mut schemas, "Update", Place::Reads);
+    steps(&mut schemas, "Read", Place::Updates);
+    replies(&mut schemas);
+    outcomes(&mut schemas);
+    status(&mut schemas);
+    Value::Object(schemas)
+}
+
+fn requests(schemas: &mut Map<String, Value>) {
+    let bytes = json!({ "oneOf": [
+        { "type": "string" },
+        object(json!({ "base64": { "type": "string", "pattern": BASE64_PATTERN } })),
+    ] });
+    schemas.insert("Bytes".into(), bytes);
+    schemas
+        .insert("MaybeBytes".into(), json!({ "oneOf": [reference("Bytes"), { "type": "null" }] }));
+    let steps = json!({
+        "type": "array", "items": reference("Update"), "maxItems": SEQUENCE_STEPS_MAX,
+    });
+    let mode = json!({ "enum": ["all_or_nothing", "each_alone"], "default": "all_or_nothing" });
+    schemas.insert("Steps".into(), steps);
+    schemas.insert("Mode".into(), mode);
+    schemas.insert(
+        "Sequence".into(),
+        json!({ "oneOf": [
+        reference("Steps"),
+        { "type": "object", "required": ["steps"], "additionalProperties": false,
+          "properties": { "steps": reference("Steps"), "mode": reference("Mode") } },
+    ] }),
+    );
+    let keys = json!({
+        "type": "array", "items": reference("Bytes"), "maxItems": KEYS_PER_READ_MAX,
+    });
+    schemas.insert("Keys".into(), keys);
+    schemas.insert(
+        "MultiGet".into(),
+        json!({
+            "type": "object", "required": ["keys"], "additionalProperties": false,
+            "properties": { "keys": reference("Keys"), "require_all": { "type": "boolean" } },
+        }),
+    );
+    schemas.insert("Prefix".into(), object(json!({ "prefix": reference("Bytes") })));
+    schemas.insert(
+        "Target".into(),
+        object(json!({ "target": {
+        "type": "string", "pattern": "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$" } })),
+    );
+    schemas.insert(
+        "LogLevels".into(),
+        json!({ "type": "object", "maxProperties": 64,
+        "additionalProperties": { "enum": ["off", "error", "warn", "info", "debug", "trace"] } }),
+    );
+    let mut properties = Map::new();
+    for property in &PROPERTIES {
+        properties.insert(property.name.into(), property_schema(property.name, property.doc));
+    }
+    schemas.insert(
+        "Properties".into(),
+        json!({
+        "type": "object", "additionalProperties": false, "properties": properties }),
+    );
+}
+
+fn property_schema(name: &str, doc: &str) -> Value {
+    use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+    let mut schema = match name {
+        "promise" => json!({ "enum": ["consistent", "available"] }),
+        "sync" => json!({ "enum": ["sync", "interval"] }),
+        "key_bytes_max" => json!({ "type": "integer", "minimum": 1, "maximum": KEY_BYTES_MAX }),
+        "value_bytes_max" => json!({ "type": "integer", "minimum": 1, "maximum": VALUE_BYTES_MAX }),
+        "ttl_ms" => json!({ "type": "integer", "minimum": 0, "maximum": TTL_MS_MAX }),
+        _ => json!({ "type": ["string", "integer"] }),
+    };
+    schema["description"] = doc.into();
+    schema
+}
+
+/// A schema for each operation that may stand here, and one for all of them.
+fn steps(schemas: &mut Map<String, Value>, family: &str, but: Place) {
+    let mut all = Vec::new();
+    let mut mapping = Map::new();
+    for operation in &OPERATIONS {
+        let is_read = operation.place != Place::Updates;
+        if operation.place == but || (family == "Read" && !is_read) {
+            continue;
+        }
+        let name = format!("{family}_{}", operation.word);
+        schemas.insert(name.clone(), step(operation));
+        mapping.insert(operation.word.into(), format!("#/components/schemas/{name}").into());
+        all.push(reference(&name));
+    }
+    let discriminator = json!({ "propertyName": "op", "mapping": mapping });
+    schemas.insert(family.into(), json!({ "oneOf": all, "discriminator": discriminator }));
+}
+
+fn step(operation: &Operation) -> Value {
+    let mut properties = Map::new();
+    let mut required = vec![json!("op")];
+    properties.insert("op".into(), json!({ "const": operation.word }));
+    for field in operation.needs {
+        properties.insert(field.name().into(), field_schema(operation.word, *field));
+        required.push(field.name().into());
+    }
+    for field in operation.may {
+        properties.insert(field.name().into(), field_schema(operation.word, *field));
+    }
+    json!({ "type": "object", "description": operation.doc, "required": required,
+        "properties": properties, "additionalProperties": false })
+}
+
+fn field_schema(operation: &str, field: Field) -> Value {
+    let version = json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX });
+    match (field, operation) {
+        (Field::Key | Field::Value | Field::Prefix | Field::From | Field::To | Field::After, _) => {
+            reference("Bytes")
+        }
+        (Field::Expected | Field::Wanted, _) => reference("MaybeBytes"),
+        (Field::Ttl, _) => ttl(),
+        (Field::When, "set_if") => json!({ "enum": ["always", "absent", "present"] }),
+        (Field::When, _) => json!({ "enum": ["always", "absent"], "default": "always" }),
+        (Field::Version, "assert_version") => json!({ "oneOf": [version, { "type": "null" }] }),
+        (Field::Version, _) => version,
+        (Field::Missing, _) => json!({ "enum": ["skipped", "fails"], "default": "skipped" }),
+        (Field::Keys, _) => reference("Keys"),
+        (Field::Delta, "add_float") => json!({ "type": "number" }),
+        (Field::Delta, _) => {
+            json!({ "type": "integer", "minimum": i64::MIN, "maximum": i64::MAX })
+        }
+        (Field::Offset, _) => json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX }),
+        (Field::OnlyWhen, _) => json!({
+            "enum": ["always", "has_none", "has_one", "later", "sooner"], "default": "always" }),
+        (Field::Steps, _) => reference("Steps"),
+        (Field::Mode, _) => reference("Mode"),
+        (Field::RequireAll | Field::FromExclusive | Field::ToInclusive | Field::Reverse, _) => {
+            json!({ "type": "boolean", "default": false })
+        }
+        (Field::Limit, _) => {
+            json!({ "type": "integer", "minimum": 1, "maximum": PAGE_ROWS_MAX })
+        }
+        (Field::Want, _) => json!({ "enum": ["keys", "entries"], "default": "entries" }),
+        (Field::Op, _) => json!({ "type": "string" }),
+    }
+}
+
+fn replies(schemas: &mut Map<String, Value>) {
+    let count = json!({ "type": "integer", "minimum": 0 });
+    let words: Vec<&str> = Reason::ALL.iter().map(|reason| reason.word()).collect();
+    let kinds = ["invalid", "denied", "conflict", "unavailable", "unknown", "corrupt"];
+    let told = object(json!({
+        "reason": { "enum": words }, "kind": { "enum": kinds }, "detail": reference("Bytes"),
+    }));
+    schemas.insert("Told".into(), told);
+    schemas.insert("Error".into(), object(json!({ "error": reference("Told") })));
+    schemas.insert(
+        "Row".into(),
+        json!({
+            "type": "object", "required": ["value", "version"], "additionalProperties": false,
+            "properties": {
+                "value": reference("Bytes"), "version": count, "expires_in_ms": count },
+        }),
+    );
+    let maybe_row = json!({ "oneOf": [reference("Row"), { "type": "null" }] });
+    let rows = object(json!({ "rows": { "type": "array", "items": maybe_row.clone() } }));
+    schemas.insert("Rows".into(), rows);
+    schemas.insert(
+        "Entry".into(),
+        json!({
+            "type": "object", "required": ["key"], "additionalProperties": false,
+            "properties": { "key": reference("Bytes"), "value": reference("Bytes"),
+                "version": count, "expires_in_ms": count },
+        }),
+    );
+    schemas.insert(
+        "Page".into(),
+        object(json!({
+            "entries": { "type": "array", "items": reference("Entry") },
+            "more": { "type": "boolean" }, "continue": reference("MaybeBytes"),
+        })),
+    );
+    schemas.insert("Count".into(), object(json!({ "count": count })));
+    schemas.insert("Session".into(), object(json!({ "session": count })));
+    schemas.insert(
+        "ReadReply".into(),
+        json!({ "oneOf": [
+        object(json!({ "row": maybe_row })),
+        reference("Rows"), reference("Page"), reference("Count"),
+        object(json!({ "done": { "const": true } })),
+    ] }),
+    );
+    let bucket = object(json!({
+        "name": { "type": "string", "pattern": BUCKET_PATTERN },
+        "id": count, "group": count, "properties": reference("Properties"),
+    }));
+    schemas.insert("BucketReply".into(), bucket);
+    schemas.insert(
+        "Buckets".into(),
+        object(json!({
+            "buckets": { "type": "array", "items": reference("BucketReply") },
+            "more": { "type": "boolean" },
+            "continue": { "type": ["string", "null"] },
+        })),
+    );
+    let of_type = object(json!({
+        "name": { "type": "string" }, "properties": reference("Properties"),
+    }));
+    schemas
+        .insert("Types".into(), object(json!({ "types": { "type": "array", "items": of_type } })));
+    schemas.insert("Checkpoint".into(), object(json!({ "target": { "type": "string" } })));
+}
+
+fn outcomes(schemas: &mut Map<String, Value>) {
+    let count = json!({ "type": "integer", "minimum": 0 });
+    let flag = json!({ "type": "boolean" });
+    let outcome = |word: &str, fields: Value| {
+        let mut properties = json!({ "outcome": { "const": word } });
+        for (name, schema) in fields.as_object().into_iter().flatten() {
+            properties[name] = schema.clone();
+        }
+        object(properties)
+    };
+    let plain = vec![
+        outcome("done", json!({})),
+        outcome("applied", json!({ "applied": flag })),
+        outcome("existed", json!({ "existed": flag })),
+        outcome("old", json!({ "old": reference("MaybeBytes") })),
+        outcome("swapped", json!({ "written": flag, "old": reference("MaybeBytes") })),
+        outcome("count", json!({ "count": count })),
+        outcome("number", json!({ "number": { "type": "integer" } })),
+        outcome("text", json!({ "text": reference("Bytes") })),
+        outcome("length", json!({ "length": count })),
+        outcome("read", json!({ "read": reference("ReadReply") })),
+        outcome("steps", json!({ "steps": { "type": "array", "items": reference("StepReply") } })),
+        outcome("applied_at", json!({ "applied_at": count })),
+    ];
+    schemas.insert("Updated".into(), json!({ "oneOf": plain }));
+    let failed = outcome("error", json!({ "error": reference("Told") }));
+    schemas.insert("StepReply".into(), json!({ "oneOf": [reference("Updated"), failed] }));
+}
+
+fn status(schemas: &mut Map<String, Value>) {
+    let count = json!({ "type": "integer", "minimum": 0 });
+    let flag = json!({ "type": "boolean" });
+    let text = json!({ "type": "string" });
+    let texts = json!({ "type": "array", "items": text });
+    let counts = |names: &[&str]| {
+        let mut properties = json!({});
+        for name in names {
+            properties[*name] = count.clone();
+        }
+        properties
+    };
+    let mut group = counts(&["id", "decided", "applied", "durable", "undecided", "sessions"]);
+    group["role"] = text.clone();
+    group["master"] = json!({ "type": ["string", "null"] });
+    group["ballot"] = text.clone();
+    group["expect_progress_possible"] = flag.clone();
+    let mut disk = counts(&["total_bytes", "free_bytes"]);
+    disk["full"] = flag.clone();
+    let log = counts(&["bytes", "segments", "syncs", "sync_us_p50", "sync_us_p99"]);
+    let store =
+        counts(&["disk_bytes", "memory_bytes", "cached_rows", "cached_bytes", "rows_about"]);
+    let mut status = counts(&["node", "cluster", "uptime_ms", "buckets", "connections"]);
+    status["name"] = text.clone();
+    status["version"] = text;
+    status["ready"] = flag.clone();
+    status["insecure"] = flag;
+    status["groups"] = json!({ "type": "array", "items": object(group) });
+    status["log"] = object(log);
+    status["store"] = object(store);
+    status["disk"] = object(disk);
+    status["interval_buckets"] = texts.clone();
+    status["requests"] = object(counts(&["http", "resp"]));
+    status["warnings"] = texts;
+    schemas.insert("Status".into(), object(status));
+}
