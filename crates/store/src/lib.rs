@@ -5,6 +5,7 @@
 //! Never: knows a node's peers or a bucket's promise; opens a socket; is async.
 //! Read next: `log/mod.rs`, then `trees/mod.rs`.
 
+pub mod check;
 mod datadir;
 pub mod disk;
 pub mod error;
@@ -12,6 +13,7 @@ pub mod failpoint;
 pub mod log;
 pub mod trees;
 
+pub use check::{Damage, TreeReport, check_trees};
 pub use datadir::{DataDir, FORMAT};
 pub use disk::{Disk, FileDisk, MemoryDisk};
 pub use error::StoreError;

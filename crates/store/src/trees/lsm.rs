@@ -53,7 +53,9 @@ impl LsmTrees {
     /// any more.
     pub fn open(settings: TreeSettings) -> Result<LsmTrees, StoreError> {
         let path = settings.path.clone();
-        Manifest::read(&path)?;
+        if let Some(manifest) = Manifest::read(&path)? {
+            manifest.tables()?.iter().try_for_each(|table| table.is_sound())?;
+        }
         let blocks = Arc::new(Cache::with_capacity_bytes(settings.block_cache_bytes_max()));
         let tree = match catch_unwind(AssertUnwindSafe(|| config(&settings, &blocks).open())) {
             Ok(Ok(AnyTree::Standard(tree))) => tree,

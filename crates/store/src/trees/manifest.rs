@@ -2,21 +2,25 @@
 //! checksum, `v{id}` is that list. The crate below writes them atomically but does not compare the
 //! checksum when it opens; we do.
 //!
-//! `current`: list id u64, xxh3-128 of the list file u128, checksum kind u8 (0); little endian.
+//! `current`: list id u64, xxh3-128 of the list file u128, checksum kind u8 (0); little endian. The
+//! list is an archive (`archive.rs`); its section `tables` holds: levels u8, for each the runs u8,
+//! for each the tables u32, for each its id u64, checksum kind u8 (0), xxh3-128 of its file u128,
+//! and a number u64 that is 0 in our trees.
 
 use std::any::Any;
 use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::archive::{self, Fields};
 use crate::StoreError;
 
 /// The directory of table files.
 pub(crate) const TABLES: &str = "tables";
 /// The file that names the newest list.
 pub(crate) const CURRENT: &str = "current";
-
-const CURRENT_BYTES: usize = 8 + 16 + 1;
+/// The newest format of the crate below that this program reads.
+const FORMAT: u32 = 3;
 
 /// Both files, as they are on disk, proven to belong together.
 pub(crate) struct Manifest {
@@ -28,6 +32,28 @@ pub(crate) struct Manifest {
     pub current: Vec<u8>,
     /// Bytes of the list.
     pub list: Vec<u8>,
+}
+
+/// A table as the list has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Listed {
+    /// The table's file.
+    pub path: PathBuf,
+    /// xxh3-128 of the whole file.
+    pub checksum: u128,
+    /// Tables of one run do not overlap; this counts the runs of all levels.
+    pub run: usize,
+}
+
+impl Listed {
+    /// Whether the file is there and its contents can be believed; its blocks are checked when they
+    /// are read.
+    pub fn is_sound(&self) -> Result<(), StoreError> {
+        if !self.path.exists() {
+            return Err(damage(&self.path, "the file is missing"));
+        }
+        archive::sections(&self.path).map(drop)
+    }
 }
 
 impl Manifest {
@@ -42,16 +68,11 @@ impl Manifest {
             };
         }
         let current = read(&current_path)?;
-        let Ok(fixed) = <[u8; CURRENT_BYTES]>::try_from(current.as_slice()) else {
-            return Err(damage(&current_path, "25 bytes were expected"));
+        let mut fields = Fields(&current);
+        let words = (fields.u64(), fields.u128(), fields.take(1), fields.0);
+        let (Some(id), Some(sum), Some([0]), []) = words else {
+            return Err(damage(&current_path, "the file has no sense"));
         };
-        let (id, rest) = fixed.split_at(8);
-        let (sum, kind) = rest.split_at(16);
-        let id = u64::from_le_bytes(id.try_into().expect("split at 8"));
-        let sum = u128::from_le_bytes(sum.try_into().expect("split at 16"));
-        if kind != [0] {
-            return Err(damage(&current_path, "the checksum's kind is unknown"));
-        }
         let list_path = path.join(format!("v{id}"));
         if !list_path.try_exists().map_err(|why| read_error(&list_path, why))? {
             return Err(damage(&list_path, "the file is missing, or `current` is damaged"));
@@ -62,6 +83,34 @@ impl Manifest {
         }
         Ok(Some(Manifest { id, path: list_path, current, list }))
     }
+
+    /// The tables, level by level from the top.
+    pub fn tables(&self) -> Result<Vec<Listed>, StoreError> {
+        let sections = archive::sections(&self.path)?;
+        let section = sections.iter().find(|section| section.name == b"tables");
+        let listed = section.and_then(|section| {
+            let folder = self.path.parent()?.join(TABLES);
+            parse(self.list.get(section.offset as usize..)?, &folder)
+        });
+        listed.ok_or_else(|| damage(&self.path, "the list of tables has no sense"))
+    }
+}
+
+fn parse(bytes: &[u8], folder: &Path) -> Option<Vec<Listed>> {
+    let mut fields = Fields(bytes);
+    let mut tables = Vec::new();
+    let mut run = 0;
+    for _ in 0..fields.u8()? {
+        for _ in 0..fields.u8()? {
+            for _ in 0..fields.u32()? {
+                let (id, _kind, checksum) = (fields.u64()?, fields.u8()?, fields.u128()?);
+                let _number = fields.u64()?;
+                tables.push(Listed { path: folder.join(id.to_string()), checksum, run });
+            }
+            run += 1;
+        }
+    }
+    Some(tables)
 }
 
 /// Damage at the beginning of a file, or at a place that is not known.
@@ -69,18 +118,22 @@ pub(crate) fn damage(path: &Path, what: &str) -> StoreError {
     StoreError::Corrupt { file: path.display().to_string(), offset: 0, what: what.into() }
 }
 
-/// The words for an error of the crate below.
+/// The words for an error of the crate below. Where a table is damaged, it is read once more to say
+/// at which byte.
 pub(crate) fn error(path: &Path, error: lsm_tree::Error) -> StoreError {
     match error {
-        lsm_tree::Error::Io(source) if source.kind() == std::io::ErrorKind::UnexpectedEof => {
-            damage(path, "the file ends too early")
+        lsm_tree::Error::Io(source) if source.kind() != std::io::ErrorKind::UnexpectedEof => {
+            StoreError::io(path.display().to_string(), source)
         }
-        lsm_tree::Error::Io(source) => StoreError::io(path.display().to_string(), source),
         lsm_tree::Error::InvalidVersion(found) => {
-            StoreError::Version { found: found.into(), known: 3 }
+            StoreError::Version { found: found.into(), known: FORMAT }
         }
-        lsm_tree::Error::ChecksumMismatch { .. } => damage(path, "a checksum does not match"),
-        other => damage(path, &other.to_string()),
+        other => {
+            let table = archive::sections(path).and_then(|s| archive::walk(path, &s));
+            let place = table.ok().and_then(|walk| walk.damage.into_iter().next());
+            let (offset, what) = place.unwrap_or_else(|| (0, other.to_string()));
+            StoreError::Corrupt { file: path.display().to_string(), offset, what }
+        }
     }
 }
 

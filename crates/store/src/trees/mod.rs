@@ -17,6 +17,7 @@
 //! long read.
 //! Read next: `lsm.rs`, then `view.rs`, `cache.rs`, `compaction.rs`.
 
+pub(crate) mod archive;
 mod cache;
 mod checkpoint;
 mod compaction;

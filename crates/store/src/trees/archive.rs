@@ -1,0 +1,208 @@
+//! The bytes of a table file, read without trusting any of them.
+//!
+//! The crate below checks every block it reads, but believes a file's table of contents far enough to
+//! reserve memory for it before it compares the checksum; so contents are checked here first.
+//!
+//! A file is an archive of sections, then `TOC!`, a count u32 and the sections (offset u64, bytes
+//! u64, name length u16, name), then `SFA!`, version 1 u8, checksum kind 0 u8, xxh3-128 of the
+//! contents u128, their offset u64, their length u64. Sections hold blocks: a header (magic 4 bytes,
+//! type u8, xxh3-128 of the data u128, data length u32, unpacked length u32, low half of the
+//! header's own xxh3-64 pair u32) and the data. All little endian.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
+
+use crate::StoreError;
+
+const TRAILER_BYTES: u64 = 4 + 1 + 1 + 16 + 8 + 8;
+const HEADER_BYTES: usize = 4 + 1 + 16 + 4 + 4 + 4;
+/// Sections that are made of blocks.
+const OF_BLOCKS: [&[u8]; 6] = [b"data", b"tli", b"index", b"filter", b"filter_tli", b"meta"];
+
+/// One section of an archive.
+#[derive(Debug)]
+pub(crate) struct Section {
+    /// What it is called.
+    pub name: Vec<u8>,
+    /// Where it begins.
+    pub offset: u64,
+    /// How long it is.
+    pub bytes: u64,
+}
+
+/// What reading a whole file found.
+#[derive(Debug, Default)]
+pub(crate) struct Walk {
+    /// Blocks whose checksums match.
+    pub blocks: u64,
+    /// Bad places: offset and what is wrong there.
+    pub damage: Vec<(u64, String)>,
+    /// xxh3-128 of all bytes.
+    pub checksum: u128,
+}
+
+/// The sections of an archive, as its contents list them; they lie in the file one behind the other.
+pub(crate) fn sections(path: &Path) -> Result<Vec<Section>, StoreError> {
+    let failed = |why: io::Error| StoreError::io(format!("read {}", path.display()), why);
+    let file = File::open(path).map_err(failed)?;
+    let length = file.metadata().map_err(failed)?.len();
+    let bad = |offset: u64, what: &str| StoreError::Corrupt {
+        file: path.display().to_string(),
+        offset,
+        what: what.into(),
+    };
+    let at = length.checked_sub(TRAILER_BYTES).ok_or_else(|| bad(0, "the file is too short"))?;
+    let mut trailer = [0; TRAILER_BYTES as usize];
+    file.read_exact_at(&mut trailer, at).map_err(failed)?;
+    let mut fields = Fields(&trailer);
+    if fields.take(6) != Some(b"SFA!\x01\x00") {
+        return Err(bad(at, "the file does not end as a table"));
+    }
+    let words = (fields.u128(), fields.u64(), fields.u64());
+    let (Some(sum), Some(begin), Some(bytes)) = words else {
+        return Err(bad(at, "the end of the file is short"));
+    };
+    if begin.checked_add(bytes) != Some(at) {
+        return Err(bad(at, "the contents are not where the end of the file says"));
+    }
+    let mut contents = vec![0; bytes as usize];
+    file.read_exact_at(&mut contents, begin).map_err(failed)?;
+    if xxh3_128(&contents) != sum {
+        return Err(bad(begin, "the contents' checksum does not match"));
+    }
+    parse(&contents, begin).ok_or_else(|| bad(begin, "the contents have no sense"))
+}
+
+fn parse(contents: &[u8], end: u64) -> Option<Vec<Section>> {
+    let mut fields = Fields(contents);
+    if fields.take(4)? != b"TOC!" {
+        return None;
+    }
+    let mut sections = Vec::new();
+    let mut expected = 0;
+    for _ in 0..fields.u32()? {
+        let (offset, bytes, name) = (fields.u64()?, fields.u64()?, fields.u16()?);
+        let name = fields.take(name.into())?.to_vec();
+        if offset != expected {
+            return None;
+        }
+        expected = offset.checked_add(bytes)?;
+        sections.push(Section { name, offset, bytes });
+    }
+    (expected == end).then_some(sections)
+}
+
+/// Reads every byte of a file and checks every block in it.
+pub(crate) fn walk(path: &Path, sections: &[Section]) -> Result<Walk, StoreError> {
+    let failed = |why: io::Error| StoreError::io(format!("read {}", path.display()), why);
+    let file = File::open(path).map_err(failed)?;
+    let reader = BufReader::with_capacity(256 * 1024, file);
+    let mut source = Source { reader, hasher: Xxh3Default::new(), offset: 0 };
+    let mut walk = Walk::default();
+    for section in sections {
+        let end = section.offset + section.bytes;
+        while OF_BLOCKS.contains(&section.name.as_slice()) && source.offset < end {
+            let at = source.offset;
+            match block(&mut source, end).map_err(failed)? {
+                None => walk.blocks += 1,
+                Some(what) => walk.damage.push((at, what.into())),
+            }
+        }
+        source.skip(end - source.offset).map_err(failed)?;
+    }
+    source.skip(u64::MAX).map_err(failed)?;
+    walk.checksum = source.hasher.digest128();
+    Ok(walk)
+}
+
+/// Reads one block; says what is wrong with it. Where its length can't be believed, the rest of the
+/// section is skipped, for nobody knows where the next one begins.
+fn block(source: &mut Source, end: u64) -> io::Result<Option<&'static str>> {
+    let mut header = [0; HEADER_BYTES];
+    if end - source.offset < HEADER_BYTES as u64 {
+        source.skip(end - source.offset)?;
+        return Ok(Some("a block's header is cut off"));
+    }
+    source.read(&mut header)?;
+    let (body, own) = header.split_at(HEADER_BYTES - 4);
+    let own = u32::from_le_bytes(own.try_into().expect("four bytes"));
+    let mut fields = Fields(body);
+    let known = fields.take(4) == Some(b"LSM\x03") && xxh3_128(body) as u32 == own;
+    let (_, sum, bytes) = (fields.take(1), fields.u128(), fields.u32());
+    let (Some(sum), Some(bytes)) = (sum, bytes) else { return Ok(Some("a block's header")) };
+    if !known || u64::from(bytes) > end - source.offset {
+        source.skip(end - source.offset)?;
+        return Ok(Some("the checksum of a block's header does not match"));
+    }
+    let mut data = vec![0; bytes as usize];
+    source.read(&mut data)?;
+    Ok((xxh3_128(&data) != sum).then_some("a block's checksum does not match"))
+}
+
+/// A file read from the beginning, its position and checksum.
+struct Source {
+    reader: BufReader<File>,
+    hasher: Xxh3Default,
+    offset: u64,
+}
+
+impl Source {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        self.reader.read_exact(bytes)?;
+        self.hasher.update(bytes);
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Passes over so many bytes, or to the end of the file.
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        let mut left = bytes;
+        let mut chunk = [0; 4096];
+        while left > 0 {
+            let wanted = left.min(chunk.len() as u64) as usize;
+            let found = self.reader.read(&mut chunk[..wanted])?;
+            if found == 0 {
+                return Ok(());
+            }
+            self.hasher.update(&chunk[..found]);
+            self.offset += found as u64;
+            left -= found as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Little-endian numbers, taken from the front.
+pub(crate) struct Fields<'a>(pub &'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+        let (front, rest) = self.0.split_at_checked(bytes)?;
+        self.0 = rest;
+        Some(front)
+    }
+
+    pub fn u8(&mut self) -> Option<u8> {
+        Some(self.take(1)?[0])
+    }
+
+    pub fn u16(&mut self) -> Option<u16> {
+        Some(u16::from_le_bytes(self.take(2)?.try_into().ok()?))
+    }
+
+    pub fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    pub fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    pub fn u128(&mut self) -> Option<u128> {
+        Some(u128::from_le_bytes(self.take(16)?.try_into().ok()?))
+    }
+}
