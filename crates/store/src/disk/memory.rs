@@ -141,7 +141,7 @@ impl MemoryDisk {
     }
 
     /// A disk with the same content, all of it durable.
-    pub fn copy(&self) -> MemoryDisk {
+    pub fn copy(&self, honesty: Honesty) -> MemoryDisk {
         let state = self.lock();
         let whole = |content: &Content| Content {
             bytes: content.bytes.clone(),
@@ -149,7 +149,7 @@ impl MemoryDisk {
             ..Content::default()
         };
         let files = state.files.iter().map(|(id, content)| (*id, whole(content))).collect();
-        MemoryDisk::of(files, state.names.clone(), Honesty::Honest)
+        MemoryDisk::of(files, state.names.clone(), honesty)
     }
 
     /// Puts a file of these bytes there, durably, as a test's beginning.

@@ -3,6 +3,7 @@
 //! Promises: every byte of the format, every call that can fail, every state a power cut may leave is tried.
 //! Never: waits for time; uses chance without a seed.
 
+mod crash;
 mod model;
 
 use super::*;

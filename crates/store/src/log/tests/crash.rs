@@ -1,0 +1,248 @@
+//! Every state a power cut may leave of short histories: what is recovered is a prefix that contains everything that was
+//! durable, and nothing that was cut comes back.
+
+use super::*;
+use crate::disk::crash_states;
+
+/// A step of a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// A record that fits in a sector.
+    Small,
+    /// Several records in one batch, over many sectors.
+    Batch,
+    /// A record over two blocks, in a segment of its own.
+    Large,
+    /// Records until the segment is full.
+    Roll,
+    /// `commit(true)`.
+    Commit,
+    /// `commit(false)`.
+    Write,
+    /// Lets go of all but the last record.
+    Collapse,
+}
+
+const STEPS: [Step; 7] =
+    [Step::Small, Step::Batch, Step::Large, Step::Roll, Step::Commit, Step::Write, Step::Collapse];
+
+/// What was done, and what of it was said to be durable.
+#[derive(Clone, Default)]
+struct History {
+    records: Vec<(Position, OwnedRecord)>,
+    /// How many of the records are durable.
+    durable: usize,
+    /// How many of the records may be gone by collapse.
+    collapsed: usize,
+}
+
+impl History {
+    fn append(&mut self, log: &mut Log, bytes: usize) -> Result<(), StoreError> {
+        let number = self.records.last().map_or(0, |it| it.1.index) + 1;
+        let record = record(number, bytes);
+        self.records.push((log.append(&record.as_record())?, record));
+        Ok(())
+    }
+
+    fn step(&mut self, log: &mut Log, step: Step) -> Result<(), StoreError> {
+        match step {
+            Step::Small => self.append(log, 20)?,
+            Step::Batch => {
+                for bytes in [700, 10, 1500] {
+                    self.append(log, bytes)?;
+                }
+            }
+            Step::Large => self.append(log, 40_000)?,
+            Step::Roll => {
+                let segments = log.segments();
+                while log.segments() == segments {
+                    self.append(log, 3000)?;
+                }
+            }
+            Step::Commit => drop(log.commit(true)?),
+            Step::Write => drop(log.commit(false)?),
+            Step::Collapse => {
+                let needed = self.records.last().map_or(Position(0), |it| it.0);
+                // Whatever becomes of the call, these may be gone.
+                self.collapsed = self.records.iter().take_while(|it| it.0 < needed).count();
+                log.collapse(needed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs steps until one fails.
+    fn run(&mut self, log: &mut Log, steps: &[Step]) {
+        for step in steps {
+            let result = self.step(log, *step);
+            self.durable = self.records.iter().take_while(|it| it.0 <= log.durable()).count();
+            if result.is_err() {
+                // A record whose append failed is not in the list; the log takes nothing more.
+                return;
+            }
+        }
+    }
+
+    /// What is recovered must be a run of the records from before the first needed one to behind the last durable one.
+    fn judge(&self, found: &[OwnedRecord]) -> Result<(), String> {
+        let all: Vec<&OwnedRecord> = self.records.iter().map(|it| &it.1).collect();
+        let begin = match found.first() {
+            Some(first) => all.iter().position(|it| *it == first).ok_or("a record from nowhere")?,
+            None if self.durable <= self.collapsed => return Ok(()),
+            None => return Err(format!("all of {} durable records are lost", self.durable)),
+        };
+        let end = begin + found.len();
+        if all.get(begin..end).is_none_or(|run| run.iter().copied().ne(found)) {
+            return Err("the records are not the ones that were written, in order".into());
+        }
+        if begin > self.collapsed || end < self.durable {
+            let (durable, collapsed) = (self.durable, self.collapsed);
+            return Err(format!("{begin}..{end} found, {collapsed}..{durable} needed"));
+        }
+        Ok(())
+    }
+}
+
+/// Numbers below `n`, always the same ones for a seed.
+fn dice(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut state = seed;
+    move |n| {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((mixed ^ (mixed >> 31)) % n as u64) as usize
+    }
+}
+
+/// Opens what a power cut left, appends, lets power go again, and opens once more. Gives how many states were tried.
+fn judge_state(state: &MemoryDisk, history: &History, seed: u64) -> Result<usize, String> {
+    let sound = |error: StoreError| format!("does not open: {error}");
+    let mut states = 1;
+    // Power may go while it is opened, too.
+    let again = state.copy(Honesty::Honest);
+    again.power_off_after(dice(seed)(25) as u64);
+    drop(open(&again, SMALL));
+    for state in crash_states(&again, 2, &mut dice(seed)) {
+        states += 1;
+        history.judge(&open(&state, SMALL).map_err(sound)?.1)?;
+    }
+    let (mut log, found, _) = open(state, SMALL).map_err(sound)?;
+    history.judge(&found)?;
+    let mut all = found;
+    for (number, bytes) in [(900, 30), (901, 600), (902, 2500)] {
+        let record = record(number, bytes);
+        log.append(&record.as_record()).map_err(|error| error.to_string())?;
+        all.push(record);
+    }
+    log.commit(true).map_err(|error| error.to_string())?;
+    // What comes behind is torn or lost; nothing older may show up in its place.
+    let torn = record(903, 1200);
+    log.append(&torn.as_record()).map_err(|error| error.to_string())?;
+    log.commit(false).map_err(|error| error.to_string())?;
+    drop(log);
+    for state in crash_states(state, 3, &mut dice(seed + 1)) {
+        states += 1;
+        let found = open(&state, SMALL).map_err(sound)?.1;
+        let whole = found.len() == all.len() + 1 && found.last() == Some(&torn);
+        let kept = if whole { &found[..all.len()] } else { &found[..] };
+        if kept != all {
+            return Err(format!("{} of {} records after the second cut", found.len(), all.len()));
+        }
+    }
+    Ok(states)
+}
+
+/// A disk and its history before the steps begin.
+struct Ground {
+    disk: MemoryDisk,
+    history: History,
+}
+
+/// Nothing yet.
+fn fresh_ground() -> Ground {
+    Ground { disk: memory(), history: History::default() }
+}
+
+/// A log in its second life whose tail lies in a recycled file, full of frames of an earlier life.
+fn recycled_ground() -> Ground {
+    let disk = memory();
+    let mut history = History::default();
+    let (mut log, ..) = open(&disk, SMALL).expect("begins");
+    use Step::{Collapse, Commit, Roll, Small};
+    history.run(&mut log, &[Roll, Commit, Roll, Commit, Collapse, Roll, Small, Commit]);
+    drop(log);
+    let (mut log, found, _) = open(&disk, SMALL).expect("opens");
+    history.judge(&found).expect("sound");
+    history.run(&mut log, &[Small, Commit]);
+    assert_eq!(history.durable, history.records.len());
+    assert!(names(&disk).iter().any(|name| name.ends_with(".log")));
+    Ground { disk, history }
+}
+
+/// Tries a history with the power going after each of its calls, each time with up to `max` states of the disk.
+fn try_history(
+    ground: &Ground,
+    honesty: Honesty,
+    steps: &[Step],
+    max: usize,
+) -> Result<usize, String> {
+    let mut states = 0;
+    for calls in 1.. {
+        let disk = ground.disk.copy(honesty);
+        disk.power_off_after(calls);
+        let mut history = ground.history.clone();
+        if let Ok((mut log, ..)) = open(&disk, SMALL) {
+            history.run(&mut log, steps);
+        }
+        for (number, state) in crash_states(&disk, max, &mut dice(calls)).iter().enumerate() {
+            states +=
+                judge_state(state, &history, calls * 100 + number as u64).map_err(|error| {
+                    format!("{steps:?}, power off after call {calls}, state {number}: {error}")
+                })?;
+        }
+        if disk.calls() <= calls {
+            break;
+        }
+    }
+    Ok(states)
+}
+
+/// All histories of up to two steps, and every `nth` of three, each ended by a commit.
+fn histories(nth: usize) -> Vec<Vec<Step>> {
+    let mut all: Vec<Vec<Step>> = vec![vec![]];
+    let mut longest = all.clone();
+    for _ in 0..3 {
+        longest = longest
+            .iter()
+            .flat_map(|steps| STEPS.map(|step| [steps.as_slice(), &[step]].concat()))
+            .collect();
+        all.extend(longest.iter().cloned());
+    }
+    all.into_iter()
+        .enumerate()
+        .filter(|(number, steps)| steps.len() < 3 || number % nth == 0)
+        .map(|(_, steps)| [steps.as_slice(), &[Step::Commit]].concat())
+        .collect()
+}
+
+#[test]
+fn after_every_power_cut_a_prefix_with_everything_durable_is_found() {
+    let mut states = 0;
+    for ground in [fresh_ground(), recycled_ground()] {
+        for steps in histories(5) {
+            states += try_history(&ground, Honesty::Honest, &steps, 3).expect("sound");
+        }
+    }
+    println!("{states} crash states");
+    assert!(states >= 10_000, "{states}");
+}
+
+#[test]
+fn a_disk_whose_sync_lies_is_found_out() {
+    for ground in [fresh_ground(), recycled_ground()] {
+        let steps = [Step::Small, Step::Commit, Step::Batch, Step::Commit];
+        let verdict = try_history(&ground, Honesty::Lying, &steps, 3);
+        let error = verdict.expect_err("the judge must see what the disk lost");
+        assert!(["lost", "needed", "damaged"].iter().any(|word| error.contains(word)), "{error}");
+    }
+}
