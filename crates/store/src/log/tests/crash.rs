@@ -229,8 +229,8 @@ fn histories(nth: usize) -> Vec<Vec<Step>> {
 fn after_every_power_cut_a_prefix_with_everything_durable_is_found() {
     let mut states = 0;
     for ground in [fresh_ground(), recycled_ground()] {
-        for steps in histories(5) {
-            states += try_history(&ground, Honesty::Honest, &steps, 3).expect("sound");
+        for steps in histories(9) {
+            states += try_history(&ground, Honesty::Honest, &steps, 6).expect("sound");
         }
     }
     println!("{states} crash states");

@@ -4,6 +4,8 @@
 //! Never: waits for time; uses chance without a seed.
 
 mod crash;
+mod damage;
+mod faults;
 mod model;
 
 use super::*;

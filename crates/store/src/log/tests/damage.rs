@@ -1,0 +1,238 @@
+//! Damage is told from a torn tail, named, and never read as a record.
+
+use super::*;
+use std::ops::Range;
+
+/// A log of several segments, closed: its disk and its records.
+fn closed_log(segments: u32) -> (MemoryDisk, Vec<OwnedRecord>) {
+    let disk = memory();
+    let (mut log, ..) = open(&disk, SMALL).expect("begins");
+    let mut records = Vec::new();
+    while log.segments() < segments || records.len() % 16 != 0 {
+        let number = records.len() as u64 + 1;
+        let record = record(number, 100 + (number * 37 % 400) as usize);
+        log.append(&record.as_record()).expect("appends");
+        records.push(record);
+        if number % 4 == 0 {
+            log.commit(true).expect("commits");
+        }
+    }
+    log.close().expect("closes");
+    (disk, records)
+}
+
+/// The bytes of a segment that mean something: the header page, and the frames.
+fn used(disk: &MemoryDisk, file: &str) -> Range<u64> {
+    let report = verify(disk, &mut |_| {}).expect("reads");
+    let segment = report.segments.iter().find(|segment| segment.file == file).expect("there");
+    0..segment.used_bytes
+}
+
+fn segment_names(disk: &MemoryDisk) -> Vec<String> {
+    names(disk).into_iter().filter(|name| name.ends_with(".log")).collect()
+}
+
+#[test]
+fn a_flipped_bit_in_any_byte_of_a_closed_log_is_found_and_never_read() {
+    let (disk, records) = closed_log(3);
+    let mut flips = 0;
+    let files = segment_names(&disk);
+    for (number, file) in files.iter().enumerate() {
+        let used = used(&disk, file);
+        for offset in 0..SMALL.segment_bytes {
+            let damaged = disk.copy(Honesty::Honest);
+            damaged.damage(file, offset, |byte| byte ^ (1 << (offset % 8)));
+            let report = verify(&damaged, &mut |_| {}).expect("reads");
+            let before: Vec<_> = names(&damaged).iter().map(|name| damaged.bytes(name)).collect();
+            match read(&damaged) {
+                Ok(found) if used.contains(&offset) => {
+                    // Only the closing statement itself, the last frame, may look torn: nothing hangs on it.
+                    let closing = used.end - 32..used.end;
+                    let last = number + 1 == files.len();
+                    assert!(last && closing.contains(&offset), "{file} {offset} unnoticed");
+                    assert_eq!(found, records);
+                }
+                Ok(found) => {
+                    assert_eq!(found, records, "{file} {offset}");
+                    assert!(report.is_sound());
+                }
+                Err(StoreError::Corrupt { file: named, offset: at, .. }) => {
+                    assert!(used.contains(&offset), "{file} {offset}");
+                    assert_eq!(&named, file);
+                    assert!(at <= offset, "named {at}, damaged {offset}");
+                    assert!(!report.is_sound(), "the check sees it too");
+                    assert_eq!(
+                        report.segments[number].first_bad.as_ref().map(|it| it.offset),
+                        Some(at)
+                    );
+                    let last = number + 1 == files.len();
+                    let after: Vec<_> =
+                        names(&damaged).iter().map(|name| damaged.bytes(name)).collect();
+                    assert!(!last || before == after, "nothing was changed");
+                    flips += 1;
+                }
+                // The version is read once the checksum holds, so a flip there is damage as well.
+                Err(other) => panic!("{file} {offset}: {other}"),
+            }
+        }
+    }
+    println!("{flips} flips found");
+    assert!(flips > 30_000, "{flips}");
+}
+
+#[test]
+fn the_check_goes_on_behind_damage_and_names_whom_it_hit() {
+    let (disk, records) = closed_log(3);
+    let file = &segment_names(&disk)[1];
+    let sound = verify(&disk, &mut |_| {}).expect("reads");
+    let offset = 4096 + 900;
+    disk.damage(file, offset, |byte| !byte);
+    let report = verify(&disk, &mut |_| {}).expect("reads");
+    assert_eq!(report.records + 1, sound.records, "one record was hit, all others are good");
+    assert_eq!(report.segments[0], sound.segments[0]);
+    assert_eq!(report.segments[2], sound.segments[2]);
+    let hit = &report.segments[1].hit;
+    assert_eq!(hit.len(), 1, "{hit:?}");
+    let (owner, lost) = hit[0];
+    assert_eq!(lost, 1);
+    let text = read(&disk).expect_err("damaged").to_string();
+    assert!(text.contains(file) && text.contains(&owner.to_string()), "{text}");
+    assert!(text.contains("lost 1 of its records"), "{text}");
+    let first = records.iter().find(|record| record.owner == owner).expect("has records");
+    assert!(first.index > 0);
+}
+
+/// A log that was cut off after a commit: nothing states that its last batch is durable.
+fn unsettled() -> MemoryDisk {
+    let disk = memory();
+    let (mut log, ..) = open(&disk, SMALL).expect("begins");
+    for number in 1..=8 {
+        log.append(&record(number, 300).as_record()).expect("appends");
+        log.commit(true).expect("commits");
+    }
+    disk
+}
+
+/// Bytes of a record of 300 bytes with the commit frame behind it.
+const BATCH_BYTES: u64 = 16 + 48 + 304 + 32;
+
+#[test]
+fn a_torn_tail_is_cut_and_a_hole_is_not() {
+    for batch in 0..8 {
+        let disk = unsettled();
+        let at = 4096 + batch * BATCH_BYTES + 100;
+        disk.damage("0000000000000001.log", at, |byte| !byte);
+        match read(&disk) {
+            Ok(found) => {
+                assert_eq!(batch, 7, "only the last batch may be torn");
+                assert_eq!(found.len(), 7);
+            }
+            Err(StoreError::Corrupt { file, offset, .. }) => {
+                assert!(batch < 7, "a torn tail is no damage");
+                assert_eq!(file, "0000000000000001.log");
+                assert_eq!(offset, 4096 + batch * BATCH_BYTES);
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn a_zeroed_page_in_the_middle_is_a_hole_and_at_the_end_a_torn_tail() {
+    let disk = unsettled();
+    for at in 4096 + BATCH_BYTES..4096 + 2 * BATCH_BYTES {
+        disk.damage("0000000000000001.log", at, |_| 0);
+    }
+    assert!(matches!(read(&disk), Err(StoreError::Corrupt { .. })));
+    let disk = unsettled();
+    for at in 4096 + 7 * BATCH_BYTES..SMALL.segment_bytes {
+        disk.damage("0000000000000001.log", at, |_| 0);
+    }
+    let (_, found, recovered) = open(&disk, SMALL).expect("opens");
+    assert_eq!((found.len(), recovered.unclean), (7, true));
+}
+
+#[test]
+fn once_settled_the_last_batch_is_not_taken_for_a_torn_tail() {
+    let disk = unsettled();
+    let (mut log, ..) = open(&disk, SMALL).expect("opens");
+    log.append(&record(9, 300).as_record()).expect("appends");
+    log.settle().expect("settles");
+    let calls = disk.calls();
+    log.settle().expect("settles");
+    assert_eq!(disk.calls(), calls, "once is enough");
+    drop(log);
+    disk.damage("0000000000000001.log", 4096 + 8 * BATCH_BYTES + 32 + 100, |byte| !byte);
+    assert!(matches!(read(&disk), Err(StoreError::Corrupt { .. })));
+}
+
+#[test]
+fn what_was_cut_does_not_come_back_behind_a_record_that_ends_where_it_begins() {
+    let disk = memory();
+    let (mut log, ..) = open(&disk, SMALL).expect("begins");
+    for number in 1..=3 {
+        log.append(&record(number, 1000).as_record()).expect("appends");
+    }
+    log.commit(false).expect("writes");
+    drop(log);
+    // The first of three unsynced records was lost; the others are whole behind it.
+    disk.damage("0000000000000001.log", 4096 + 20, |byte| !byte);
+    let (mut log, found, recovered) = open(&disk, SMALL).expect("opens");
+    assert_eq!((found.len(), recovered.torn_bytes), (0, 3 * 1064));
+    // An opening of 32 bytes and this record end exactly where the second one begins.
+    log.append(&record(10, 968).as_record()).expect("appends");
+    log.commit(false).expect("writes");
+    assert_eq!(log.end().0, 4096 + 1064);
+    drop(log);
+    assert_eq!(read(&disk).expect("sound"), [record(10, 968)]);
+}
+
+#[test]
+fn a_frame_in_the_wrong_place_is_no_frame() {
+    let disk = unsettled();
+    let file = "0000000000000001.log";
+    let bytes = disk.bytes(file).expect("there");
+    let second = (4096 + BATCH_BYTES) as usize;
+    for at in 0..BATCH_BYTES as usize {
+        disk.damage(file, (second + BATCH_BYTES as usize + at) as u64, |_| bytes[second + at]);
+    }
+    assert!(matches!(read(&disk), Err(StoreError::Corrupt { .. })), "a misdirected write");
+}
+
+#[test]
+fn segments_that_do_not_belong_together_are_refused_in_words() {
+    let (disk, _) = closed_log(4);
+    let files = segment_names(&disk);
+    let words =
+        |disk: &MemoryDisk, settings| open(disk, settings).err().expect("refused").to_string();
+
+    let other = words(&disk.copy(Honesty::Honest), LogSettings { id: 5, ..SMALL });
+    assert!(other.contains("belongs to log 000000000000001d"), "{other}");
+
+    let gap = disk.copy(Honesty::Honest);
+    gap.remove(&files[1]).expect("removes");
+    assert!(words(&gap, SMALL).contains("are missing"));
+    assert!(!verify(&gap, &mut |_| {}).expect("reads").is_sound());
+
+    let swapped = disk.copy(Honesty::Honest);
+    swapped.rename(&files[1], "x").expect("renames");
+    swapped.rename(&files[2], &files[1]).expect("renames");
+    swapped.rename("x", &files[2]).expect("renames");
+    assert!(words(&swapped, SMALL).contains("its header says that it is segment 3"));
+
+    let short = disk.copy(Honesty::Honest);
+    let bytes = short.bytes(&files[1]).expect("there");
+    short.remove(&files[1]).expect("removes");
+    short.plant(&files[1], bytes[..9000].to_vec());
+    assert!(words(&short, SMALL).contains("has 9000 bytes and should have 16384"));
+
+    let foreign = disk.copy(Honesty::Honest);
+    let mut bytes = foreign.bytes(&files[0]).expect("there");
+    bytes[8] = 2;
+    let sum = base::codec::checksum(&bytes[..4088], 0).to_le_bytes();
+    bytes[4088..4096].copy_from_slice(&sum);
+    foreign.remove(&files[0]).expect("removes");
+    foreign.plant(&files[0], bytes);
+    let refused = open(&foreign, SMALL).err().expect("refused");
+    assert!(matches!(refused, StoreError::Version { found: 2, known: 1 }), "{refused}");
+}

@@ -1,0 +1,232 @@
+//! Calls that fail: what the log says, what it keeps, and what it never does again.
+
+use super::*;
+use crate::disk::{Operation, crash_states};
+use std::io::ErrorKind;
+
+fn append(log: &mut Log, number: u64, bytes: usize) -> Result<Position, StoreError> {
+    log.append(&record(number, bytes).as_record())
+}
+
+fn numbers(records: &[OwnedRecord]) -> Vec<u64> {
+    records.iter().map(|record| record.index).collect()
+}
+
+/// All numbers that may be found after a power cut.
+fn after_power_cut(disk: &MemoryDisk) -> Vec<Vec<u64>> {
+    let states = crash_states(disk, 64, &mut |n| n / 2);
+    states.iter().map(|state| numbers(&read(state).expect("sound"))).collect()
+}
+
+#[test]
+fn the_first_failed_sync_closes_the_log_and_no_sync_is_tried_again() {
+    for nth in 1..6 {
+        let disk = memory();
+        let (mut log, ..) = open(&disk, SMALL).expect("begins");
+        disk.fail_nth(Operation::Sync, nth, ErrorKind::Other);
+        let mut durable = Vec::new();
+        let mut number = 0;
+        let error = loop {
+            number += 1;
+            append(&mut log, number, 100).expect("appends");
+            match log.commit(true) {
+                Ok(_) => durable.push(number),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(number, nth);
+        let text = error.to_string();
+        assert!(text.starts_with("can't sync 0000000000000001.log: "), "{text}");
+        let calls = disk.calls();
+        assert!(matches!(log.commit(true), Err(StoreError::Closed)));
+        assert!(matches!(log.commit(false), Err(StoreError::Closed)));
+        assert!(matches!(append(&mut log, 99, 1), Err(StoreError::Closed)));
+        assert!(matches!(log.collapse(log.end()), Err(StoreError::Closed)));
+        assert!(matches!(log.settle(), Err(StoreError::Closed)));
+        assert!(matches!(log.close(), Err(StoreError::Closed)));
+        assert_eq!(disk.calls(), calls, "the disk is left alone");
+        for found in after_power_cut(&disk) {
+            assert!(found.starts_with(&durable), "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_failed_sync_left_readable_is_durable_before_it_is_given_to_anyone() {
+    let disk = memory();
+    let (mut log, ..) = open(&disk, SMALL).expect("begins");
+    append(&mut log, 1, 2000).expect("appends");
+    log.commit(true).expect("commits");
+    append(&mut log, 2, 2000).expect("appends");
+    disk.fail_nth(Operation::Sync, 1, ErrorKind::Other);
+    assert!(log.commit(true).is_err());
+    drop(log);
+    assert!(after_power_cut(&disk).contains(&vec![1]), "it is in memory only");
+    let (_log, found, _) = open(&disk, SMALL).expect("opens");
+    assert_eq!(numbers(&found), [1, 2]);
+    for found in after_power_cut(&disk) {
+        assert_eq!(found, [1, 2], "who has seen it can rely on it");
+    }
+}
+
+#[test]
+fn what_a_killed_process_left_unsynced_is_durable_once_it_is_opened() {
+    let disk = memory();
+    let (mut log, ..) = open(&disk, SMALL).expect("begins");
+    append(&mut log, 1, 3000).expect("appends");
+    log.commit(false).expect("writes");
+    drop(log);
+    let (_log, found, recovered) = open(&disk, SMALL).expect("opens");
+    assert_eq!((numbers(&found), recovered.unclean), (vec![1], true));
+    assert!(after_power_cut(&disk).iter().all(|found| *found == [1]));
+}
+
+#[test]
+fn a_failed_write_closes_the_log() {
+    let disk = memory();
+    let (mut log, ..) = open(&disk, SMALL).expect("begins");
+    append(&mut log, 1, 10).expect("appends");
+    disk.fail_nth(Operation::Write, 1, ErrorKind::Other);
+    let text = log.commit(false).expect_err("fails").to_string();
+    assert!(text.starts_with("can't write 0000000000000001.log: "), "{text}");
+    assert!(matches!(log.commit(true), Err(StoreError::Closed)));
+}
+
+#[test]
+fn a_write_without_space_keeps_the_records_for_the_next_try() {
+    let disk = memory();
+    let (mut log, ..) = open(&disk, SMALL).expect("begins");
+    for number in 1..4 {
+        append(&mut log, number, 100).expect("appends");
+        disk.fail_nth(Operation::Write, 1, ErrorKind::StorageFull);
+        disk.fail_nth(Operation::Write, 2, ErrorKind::StorageFull);
+        let end = log.end();
+        assert!(matches!(log.commit(true), Err(StoreError::Full)));
+        assert!(matches!(log.commit(true), Err(StoreError::Full)));
+        assert_eq!(log.end(), end, "tries leave nothing behind");
+    }
+    log.commit(true).expect("space is back");
+    drop(log);
+    assert!(after_power_cut(&disk).iter().all(|found| *found == [1, 2, 3]));
+}
+
+/// Appends until the tail is full, and gives the number of the record that did not go in.
+fn until_refused(log: &mut Log, mut number: u64) -> (u64, StoreError) {
+    loop {
+        match append(log, number, 500) {
+            Ok(_) => number += 1,
+            Err(error) => return (number, error),
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_the_record_that_needs_a_new_segment_and_nothing_else() {
+    let refusals: [(Operation, u64, ErrorKind); 4] = [
+        (Operation::Create, 1, ErrorKind::StorageFull),
+        (Operation::Write, 1, ErrorKind::StorageFull),
+        (Operation::Write, 2, ErrorKind::QuotaExceeded),
+        (Operation::Sync, 1, ErrorKind::StorageFull),
+    ];
+    for (operation, nth, kind) in refusals {
+        let disk = memory();
+        let (mut log, ..) = open(&disk, SMALL).expect("begins");
+        disk.fail_nth(operation, nth, kind);
+        let (refused, error) = until_refused(&mut log, 1);
+        assert!(matches!(error, StoreError::Full), "{operation:?} {nth}: {error}");
+        log.commit(true).expect("what was taken is committed");
+        append(&mut log, refused, 500).expect("space is back");
+        log.commit(true).expect("commits");
+        assert_eq!(log.segments(), 2);
+        drop(log);
+        let expected: Vec<u64> = (1..=refused).collect();
+        assert_eq!(numbers(&read(&disk).expect("sound")), expected, "{operation:?} {nth}");
+        assert!(names(&disk).iter().all(|name| !name.ends_with(".new")), "{:?}", names(&disk));
+    }
+}
+
+#[test]
+fn without_descriptors_the_present_segment_and_a_recycled_one_still_work() {
+    let disk = memory();
+    let (mut log, ..) = open(&disk, SMALL).expect("begins");
+    let mut number = 1;
+    while log.segments() < 3 {
+        append(&mut log, number, 500).expect("appends");
+        number += 1;
+    }
+    log.collapse(log.end()).expect("collapses");
+    let (segments, room) = (log.segments(), log.room());
+    assert!(segments == 1 && room > 2 * SMALL.segment_bytes, "two spares are ready");
+    let no_descriptors = ErrorKind::Other;
+    disk.fail_nth(Operation::Create, 1, no_descriptors);
+    disk.fail_nth(Operation::Open, 1, no_descriptors);
+    let (refused, error) = until_refused(&mut log, number);
+    assert_eq!(log.segments(), 3, "rolled twice with what was open");
+    assert!(matches!(error, StoreError::Io { .. }), "{error}");
+    append(&mut log, refused, 500).expect("a file could be made again");
+    log.commit(true).expect("commits");
+}
+
+#[test]
+fn a_failure_while_clearing_away_is_told_once_and_closes_the_log() {
+    for operation in [Operation::Rename, Operation::SyncDirectory] {
+        let disk = memory();
+        let (mut log, ..) = open(&disk, SMALL).expect("begins");
+        let mut number = 0;
+        while log.segments() < 3 {
+            number += 1;
+            append(&mut log, number, 500).expect("appends");
+        }
+        log.commit(true).expect("commits");
+        disk.fail_nth(operation, 1, ErrorKind::Other);
+        assert!(matches!(log.collapse(log.end()), Err(StoreError::Io { .. })));
+        assert!(matches!(log.commit(true), Err(StoreError::Closed)));
+        drop(log);
+        for found in after_power_cut(&disk) {
+            let expected: Vec<u64> = (found[0]..=number).collect();
+            assert_eq!(found, expected, "no gap");
+        }
+    }
+}
+
+#[test]
+fn every_failing_call_while_opening_is_an_error_and_harms_nothing() {
+    let disk = memory();
+    let (mut log, ..) = open(&disk, SMALL).expect("begins");
+    for number in 1..80 {
+        append(&mut log, number, 500).expect("appends");
+    }
+    log.commit(false).expect("writes");
+    drop(log);
+    let expected = read(&disk.copy(Honesty::Honest)).expect("sound");
+    for calls in 0.. {
+        let tried = disk.copy(Honesty::Honest);
+        tried.power_off_after(calls);
+        let result = read(&tried);
+        let sound = read(&tried.copy(Honesty::Honest)).expect("sound");
+        assert_eq!(sound, expected, "power off after {calls}");
+        if let Ok(records) = result {
+            assert_eq!(records, expected);
+            assert!(calls > 10);
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_log_that_was_closed_says_so_and_one_that_was_not_does_not() {
+    let disk = memory();
+    let (log, _, found) = open(&disk, SMALL).expect("begins");
+    assert!(!found.unclean, "a new log");
+    log.close().expect("closes");
+    let (mut log, _, found) = open(&disk, SMALL).expect("opens");
+    assert!(!found.unclean);
+    append(&mut log, 1, 10).expect("appends");
+    log.commit(true).expect("commits");
+    drop(log);
+    let (log, _, found) = open(&disk, SMALL).expect("opens");
+    assert!(found.unclean && found.torn_bytes == 0);
+    log.close().expect("closes");
+    let report = verify(&disk, &mut |_| {}).expect("reads");
+    assert!(report.closed && report.is_sound(), "{report:?}");
+}
