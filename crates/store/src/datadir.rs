@@ -1,7 +1,8 @@
 //! The data directory: one process at a time, one format, ids that last.
 //!
-//! `docs/inside/file-format.md` draws its files. Opening makes what is missing at first start, and refuses what is not
-//! its own: a directory with strangers' files, a foreign format, a link planted among its entries.
+//! `docs/inside/file-format.md` draws its files. Opening makes what is missing at first start, and
+//! refuses what is not its own: a directory with strangers' files, a foreign format, a link planted
+//! among its entries.
 
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
@@ -38,13 +39,14 @@ pub struct DataDir {
 impl DataDir {
     /// Opens a data directory, or makes one where there is nothing or an empty directory.
     ///
-    /// `Locked` if another process has it, `Version` if another format wrote it, `Corrupt` if its identity is damaged or
-    /// missing, `Io` for everything the system refuses, in words.
+    /// `Locked` if another process has it, `Version` if another format wrote it, `Corrupt` if its
+    /// identity is damaged or missing, `Io` for everything the system refuses, in words.
     pub fn open(path: &Path) -> Result<DataDir, StoreError> {
         DataDir::open_as(path, None)
     }
 
-    /// Makes a new data directory of the same cluster and node, for a checkpoint: one of the two may serve, not both.
+    /// Makes a new data directory of the same cluster and node, for a checkpoint: one of the two
+    /// may serve, not both.
     pub fn twin(&self, path: &Path) -> Result<DataDir, StoreError> {
         DataDir::open_as(path, Some(Identity { cluster: self.cluster, node: self.node }))
     }
@@ -134,7 +136,8 @@ impl Place<'_> {
         StoreError::Io { what, source: io::Error::new(io::ErrorKind::InvalidInput, why.to_owned()) }
     }
 
-    /// A directory with files in it and no lock was never ours: nothing is written there, not even permissions.
+    /// A directory with files in it and no lock was never ours: nothing is written there, not even
+    /// permissions.
     fn refuse_strangers(&self) -> Result<(), StoreError> {
         let mut ours = false;
         let mut others = false;
@@ -209,7 +212,8 @@ impl Place<'_> {
         match fs::statat(self.directory, IDENTITY, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) => {}
             Err(Errno::NOENT) => {
-                // A first start that was cut short left no log; anything else has lost its identity.
+                // A first start that was cut short left no log; anything else has lost its
+                // identity.
                 let begun = fs::statat(self.directory, "log", AtFlags::SYMLINK_NOFOLLOW).is_ok();
                 return match begun {
                     true => Err(self.damaged("it is missing, though the directory was in use")),

@@ -4,9 +4,10 @@ use super::memory::{Content, Honesty, MemoryDisk, NameChange, SECTOR_BYTES};
 use std::collections::BTreeMap;
 
 impl MemoryDisk {
-    /// A disk as it may be found after a power cut now. Each unsynced sector has one of the contents it had since it
-    /// was last durable; each unsynced change of names happened or did not. `choose(n)` decides, giving less than `n`;
-    /// how often it is asked, and for which `n`, does not depend on its answers.
+    /// A disk as it may be found after a power cut now. Each unsynced sector has one of the
+    /// contents it had since it was last durable; each unsynced change of names happened or did
+    /// not. `choose(n)` decides, giving less than `n`; how often it is asked, and for which `n`,
+    /// does not depend on its answers.
     pub fn crash(&self, choose: &mut dyn FnMut(usize) -> usize) -> MemoryDisk {
         let state = self.lock();
         let mut names = state.durable_names.clone();
@@ -63,8 +64,8 @@ impl Content {
     }
 }
 
-/// All states a power cut may leave, if there are at most `max`; else nothing kept, everything kept, and others drawn
-/// with `dice(n)`, which gives less than `n`.
+/// All states a power cut may leave, if there are at most `max`; else nothing kept, everything
+/// kept, and others drawn with `dice(n)`, which gives less than `n`.
 pub fn crash_states(
     disk: &MemoryDisk,
     max: usize,
@@ -89,7 +90,8 @@ pub fn crash_states(
     }
     states.push(disk.crash(&mut |n| n - 1));
     while states.len() < max {
-        // Coins of different weights, so that states with little lost and with little kept are tried too.
+        // Coins of different weights, so that states with little lost and with little kept are
+        // tried too.
         let (weight, sides) = (dice(4), 4);
         states.push(disk.crash(&mut |n| if dice(sides) < weight { n - 1 } else { dice(n) }));
     }

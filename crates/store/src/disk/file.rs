@@ -37,7 +37,8 @@ impl Disk for FileDisk {
             other => other,
         };
         if let Err(error) = reserved {
-            // What was reserved goes back to whoever filled the disk; the first error is the one that counts.
+            // What was reserved goes back to whoever filled the disk; the first error is the one
+            // that counts.
             let _ = fs::unlinkat(&self.directory, name, AtFlags::empty());
             return Err(error.into());
         }
@@ -118,7 +119,8 @@ impl DiskFile for OpenFile {
     }
 }
 
-/// Calls `write` until all bytes are written: the system may take fewer than it is given, or be interrupted.
+/// Calls `write` until all bytes are written: the system may take fewer than it is given, or be
+/// interrupted.
 pub(super) fn write_whole(
     mut bytes: &[u8],
     mut offset: u64,

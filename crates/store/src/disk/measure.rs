@@ -18,7 +18,8 @@ pub struct SyncFigures {
 const FILE_BYTES: u64 = 1024 * 1024;
 const WRITE_BYTES: u64 = 4 * 1024;
 
-/// Writes and syncs 4 KiB `count` times the way the log does, in a file of its own that is removed again.
+/// Writes and syncs 4 KiB `count` times the way the log does, in a file of its own that is removed
+/// again.
 pub fn measure_sync(directory: &Path, count: usize) -> Result<SyncFigures, StoreError> {
     let disk = FileDisk::open(directory)?;
     let name = format!("measure-{}.tmp", std::process::id());

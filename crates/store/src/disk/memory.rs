@@ -1,8 +1,9 @@
 //! A disk in memory that remembers what a power cut may take, and can be told to fail.
 //!
-//! Per sector of 512 bytes it keeps every content since the last sync: the power cut may leave any of them. Names are
-//! as durable as the last `sync_directory`. A sync that fails leaves its sectors readable but not durable, and
-//! later syncs do not cover them unless they are written again: as Linux does.
+//! Per sector of 512 bytes it keeps every content since the last sync: the power cut may leave any
+//! of them. Names are as durable as the last `sync_directory`. A sync that fails leaves its sectors
+//! readable but not durable, and later syncs do not cover them unless they are written again: as
+//! Linux does.
 
 use super::{Access, Disk, DiskFile};
 use std::collections::BTreeMap;
@@ -125,7 +126,8 @@ impl MemoryDisk {
         self.lock().calls
     }
 
-    /// Changes one byte of a file behind everybody's back: bit rot. `change` gets the byte and gives the new one.
+    /// Changes one byte of a file behind everybody's back: bit rot. `change` gets the byte and
+    /// gives the new one.
     pub fn damage(&self, name: &str, offset: u64, change: impl Fn(u8) -> u8) {
         let mut state = self.lock();
         let file = state.names[name];

@@ -1,7 +1,7 @@
 //! The only door to the file system for the log.
 //!
-//! A [`Disk`] is one flat directory; a [`DiskFile`] is an open file in it and stays open as long as it is held, so a
-//! process that has run out of descriptors can still append, sync and roll.
+//! A [`Disk`] is one flat directory; a [`DiskFile`] is an open file in it and stays open as long as
+//! it is held, so a process that has run out of descriptors can still append, sync and roll.
 //!
 //! Promises: a write or read is whole or an error; a failed call says so, never less.
 //! Never: tries a sync again; follows a symbolic link.
@@ -33,8 +33,8 @@ pub enum Access {
 
 /// A flat directory of files. Names are plain: no separators, no links.
 pub trait Disk: Send + Sync {
-    /// Makes a file of `length` zero bytes with its space reserved; an error if the name is taken. Neither its name
-    /// nor its content is durable before the syncs.
+    /// Makes a file of `length` zero bytes with its space reserved; an error if the name is taken.
+    /// Neither its name nor its content is durable before the syncs.
     fn create(&self, name: &str, length: u64) -> io::Result<Arc<dyn DiskFile>>;
     /// Opens a file that is there.
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn DiskFile>>;
@@ -56,7 +56,8 @@ pub trait DiskFile: Send + Sync {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Fills `buffer` from `offset` on; gives how many bytes there were before the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Makes everything written so far durable. After an error nothing is known, and it must not be tried again.
+    /// Makes everything written so far durable. After an error nothing is known, and it must not be
+    /// tried again.
     fn sync_data(&self) -> io::Result<()>;
     /// The file's size in bytes.
     fn size(&self) -> io::Result<u64>;

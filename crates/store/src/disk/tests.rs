@@ -1,4 +1,5 @@
-//! The disk's own promises: whole writes, no links, and a memory disk that loses what was not synced.
+//! The disk's own promises: whole writes, no links, and a memory disk that loses what was not
+//! synced.
 
 use super::file::{read_whole, write_whole};
 use super::*;

@@ -1,16 +1,19 @@
 //! The transaction log: one stream of records for everything this node must not forget.
 //!
-//! Records of all owners (groups and vnodes) go into one stream and become durable by one sync. The stream is cut into
-//! segments, files of fixed length whose bytes were all written before, so that a sync has no metadata to
-//! write; when no owner needs a segment any more, its file is used again. `docs/inside/file-format.md` draws every byte.
+//! Records of all owners (groups and vnodes) go into one stream and become durable by one sync. The
+//! stream is cut into segments, files of fixed length whose bytes were all written before, so that
+//! a sync has no metadata to write; when no owner needs a segment any more, its file is used again.
+//! `docs/inside/file-format.md` draws every byte.
 //!
-//! After a crash the log ends with the last whole record in an unbroken row. What was cut was never acknowledged: every
-//! commit states what was durable before it, so a bad frame below a stated position is damage, not a torn tail,
-//! and damage is never cut.
+//! After a crash the log ends with the last whole record in an unbroken row. What was cut was never
+//! acknowledged: every commit states what was durable before it, so a bad frame below a stated
+//! position is damage, not a torn tail, and damage is never cut.
 //!
-//! Promises: `start <= durable <= end`; what `commit(true)` returned is found again after any crash, in order, with
-//! nothing between left out; what was cut never comes back; damage is named with file, offset and owners.
-//! Never: understands a record; tries a sync again; allocates from a claimed length; has more than one owner.
+//! Promises: `start <= durable <= end`; what `commit(true)` returned is found again after any
+//! crash, in order, with nothing between left out; what was cut never comes back; damage is named
+//! with file, offset and owners.
+//! Never: understands a record; tries a sync again; allocates from a claimed length; has more than
+//! one owner.
 //! Read next: `writer.rs` (the hot path), `walk.rs` (reading), `recover.rs` (torn tail or damage).
 
 mod damage;

@@ -1,7 +1,7 @@
 //! From whatever a crash left to a log that can be appended to.
 //!
-//! Only the last segment can have a torn tail: a successor's header says that its predecessor was synced whole. The last
-//! segment is read here; the others are verified while they are replayed.
+//! Only the last segment can have a torn tail: a successor's header says that its predecessor was
+//! synced whole. The last segment is read here; the others are verified while they are replayed.
 
 use super::damage::corrupt;
 use super::frame::FOOTER;
@@ -35,8 +35,9 @@ struct Scan {
 impl Log {
     /// Opens the log in `disk`, or begins one in an empty directory.
     ///
-    /// A torn tail is cut; `Corrupt` is damage, and then nothing was changed. What is given is on the disk. The
-    /// records come from [`Replay`], which finds damage in older segments; nothing may be appended before it is through.
+    /// A torn tail is cut; `Corrupt` is damage, and then nothing was changed. What is given is on
+    /// the disk. The records come from [`Replay`], which finds damage in older segments; nothing
+    /// may be appended before it is through.
     pub fn open(disk: Arc<dyn Disk>, settings: LogSettings) -> Result<(Log, Replay), StoreError> {
         assert!(settings.segment_bytes >= SEGMENT_BYTES_MIN, "segments have a least size");
         let names = Names::list(&*disk)?;
@@ -148,7 +149,8 @@ fn scan(segment: &Segment) -> Result<Scan, StoreError> {
     Ok(scan)
 }
 
-/// How much is torn behind a bad frame, or the error if it is damage: see the drawing in the file format's page.
+/// How much is torn behind a bad frame, or the error if it is damage: see the drawing in the file
+/// format's page.
 pub(super) fn torn_bytes(walk: &mut Walk, bad: Bad) -> Result<u64, StoreError> {
     let position = walk.position(bad.start);
     let mut end = bad.start + walk.claimed(bad.start)?;
@@ -167,8 +169,8 @@ pub(super) fn torn_bytes(walk: &mut Walk, bad: Bad) -> Result<u64, StoreError> {
 /// Bytes copied onto themselves at a time.
 const COPY_BYTES: u64 = 1024 * 1024;
 
-/// Writes what is not stated to be durable again, onto itself, and syncs it: pages of a failed sync look clean, and only
-/// a new write makes the system write them.
+/// Writes what is not stated to be durable again, onto itself, and syncs it: pages of a failed sync
+/// look clean, and only a new write makes the system write them.
 fn make_durable(disk: &dyn Disk, last: &Segment, scan: &Scan) -> Result<(), StoreError> {
     let name = last.header.name();
     let failed = |verb: &str, source| {

@@ -19,8 +19,8 @@ pub struct Recovered {
     pub unclean: bool,
 }
 
-/// The records of a log as it was opened. Reads files of its own segments; a segment must not be collapsed before
-/// it is through.
+/// The records of a log as it was opened. Reads files of its own segments; a segment must not be
+/// collapsed before it is through.
 pub struct Replay {
     segments: VecDeque<Segment>,
     walk: Option<Walk>,
@@ -35,7 +35,8 @@ impl Replay {
         Replay { segments, walk: None, end, found, failed: false }
     }
 
-    /// Reads what is left, and says what was found. Damage found earlier is not told twice: it is `Closed`.
+    /// Reads what is left, and says what was found. Damage found earlier is not told twice: it is
+    /// `Closed`.
     pub fn finish(mut self) -> Result<Recovered, StoreError> {
         while let Some(record) = self.next() {
             record?;

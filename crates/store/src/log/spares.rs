@@ -1,7 +1,8 @@
-//! Files made ready before a segment is needed: right size, all bytes written, synced. And what becomes of old segments.
+//! Files made ready before a segment is needed: right size, all bytes written, synced. And what
+//! becomes of old segments.
 //!
-//! With [`Ahead::Thread`] both happen on a small thread of the log's own, so that appending rarely waits for either; with
-//! [`Ahead::Inline`] the caller does them, which a simulation needs.
+//! With [`Ahead::Thread`] both happen on a small thread of the log's own, so that appending rarely
+//! waits for either; with [`Ahead::Inline`] the caller does them, which a simulation needs.
 
 use super::segment::{Names, SPARE, Segment, UNREADY, spare_name};
 use crate::StoreError;
@@ -64,7 +65,8 @@ struct State {
 }
 
 impl Spares {
-    /// Takes over what is left from before: spares of the right length are kept, all else is removed.
+    /// Takes over what is left from before: spares of the right length are kept, all else is
+    /// removed.
     pub fn start(
         disk: Arc<dyn Disk>,
         names: &Names,
@@ -102,7 +104,8 @@ impl Spares {
         self.shared.changed.notify_all();
     }
 
-    /// A file of at least this length, and then of exactly `length` where it is made now. An error has changed nothing.
+    /// A file of at least this length, and then of exactly `length` where it is made now. An error
+    /// has changed nothing.
     pub fn take(&self, at_least: u64, length: u64) -> Result<Spare, StoreError> {
         let mut state = self.shared.lock();
         loop {
@@ -156,7 +159,8 @@ impl Drop for Spares {
         drop(self.shared.lock());
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic there has been reported by its hook, and nothing durable depends on that thread.
+            // A panic there has been reported by its hook, and nothing durable depends on that
+            // thread.
             let _ = thread.join();
         }
     }
@@ -240,7 +244,8 @@ impl Shared {
         match made {
             Ok(()) => Ok(Spare { name, file, length }),
             Err(error) => {
-                // The space goes back to whoever filled the disk; the first error is the one that counts.
+                // The space goes back to whoever filled the disk; the first error is the one that
+                // counts.
                 let _ = self.disk.remove(&unready);
                 Err(failed("prepare", &unready)(error))
             }

@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 /// A buffer that grew beyond this for one large record is given back after it is written.
 const BUFFER_BYTES_KEPT: usize = 8 * 1024 * 1024;
-/// Room that each record leaves: a commit frame, a statement when idle, one when closed, and a skipped rest of a block.
+/// Room that each record leaves: a commit frame, a statement when idle, one when closed, and a
+/// skipped rest of a block.
 const STATEMENTS_BYTES: u64 = 3 * 32 + ROOM_BYTES_MIN;
 
 pub(super) struct Tail {
@@ -145,7 +146,8 @@ impl Tail {
         self.buffer.truncate(waiting);
     }
 
-    /// One write of all that waits. After an error it waits still, and goes to the same place when tried again.
+    /// One write of all that waits. After an error it waits still, and goes to the same place when
+    /// tried again.
     pub fn write_out(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() {
             return Ok(());

@@ -69,8 +69,8 @@ pub struct Progress {
     pub total_bytes: u64,
 }
 
-/// Reads every segment and says what is there; goes on behind damage. `progress` is called often. An error is a
-/// refusal of the system, or a segment of a foreign format: damage is in the report.
+/// Reads every segment and says what is there; goes on behind damage. `progress` is called often.
+/// An error is a refusal of the system, or a segment of a foreign format: damage is in the report.
 pub fn verify(
     disk: &dyn Disk,
     progress: &mut dyn FnMut(Progress),

@@ -159,7 +159,8 @@ impl Walk {
         Ok(None)
     }
 
-    /// The length that the header at `offset` claims for its frame, if it is one of the present generation.
+    /// The length that the header at `offset` claims for its frame, if it is one of the present
+    /// generation.
     pub fn claimed(&mut self, offset: u64) -> Result<u64, StoreError> {
         if offset >= self.segment.header.length {
             return Ok(0);
@@ -205,7 +206,8 @@ struct Assembled {
 
 type Fault = (u64, &'static str);
 
-/// Whether a valid frame may stand here: `begun` is the generation and kind of the pieces before it.
+/// Whether a valid frame may stand here: `begun` is the generation and kind of the pieces before
+/// it.
 fn fits(frame: &Frame, begun: Option<(u32, u8)>, present: u32) -> Result<(), &'static str> {
     if let Some(begun) = begun {
         let follows = begun == (frame.generation, frame.kind) && !frame.shape.begins();

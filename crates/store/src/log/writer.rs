@@ -25,7 +25,8 @@ pub struct Log {
     /// Complete segments, oldest first.
     sealed: VecDeque<Segment>,
     tail: Tail,
-    /// Before the first frame of this life goes out: the bytes that were cut when the log was opened.
+    /// Before the first frame of this life goes out: the bytes that were cut when the log was
+    /// opened.
     pub(super) opening: Option<u64>,
     spares: Spares,
     durable: u64,
@@ -50,11 +51,12 @@ impl Log {
         log
     }
 
-    /// Puts a record at the end and gives the position behind it. It is written by the next commit, or before when
-    /// much waits. The payload is at most [`LOG_RECORD_BYTES_MAX`].
+    /// Puts a record at the end and gives the position behind it. It is written by the next commit,
+    /// or before when much waits. The payload is at most [`LOG_RECORD_BYTES_MAX`].
     ///
-    /// `Full`: the record was not taken, nothing changed, and it may be tried again. So it is when no file can be made
-    /// for the next segment for another reason. After any other error the log is closed.
+    /// `Full`: the record was not taken, nothing changed, and it may be tried again. So it is when
+    /// no file can be made for the next segment for another reason. After any other error the log
+    /// is closed.
     pub fn append(&mut self, record: &Record) -> Result<Position, StoreError> {
         assert!(record.payload.len() <= LOG_RECORD_BYTES_MAX, "checked before it comes here");
         self.ready()?;
@@ -70,11 +72,11 @@ impl Log {
         Ok(self.end())
     }
 
-    /// Writes what waits, with one write; with `sync` also makes it durable, with one sync. Gives the position up to
-    /// which all is durable.
+    /// Writes what waits, with one write; with `sync` also makes it durable, with one sync. Gives
+    /// the position up to which all is durable.
     ///
-    /// `Full`: the records wait still, and a later commit writes them. After any other error the log is closed, and
-    /// whether they will be found again is not known.
+    /// `Full`: the records wait still, and a later commit writes them. After any other error the
+    /// log is closed, and whether they will be found again is not known.
     pub fn commit(&mut self, sync: bool) -> Result<Position, StoreError> {
         self.usable()?;
         if !sync {
@@ -85,8 +87,8 @@ impl Log {
         Ok(self.durable())
     }
 
-    /// Says in the log that all of it is durable, if no frame says so yet. Worth a sync when the log is idle: from then
-    /// on damage to the last records can be told from a torn tail.
+    /// Says in the log that all of it is durable, if no frame says so yet. Worth a sync when the
+    /// log is idle: from then on damage to the last records can be told from a torn tail.
     pub fn settle(&mut self) -> Result<(), StoreError> {
         self.commit(true)?;
         if self.settled { Ok(()) } else { self.state_and_sync(false) }
@@ -99,8 +101,8 @@ impl Log {
         self.state_and_sync(true)
     }
 
-    /// Lets go of whole segments below `keep_from`, the position of the oldest record that is still needed (where it
-    /// begins or ends). Gives how many. Their files are used again, or removed.
+    /// Lets go of whole segments below `keep_from`, the position of the oldest record that is still
+    /// needed (where it begins or ends). Gives how many. Their files are used again, or removed.
     pub fn collapse(&mut self, keep_from: Position) -> Result<u32, StoreError> {
         self.usable()?;
         let mut freed = 0;
@@ -139,7 +141,8 @@ impl Log {
         u32::try_from(self.sealed.len() + 1).expect("far fewer segments than that")
     }
 
-    /// Bytes that can be appended without new space from the disk, a little less than that in small records.
+    /// Bytes that can be appended without new space from the disk, a little less than that in small
+    /// records.
     pub fn room(&self) -> u64 {
         self.tail.room() + self.spares.ready_bytes()
     }
@@ -165,7 +168,8 @@ impl Log {
         Ok(())
     }
 
-    /// Raises the generation, durably, before anything else is written: what a crash left behind the cut is void.
+    /// Raises the generation, durably, before anything else is written: what a crash left behind
+    /// the cut is void.
     fn begin_life(&mut self) -> Result<(), StoreError> {
         let Some(torn_bytes) = self.opening else { return Ok(()) };
         if !self.tail.takes_opening() {
@@ -241,7 +245,8 @@ impl Log {
         error
     }
 
-    /// Seals the tail and goes on in a new segment of at least this length. `Full` has changed nothing.
+    /// Seals the tail and goes on in a new segment of at least this length. `Full` has changed
+    /// nothing.
     fn roll(&mut self, at_least: u64) -> Result<(), StoreError> {
         let (spare, header) = self.prepare(at_least)?;
         let waiting = self.tail.waiting();

@@ -1,8 +1,8 @@
-//! Every state a power cut may leave of short histories: what is recovered is a prefix that contains everything that was
-//! durable, and nothing that was cut comes back.
+//! Every state a power cut may leave of short histories: what is recovered is a prefix that
+//! contains everything that was durable, and nothing that was cut comes back.
 
 use super::*;
-use crate::disk::crash_states;
+use crate::disk::{Access, crash_states};
 
 /// A step of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,8 @@ impl History {
         }
     }
 
-    /// What is recovered must be a run of the records from before the first needed one to behind the last durable one.
+    /// What is recovered must be a run of the records from before the first needed one to behind
+    /// the last durable one.
     fn judge(&self, found: &[OwnedRecord]) -> Result<(), String> {
         let all: Vec<&OwnedRecord> = self.records.iter().map(|it| &it.1).collect();
         let begin = match found.first() {
@@ -114,7 +115,8 @@ fn dice(seed: u64) -> impl FnMut(usize) -> usize {
     }
 }
 
-/// Opens what a power cut left, appends, lets power go again, and opens once more. Gives how many states were tried.
+/// Opens what a power cut left, appends, lets power go again, and opens once more. Gives how many
+/// states were tried.
 fn judge_state(state: &MemoryDisk, history: &History, seed: u64) -> Result<usize, String> {
     let sound = |error: StoreError| format!("does not open: {error}");
     let mut states = 1;
@@ -179,7 +181,31 @@ fn recycled_ground() -> Ground {
     Ground { disk, history }
 }
 
-/// Tries a history with the power going after each of its calls, each time with up to `max` states of the disk.
+/// A log whose tail has room for its footer and not for an opening: the next life begins by
+/// sealing it.
+fn full_ground() -> Ground {
+    let disk = memory();
+    let mut history = History::default();
+    let (mut log, ..) = open(&disk, SMALL).expect("begins");
+    loop {
+        let before = (disk.copy(Honesty::Honest), history.clone());
+        history.append(&mut log, 0).expect("appends");
+        history.run(&mut log, &[Step::Commit]);
+        if log.segments() == 2 {
+            let (disk, history) = before;
+            let probe = disk.copy(Honesty::Honest);
+            let (mut log, ..) = open(&probe, SMALL).expect("opens");
+            history.clone().append(&mut log, 0).expect("appends");
+            assert_eq!(log.segments(), 2);
+            let header = segment::Segment::open(&probe, 2, Access::Read).expect("opens").header;
+            assert_eq!(header.generation, 3, "the footer has the second generation");
+            return Ground { disk, history };
+        }
+    }
+}
+
+/// Tries a history with the power going after each of its calls, each time with up to `max` states
+/// of the disk.
 fn try_history(
     ground: &Ground,
     honesty: Honesty,
@@ -228,7 +254,7 @@ fn histories(nth: usize) -> Vec<Vec<Step>> {
 #[test]
 fn after_every_power_cut_a_prefix_with_everything_durable_is_found() {
     let mut states = 0;
-    for ground in [fresh_ground(), recycled_ground()] {
+    for ground in [fresh_ground(), recycled_ground(), full_ground()] {
         for steps in histories(9) {
             states += try_history(&ground, Honesty::Honest, &steps, 6).expect("sound");
         }

@@ -46,7 +46,8 @@ fn a_flipped_bit_in_any_byte_of_a_closed_log_is_found_and_never_read() {
             let before: Vec<_> = names(&damaged).iter().map(|name| damaged.bytes(name)).collect();
             match read(&damaged) {
                 Ok(found) if used.contains(&offset) => {
-                    // Only the closing statement itself, the last frame, may look torn: nothing hangs on it.
+                    // Only the closing statement itself, the last frame, may look torn: nothing
+                    // hangs on it.
                     let closing = used.end - 32..used.end;
                     let last = number + 1 == files.len();
                     assert!(last && closing.contains(&offset), "{file} {offset} unnoticed");

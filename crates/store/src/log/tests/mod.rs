@@ -1,11 +1,14 @@
 //! The log's promises, each held by a test that can fail.
 //!
-//! Promises: every byte of the format, every call that can fail, every state a power cut may leave is tried.
+//! Promises: every byte of the format, every call that can fail, every state a power cut may leave
+//! is tried.
 //! Never: waits for time; uses chance without a seed.
 
 mod crash;
 mod damage;
 mod faults;
+mod golden;
+mod laws;
 mod model;
 
 use super::*;

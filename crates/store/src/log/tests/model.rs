@@ -102,11 +102,19 @@ impl Model {
     }
 }
 
+fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..Default::default() }
+}
+
+fn segments() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(SEGMENT_BYTES_MIN), Just(16_384), Just(131_072)]
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(cases(48))]
 
     #[test]
-    fn a_log_equals_a_list(acts in acts(), segment_bytes in prop_oneof![Just(8192_u64), Just(16384), Just(131_072)]) {
+    fn a_log_equals_a_list(acts in acts(), segment_bytes in segments()) {
         let settings = LogSettings { segment_bytes, ..SMALL };
         let mut model = Model::new(Arc::new(memory()), settings);
         for act in &acts {
@@ -117,7 +125,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 6, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(cases(6))]
 
     #[test]
     fn so_it_does_on_a_real_disk_with_its_thread(acts in acts()) {

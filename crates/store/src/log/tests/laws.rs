@@ -1,0 +1,117 @@
+//! Laws of the format: what is put reads back, nothing takes more room than it was said to, and
+//! bytes of any kind are read without harm.
+
+use super::super::frame::{BLOCK_BYTES, unit_bytes_max};
+use super::super::record::Owners;
+use super::super::segment::Segment;
+use super::super::walk::Walk;
+use super::*;
+use crate::disk::Access;
+use base::limits::LOG_RECORD_BYTES_MAX;
+use proptest::prelude::*;
+
+/// Payloads around every place where pieces begin and end.
+fn payload_bytes() -> impl Strategy<Value = usize> {
+    let block = BLOCK_BYTES as usize;
+    prop_oneof![0..200_usize, block - 200..block + 100, 2 * block - 200..2 * block + 100]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn records_read_back_wherever_they_fall(
+        before in 0..33_000_usize,
+        sizes in proptest::collection::vec(payload_bytes(), 1..4),
+    ) {
+        let settings = LogSettings { segment_bytes: 1 << 20, ..SMALL };
+        let disk = memory();
+        let (mut log, ..) = open(&disk, settings).expect("begins");
+        let sizes = std::iter::once(before).chain(sizes);
+        let written: Vec<_> = (1..).zip(sizes).map(|(number, size)| record(number, size)).collect();
+        for record in &written {
+            let begun = log.end().0;
+            log.append(&record.as_record()).expect("appends");
+            let taken = log.end().0 - begun;
+            prop_assert!(taken <= unit_bytes_max(48 + record.payload.len()));
+        }
+        log.commit(true).expect("commits");
+        drop(log);
+        let found = open(&disk, settings).expect("opens").1;
+        prop_assert_eq!(found, written);
+    }
+
+    #[test]
+    fn footers_read_back_and_nothing_else_does(
+        records in proptest::collection::vec((0..5_u32, 0..3_u32, any::<u64>()), 0..40),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut owners = Owners::default();
+        for (group, generation, index) in records {
+            owners.add(Owner { group, generation }, index);
+        }
+        let bytes = owners.encode();
+        prop_assert_eq!(bytes.len(), owners.footer_bytes(0));
+        prop_assert_eq!(Owners::decode(&bytes), Ok(owners));
+        prop_assert!(Owners::decode(&bytes[..cut.index(bytes.len())]).is_err());
+    }
+
+    #[test]
+    fn any_bytes_behind_a_header_are_read_without_harm(
+        noise in proptest::collection::vec(any::<u8>(), 4096..12_288),
+        plausible in any::<bool>(),
+    ) {
+        let disk = memory();
+        drop(open(&disk, SMALL).expect("begins"));
+        let name = "0000000000000001.log";
+        for (at, byte) in noise.iter().enumerate() {
+            // Half of the time headers are possible ones, so that more than the first check is met.
+            let shaped = match at % 16 {
+                8 => 1,
+                9..=11 | 13 => 0,
+                14 => byte % 5,
+                15 => [1, 32, 33, 34][usize::from(byte % 4)],
+                _ => *byte,
+            };
+            let byte = if plausible { shaped } else { *byte };
+            disk.damage(name, 4096 + at as u64, |_| byte);
+        }
+        let segment = Segment::open(&disk, 1, Access::Read).expect("its header is whole");
+        let mut walk = Walk::new(segment);
+        prop_assert!(walk.find(0).expect("reads").is_none());
+        let (_, found, _) = open(&disk, SMALL).expect("no frame is valid: a torn tail");
+        prop_assert!(found.is_empty());
+    }
+}
+
+#[test]
+fn the_largest_record_has_a_segment_of_its_own_and_reads_back() {
+    let disk = memory();
+    let (mut log, ..) = open(&disk, SMALL).expect("begins");
+    let largest = record(2, LOG_RECORD_BYTES_MAX);
+    for record in [&record(1, 10), &largest, &record(3, 3000)] {
+        log.append(&record.as_record()).expect("appends");
+    }
+    log.commit(true).expect("commits");
+    assert_eq!(log.segments(), 3);
+    drop(log);
+    let found = read(&disk).expect("sound");
+    assert!(found == [record(1, 10), largest, record(3, 3000)]);
+}
+
+#[test]
+fn a_young_log_is_small_and_grows() {
+    let disk = memory();
+    let settings = LogSettings { segment_bytes: 16 << 20, ..SMALL };
+    let (mut log, ..) = open(&disk, settings).expect("begins");
+    let large = record(1, 3 << 20);
+    let mut lengths = vec![log.bytes()];
+    while log.segments() < 4 {
+        let (segments, bytes) = (log.segments(), log.bytes());
+        log.append(&large.as_record()).expect("appends");
+        if log.segments() > segments {
+            lengths.push(log.bytes() - bytes);
+        }
+    }
+    assert_eq!(lengths, [4 << 20, 8 << 20, 16 << 20, 16 << 20]);
+}
