@@ -36,10 +36,10 @@ impl Serve {
     /// Serves until a signal or a failure.
     pub fn run(self) -> Outcome {
         let settings = self.flags.settings(&|name| std::env::var(name).ok())?;
-        arm_failpoint()?;
         let log = Logging::new(&settings.levels, settings.crash_log, Box::new(std::io::stderr()));
         log.install();
         logging::on_panic(log.clone(), settings.node.data.clone());
+        arm_failpoint()?;
         let files = raise_limits(settings.open_files);
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),

@@ -46,11 +46,10 @@ impl Word {
 
     /// What became of a call that was answered so.
     pub fn fate(&self) -> super::Fate {
-        const UNKNOWN: [&str; 2] = ["no_longer_master", "deadline_passed"];
+        const UNKNOWN: [&str; 3] = ["UNKNOWN", "STOREFAILED", "DAMAGED"];
         match self.error() {
             None => super::Fate::Ok,
-            Some(text) if UNKNOWN.iter().any(|reason| text.contains(reason)) => super::Fate::Info,
-            Some(text) if text.contains("store_failed") => super::Fate::Info,
+            Some(text) if UNKNOWN.iter().any(|code| text.starts_with(code)) => super::Fate::Info,
             Some(_) => super::Fate::Fail,
         }
     }

@@ -139,3 +139,11 @@ pub fn compiled(name: &str) -> PathBuf {
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("our paths are text")
 }
+
+/// Bytes of memory a process holds now.
+pub fn resident_bytes(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}

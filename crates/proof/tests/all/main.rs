@@ -1,6 +1,7 @@
 //! The one test binary of the house.
 
 mod docs;
+mod end_to_end;
 mod rigs;
 mod supply;
 mod tidy;

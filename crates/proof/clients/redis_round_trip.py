@@ -1,0 +1,152 @@
+"""What a program that uses redis-py expects of a server; run with the port to talk to."""
+
+import sys
+import threading
+import time
+
+import redis
+
+
+def strings(client):
+    assert client.set("name", "credenza")
+    assert client.get("name") == b"credenza"
+    assert client.set("name", "other", nx=True) is None
+    assert client.set("name", "other", xx=True, get=True) == b"credenza"
+    assert client.getset("name", "third") == b"other"
+    assert client.append("name", "!") == 6
+    assert client.strlen("name") == 6
+    assert client.getrange("name", 0, 2) == b"thi"
+    assert client.setrange("name", 1, "H") == 6
+    assert client.getdel("name") == b"tHird!"
+    assert client.get("name") is None
+    assert client.mset({"a": 1, "b": 2})
+    assert client.msetnx({"b": 3, "c": 3}) is False
+    assert client.mget("a", "b", "c") == [b"1", b"2", None]
+    assert client.exists("a", "b", "c", "a") == 3
+    assert client.delete("a", "b", "c") == 2
+
+
+def numbers(client):
+    assert client.incr("n") == 1
+    assert client.incrby("n", 41) == 42
+    assert client.decr("n") == 41
+    assert abs(client.incrbyfloat("f", 1.5) - 1.5) < 1e-9
+    client.set("word", "not a number")
+    try:
+        client.incr("word")
+        raise AssertionError("a word was counted")
+    except redis.ResponseError as error:
+        assert "integer" in str(error)
+
+
+def pipelines(client):
+    with client.pipeline(transaction=False) as pipe:
+        for n in range(1000):
+            pipe.set(f"p{n:04}", n)
+        for n in range(1000):
+            pipe.get(f"p{n:04}")
+        answers = pipe.execute()
+    assert answers[:1000] == [True] * 1000
+    assert answers[1000:] == [str(n).encode() for n in range(1000)]
+
+
+def transactions(client):
+    with client.pipeline(transaction=True) as pipe:
+        pipe.set("t", 1)
+        pipe.incr("t")
+        pipe.get("t")
+        assert pipe.execute() == [True, 2, b"2"]
+    with client.pipeline() as pipe:
+        pipe.watch("t")
+        client.set("t", "changed meanwhile")
+        pipe.multi()
+        pipe.set("t", "overwritten")
+        try:
+            pipe.execute()
+            raise AssertionError("a watched key changed and nobody said so")
+        except redis.WatchError:
+            pass
+    assert client.get("t") == b"changed meanwhile"
+
+
+def counted_together(port):
+    """Many threads add by WATCH and MULTI: nothing is lost, nothing is counted twice."""
+
+    def add():
+        own = redis.Redis(port=port)
+        for _ in range(25):
+            while True:
+                with own.pipeline() as pipe:
+                    try:
+                        pipe.watch("together")
+                        now = int(pipe.get("together") or 0)
+                        pipe.multi()
+                        pipe.set("together", now + 1)
+                        pipe.execute()
+                        break
+                    except redis.WatchError:
+                        continue
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert int(redis.Redis(port=port).get("together")) == 100
+
+
+def expiry(client):
+    client.set("short", "x", px=200)
+    assert 0 < client.pttl("short") <= 200
+    client.set("kept", "x", ex=1000)
+    client.set("kept", "y", keepttl=True)
+    assert 990 <= client.ttl("kept") <= 1000
+    assert client.persist("kept") and client.ttl("kept") == -1
+    assert client.expire("kept", 500) and client.ttl("kept") > 490
+    assert client.ttl("nowhere") == -2
+    until = time.monotonic() + 20
+    while client.get("short") is not None:
+        assert time.monotonic() < until, "a row outlives its time"
+        time.sleep(0.02)
+
+
+def scanning(client):
+    wanted = {f"p{n:04}".encode() for n in range(1000)}
+    assert set(client.scan_iter(match="p????", count=37)) == wanted
+    assert {key for key in client.scan_iter(match="p000*")} == {f"p000{n}".encode() for n in range(10)}
+    size = client.dbsize()
+    assert size == len(set(client.scan_iter(count=1000)))
+    assert client.unlink(*wanted) == 1000
+    assert client.dbsize() == size - 1000
+
+
+def surroundings(client):
+    assert client.ping()
+    assert client.echo("hello") == b"hello"
+    assert client.type("word") == b"string"
+    assert client.type("nowhere") == b"none"
+    assert isinstance(client.info(), dict) and client.info()
+    assert client.rename("word", "renamed") and client.get("renamed") == b"not a number"
+    try:
+        client.execute_command("NOSUCHCOMMAND", "x")
+        raise AssertionError("an unknown command was taken")
+    except redis.ResponseError as error:
+        assert "unknown command" in str(error)
+
+
+def main():
+    port = int(sys.argv[1])
+    for protocol in (2, 3):
+        client = redis.Redis(port=port, protocol=protocol)
+        for part in (strings, numbers, pipelines, transactions, expiry, scanning, surroundings):
+            try:
+                part(client)
+            except Exception:
+                print(f"in {part.__name__}, RESP{protocol}:", file=sys.stderr)
+                raise
+        for key in list(client.scan_iter()):
+            client.delete(key)
+    counted_together(port)
+
+
+main()

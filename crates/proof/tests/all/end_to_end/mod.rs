@@ -1,0 +1,65 @@
+//! The real binary as a user meets it: first start, both doors, the command line, real input.
+//!
+//! Promises: every test has a server and a data directory of its own, on loopback.
+//! Never: reaches into the node; whatever is checked here, a user could check.
+//! Read next: `first_start.rs`, then `real_input.rs`.
+
+mod buckets;
+mod checkpoint;
+mod clients;
+mod defaults;
+mod first_start;
+mod limits;
+mod once;
+mod real_input;
+
+use proof::client::{Answer, Http, Resp, encoded};
+use proof::rigs::Scratch;
+use proof::server::{Server, Setup};
+use std::process::{Command, Output};
+
+/// A server on a data directory of its own, with what the product does when nothing is said.
+fn fresh(name: &str) -> (Scratch, Server) {
+    let scratch = Scratch::new(name);
+    let server = Server::must(&Setup::on(&scratch.join("data")));
+    (scratch, server)
+}
+
+/// A RESP connection.
+fn resp(server: &Server) -> Resp {
+    Resp::connect(server.address).expect("the server listens")
+}
+
+/// An HTTP connection.
+fn http(server: &Server) -> Http {
+    Http::connect(server.address).expect("the server listens")
+}
+
+/// The path of a key of the default bucket.
+fn key_path(key: &[u8]) -> String {
+    format!("/v1/buckets/default/default/keys/{}", encoded(key))
+}
+
+/// Puts through HTTP; gives the answer whatever it is.
+fn put(door: &mut Http, key: &[u8], value: &[u8]) -> Answer {
+    let octets = [("content-type", "application/octet-stream")];
+    door.ask_with("PUT", &key_path(key), &octets, value).expect("the server answers")
+}
+
+/// Gets through HTTP; gives the answer whatever it is.
+fn get(door: &mut Http, key: &[u8]) -> Answer {
+    door.ask("GET", &key_path(key), b"").expect("the server answers")
+}
+
+/// Runs a command; what it said and how it ended.
+fn output(mut command: Command) -> Output {
+    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+/// Runs the command line tool, which must succeed; what it said on stdout.
+fn tool(server: &Server, words: &[&str]) -> String {
+    let done = output(server.tool(words));
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "credenza {}: {said}", words.join(" "));
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
