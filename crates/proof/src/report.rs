@@ -42,6 +42,11 @@ impl Figures {
         self.extra.push((name.into(), value.to_string()));
     }
 
+    /// Milliseconds since it began.
+    pub fn milliseconds(&self) -> u128 {
+        self.begun.elapsed().as_millis()
+    }
+
     /// Prints the line, past the test harness' capture: the figures of a passing run matter too.
     pub fn print(&self) {
         let mut line = format!(

@@ -24,7 +24,7 @@ impl Trace {
     /// Attaches to every thread of the process; from then on the calls behave as told.
     pub fn attach(pid: u32, calls: &str, what: &str, record: PathBuf) -> Trace {
         let child = Command::new("strace")
-            .args(["-f", "-ttt", "-p", &pid.to_string(), "-o"])
+            .args(["-f", "-y", "-ttt", "-p", &pid.to_string(), "-o"])
             .arg(&record)
             .args(["-e", &format!("trace={calls}"), "-e", &format!("inject={calls}:{what}")])
             .stdin(Stdio::null())

@@ -2,6 +2,7 @@
 
 mod docs;
 mod end_to_end;
+mod faults;
 mod rigs;
 mod supply;
 mod tidy;

@@ -1,0 +1,138 @@
+//! F-07: the process dies at every place where it can leave something half done.
+
+use super::{count, judge, small};
+use proof::client::Http;
+use proof::history::{Ledger, Load};
+use proof::report::Figures;
+use proof::rigs::{Scratch, alone};
+use proof::server::{Refusal, Server, Setup};
+use std::os::unix::process::ExitStatusExt as _;
+use std::time::{Duration, Instant};
+
+/// Longest wait until a place is reached.
+const REACHED_MAX: Duration = Duration::from_secs(40);
+const SIGABRT: i32 = 6;
+
+/// Everything that lets every place be reached: writes, deletes, a bucket that comes and goes, a
+/// checkpoint. Ends when the server is gone; false when it never goes.
+fn provoke(server: &mut Server, round: usize, told: &mut Ledger, figures: &mut Figures) -> bool {
+    let until = Instant::now() + REACHED_MAX;
+    let load = Load::mix(server.address, round, 4, 6_000);
+    let mut turn = 0;
+    while server.alive() && Instant::now() < until {
+        turn += 1;
+        let _ = make_and_drop(server, turn);
+        let _ = take_checkpoint(server, turn);
+        let _ = server.wait(Duration::from_millis(100));
+    }
+    let gone = !server.alive();
+    let ledger = load.stop();
+    count(figures, &ledger);
+    told.join(ledger);
+    gone
+}
+
+fn make_and_drop(server: &Server, turn: usize) -> std::io::Result<()> {
+    let mut web = Http::connect(server.address)?;
+    let path = format!("/v1/buckets/default/passing{turn}");
+    web.ask("PUT", &path, b"{}")?;
+    let octets = [("content-type", "application/octet-stream")];
+    for n in 0..8 {
+        let row = format!("{path}/keys/row{n}");
+        web.ask_with("PUT", &row, &octets, &vec![n as u8; 300_000])?;
+    }
+    web.ask("DELETE", &path, b"").map(|_| ())
+}
+
+fn take_checkpoint(server: &Server, turn: usize) -> std::io::Result<()> {
+    let mut web = Http::connect(server.address)?;
+    let target = server.setup.data.join(format!("checkpoints/point{turn}"));
+    let body = serde_json::json!({ "target": target }).to_string();
+    web.ask("POST", "/v1/admin/checkpoint", body.as_bytes())?;
+    let _ = std::fs::remove_dir_all(target);
+    Ok(())
+}
+
+/// Whether a server that did not become ready died at the armed place.
+fn died(refusal: &Refusal) -> bool {
+    refusal.code.is_none() && !refusal.words.contains("panicked")
+}
+
+#[test]
+fn it_opens_again_whereever_it_died() {
+    let _alone = alone();
+    let mut figures = Figures::begin("F-07 death at every failpoint");
+    let mut missed = Vec::new();
+    for (round, (_, name)) in store::failpoint::POINTS.iter().enumerate() {
+        // A first start is an empty directory; every other place gets data that has seen a life.
+        let scratch = Scratch::new("f07");
+        let plain = small(&scratch.join("data"));
+        let mut told = Ledger::default();
+        if !name.starts_with("first_start.") {
+            let mut server = Server::must(&plain);
+            let load = super::load_for_a_while(&server, round + 50);
+            server.kill();
+            told.join(load.stop());
+        }
+        if !dies_at(name, 1, &plain, round, &mut told, &mut figures) {
+            missed.push(*name);
+            continue;
+        }
+        figures.faults += 1;
+        let server = Server::start(&plain).unwrap_or_else(|refusal| {
+            panic!("it does not start again after dying at {name}: {refusal}")
+        });
+        let verdict = told.judge(server.address).expect("every key can be read");
+        assert!(verdict.lost.is_empty(), "after dying at {name}: {:?}", verdict.lost);
+        judge(&mut figures, &told, &server);
+        checkpoints_are_whole_or_refused(&plain, name);
+    }
+    figures.also("known", store::failpoint::POINTS.len());
+    figures.print();
+    assert!(missed.is_empty(), "never reached: {missed:?}");
+}
+
+/// Runs until it dies at this place; false when it never does.
+fn dies_at(
+    name: &str,
+    nth: u64,
+    plain: &Setup,
+    round: usize,
+    told: &mut Ledger,
+    figures: &mut Figures,
+) -> bool {
+    let armed = plain.clone().env("CREDENZA_FAILPOINT", &format!("{name}=abort@{nth}"));
+    match Server::start(&armed) {
+        Err(refusal) => {
+            assert!(died(&refusal), "armed with {name} it said: {refusal}");
+            true
+        }
+        Ok(mut server) => {
+            let gone = provoke(&mut server, round, told, figures);
+            if gone {
+                let status = server.wait(Duration::from_secs(5)).expect("it is gone");
+                assert_eq!(status.signal(), Some(SIGABRT), "{name}: {}", server.said());
+            }
+            gone
+        }
+    }
+}
+
+/// A checkpoint that was cut off is no data directory, or a whole one; never something in between.
+fn checkpoints_are_whole_or_refused(plain: &Setup, name: &str) {
+    let folder = plain.data.join("checkpoints");
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        match Server::start(&Setup::on(&entry.path())) {
+            Ok(mut server) => {
+                let mut redis = proof::client::Resp::connect(server.address).expect("it listens");
+                let size = redis.say("DBSIZE").expect("it answers");
+                assert_eq!(size.error(), None, "{name}: {size:?}");
+                server.kill();
+            }
+            Err(refusal) => assert!(
+                refusal.code.is_some_and(|code| code > 1),
+                "{name}: a half checkpoint is refused without a reason: {refusal}"
+            ),
+        }
+    }
+}

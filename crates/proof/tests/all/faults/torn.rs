@@ -1,0 +1,149 @@
+//! F-22, F-24: damage. A torn tail is cut silently; a hole never is.
+
+use super::{count, judge, small};
+use proof::report::Figures;
+use proof::rigs::{Scratch, alone, must, text};
+use proof::server::{Server, Setup};
+use std::path::{Path, PathBuf};
+
+/// Files of one folder, oldest name first.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<_> =
+        entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    files.sort();
+    files
+}
+
+/// The segment that holds the newest bytes, and where those end.
+fn tail(log: &Path) -> (PathBuf, usize) {
+    let ends = |path: &PathBuf| {
+        let bytes = std::fs::read(path).expect("a segment is ours to read");
+        bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1)
+    };
+    let newest = |path: &PathBuf| path.metadata().and_then(|about| about.modified()).ok();
+    let segments = files(log);
+    let written = segments.into_iter().filter(|path| ends(path) > 4096);
+    let last = written.max_by_key(newest).expect("a life leaves a segment");
+    let end = ends(&last);
+    (last, end)
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = std::fs::read(path).expect("ours to read");
+    bytes[at] ^= 0x10;
+    std::fs::write(path, bytes).expect("ours to write");
+}
+
+#[test]
+fn a_hole_in_the_log_is_named_and_never_cut_silently() {
+    let _alone = alone();
+    let scratch = Scratch::new("f24");
+    let setup = Setup::on(&scratch.join("data"));
+    let mut figures = Figures::begin("F-24 hole in the log");
+    let mut server = Server::must(&setup);
+    let load = super::load_for_a_while(&server, 0);
+    let ledger = load.stop();
+    server.kill();
+    count(&mut figures, &ledger);
+    let (segment, end) = tail(&scratch.join("data/log"));
+    let kept = std::fs::read(&segment).expect("ours to read");
+    for share in [20, 50, 80] {
+        flip(&segment, end * share / 100);
+        figures.faults += 1;
+        let refusal = match Server::start(&setup) {
+            Ok(server) => {
+                let verdict = ledger.judge(server.address).expect("readable");
+                panic!("a hole at {share} % is passed over; lost: {:?}", verdict.lost.first())
+            }
+            Err(refusal) => refusal,
+        };
+        assert_eq!(refusal.code, Some(7), "{refusal}");
+        let name = segment.file_name().expect("a file has a name").to_string_lossy();
+        assert!(refusal.words.contains(&*name), "the file is not named: {refusal}");
+        assert!(!refusal.words.contains("panicked"), "{refusal}");
+        std::fs::write(&segment, &kept).expect("ours to write");
+    }
+    let server = Server::must(&setup);
+    judge(&mut figures, &ledger, &server);
+    figures.print();
+}
+
+#[test]
+fn a_torn_tail_is_cut_and_nothing_acknowledged_with_it() {
+    let _alone = alone();
+    let scratch = Scratch::new("f24-torn");
+    let setup = Setup::on(&scratch.join("data"));
+    let mut figures = Figures::begin("F-24 torn tail");
+    let mut server = Server::must(&setup);
+    let load = super::load_for_a_while(&server, 0);
+    let ledger = load.stop();
+    server.kill();
+    count(&mut figures, &ledger);
+    let (segment, end) = tail(&scratch.join("data/log"));
+    let kept = std::fs::read(&segment).expect("ours to read");
+    for garbage in [1_usize, 7, 64, 511, 4_096, 70_000] {
+        let mut torn = kept.clone();
+        let from = end.next_multiple_of(8);
+        let to = (from + garbage).min(torn.len());
+        torn[from..to].fill(0xA5);
+        std::fs::write(&segment, &torn).expect("ours to write");
+        figures.faults += 1;
+        let mut server = Server::start(&setup).unwrap_or_else(|refusal| {
+            panic!("{garbage} bytes of a write that never ended keep it from starting: {refusal}")
+        });
+        judge(&mut figures, &ledger, &server);
+        server.kill();
+        std::fs::write(&segment, &kept).expect("ours to write");
+    }
+    figures.print();
+}
+
+#[test]
+fn damage_in_the_store_is_found_and_never_served() {
+    let _alone = alone();
+    let scratch = Scratch::new("f22");
+    let setup = small(&scratch.join("data"));
+    let mut figures = Figures::begin("F-22 damage in the store");
+    let mut server = Server::must(&setup);
+    let ledger = proof::history::Load::mix(server.address, 0, 4, 20_000);
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let ledger = ledger.stop();
+    count(&mut figures, &ledger);
+    server.stop(std::time::Duration::from_secs(60)).expect("it stops when asked");
+    let tables = files(&scratch.join("data/store/tables"));
+    assert!(!tables.is_empty(), "nothing was flushed");
+    let (mut refused, mut answered) = (0, 0);
+    for (at, table) in tables.iter().take(6).enumerate() {
+        let copy = scratch.join("copy");
+        let _ = std::fs::remove_dir_all(&copy);
+        must(&["cp", "-a", text(&scratch.join("data")), text(&copy)]);
+        let name = table.file_name().expect("a file has a name");
+        let victim = copy.join("store/tables").join(name);
+        let length = victim.metadata().expect("it was copied").len() as usize;
+        flip(&victim, length * [30, 50, 98][at % 3] / 100);
+        figures.faults += 1;
+        match Server::start(&small(&copy)) {
+            Err(refusal) => {
+                assert!(refusal.code.is_some_and(|code| code == 7), "{refusal}");
+                refused += 1;
+            }
+            Ok(server) => {
+                let verdict = ledger.judge(server.address).expect("keys are answered");
+                assert!(verdict.lost.is_empty(), "served as absent: {:?}", verdict.lost.first());
+                let odd = verdict.strange.iter().find(|odd| !odd.contains("not readable"));
+                assert!(odd.is_none(), "damaged bytes were served: {odd:?}");
+                answered += verdict.strange.len();
+            }
+        }
+        let words = ["check", text(&copy)];
+        let checked = proof::server::tool(&words).output().expect("the tool runs");
+        assert_eq!(checked.status.code(), Some(7), "`credenza check` finds nothing");
+        let said = String::from_utf8_lossy(&checked.stdout).into_owned()
+            + &String::from_utf8_lossy(&checked.stderr);
+        assert!(said.contains(&*name.to_string_lossy()), "the file is not named: {said}");
+    }
+    figures.also("refused_to_start", refused);
+    figures.also("reads_answered_damaged", answered);
+    figures.print();
+}
