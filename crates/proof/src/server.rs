@@ -224,11 +224,16 @@ fn ready_address(line: &str) -> Option<SocketAddr> {
     rest.split(' ').next()?.parse().ok()
 }
 
-/// The first child of a wrapper, or the wrapper itself when it became the server.
+/// The child of a wrapper, or the wrapper itself when it became the server.
 fn child_of(pid: u32) -> u32 {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    let first = children.ok().and_then(|list| list.split(' ').next()?.parse().ok());
-    first.unwrap_or(pid)
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_child = |id: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+        parent.and_then(|parent| parent.parse::<u32>().ok()) == Some(pid)
+    };
+    ids.find(is_child).unwrap_or(pid)
 }
 
 /// The binary under test: `CREDENZA_BINARY`, or built once from this workspace.
