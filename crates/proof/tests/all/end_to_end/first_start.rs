@@ -109,7 +109,7 @@ fn data_of_a_foreign_format_is_refused_in_words_and_left_alone() {
     let kept = std::fs::read(&path).expect("an identity is written at first start");
     std::fs::write(&path, foreign(&kept)).expect("ours to write");
     let refusal = Server::start(&server.setup).expect_err("a foreign format");
-    assert!(refusal.words.contains("version"), "{refusal}");
+    assert!(refusal.words.contains("4000"), "the version found is not said: {refusal}");
     assert!(!refusal.words.contains("panick"), "{refusal}");
     std::fs::write(&path, &kept).expect("ours to write");
     Server::must(&server.setup);
@@ -120,8 +120,11 @@ fn data_of_a_foreign_format_is_refused_in_words_and_left_alone() {
     assert!(refusal.words.contains("IDENTITY"), "{refusal}");
 }
 
-/// An identity as a much later version might write it: another number, a checksum that holds.
+/// An identity as a much later version might write it: another number, and a checksum that holds.
 fn foreign(identity: &[u8]) -> Vec<u8> {
-    let _ = identity;
-    Vec::new()
+    let text = String::from_utf8_lossy(identity).replacen("credenza 1\n", "credenza 4000\n", 1);
+    let (front, _) = text.trim_end().rsplit_once('\n').expect("the last line is the checksum");
+    let front = format!("{front}\n");
+    let sum = base::codec::checksum(front.as_bytes(), 0);
+    format!("{front}checksum {sum:016x}\n").into_bytes()
 }
