@@ -211,9 +211,11 @@ pub fn forbidden_words(house: &House) -> Vec<Complaint> {
     complaints
 }
 
-/// `rand` as a word is the crate, not a part of a longer path or a local name.
+/// `rand` means the crate, not a local name or the end of a longer path.
 fn word_in_a_path(line: &str, says: &str) -> bool {
-    (says == "rand" || says == "tokio") && !line.contains(&format!("{says}::"))
+    let own = |(at, _): (usize, &str)| !line[..at].ends_with("::");
+    let crates = ["rand", "tokio"].contains(&says);
+    crates && !line.match_indices(&format!("{says}::")).any(own)
 }
 
 /// Rule 3: subjects in `logic` do not import each other, only `base`.

@@ -3,6 +3,7 @@
 mod docs;
 mod end_to_end;
 mod faults;
+mod formats;
 mod rigs;
 mod supply;
 mod tidy;
