@@ -135,7 +135,8 @@ fn check_addresses(settings: &DoorSettings) -> Result<()> {
                 Reason::NotSupported,
                 format!(
                     "{setting} = {address} is open to the network, and nothing there is \
-                     encrypted or asks for a password; listen on 127.0.0.1, or set `insecure` if you mean it"
+                     encrypted or asks for a password; listen on 127.0.0.1, or set \
+                     `insecure` if you mean it"
                 ),
             ));
         }

@@ -27,3 +27,6 @@ mod target;
 mod translate;
 
 pub(crate) use connection::serve;
+
+#[cfg(test)]
+mod tests;

@@ -143,14 +143,14 @@ fn header_parameters(headers: Headers) -> Vec<Value> {
         parameters.push(header(
             "if-none-match",
             condition(),
-            "Of a read: 304 if the row has this version. Of a write: `*` alone, only if it is absent.",
+            "A read: 304 if the row has this version. A write: `*` alone, only if it is absent.",
         ));
     }
     if headers.has_retry() {
         parameters.push(header(
             "x-credenza-session",
             number(),
-            "A session; with x-credenza-request it names the attempt, so that a retry applies once.",
+            "A session: with x-credenza-request it names the attempt; a retry applies once.",
         ));
         parameters.push(header("x-credenza-request", number(), "The request's number, going up."));
     }
@@ -235,11 +235,11 @@ fn good(route: &Route) -> (&'static str, Value) {
         Gives::Created => ("201", json!({ "description": "It is made.", "headers": index })),
         Gives::Json(name) => (
             "200",
-            json!({ "description": "The answer.", "headers": index, "content": json_content(name) }),
+            json!({ "description": "It is so.", "headers": index, "content": json_content(name) }),
         ),
         Gives::CreatedJson(name) => (
             "201",
-            json!({ "description": "It is made.", "headers": index, "content": json_content(name) }),
+            json!({ "description": "Made.", "headers": index, "content": json_content(name) }),
         ),
         Gives::JsonLines(name) => (
             "200",

@@ -139,7 +139,8 @@ impl Visit {
     }
 
     async fn first(&mut self, low: Bound, direction: Direction) -> base::Result<Option<Key>> {
-        let range = Range { low, direction, rows_max: Some(1), want: Want::Keys, ..Range::default() };
+        let range =
+            Range { low, direction, rows_max: Some(1), want: Want::Keys, ..Range::default() };
         Ok(self.page(range).await?.entries.into_iter().next().map(|entry| entry.key))
     }
 

@@ -68,7 +68,9 @@ impl Fault {
             Fault::Inline => "too big inline request",
             Fault::Quotes => "unbalanced quotes in request",
             Fault::Size => {
-                return format!("ERR Protocol error: a request has at most {FRAME_BYTES_MAX} bytes");
+                return format!(
+                    "ERR Protocol error: a request has at most {FRAME_BYTES_MAX} bytes"
+                );
             }
         };
         format!("ERR Protocol error: {what}")

@@ -297,9 +297,8 @@ impl Visit {
         let pending = self.out.pending();
         let mut all_well = true;
         for (at, waiting) in pending.iter().enumerate() {
-            let is_last = pending.get(at + 1).is_none_or(|next| {
-                next.ticket.group != waiting.ticket.group
-            });
+            let is_last =
+                pending.get(at + 1).is_none_or(|next| next.ticket.group != waiting.ticket.group);
             if is_last && node.decided(waiting.ticket).await.is_err() {
                 all_well = false;
             }

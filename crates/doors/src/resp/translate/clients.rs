@@ -76,7 +76,11 @@ pub fn id(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
 
 pub fn getname(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     let name = talk.client.card.names().name.clone();
-    if name.is_empty() { talk.out.null() } else { talk.out.text(name) }
+    if name.is_empty() {
+        talk.out.null()
+    } else {
+        talk.out.text(name)
+    }
     Ok(Plan::Said)
 }
 
@@ -114,7 +118,13 @@ fn is_normal(words: &Words<'_>, at: usize) -> Result<bool, Refusal> {
 pub fn list(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let listed = match (words.len(), words.upper(2).as_str()) {
         (2, _) => Listed::All,
-        (4, "TYPE") => if is_normal(words, 3)? { Listed::All } else { Listed::Nobody },
+        (4, "TYPE") => {
+            if is_normal(words, 3)? {
+                Listed::All
+            } else {
+                Listed::Nobody
+            }
+        }
         (4.., "ID") => {
             let id = |at| words.natural(at).map_err(|_| Refusal::new("ERR Invalid client ID"));
             Listed::Ids((3..words.len()).map(id).collect::<Result<_, _>>()?)

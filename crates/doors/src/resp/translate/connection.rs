@@ -79,9 +79,7 @@ pub fn hello(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
             Some(3) => Protocol::Three,
             Some(_) => return Err(Refusal::new("NOPROTO unsupported protocol version")),
             None => {
-                return Err(Refusal::new(
-                    "ERR Protocol version is not an integer or out of range",
-                ));
+                return Err(Refusal::new("ERR Protocol version is not an integer or out of range"));
             }
         };
     }

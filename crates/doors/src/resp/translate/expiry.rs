@@ -89,9 +89,9 @@ fn condition(words: &Words<'_>) -> Result<ExpireWhen, Refusal> {
     }
     match (nx, xx, gt, lt) {
         (true, false, false, false) => Ok(ExpireWhen::HasNone),
-        (true, ..) => Err(Refusal::new(
-            "ERR NX and XX, GT or LT options at the same time are not compatible",
-        )),
+        (true, ..) => {
+            Err(Refusal::new("ERR NX and XX, GT or LT options at the same time are not compatible"))
+        }
         (_, _, true, true) => {
             Err(Refusal::new("ERR GT and LT options at the same time are not compatible"))
         }

@@ -148,11 +148,7 @@ pub fn translate(words: &Words<'_>, talk: &mut Talk<'_>) -> Plan {
 }
 
 #[inline]
-fn run_or_queue(
-    command: &'static Command,
-    words: &Words<'_>,
-    talk: &mut Talk<'_>,
-) -> Translated {
+fn run_or_queue(command: &'static Command, words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     if talk.client.transaction.is_some() && !command.flags.has(Flags::AT_ONCE) {
         return transaction::queue(command, words, talk);
     }

@@ -6,8 +6,8 @@
 use super::{Shape, Talk, Translated, step, update};
 use crate::resp::errors::Refusal;
 use crate::resp::frame::Words;
-use base::limits::{SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX};
 use base::Update;
+use base::limits::{SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX};
 use base::request::Steps;
 
 pub fn sequence(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {

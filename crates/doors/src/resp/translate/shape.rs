@@ -138,8 +138,10 @@ impl Shape {
             (Shape::Saved(text), Body::Buckets(buckets)) => {
                 let lazy = buckets.iter().any(|b| b.properties.sync == SyncPolicy::Interval);
                 match lazy {
-                    true => talk.out.error("ERR the bucket has sync=interval: by itself, it is \
-                                            written to disk within that interval"),
+                    true => talk.out.error(
+                        "ERR the bucket has sync=interval: by itself, it is \
+                                            written to disk within that interval",
+                    ),
                     false => talk.out.simple(text),
                 }
             }

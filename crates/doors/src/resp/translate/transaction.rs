@@ -68,9 +68,7 @@ pub fn exec(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     let (transaction, watched) = end(talk);
     let transaction = transaction.unwrap_or_default();
     if transaction.failed {
-        return Err(Refusal::new(
-            "EXECABORT Transaction discarded because of previous errors.",
-        ));
+        return Err(Refusal::new("EXECABORT Transaction discarded because of previous errors."));
     }
     let unchanged = |Watched { key, version }| Update::AssertVersion { key, version };
     let mut steps: Vec<Update> = watched.into_iter().map(unchanged).collect();
