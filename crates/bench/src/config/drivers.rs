@@ -24,6 +24,8 @@ pub enum DriverConfig {
 pub struct RespConfig {
     /// `host:port`.
     pub address: String,
+    /// Which bucket; none: what the server takes by itself. Credenza only.
+    pub bucket: Option<BucketName>,
     /// What is selected on every connection.
     pub database: u64,
     /// What is authenticated with.
@@ -77,6 +79,7 @@ impl DriverConfig {
         Ok(match driver.as_str() {
             "resp" => DriverConfig::Resp(RespConfig {
                 address: items.read("resp_address", address, text)?,
+                bucket: items.read("resp_bucket", None, |item| bucket_of(item).map(Some))?,
                 database: items.read("resp_database", 0, |item| item.integer(0, 1 << 20))?,
                 password: items.read("resp_password", None, |item| text(item).map(Some))?,
             }),

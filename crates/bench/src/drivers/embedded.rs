@@ -8,6 +8,7 @@ use base::{Body, Bound, BucketName, Consistency, DirectoryCall, Outcome, Range, 
 use base::{Reply, Request, Update};
 use bytes::Bytes;
 use node::{Flow, Node, NodeSettings, Submitted, Ticket};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -222,7 +223,7 @@ fn answer_of(given: &Given) -> Result<Answer<'_>, Failure> {
         Body::Rows(rows) => Answer::Count(rows.iter().flatten().count() as u64),
         Body::Page(page) => Answer::Count(page.entries.len() as u64),
         Body::Count(count) => Answer::Count(*count),
-        Body::Updated(Outcome::Old(old)) => Answer::Old(old.as_deref()),
+        Body::Updated(Outcome::Old(old)) => Answer::Old(old.as_deref().map(Cow::Borrowed)),
         _ => Answer::Done,
     })
 }

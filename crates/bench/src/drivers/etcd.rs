@@ -6,6 +6,7 @@ use etcd_client::{
     Client, Compare, CompareOp, ConnectOptions, DeleteOptions, GetOptions, KvClient, Txn, TxnOp,
     TxnOpResponse,
 };
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
@@ -160,7 +161,7 @@ impl Owned {
             Owned::Done => Answer::Done,
             Owned::Value(value) => Answer::Value(value.as_deref()),
             Owned::Swapped(written) => Answer::Swapped(*written),
-            Owned::Old(old) => Answer::Old(old.as_deref()),
+            Owned::Old(old) => Answer::Old(old.as_deref().map(Cow::Borrowed)),
             Owned::Count(count) => Answer::Count(*count),
         }
     }

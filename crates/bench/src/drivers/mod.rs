@@ -11,10 +11,14 @@
 mod embedded;
 #[cfg(feature = "etcd")]
 mod etcd;
+mod http;
+mod http_reply;
 mod null;
 mod resp;
 mod resp_reply;
 mod sockets;
+#[cfg(test)]
+mod tests;
 
 use crate::config::{DriverConfig, Operation};
 use std::borrow::Cow;
@@ -49,7 +53,7 @@ pub enum Call<'a> {
 }
 
 /// What a server answered.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Answer<'a> {
     /// It is done.
     Done,
@@ -58,7 +62,7 @@ pub enum Answer<'a> {
     /// Whether a test_and_set wrote.
     Swapped(bool),
     /// What was there before a test_and_set: it wrote if that is what was expected.
-    Old(Option<&'a [u8]>),
+    Old(Option<Cow<'a, [u8]>>),
     /// So many rows or keys.
     Count(u64),
 }
@@ -123,7 +127,7 @@ pub fn prepare(config: &DriverConfig) -> Result<Box<dyn Target>, String> {
     match config {
         DriverConfig::Null => Ok(Box::new(null::NullTarget)),
         DriverConfig::Resp(config) => Ok(Box::new(resp::RespTarget::find(config)?)),
-        DriverConfig::Http(_) => Err("the driver `http` is not part of this program yet".into()),
+        DriverConfig::Http(config) => Ok(Box::new(http::HttpTarget::find(config)?)),
         DriverConfig::Embedded(config) => Ok(Box::new(embedded::EmbeddedTarget::start(config)?)),
         #[cfg(feature = "etcd")]
         DriverConfig::Etcd(config) => Ok(Box::new(etcd::EtcdTarget::find(config)?)),

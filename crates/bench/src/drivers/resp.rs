@@ -16,7 +16,7 @@ pub struct RespTarget {
 }
 
 /// The language, and what is said first on a connection.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Resp {
     greeting: Vec<u8>,
     greetings: usize,
@@ -33,6 +33,8 @@ pub enum Expected {
     Count,
     /// What was there before.
     Old,
+    /// A page: where it goes on, then keys and values in turn.
+    Page,
     /// So many replies that only must be no errors, then an array without an error in it.
     Block(usize),
 }
@@ -48,6 +50,10 @@ impl RespTarget {
         }
         if config.database > 0 {
             command(&[b"SELECT", config.database.to_string().as_bytes()], &mut tongue.greeting);
+            tongue.greetings += 1;
+        }
+        if let Some(bucket) = &config.bucket {
+            command(&[b"CREDENZA.BUCKET", bucket.full().as_bytes()], &mut tongue.greeting);
             tongue.greetings += 1;
         }
         let mut stream = connect(&tongue, address)?;
@@ -147,12 +153,14 @@ impl Tongue for Resp {
                 Expected::Count
             }
             Call::Range(from, rows) => {
-                let rows = rows.to_string();
-                command(&[b"CREDENZA.RANGE", from, rows.as_bytes()], out);
-                Expected::Count
+                let (low, rows) = ([b"[", from].concat(), rows.to_string());
+                command(&[b"CREDENZA.RANGE", &low, b"+", b"LIMIT", rows.as_bytes()], out);
+                Expected::Page
             }
             Call::TestAndSet { key, expected: Some(expected), wanted } => {
-                command(&[b"CREDENZA.CAS", key, expected, wanted], out);
+                let words: [&[u8]; 6] =
+                    [b"CREDENZA.TAS", key, b"VALUE", expected, b"VALUE", wanted];
+                command(&words, out);
                 Expected::Old
             }
             Call::TestAndSet { key, expected: None, wanted } => {
@@ -220,8 +228,8 @@ fn answer_of<'a>(found: Reply<'a>, expected: &Expected) -> Result<Answer<'a>, Fa
         (Reply::Integer(count), Expected::Count) => Ok(Answer::Count(count.max(0) as u64)),
         (Reply::Array { present, .. }, Expected::Count) => Ok(Answer::Count(present as u64)),
         (Reply::Nil, Expected::Old) => Ok(Answer::Old(None)),
-        (Reply::Bulk(old), Expected::Old) => Ok(Answer::Old(Some(old))),
-        (Reply::Integer(written), Expected::Old) => Ok(Answer::Swapped(written != 0)),
+        (Reply::Bulk(old), Expected::Old) => Ok(Answer::Old(Some(old.into()))),
+        (Reply::Array { inner, .. }, Expected::Page) => Ok(Answer::Count(inner as u64 / 2)),
         (Reply::Nil, Expected::Block(_)) => Err(Failure::refused("sequence_aborted")),
         (_, Expected::Status | Expected::Block(_)) => Ok(Answer::Done),
         _ => Err(Failure::refused("unexpected_reply")),

@@ -17,6 +17,8 @@ pub enum Reply<'a> {
     Array {
         /// Elements that are no nil.
         present: usize,
+        /// The same of the last element, if that is an array.
+        inner: usize,
         /// The first element that is an error.
         error: Option<&'a [u8]>,
     },
@@ -89,12 +91,13 @@ fn array(
     count: i64,
     depth: usize,
 ) -> Option<Result<(Reply<'_>, usize), NoReply>> {
-    let (mut at, mut present, mut failed) = (from, 0, None);
+    let (mut at, mut present, mut inner, mut failed) = (from, 0, 0, None);
     for _ in 0..count {
         match nested(&input[at..], depth)? {
             Ok((found, bytes)) => {
                 at += bytes;
                 present += usize::from(found != Reply::Nil);
+                inner = if let Reply::Array { present, .. } = found { present } else { 0 };
                 if let Reply::Error(error) = found {
                     failed.get_or_insert(error);
                 }
@@ -102,7 +105,7 @@ fn array(
             Err(NoReply) => return Some(Err(NoReply)),
         }
     }
-    Some(Ok((Reply::Array { present, error: failed }, at)))
+    Some(Ok((Reply::Array { present, inner, error: failed }, at)))
 }
 
 // The line without its end, and where the next begins.

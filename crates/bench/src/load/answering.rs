@@ -67,11 +67,13 @@ impl State<'_> {
 
     fn swapped(&mut self, flight: &mut Flight, answer: &Answer<'_>) -> Outcome<'static> {
         let Some(swap) = flight.swap.take() else { return Outcome::Ok };
-        let (applied, now) = match *answer {
+        let (applied, now) = match answer {
             Answer::Swapped(true) => (true, Some(swap.wanted)),
             Answer::Swapped(false) => (false, None),
-            Answer::Old(old) if old == swap.expected.as_deref() => (true, Some(swap.wanted)),
-            Answer::Old(old) => (false, old.map(<[u8]>::to_vec)),
+            Answer::Old(old) if old.as_deref() == swap.expected.as_deref() => {
+                (true, Some(swap.wanted))
+            }
+            Answer::Old(old) => (false, old.as_deref().map(<[u8]>::to_vec)),
             _ => (true, Some(swap.wanted)),
         };
         match now {

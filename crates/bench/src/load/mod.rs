@@ -12,6 +12,8 @@ mod clients;
 mod collect;
 mod record;
 mod schedule;
+#[cfg(test)]
+mod tests;
 
 mod worker;
 

@@ -8,9 +8,13 @@ use std::time::{Duration, Instant};
 pub struct Starts {
     dice: Dice,
     schedule: Schedule,
-    gap_s: f64,
+    rate: f64,
+    threads: usize,
     begin: Instant,
-    /// Since `begin`, as a sum, so that rounding does not add up.
+    /// The place of the next start among those of all threads: what a fixed one is reckoned from,
+    /// so that rounding does not add up.
+    place: usize,
+    /// Since `begin`.
     next_s: f64,
 }
 
@@ -24,13 +28,12 @@ impl Starts {
         mut dice: Dice,
         begin: Instant,
     ) -> Starts {
-        let gap_s = threads as f64 / rate;
         let next_s = match schedule {
             // Threads take turns, so that together their gaps are equal too.
-            Schedule::Fixed => gap_s * thread as f64 / threads as f64,
-            Schedule::Poisson => dice.exponential(gap_s),
+            Schedule::Fixed => thread as f64 / rate,
+            Schedule::Poisson => dice.exponential(threads as f64 / rate),
         };
-        Starts { dice, schedule, gap_s, begin, next_s }
+        Starts { dice, schedule, rate, threads, begin, place: thread, next_s }
     }
 
     /// The next intended start.
@@ -42,9 +45,12 @@ impl Starts {
     /// Goes on to the one after it.
     #[inline]
     pub fn advance(&mut self) {
-        self.next_s += match self.schedule {
-            Schedule::Fixed => self.gap_s,
-            Schedule::Poisson => self.dice.exponential(self.gap_s),
-        };
+        self.place += self.threads;
+        match self.schedule {
+            Schedule::Fixed => self.next_s = self.place as f64 / self.rate,
+            Schedule::Poisson => {
+                self.next_s += self.dice.exponential(self.threads as f64 / self.rate);
+            }
+        }
     }
 }

@@ -1,0 +1,248 @@
+//! Credenza's native HTTP door, by a small HTTP/1.1 client of our own: kept alive, one connection
+//! per client.
+
+use super::http_reply::{body_json, head};
+use super::sockets::{Parsed, Sockets, Tongue, ask, connect, resolve};
+use super::{Answer, Call, Driver, Failure, Target};
+use crate::config::{HttpConfig, Operation};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use std::net::{SocketAddr, TcpStream};
+
+/// A server that was found.
+pub struct HttpTarget {
+    tongue: Http,
+    address: SocketAddr,
+    version: String,
+}
+
+/// The language.
+#[derive(Clone)]
+pub struct Http {
+    host: String,
+    bucket: String,
+    read_query: String,
+}
+
+/// What must be known of a request to read its reply.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Expected {
+    /// Success alone.
+    Status,
+    /// The row's value; 404 is an absent one.
+    Value,
+    /// 200 or 404, without a body.
+    Head,
+    /// A list of this name, whose elements that are no null are counted.
+    List(&'static str),
+    /// What was there before a test_and_set.
+    Old,
+}
+
+impl HttpTarget {
+    /// Connects once and asks who is there.
+    pub fn find(config: &HttpConfig) -> Result<HttpTarget, String> {
+        let address = resolve(&config.address)?;
+        let query = config.read_query.trim_start_matches('?');
+        let tongue = Http {
+            host: config.address.clone(),
+            bucket: format!("/v1/buckets/{}", config.bucket.full()),
+            read_query: if query.is_empty() { String::new() } else { format!("?{query}") },
+        };
+        let mut stream = connect(&tongue, address)?;
+        let request = format!("GET /status HTTP/1.1\r\nhost: {}\r\n\r\n", tongue.host);
+        let version =
+            ask(
+                &tongue,
+                &mut stream,
+                request.as_bytes(),
+                &Expected::Value,
+                |answer| match answer {
+                    Ok(Answer::Value(Some(body))) => {
+                        serde_json::from_slice(body).ok().and_then(|status: Value| {
+                            Some(status.get("version")?.as_str()?.to_string())
+                        })
+                    }
+                    _ => None,
+                },
+            )?;
+        let version = match version {
+            Some(version) => format!("credenza {version}"),
+            None => "unknown HTTP server".into(),
+        };
+        Ok(HttpTarget { tongue, address, version })
+    }
+}
+
+impl Target for HttpTarget {
+    fn version(&self) -> String {
+        self.version.clone()
+    }
+
+    fn supports(&self, _operation: Operation) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, String> {
+        Ok(Box::new(Sockets::connect(self.tongue.clone(), self.address, clients)?))
+    }
+
+    fn close(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl Http {
+    fn line(&self, method: &str, path: std::fmt::Arguments<'_>, out: &mut Vec<u8>) {
+        let text = format!("{method} {}{path} HTTP/1.1\r\nhost: {}\r\n", self.bucket, self.host);
+        out.extend_from_slice(text.as_bytes());
+    }
+
+    /// A request about one key, without a body.
+    fn about_key(&self, method: &str, key: &[u8], query: &str, out: &mut Vec<u8>) {
+        self.line(method, format_args!("/keys/{}{query}", percent(key)), out);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn post(&self, path: &str, query: &str, body: &Value, out: &mut Vec<u8>) {
+        let body = body.to_string();
+        self.line("POST", format_args!("/{path}{query}"), out);
+        let length = body.len();
+        let rest =
+            format!("content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}");
+        out.extend_from_slice(rest.as_bytes());
+    }
+}
+
+/// Bytes as part of a path or a query.
+fn percent(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() + 8);
+    for &byte in bytes {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            text.push(byte as char);
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    text
+}
+
+/// Bytes in JSON, as the door reads them.
+fn blob(bytes: &[u8]) -> Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => json!({ "base64": STANDARD.encode(bytes) }),
+    }
+}
+
+/// Bytes from JSON, as the door writes them.
+fn bytes_of(value: &Value) -> Option<Vec<u8>> {
+    match value {
+        Value::String(text) => Some(text.as_bytes().to_vec()),
+        _ => STANDARD.decode(value.get("base64")?.as_str()?).ok(),
+    }
+}
+
+impl Tongue for Http {
+    type Expected = Expected;
+
+    fn encode(&self, call: &Call<'_>, out: &mut Vec<u8>) -> Expected {
+        let query = &self.read_query;
+        match *call {
+            Call::Get(key) => {
+                self.about_key("GET", key, query, out);
+                Expected::Value
+            }
+            Call::Exists(key) => {
+                self.about_key("HEAD", key, query, out);
+                Expected::Head
+            }
+            Call::Delete(key) => {
+                self.about_key("DELETE", key, "", out);
+                Expected::Status
+            }
+            Call::Put(key, value) => {
+                self.line("PUT", format_args!("/keys/{}", percent(key)), out);
+                let length = format!("content-length: {}\r\n\r\n", value.len());
+                out.extend_from_slice(length.as_bytes());
+                out.extend_from_slice(value);
+                Expected::Status
+            }
+            Call::Range(from, rows) => {
+                let more = query.replacen('?', "&", 1);
+                let (from, limit) = (percent(from), format!("&limit={rows}{more}"));
+                self.line("GET", format_args!("/range?from={from}{limit}"), out);
+                out.extend_from_slice(b"\r\n");
+                Expected::List("entries")
+            }
+            Call::MultiGet(keys) => {
+                let keys: Vec<_> = keys.iter().map(|key| blob(key)).collect();
+                self.post("multi_get", query, &json!({ "keys": keys }), out);
+                Expected::List("rows")
+            }
+            Call::Sequence(rows) => {
+                let step = |(key, value): &(Vec<u8>, Vec<u8>)| json!({ "op": "set", "key": blob(key), "value": blob(value) });
+                let steps: Vec<_> = rows.iter().map(step).collect();
+                self.post("sequence", "", &Value::Array(steps), out);
+                Expected::Status
+            }
+            Call::TestAndSet { key, expected, wanted } => {
+                let update = json!({
+                    "op": "test_and_set",
+                    "key": blob(key),
+                    "expected": expected.map(blob),
+                    "wanted": blob(wanted),
+                });
+                self.post("update", "", &update, out);
+                Expected::Old
+            }
+        }
+    }
+
+    fn parse<'a>(&self, input: &'a [u8], expected: &Expected) -> Parsed<'a> {
+        let found = match head(input, *expected == Expected::Head) {
+            None => return Parsed::Partial,
+            Some(Err(_)) => return Parsed::Broken,
+            Some(Ok(found)) => found,
+        };
+        let answer = match (found.status, expected) {
+            (404, Expected::Value) if found.reason() != Some("no_such_bucket".into()) => {
+                Ok(Answer::Value(None))
+            }
+            (404, Expected::Head) => Ok(Answer::Count(0)),
+            (404, Expected::Status) if found.reason() == Some("not_found".into()) => {
+                Ok(Answer::Done)
+            }
+            (200..=299, Expected::Status) => Ok(Answer::Done),
+            (200..=299, Expected::Value) => Ok(Answer::Value(Some(found.body))),
+            (200..=299, Expected::Head) => Ok(Answer::Count(1)),
+            (200..=299, Expected::List(name)) => {
+                let json = body_json(found.body);
+                let list = json.as_ref().and_then(|json| json.get(name)?.as_array());
+                let present = list.map(|list| list.iter().filter(|row| !row.is_null()).count());
+                present.map(|count| Answer::Count(count as u64)).ok_or_else(unexpected)
+            }
+            (200..=299, Expected::Old) => match body_json(found.body).as_ref().map(|b| &b["old"]) {
+                Some(Value::Null) => Ok(Answer::Old(None)),
+                Some(old) => {
+                    bytes_of(old).map(|old| Answer::Old(Some(old.into()))).ok_or_else(unexpected)
+                }
+                None => Err(unexpected()),
+            },
+            (status, _) => {
+                let reason = found.reason().map_or(String::new(), |reason| format!(" {reason}"));
+                Err(Failure::refused(format!("{status}{reason}")))
+            }
+        };
+        Parsed::Reply(found.bytes, answer)
+    }
+
+    fn greet(&self, _stream: &mut TcpStream) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+fn unexpected() -> Failure {
+    Failure::refused("unexpected_reply")
+}

@@ -1,0 +1,91 @@
+//! Reads HTTP/1.1 replies: status, length, body; what a server we drive sends and no more.
+
+use serde_json::Value;
+
+/// Headers of a reply worth reading are shorter than this.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// A whole reply.
+#[derive(Debug, PartialEq)]
+pub struct Found<'a> {
+    /// The status.
+    pub status: u16,
+    /// The body; of a chunked reply with the chunks' sizes still in it.
+    pub body: &'a [u8],
+    /// Bytes of all of it.
+    pub bytes: usize,
+}
+
+/// Not HTTP, or nothing that can be framed.
+#[derive(Debug, PartialEq)]
+pub struct NoReply;
+
+/// The first reply; none if it is not whole yet. `bodiless`: the request was a HEAD.
+pub fn head(input: &[u8], bodiless: bool) -> Option<Result<Found<'_>, NoReply>> {
+    let Some(end) = find(input, b"\r\n\r\n") else {
+        return (input.len() > HEAD_BYTES_MAX).then_some(Err(NoReply));
+    };
+    let Ok(text) = std::str::from_utf8(&input[..end]) else { return Some(Err(NoReply)) };
+    let mut lines = text.split("\r\n");
+    let status =
+        lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok());
+    let Some(status) = status else { return Some(Err(NoReply)) };
+    let (mut length, mut chunked) = (None, false);
+    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+        if name.eq_ignore_ascii_case("content-length") {
+            length = value.trim().parse::<usize>().ok();
+        } else if name.eq_ignore_ascii_case("transfer-encoding") {
+            chunked = value.trim().eq_ignore_ascii_case("chunked");
+        }
+    }
+    let from = end + 4;
+    let length = match length {
+        _ if bodiless || status == 204 || status == 304 => 0,
+        _ if chunked => match chunks(&input[from..])? {
+            Ok(bytes) => bytes,
+            Err(NoReply) => return Some(Err(NoReply)),
+        },
+        Some(length) if length <= base::limits::FRAME_BYTES_MAX => length,
+        _ => return Some(Err(NoReply)),
+    };
+    let body = input[from..].get(..length)?;
+    Some(Ok(Found { status, body, bytes: from + length }))
+}
+
+impl Found<'_> {
+    /// The reason in the body of an error.
+    pub fn reason(&self) -> Option<String> {
+        let reason = body_json(self.body)?.get("error")?.get("reason")?.as_str()?.to_string();
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+        reason.bytes().all(plain).then_some(reason)
+    }
+}
+
+/// A body as JSON.
+pub fn body_json(body: &[u8]) -> Option<Value> {
+    serde_json::from_slice(body).ok()
+}
+
+/// How many bytes a chunked body has, with its last empty chunk; none if that is not there yet.
+fn chunks(input: &[u8]) -> Option<Result<usize, NoReply>> {
+    let mut at = 0;
+    loop {
+        let line = find(&input[at..], b"\r\n")?;
+        let size = std::str::from_utf8(&input[at..at + line]).ok();
+        let size = size.and_then(|size| usize::from_str_radix(size.trim(), 16).ok());
+        let Some(size) = size.filter(|size| *size <= base::limits::FRAME_BYTES_MAX) else {
+            return Some(Err(NoReply));
+        };
+        at += line + 2 + size + 2;
+        if at > input.len() {
+            return None;
+        }
+        if size == 0 {
+            return Some(Ok(at));
+        }
+    }
+}
+
+fn find(input: &[u8], wanted: &[u8]) -> Option<usize> {
+    input.windows(wanted.len()).position(|window| window == wanted)
+}

@@ -1,0 +1,249 @@
+//! What is measured is what happened: schedules, omissions, merged histograms, errors apart.
+
+use super::*;
+use crate::config::{Items, Operation, Schedule};
+use crate::drivers::{Answer, Call, Driver, Failure, Sink};
+use crate::generators::Dice;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+/// A server in this thread that answers by a rule.
+#[derive(Clone)]
+struct Server(Arc<Rule>);
+
+struct Rule {
+    rule: Box<dyn Fn(usize, &str) -> Said + Send + Sync>,
+    asked: Mutex<Vec<String>>,
+}
+
+struct ServerDriver {
+    server: Server,
+    begun: VecDeque<(usize, String)>,
+}
+
+/// What a rule says to a call: wait so long, then answer.
+type Said = (Duration, std::result::Result<Option<Vec<u8>>, Failure>);
+
+impl Server {
+    fn run(&self, settings: &str) -> Collected {
+        let items = Items::parse("a.toml", &format!("driver = 'null'\n{settings}"));
+        let config = Config::read(items.expect("whole")).expect("whole");
+        run(&config, self, &AtomicBool::new(false), &mut Nobody).expect("ran")
+    }
+}
+
+impl Target for Server {
+    fn version(&self) -> String {
+        "rule".into()
+    }
+
+    fn supports(&self, operation: Operation) -> Result<(), String> {
+        if operation == Operation::Range { Err("no ranges".into()) } else { Ok(()) }
+    }
+
+    fn driver(&self, _clients: usize) -> Result<Box<dyn Driver>, String> {
+        Ok(Box::new(ServerDriver { server: self.clone(), begun: VecDeque::new() }))
+    }
+
+    fn close(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl Driver for ServerDriver {
+    fn begin(&mut self, client: usize, call: &Call<'_>) {
+        let text = match call {
+            Call::Get(key) => format!("get {}", String::from_utf8_lossy(key)),
+            Call::Put(key, _) => format!("put {}", String::from_utf8_lossy(key)),
+            other => format!("{other:?}"),
+        };
+        self.begun.push_back((client, text));
+    }
+
+    fn send(&mut self, _client: usize) {}
+
+    fn wait(&mut self, timeout: Duration, sink: Sink<'_>) {
+        let Some((client, text)) = self.begun.pop_front() else {
+            return std::thread::sleep(timeout.min(Duration::from_millis(5)));
+        };
+        let many = {
+            let mut asked = self.server.0.asked.lock().expect("no panic while locked");
+            asked.push(text.clone());
+            asked.len()
+        };
+        let (wait, answer) = (self.server.0.rule)(many, &text);
+        std::thread::sleep(wait);
+        let answer = match &answer {
+            Ok(value) if text.starts_with("get") => Ok(Answer::Value(value.as_deref())),
+            Ok(_) => Ok(Answer::Done),
+            Err(failure) => Err(failure.clone()),
+        };
+        sink(client, Instant::now(), answer);
+    }
+
+    fn forget(&mut self, client: usize) {
+        self.begun.retain(|(other, _)| *other != client);
+    }
+}
+
+struct Nobody;
+
+impl View for Nobody {
+    fn row(&mut self, _row: &Row) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+fn rule(rule: impl Fn(usize, &str) -> Said + Send + Sync + 'static) -> Server {
+    Server(Arc::new(Rule { rule: Box::new(rule), asked: Mutex::new(Vec::new()) }))
+}
+
+fn fine() -> Said {
+    (Duration::ZERO, Ok(None))
+}
+
+#[test]
+fn a_fixed_schedule_has_equal_gaps_and_threads_take_turns() {
+    let begin = Instant::now();
+    let mut all = Vec::new();
+    for thread in 0..4 {
+        let dice = Dice::new(1, 1);
+        let mut starts = schedule::Starts::new(Schedule::Fixed, 1000.0, thread, 4, dice, begin);
+        for _ in 0..250 {
+            all.push((starts.due() - begin).as_nanos() as f64 / 1e6);
+            starts.advance();
+        }
+    }
+    all.sort_by(f64::total_cmp);
+    for (place, at) in all.iter().enumerate() {
+        assert!((at - place as f64).abs() < 0.001, "{place}: {at}");
+    }
+}
+
+#[test]
+fn a_poisson_schedule_has_its_rate_and_its_variance() {
+    let begin = Instant::now();
+    let dice = Dice::new(7, 7);
+    let mut starts = schedule::Starts::new(Schedule::Poisson, 1000.0, 0, 1, dice, begin);
+    let mut counts = vec![0.0f64; 1000];
+    loop {
+        let second = (starts.due() - begin).as_secs_f64() * 10.0;
+        if second >= 1000.0 {
+            break;
+        }
+        counts[second as usize] += 1.0;
+        starts.advance();
+    }
+    let mean = counts.iter().sum::<f64>() / 1000.0;
+    let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / 1000.0;
+    assert!((mean - 100.0).abs() < 2.0, "{mean}");
+    assert!((variance / mean - 1.0).abs() < 0.15, "{variance} {mean}");
+}
+
+#[test]
+fn an_open_load_counts_what_a_stalled_server_kept_waiting() {
+    // The server stalls once; the operations due meanwhile have waited, though each is served at
+    // once.
+    let stalled = rule(|many, _| match many {
+        20 => (Duration::from_millis(300), Ok(None)),
+        _ => fine(),
+    });
+    let load = "operations = [['put', 1]]\nduration = '800ms'\nconcurrent = 1\n";
+    let open = stalled.run(&format!("{load}mode = ['rate', 200]\nschedule = 'fixed'"));
+    let put = &open.operations[0];
+    assert_eq!(put.ok + put.late + open.unstarted, 160);
+    let waited = put.latency.count_between(100_000_000, u64::MAX);
+    assert!(waited >= 30, "{waited} of the about 40 that waited longer than 100 ms");
+    let service = put.service.as_ref().expect("open");
+    assert!(service.count_between(100_000_000, u64::MAX) < waited);
+    let many = put.latency.len();
+    assert!(open.operations[0].errors.is_empty() && many >= 150, "{many}");
+}
+
+#[test]
+fn errors_are_counted_by_kind_and_kept_out_of_the_latencies() {
+    let third = rule(|many, _| match many % 3 {
+        0 => (Duration::from_millis(2), Err(Failure::refused("busy"))),
+        _ => fine(),
+    });
+    let run = third.run(
+        "operations = [['put', 1]]\nduration = '10s'\nconcurrent = 3\n\
+         key_generator = ['partitioned_sequential_int', 30]",
+    );
+    let put = &run.operations[0];
+    assert_eq!((put.ok, put.errors.clone()), (20, [("busy".to_string(), 10)].into()));
+    assert_eq!((put.latency.len(), put.failure.len()), (20, 10));
+    assert!(put.failure.min() >= 2_000_000);
+}
+
+#[test]
+fn an_update_is_a_get_and_a_put_of_one_key_and_one_operation() {
+    let server = rule(|_, _| fine());
+    let run = server.run(
+        "operations = [['update', 1]]\nduration = '10s'\nconcurrent = 1\n\
+         key_generator = ['sequential_int', 3]",
+    );
+    let asked = server.0.asked.lock().expect("whole").clone();
+    assert_eq!(asked, ["get 0", "put 0", "get 1", "put 1", "get 2", "put 2"]);
+    assert_eq!((run.ok(), run.operations[0].latency.len()), (3, 3));
+}
+
+#[test]
+fn foreign_values_are_wrong_and_absent_ones_counted() {
+    let mut foreign = Vec::new();
+    crate::generators::seal(b"0", &[0; 100], 100, &mut foreign);
+    let server = rule(move |_, text| match text {
+        "get 0" | "get 1" => (Duration::ZERO, Ok(Some(foreign.clone()))),
+        _ => fine(),
+    });
+    let settings = "duration = '10s'\nconcurrent = 1\nverify = true\n\
+                    key_generator = ['sequential_int', 3]\n";
+    let run = server.run(&format!("{settings}operations = [['get', 1]]"));
+    let get = &run.operations[0];
+    assert_eq!((get.ok, get.missing), (2, 1));
+    assert_eq!(get.errors, [("wrong_value".to_string(), 1)].into());
+    let run = server.run(&format!("{settings}operations = [['get_existing', 1]]"));
+    let kinds: Vec<_> = run.operations[0].errors.keys().cloned().collect();
+    assert_eq!(kinds, ["not_found", "wrong_value"]);
+}
+
+#[test]
+fn threads_and_windows_add_up_and_the_warm_up_does_not() {
+    struct Rows(Vec<(Part, u64)>);
+    impl View for Rows {
+        fn row(&mut self, row: &Row) -> Result<(), String> {
+            self.0.push((row.part, row.ok()));
+            Ok(())
+        }
+    }
+    let text = "driver = 'null'\nthreads = 3\nconcurrent = 7\nduration = '400ms'\n\
+                warm_up = '150ms'\nreport_interval = '100ms'\npipeline = 4";
+    let config = Config::read(Items::parse("a.toml", text).expect("whole")).expect("whole");
+    let target = crate::drivers::prepare(&config.driver).expect("nobody");
+    let mut rows = Rows(Vec::new());
+    let run = run(&config, &*target, &AtomicBool::new(false), &mut rows).expect("ran");
+    let parts: Vec<_> = rows.0.iter().map(|(part, _)| *part).collect();
+    assert_eq!(parts, [vec![Part::WarmUp; 2], vec![Part::Measured; 4]].concat());
+    let measured = rows.0.iter().filter(|(part, _)| *part == Part::Measured);
+    assert_eq!(measured.map(|(_, ok)| ok).sum::<u64>(), run.ok());
+    let merged: u64 = run.operations.iter().map(|one| one.latency.len()).sum();
+    let late: u64 = run.operations.iter().map(|one| one.late).sum();
+    assert_eq!(merged, run.ok() + late);
+    assert!((run.seconds - 0.4).abs() < 1e-9);
+}
+
+#[test]
+fn what_a_driver_cannot_do_is_said_before_the_run() {
+    let server = rule(|_, _| fine());
+    let items = Items::parse("a.toml", "driver = 'null'\noperations = [['range', 1]]");
+    let config = Config::read(items.expect("whole")).expect("whole");
+    let run = run(&config, &server, &AtomicBool::new(false), &mut Nobody);
+    assert_eq!(run.expect_err("refused"), "no ranges");
+}
+
+#[test]
+fn a_run_ends_at_the_first_error_if_asked() {
+    let server = rule(|_, _| (Duration::ZERO, Err(Failure::refused("no"))));
+    let run = server.run("duration = '60s'\nshutdown_on_error = true\noperations = [['put', 1]]");
+    assert!(run.failed() >= 1 && run.seconds < 30.0);
+}
