@@ -80,6 +80,7 @@ impl<'a> Worker<'a> {
             self.wait(timeout.min(until_window), &mut recorder);
         };
         let measured = begin + self.config.warm_up;
+        let ended = recorder.end().map_or(ended, |end| end.min(ended));
         let unstarted = starts.map_or(0, |starts| unstarted(starts, measured, ended));
         self.drain(&mut recorder);
         let unanswered = self.state.in_flight() as u64;
