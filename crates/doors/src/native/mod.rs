@@ -9,6 +9,7 @@
 //! saw in a log.
 //! Read next: `routes.rs` (the table), `connection.rs`, then `translate.rs` and `render.rs`.
 
+mod client;
 mod connection;
 mod errors;
 mod input;
@@ -26,6 +27,7 @@ mod table;
 mod target;
 mod translate;
 
+pub use client::{Answer, Client, Sent};
 pub(crate) use connection::serve;
 
 #[cfg(test)]

@@ -130,7 +130,9 @@ fn query_schema(parameter: Parameter) -> (Value, &'static str) {
 }
 
 fn header_parameters(headers: Headers) -> Vec<Value> {
-    let header = |name: &str, schema: Value, words: &str| json!({ "name": name, "in": "header", "description": words, "schema": schema });
+    let header = |name: &str, schema: Value, words: &str| -> Value {
+        json!({ "name": name, "in": "header", "description": words, "schema": schema })
+    };
     let condition = || json!({ "type": "string", "pattern": "^(\\*|\"[0-9]{1,19}\")$" });
     let number = || json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX });
     let mut parameters = Vec::new();

@@ -263,7 +263,10 @@ fn replies_are_written_plainly() {
         ),
         (
             page(vec![entry.clone()], true),
-            r#"{"entries":[{"key":{"base64":"/w=="},"value":"v\n","version":3,"expires_in_ms":9}],"more":true,"continue":{"base64":"/w=="}}"#,
+            concat!(
+                r#"{"entries":[{"key":{"base64":"/w=="},"value":"v\n","version":3,"#,
+                r#""expires_in_ms":9}],"more":true,"continue":{"base64":"/w=="}}"#
+            ),
         ),
         (page(vec![key_alone], false), r#"{"entries":[{"key":"k"}],"more":false,"continue":null}"#),
         (Body::Count(7), r#"{"count":7}"#),
@@ -280,7 +283,11 @@ fn replies_are_written_plainly() {
     outcome_onto(&mut out, &steps);
     assert_eq!(
         String::from_utf8_lossy(&out),
-        r#""outcome":"steps","steps":[{"outcome":"swapped","written":false,"old":"o"},{"outcome":"read","read":{"row":null}},{"outcome":"error","error":{"reason":"not_found","kind":"conflict","detail":"k"}}]"#
+        concat!(
+            r#""outcome":"steps","steps":[{"outcome":"swapped","written":false,"old":"o"},"#,
+            r#"{"outcome":"read","read":{"row":null}},{"outcome":"error","#,
+            r#""error":{"reason":"not_found","kind":"conflict","detail":"k"}}]"#
+        )
     );
 }
 

@@ -1,0 +1,130 @@
+//! From a request of the house to the one that goes over the wire.
+
+use super::steps::{read_onto, update_onto};
+use super::wire::Sent;
+use super::{key_path, path};
+use crate::http::percent::encode_onto;
+use base::bucket::Changes;
+use base::range::Direction;
+use base::request::{Call, DirectoryCall, Expiry, SessionCall};
+use base::{Bound, BucketName, Consistency, Key, Range, Read, Request, Update, Want};
+use std::fmt::Write;
+
+/// The request as it is sent, its retry's headers apart.
+pub fn sent(request: &Request) -> Sent {
+    let bucket = &request.bucket;
+    match &request.call {
+        Call::Read(Read::Get(key), freshness) => {
+            Sent::new("GET", key_path(bucket, key) + "?" + &consistency(*freshness))
+        }
+        Call::Read(Read::KeyCount, freshness) => {
+            Sent::new("GET", path(bucket, "/count?") + &consistency(*freshness))
+        }
+        Call::Read(Read::Range(range), freshness) => {
+            let path = path(bucket, "/range?") + &consistency(*freshness);
+            Sent::new("GET", path + &range_query(range))
+        }
+        Call::Read(read, freshness) => {
+            let path = path(bucket, "/read?") + &consistency(*freshness);
+            let mut body = Vec::new();
+            read_onto(&mut body, read);
+            Sent::json("POST", path, body)
+        }
+        Call::Update(Update::Set { key, value, expiry }) => {
+            let mut sent = Sent::new("PUT", key_path(bucket, key) + &ttl(*expiry));
+            sent.body = Some(value.clone());
+            sent
+        }
+        Call::Update(update) => {
+            let mut body = Vec::new();
+            update_onto(&mut body, update);
+            Sent::json("POST", path(bucket, "/update"), body)
+        }
+        Call::Directory(call) => directory(bucket, call),
+        Call::Session(call) => {
+            let path = format!("/v1/sessions/{}/{}", bucket.kind(), bucket.name());
+            match call {
+                SessionCall::Open => Sent::new("POST", path),
+                SessionCall::Close(id) => Sent::new("DELETE", format!("{path}/{id}")),
+            }
+        }
+    }
+}
+
+fn consistency(consistency: Consistency) -> String {
+    match consistency {
+        Consistency::Consistent => "consistency=consistent".into(),
+        Consistency::Dirty => "consistency=dirty".into(),
+        Consistency::AtLeast(index) => format!("consistency=at_least:{index}"),
+    }
+}
+
+fn ttl(expiry: Expiry) -> String {
+    match expiry {
+        Expiry::Default => String::new(),
+        Expiry::Keep => "?ttl_ms=keep".into(),
+        Expiry::Never => "?ttl_ms=never".into(),
+        Expiry::After(ms) => format!("?ttl_ms={ms}"),
+    }
+}
+
+fn range_query(range: &Range) -> String {
+    let mut query = String::new();
+    let mut key = |name: &str, key: &Key| {
+        let _ = write!(query, "&{name}=");
+        encode_onto(&mut query, key);
+    };
+    match &range.low {
+        Bound::Open => {}
+        Bound::Included(low) | Bound::Excluded(low) => key("from", low),
+    }
+    match &range.high {
+        Bound::Open => {}
+        Bound::Included(high) | Bound::Excluded(high) => key("to", high),
+    }
+    if matches!(range.low, Bound::Excluded(_)) {
+        query.push_str("&from_exclusive=true");
+    }
+    if matches!(range.high, Bound::Included(_)) {
+        query.push_str("&to_inclusive=true");
+    }
+    if range.direction == Direction::Descending {
+        query.push_str("&reverse=true");
+    }
+    if let Some(limit) = range.rows_max {
+        let _ = write!(query, "&limit={limit}");
+    }
+    if range.want == Want::Keys {
+        query.push_str("&want=keys");
+    }
+    query
+}
+
+fn directory(bucket: &BucketName, call: &DirectoryCall) -> Sent {
+    let of_bucket = path(bucket, "");
+    let of_type = format!("/v1/types/{}", bucket.kind());
+    match call {
+        DirectoryCall::CreateBucket(changes) => Sent::json("PUT", of_bucket, json(changes)),
+        DirectoryCall::AlterBucket(changes) => Sent::json("PATCH", of_bucket, json(changes)),
+        DirectoryCall::DropBucket => Sent::new("DELETE", of_bucket),
+        DirectoryCall::ClearBucket => Sent::new("POST", of_bucket + "/clear"),
+        DirectoryCall::DescribeBucket => Sent::new("GET", of_bucket),
+        DirectoryCall::ListBuckets { after, rows_max } => {
+            let mut path = format!("/v1/buckets?limit={rows_max}");
+            if let Some(after) = after {
+                let _ = write!(path, "&after={after}");
+            }
+            Sent::new("GET", path)
+        }
+        DirectoryCall::CreateType(changes) => Sent::json("PUT", of_type, json(changes)),
+        DirectoryCall::AlterType(changes) => Sent::json("PATCH", of_type, json(changes)),
+        DirectoryCall::DropType => Sent::new("DELETE", of_type),
+        DirectoryCall::ListTypes => Sent::new("GET", "/v1/types"),
+    }
+}
+
+fn json(changes: &Changes) -> Vec<u8> {
+    let object: serde_json::Map<String, serde_json::Value> =
+        changes.iter().map(|(name, text)| (name.clone(), text.as_str().into())).collect();
+    serde_json::Value::Object(object).to_string().into_bytes()
+}

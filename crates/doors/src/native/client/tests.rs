@@ -1,0 +1,243 @@
+//! What the client writes the door reads as it was meant.
+
+use super::steps::{read_onto, update_onto};
+use super::{Client, requests};
+use crate::guard::Guard;
+use crate::http::{Parsed, head};
+use crate::listener::Face;
+use crate::native::json::bodies;
+use crate::native::target;
+use crate::native::translate::{self, Plan};
+use base::range::Direction;
+use base::request::{Call, ExpireWhen, Expiry, Missing, SessionCall, Steps, When};
+use base::{
+    Bound, BucketName, Consistency, DirectoryCall, LogIndex, Range, Read, Request, SessionId,
+    Update, Version, Want,
+};
+use bytes::Bytes;
+use proptest::prelude::*;
+use std::time::Duration;
+
+fn bytes() -> impl Strategy<Value = Bytes> {
+    prop_oneof![
+        proptest::collection::vec(any::<u8>(), 0..20).prop_map(Bytes::from),
+        "[a-z/.%+ \\u{e9}]{0,8}".prop_map(Bytes::from),
+    ]
+}
+
+fn maybe() -> impl Strategy<Value = Option<Bytes>> {
+    proptest::option::of(bytes())
+}
+
+fn expiry() -> impl Strategy<Value = Expiry> {
+    prop_oneof![
+        Just(Expiry::Default),
+        Just(Expiry::Keep),
+        Just(Expiry::Never),
+        (0..=base::limits::TTL_MS_MAX).prop_map(Expiry::After),
+    ]
+}
+
+fn when() -> impl Strategy<Value = When> {
+    prop_oneof![
+        Just(When::Always),
+        Just(When::Absent),
+        Just(When::Present),
+        any::<u64>().prop_map(|version| When::Unchanged(Version(version))),
+    ]
+}
+
+fn when_target() -> impl Strategy<Value = When> {
+    prop_oneof![Just(When::Always), Just(When::Absent)]
+}
+
+fn expire_when() -> impl Strategy<Value = ExpireWhen> {
+    prop_oneof![
+        Just(ExpireWhen::Always),
+        Just(ExpireWhen::HasNone),
+        Just(ExpireWhen::HasOne),
+        Just(ExpireWhen::Later),
+        Just(ExpireWhen::Sooner),
+    ]
+}
+
+fn bound() -> impl Strategy<Value = Bound> {
+    prop_oneof![
+        Just(Bound::Open),
+        bytes().prop_map(Bound::Included),
+        bytes().prop_map(Bound::Excluded),
+    ]
+}
+
+fn range() -> impl Strategy<Value = Range> {
+    let rows_max = proptest::option::of(1..=base::limits::PAGE_ROWS_MAX);
+    (bound(), bound(), any::<bool>(), rows_max, any::<bool>()).prop_map(
+        |(low, high, down, rows_max, keys)| Range {
+            low,
+            high,
+            direction: if down { Direction::Descending } else { Direction::Ascending },
+            rows_max,
+            bytes_max: None,
+            want: if keys { Want::Keys } else { Want::Entries },
+        },
+    )
+}
+
+/// Reads that may stand among updates.
+fn read() -> impl Strategy<Value = Read> {
+    let keys = || proptest::collection::vec(bytes(), 0..4);
+    prop_oneof![
+        bytes().prop_map(Read::Get),
+        keys().prop_map(Read::Exists),
+        keys().prop_map(Read::MultiGet),
+        keys().prop_map(Read::MultiGetAll),
+        range().prop_map(Read::Range),
+    ]
+}
+
+fn update() -> impl Strategy<Value = Update> {
+    let key = bytes;
+    let missing = prop_oneof![Just(Missing::Fails), Just(Missing::Skipped)];
+    let keys = proptest::collection::vec(bytes(), 0..4);
+    let version = proptest::option::of(any::<u64>());
+    let one = prop_oneof![
+        (key(), bytes(), expiry()).prop_map(|(key, value, expiry)| Update::Set {
+            key,
+            value,
+            expiry
+        }),
+        (key(), bytes(), expiry(), when()).prop_map(|(key, value, expiry, when)| Update::SetIf {
+            key,
+            value,
+            expiry,
+            when
+        }),
+        (key(), missing).prop_map(|(key, missing)| Update::Delete { key, missing }),
+        (key(), maybe(), maybe()).prop_map(|(key, expected, wanted)| Update::TestAndSet {
+            key,
+            expected,
+            wanted
+        }),
+        (key(), maybe()).prop_map(|(key, wanted)| Update::Replace { key, wanted }),
+        (key(), bytes()).prop_map(|(key, value)| Update::Confirm { key, value }),
+        (key(), maybe()).prop_map(|(key, expected)| Update::Assert { key, expected }),
+        key().prop_map(|key| Update::AssertExists { key }),
+        (key(), keys).prop_map(|(prefix, keys)| Update::AssertRange { prefix, keys }),
+        (key(), version)
+            .prop_map(|(key, v)| Update::AssertVersion { key, version: v.map(Version) }),
+        key().prop_map(|prefix| Update::DeletePrefix { prefix }),
+        (key(), any::<i64>()).prop_map(|(key, delta)| Update::Add { key, delta }),
+        (key(), proptest::num::f64::NORMAL | proptest::num::f64::ZERO)
+            .prop_map(|(key, delta)| Update::AddFloat { key, delta }),
+        (key(), bytes()).prop_map(|(key, value)| Update::Append { key, value }),
+        (key(), 0..=(i64::MAX as usize), bytes())
+            .prop_map(|(key, offset, value)| Update::SetRange { key, offset, value }),
+        (key(), key(), when_target()).prop_map(|(from, to, when)| Update::Rename {
+            from,
+            to,
+            when
+        }),
+        (key(), key(), when_target()).prop_map(|(from, to, when)| Update::Copy { from, to, when }),
+        (key(), expiry(), expire_when()).prop_map(|(key, expiry, when)| Update::Expire {
+            key,
+            expiry,
+            when
+        }),
+        read().prop_map(Update::Read),
+        Just(Update::Nop),
+    ];
+    let mode = || prop_oneof![Just(Steps::AllOrNothing), Just(Steps::EachAlone)];
+    one.prop_recursive(3, 12, 4, move |inner| {
+        (proptest::collection::vec(inner, 0..4), mode())
+            .prop_map(|(steps, mode)| Update::Sequence { steps, mode })
+    })
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let consistency = prop_oneof![
+        Just(Consistency::Consistent),
+        Just(Consistency::Dirty),
+        any::<u64>().prop_map(|index| Consistency::AtLeast(LogIndex(index))),
+    ];
+    let assertion = (bytes(), maybe()).prop_map(|(key, expected)| Read::Assert { key, expected });
+    let any_read =
+        prop_oneof![read(), Just(Read::KeyCount), assertion, bytes().prop_map(Read::AssertExists),];
+    let changes = || Just(vec![("ttl_ms".to_string(), "5".to_string())]);
+    let directory = prop_oneof![
+        changes().prop_map(DirectoryCall::CreateBucket),
+        changes().prop_map(DirectoryCall::AlterBucket),
+        Just(DirectoryCall::DropBucket),
+        Just(DirectoryCall::ClearBucket),
+        Just(DirectoryCall::DescribeBucket),
+        (1..=1000usize).prop_map(|rows_max| DirectoryCall::ListBuckets {
+            after: Some(BucketName::default()),
+            rows_max
+        }),
+        Just(DirectoryCall::ListTypes),
+    ];
+    let close = any::<u64>().prop_map(|id| SessionCall::Close(SessionId(id)));
+    prop_oneof![
+        (any_read, consistency).prop_map(|(read, how)| Call::Read(read, how)),
+        update().prop_map(Call::Update),
+        directory.prop_map(Call::Directory),
+        prop_oneof![Just(SessionCall::Open), close].prop_map(Call::Session),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_update_is_read_as_it_was_meant(meant in update()) {
+        let mut json = Vec::new();
+        update_onto(&mut json, &meant);
+        let text = String::from_utf8_lossy(&json).into_owned();
+        prop_assert_eq!(bodies::update(&json), Ok(meant), "{}", text);
+    }
+
+    #[test]
+    fn every_read_is_read_as_it_was_meant(meant in read()) {
+        let mut json = Vec::new();
+        read_onto(&mut json, &meant);
+        let text = String::from_utf8_lossy(&json).into_owned();
+        prop_assert_eq!(bodies::read_operation(&json), Ok(meant), "{}", text);
+    }
+
+    #[test]
+    fn every_call_reaches_the_node_as_it_was_asked(call in call()) {
+        let bucket = BucketName::parse("logs/web").expect("a name");
+        let request = Request { bucket, call, retry: None };
+        let sent = requests::sent(&request);
+        let mut text = format!("{} {} HTTP/1.1\r\nhost: localhost\r\n", sent.method, sent.path);
+        for (name, value) in &sent.headers {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if let Some(body) = &sent.body {
+            text.push_str(&format!("content-length: {}\r\n", body.len()));
+        }
+        text.push_str("\r\n");
+        let Ok(Parsed::Head(head, _)) = head::parse(text.as_bytes()) else { panic!("{text:?}") };
+        let guard = Guard::new(&[]);
+        let target = target::read(&head, &guard, Face::Both, &mut BucketName::default());
+        let target = target.unwrap_or_else(|refusal| panic!("{text:?}: {refusal:?}"));
+        match translate::plan(target, sent.body.unwrap_or_default()) {
+            Ok(Plan::Ask(asked, _)) => {
+                prop_assert_eq!(&asked.call, &request.call);
+                // A list is of no bucket.
+                if !sent.path.starts_with("/v1/buckets?") && sent.path != "/v1/types" {
+                    prop_assert_eq!(asked.bucket, request.bucket);
+                }
+            }
+            other => panic!("{text:?}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn addresses_are_read_or_refused() {
+    let wait = Duration::from_secs(1);
+    for good in ["http://127.0.0.1:1", "http://a.example:7711/", "http://[::1]:5"] {
+        assert!(Client::new(good, wait).is_ok(), "{good}");
+    }
+    for bad in ["127.0.0.1:1", "https://a", "http://", "http://a/b", "http://u@h", "http://a b"] {
+        assert!(Client::new(bad, wait).is_err(), "{bad}");
+    }
+}
