@@ -1,6 +1,6 @@
 //! How fast the trees are on this machine: `cargo run --release -p store --example trees_speed
-//! [ROWS] [DIR]`. Prints what single operations cost, in time of this thread on a processor, so that
-//! a busy machine disturbs little; nothing is asserted.
+//! [ROWS] [DIR]`. Prints what single operations cost, in time of this thread on a processor, so
+//! that a busy machine disturbs little; nothing is asserted.
 
 use std::error::Error;
 use std::hint::black_box;

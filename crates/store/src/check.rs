@@ -1,5 +1,5 @@
-//! Reads everything of the trees, repairs nothing: every checksum, the order of all rows, the tables'
-//! own figures. For a directory that no process has open.
+//! Reads everything of the trees, repairs nothing: every checksum, the order of all rows, the
+//! tables' own figures. For a directory that no process has open.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;

@@ -1,13 +1,13 @@
 //! The bytes of a table file, read without trusting any of them.
 //!
-//! The crate below checks every block it reads, but believes a file's table of contents far enough to
-//! reserve memory for it before it compares the checksum; so contents are checked here first.
+//! The crate below checks every block it reads, but believes a file's table of contents far enough
+//! to reserve memory for it before it compares the checksum; so contents are checked here first.
 //!
 //! A file is an archive of sections, then `TOC!`, a count u32 and the sections (offset u64, bytes
 //! u64, name length u16, name), then `SFA!`, version 1 u8, checksum kind 0 u8, xxh3-128 of the
-//! contents u128, their offset u64, their length u64. Sections hold blocks: a header (magic 4 bytes,
-//! type u8, xxh3-128 of the data u128, data length u32, unpacked length u32, low half of the
-//! header's own xxh3-64 pair u32) and the data. All little endian.
+//! contents u128, their offset u64, their length u64. Sections hold blocks: a header (magic 4
+//! bytes, type u8, xxh3-128 of the data u128, data length u32, unpacked length u32, low 32 bits of
+//! the xxh3-128 of the header so far) and the data. All little endian.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -45,7 +45,8 @@ pub(crate) struct Walk {
     pub checksum: u128,
 }
 
-/// The sections of an archive, as its contents list them; they lie in the file one behind the other.
+/// The sections of an archive, as its contents list them; they lie in the file one behind the
+/// other.
 pub(crate) fn sections(path: &Path) -> Result<Vec<Section>, StoreError> {
     let failed = |why: io::Error| StoreError::io(format!("read {}", path.display()), why);
     let file = File::open(path).map_err(failed)?;

@@ -1,7 +1,8 @@
 //! A second store out of the first one's files, by names only: table files never change.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use lsm_tree::AbstractTree;
@@ -44,11 +45,12 @@ fn link_all<'a>(
     tables: impl Iterator<Item = &'a Path>,
 ) -> io::Result<()> {
     let folder = target.join(TABLES);
-    fs::create_dir_all(target)?;
+    let mut private = DirBuilder::new();
+    private.mode(0o700).recursive(true).create(target)?;
     if fs::read_dir(target)?.next().is_some() {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the directory is not empty"));
     }
-    fs::create_dir(&folder)?;
+    private.create(&folder)?;
     for table in tables {
         let name = table.file_name().expect("a table has a name");
         fs::hard_link(table, folder.join(name))?;
@@ -67,7 +69,7 @@ fn link_all<'a>(
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use lsm_tree::compaction::Leveled;
 use lsm_tree::{AbstractTree, SeqNo};
 
+use super::manifest::TABLES;
 use super::{Change, LsmTrees, Trees};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
@@ -26,37 +27,94 @@ const TABLE_FILE_BYTES: u64 = 64 * 1024 * 1024;
 /// One tombstone in so many rows is too many: merging them away then costs at most this many rows
 /// for each.
 const ROWS_PER_TOMBSTONE: u64 = 4;
+/// The crate's list counts the runs of a level in one byte; far below that, flush merges first.
+const RUNS_AT_MOST: usize = 128;
 /// Rows removed in one batch when a prefix is dropped, so that the writer never waits long.
 const ROWS_PER_DROP: usize = 1_000;
 
 impl LsmTrees {
     pub(super) fn flush_sealed(&self) -> Result<(), StoreError> {
+        reach(Point::FlushBefore);
+        while self.view().level0_runs >= RUNS_AT_MOST {
+            self.merge_all_runs()?;
+        }
         let flushed = self.guarded(|| {
             let lock = self.tree.get_flush_lock();
-            reach(Point::FlushBefore);
             self.tree.flush(&lock, SeqNo::MAX)
-        })?;
+        });
+        if matches!(flushed, Err(StoreError::Full)) {
+            let _alone = self.merging.lock().map_err(|_| StoreError::Closed)?;
+            self.sweep()?;
+        }
+        let flushed = flushed?;
+        if flushed.is_none() {
+            return self.free_retired();
+        }
         reach(Point::FlushAfter);
-        if flushed.is_some() { self.refresh() } else { self.free_retired() }
+        self.refresh()
     }
 
     /// One round of merging by levels; when there is none due, one that gets rid of tombstones, if
     /// they are many.
     pub(super) fn compact_round(&self) -> Result<bool, StoreError> {
+        let _alone = self.merging.lock().map_err(|_| StoreError::Closed)?;
         let levels = Leveled::default().with_table_target_size(TABLE_FILE_BYTES);
         Ok(self.merge(levels)? || self.reclaim()?)
+    }
+
+    /// For a caller that flushes and never merges: brings the runs down before they can't be
+    /// counted.
+    fn merge_all_runs(&self) -> Result<(), StoreError> {
+        let _alone = self.merging.lock().map_err(|_| StoreError::Closed)?;
+        let levels =
+            Leveled::default().with_table_target_size(TABLE_FILE_BYTES).with_l0_threshold(1);
+        if !self.merge(levels)? {
+            self.rewrite()?;
+        }
+        Ok(())
+    }
+
+    /// Merges everything into the last level.
+    pub(super) fn rewrite(&self) -> Result<(), StoreError> {
+        self.swept(self.guarded(|| self.tree.major_compact(TABLE_FILE_BYTES, SeqNo::MAX)))?;
+        self.refresh()
     }
 
     /// True when the tables changed.
     fn merge(&self, strategy: Leveled) -> Result<bool, StoreError> {
         let before = self.tree.current_version().id();
-        self.guarded(|| self.tree.compact(Arc::new(strategy), SeqNo::MAX))?;
+        self.swept(self.guarded(|| self.tree.compact(Arc::new(strategy), SeqNo::MAX)))?;
         let changed = self.tree.current_version().id() != before;
         if changed {
             reach(Point::CompactAfter);
             self.refresh()?;
         }
         Ok(changed)
+    }
+
+    /// A merge that ended because the disk is full gives back what it took.
+    fn swept<T>(&self, merged: Result<T, StoreError>) -> Result<T, StoreError> {
+        if matches!(merged, Err(StoreError::Full)) {
+            self.sweep()?;
+        }
+        merged
+    }
+
+    /// Removes table files that nobody reads and nobody is writing: what a failed flush or merge
+    /// left. The caller holds `merging`.
+    pub(super) fn sweep(&self) -> Result<(), StoreError> {
+        let _no_flush = self.tree.get_flush_lock();
+        let read = self.files_in_use()?;
+        let folder = self.settings.path.join(TABLES);
+        let failed = |why| StoreError::io(format!("sweep {}", folder.display()), why);
+        for entry in std::fs::read_dir(&folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let id = path.file_name().and_then(|name| name.to_str()?.parse().ok());
+            if id.is_some_and(|id| !read.contains(&id)) {
+                std::fs::remove_file(&path).map_err(failed)?;
+            }
+        }
+        Ok(())
     }
 
     /// Tombstones above rows they hide keep space, and nothing merges them while nothing is
@@ -74,8 +132,7 @@ impl LsmTrees {
             .with_l0_threshold(1)
             .with_level_ratio_policy(vec![1e-6]);
         if !self.merge(draining)? {
-            self.guarded(|| self.tree.major_compact(TABLE_FILE_BYTES, SeqNo::MAX))?;
-            self.refresh()?;
+            self.rewrite()?;
         }
         Ok(true)
     }
@@ -87,6 +144,7 @@ impl LsmTrees {
         self.rotate()?;
         self.flush_sealed()?;
         let (low, high) = bounds_of(prefix);
+        let alone = self.merging.lock().map_err(|_| StoreError::Closed)?;
         self.guarded(|| {
             self.tree.drop_range::<Bytes, _>((low.clone(), high.clone()))?;
             // The crate keeps the list before the last, and with it the files, until the next
@@ -95,6 +153,7 @@ impl LsmTrees {
             lists.maintenance(&self.settings.path, SeqNo::MAX)
         })?;
         reach(Point::DropFilesAfter);
+        drop(alone);
         self.refresh()?;
         {
             let _writer = self.writer()?;

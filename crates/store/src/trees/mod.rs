@@ -54,6 +54,15 @@ pub enum Change {
     Remove(Bytes),
 }
 
+impl Change {
+    /// Whose row it changes.
+    pub fn key(&self) -> &Bytes {
+        match self {
+            Change::Put(key, _) | Change::Remove(key) => key,
+        }
+    }
+}
+
 /// A key and its value.
 pub type Row = (Bytes, Bytes);
 

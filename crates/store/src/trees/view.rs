@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lsm_tree::table::filter::standard_bloom::Builder as Bloom;
-use lsm_tree::{AbstractTree, InternalValue, Memtable, SeqNo, Tree};
+use lsm_tree::{AbstractTree, InternalValue, Memtable, SeqNo, TableId, Tree};
 
 use super::manifest::damage;
 use crate::StoreError;
@@ -38,6 +38,8 @@ pub(super) struct View {
     pub sealed: Vec<Arc<Memtable>>,
     /// Unmerged runs on disk.
     pub level0_runs: usize,
+    /// Table files that it may read.
+    pub files: Vec<TableId>,
     tables: Box<ReadPoint>,
     merged: Box<ReadRange>,
 }
@@ -53,6 +55,7 @@ impl View {
         let version = tree.current_version();
         let active = Arc::clone(&frozen.active_memtable);
         let level0_runs = version.l0().run_count();
+        let files = version.iter_tables().map(|table| table.id()).collect();
         let tables = Box::new(move |key: &[u8], limit: SeqNo| {
             let hash = Bloom::get_hash(key);
             let runs = version.iter_levels().flat_map(|level| level.iter());
@@ -70,7 +73,7 @@ impl View {
         let merged = Box::new(move |bounds: Bounds, limit: SeqNo| -> Merged {
             Box::new(Tree::create_internal_range(frozen.clone(), &bounds, limit, None))
         });
-        View { active, sealed, level0_runs, tables, merged }
+        View { active, sealed, level0_runs, files, tables, merged }
     }
 
     /// The newest version of a key that is not newer than `sequence`.

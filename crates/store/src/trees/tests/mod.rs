@@ -5,7 +5,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod copies;
+mod damage;
 mod model;
+mod space;
 mod threads;
 
 use std::path::{Path, PathBuf};
@@ -14,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 
 use super::{Change, LsmTrees, TreeSettings, Trees};
+use crate::StoreError;
 
 /// A directory of its own, removed at the end.
 pub(crate) struct Scratch(PathBuf);
@@ -40,9 +44,14 @@ impl Drop for Scratch {
 
 /// Trees in a scratch directory, with little memory so that caches are under pressure too.
 pub(crate) fn open(scratch: &Scratch) -> LsmTrees {
-    let mut settings = TreeSettings::new(scratch.path().join("store"));
+    open_at(&scratch.path().join("store")).unwrap()
+}
+
+/// The same in any directory.
+pub(crate) fn open_at(path: &Path) -> Result<LsmTrees, StoreError> {
+    let mut settings = TreeSettings::new(path);
     settings.memory_bytes_max = 8 * 1024 * 1024;
-    LsmTrees::open(settings).unwrap()
+    LsmTrees::open(settings)
 }
 
 pub(crate) fn put(key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Change {

@@ -1,0 +1,136 @@
+//! Checkpoints, and a store that an earlier version wrote.
+
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::super::{LsmTrees, Row, Trees};
+use super::{Scratch, apply, open, open_at, put, remove};
+use crate::{StoreError, check_trees};
+
+fn read_all(trees: &LsmTrees) -> Vec<Row> {
+    let rows = trees.snapshot();
+    rows.range(Bound::Unbounded, Bound::Unbounded, false).map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_checkpoint_opens_by_itself_while_the_original_goes_on() {
+    let scratch = Scratch::new();
+    let trees = &open(&scratch);
+    let stop = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Every batch writes the same number under all keys.
+            for n in 0.. {
+                if stop.load(Ordering::Acquire) {
+                    return;
+                }
+                apply(trees, (0..50).map(|at| put(format!("key {at}"), format!("{n:08}"))));
+                trees.rotate().unwrap();
+                trees.flush().unwrap();
+                trees.compact().unwrap();
+            }
+        });
+        for n in 0..10 {
+            let target = scratch.path().join(format!("checkpoints/{n}"));
+            while trees.statistics().tables == 0 {
+                std::thread::yield_now();
+            }
+            trees.checkpoint(&target).unwrap();
+            assert_eq!(check_trees(&target, &mut |_, _| {}).unwrap().damage, []);
+            let copy = open_at(&target).unwrap();
+            let rows = read_all(&copy);
+            assert_eq!(rows.len(), 50);
+            assert!(rows.iter().all(|row| row.1 == rows[0].1), "one batch, whole");
+            apply(&copy, [put("key 1", "of the copy")]);
+            copy.rotate().unwrap();
+            copy.flush().unwrap();
+        }
+        stop.store(true, Ordering::Release);
+    });
+    assert!(trees.get(b"key 1").unwrap().unwrap() != "of the copy");
+}
+
+#[test]
+fn a_checkpoint_into_a_place_that_is_taken_is_refused() {
+    let scratch = Scratch::new();
+    let trees = open(&scratch);
+    let target = scratch.path().join("taken");
+    std::fs::create_dir(&target).unwrap();
+    std::fs::write(target.join("file"), "mine").unwrap();
+    assert!(matches!(trees.checkpoint(&target), Err(StoreError::Io { .. })));
+    assert_eq!(std::fs::read_dir(&target).unwrap().count(), 1);
+}
+
+#[test]
+fn a_checkpoint_that_broke_off_is_refused() {
+    let scratch = Scratch::new();
+    let trees = open(&scratch);
+    apply(&trees, [put("a", "1")]);
+    trees.rotate().unwrap();
+    trees.flush().unwrap();
+    let target = scratch.path().join("half");
+    trees.checkpoint(&target).unwrap();
+    std::fs::remove_file(target.join("current")).unwrap(); // it is written last
+    assert!(matches!(open_at(&target), Err(StoreError::Corrupt { .. })));
+}
+
+/// The store under `golden/store-v1` was written by the first version. It is renewed only when the
+/// format changes, and then under another name: `UPDATE_GOLDENFILES=1 cargo test -p store golden`.
+#[test]
+fn a_golden_store_is_read() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proof/golden/store-v1");
+    if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
+        write_golden(&golden);
+    }
+    let scratch = Scratch::new();
+    let copy = scratch.path().join("store");
+    for name in ["", "tables"] {
+        std::fs::create_dir_all(copy.join(name)).unwrap();
+        for file in std::fs::read_dir(golden.join(name)).unwrap() {
+            let path = file.unwrap().path();
+            if path.is_file() {
+                std::fs::copy(&path, copy.join(name).join(path.file_name().unwrap())).unwrap();
+            }
+        }
+    }
+    let report = check_trees(&copy, &mut |_, _| {}).unwrap();
+    assert_eq!(report.damage, []);
+    assert_eq!((report.tables, report.rows, report.tombstones), (2, 301, 1));
+    let trees = open_at(&copy).unwrap();
+    let expected: Vec<Row> = golden_rows().collect();
+    assert_eq!(read_all(&trees), expected);
+    assert_eq!(trees.statistics().sequence, 2);
+    assert_eq!(apply(&trees, [put("next", "")]), 3);
+}
+
+fn golden_rows() -> impl Iterator<Item = Row> {
+    let value = |n: u32| if n == 7 { "newer".to_string() } else { format!("value {n} ").repeat(5) };
+    let rows = (0..300u32).filter(|n| *n != 50);
+    rows.map(move |n| (format!("key {n:03}").into(), value(n).into()))
+}
+
+fn write_golden(golden: &Path) {
+    let scratch = Scratch::new();
+    let trees = open(&scratch);
+    let first = (0..300).map(|n| put(format!("key {n:03}"), format!("value {n} ").repeat(5)));
+    apply(&trees, first);
+    trees.rotate().unwrap();
+    trees.flush().unwrap();
+    while trees.compact().unwrap() {}
+    apply(&trees, [put("key 007", "newer"), remove("key 050")]);
+    trees.rotate().unwrap();
+    trees.flush().unwrap();
+    let _ = std::fs::remove_dir_all(golden);
+    let fresh = scratch.path().join("golden");
+    trees.checkpoint(&fresh).unwrap();
+    std::fs::create_dir_all(golden.join("tables")).unwrap();
+    for name in ["", "tables"] {
+        for file in std::fs::read_dir(fresh.join(name)).unwrap() {
+            let path = file.unwrap().path();
+            if path.is_file() {
+                std::fs::copy(&path, golden.join(name).join(path.file_name().unwrap())).unwrap();
+            }
+        }
+    }
+}

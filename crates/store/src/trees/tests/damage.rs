@@ -1,0 +1,160 @@
+//! Damage: whatever byte of whatever file changes, nobody is served a wrong row.
+
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use super::super::{LsmTrees, Row, Trees};
+use super::{Scratch, apply, open, open_at, put, remove};
+use crate::{StoreError, check_trees};
+
+/// A small store with a table on each of two levels, an older row below a newer one, a tombstone.
+fn make(scratch: &Scratch) -> Vec<Row> {
+    let trees = open(scratch);
+    apply(&trees, (0..120).map(|n| put(format!("key {n:03}"), format!("value {n}").repeat(9))));
+    trees.rotate().unwrap();
+    trees.flush().unwrap();
+    while trees.compact().unwrap() {}
+    apply(&trees, [put("key 007", "newer"), put("key 119x", "last"), remove("key 050")]);
+    trees.rotate().unwrap();
+    trees.flush().unwrap();
+    read_all(&trees).unwrap()
+}
+
+fn read_all(trees: &LsmTrees) -> Result<Vec<Row>, StoreError> {
+    let snapshot = trees.snapshot();
+    snapshot.range(Bound::Unbounded, Bound::Unbounded, false).collect()
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { all.extend(files(&path)) } else { all.push(path) }
+    }
+    all.sort();
+    all
+}
+
+fn copy(from: &Path, to: &Path) {
+    let _ = std::fs::remove_dir_all(to);
+    for file in files(from) {
+        let target = to.join(file.strip_prefix(from).unwrap());
+        std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+        std::fs::copy(&file, &target).unwrap();
+    }
+}
+
+/// Opens and reads all, by range and by key. True: somebody noticed. Every row that is served must
+/// be right, and none may be missing unless there was an error.
+fn noticed(path: &Path, truth: &[Row], place: &str) -> bool {
+    let trees = match open_at(path) {
+        Ok(trees) => trees,
+        Err(StoreError::Corrupt { .. } | StoreError::Version { .. }) => return true,
+        Err(other) => panic!("{place}: {other}"),
+    };
+    let mut noticed = match read_all(&trees) {
+        Ok(rows) => {
+            assert_eq!(rows, truth, "{place}");
+            false
+        }
+        Err(StoreError::Corrupt { .. }) => true,
+        Err(other) => panic!("{place}: {other}"),
+    };
+    for (key, value) in truth.iter().step_by(7).chain(truth.last()) {
+        match trees.get(key) {
+            Ok(found) => assert_eq!(found.as_ref(), Some(value), "{place}"),
+            Err(StoreError::Corrupt { file, .. }) => {
+                assert!(Path::new(&file).starts_with(path), "{place}: {file}");
+                noticed = true;
+            }
+            Err(other) => panic!("{place}: {other}"),
+        }
+    }
+    assert!(trees.get(b"key 050").is_ok_and(|found| found.is_none()) || noticed, "{place}");
+    noticed
+}
+
+#[test]
+fn every_flipped_bit_is_found_by_the_check_and_served_by_nobody() {
+    let scratch = Scratch::new();
+    let truth = make(&scratch);
+    let (sound, broken) = (scratch.path().join("store"), scratch.path().join("broken"));
+    let report = check_trees(&sound, &mut |_, _| {}).unwrap();
+    assert_eq!(report.damage, []);
+    assert_eq!((report.tables, report.rows, report.tombstones), (2, 122, 1));
+    let mut unseen = 0;
+    for file in files(&sound) {
+        let bytes = std::fs::read(&file).unwrap();
+        let name = file.strip_prefix(&sound).unwrap();
+        for at in (0..bytes.len()).step_by(5) {
+            let place = format!("{} byte {at}", name.display());
+            copy(&sound, &broken);
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 1 << (at % 8);
+            std::fs::write(broken.join(name), flipped).unwrap();
+            let found = check_trees(&broken, &mut |_, _| {}).unwrap().damage;
+            assert!(!found.is_empty(), "the check did not see {place}");
+            assert!(found.iter().all(|place| place.offset <= at as u64), "{place}: {found:?}");
+            unseen += u32::from(!noticed(&broken, &truth, &place));
+        }
+    }
+    // A flip in bytes that no read needs is the check's alone.
+    assert!(unseen < 20, "{unseen} flips were not noticed by readers");
+}
+
+#[test]
+fn a_missing_or_cut_file_is_refused() {
+    let scratch = Scratch::new();
+    let truth = make(&scratch);
+    let (sound, broken) = (scratch.path().join("store"), scratch.path().join("broken"));
+    for file in files(&sound) {
+        let name = file.strip_prefix(&sound).unwrap();
+        let bytes = std::fs::read(&file).unwrap();
+        for keep in [None, Some(0), Some(bytes.len() / 2), Some(bytes.len() - 1)] {
+            let place = format!("{} cut to {keep:?}", name.display());
+            copy(&sound, &broken);
+            match keep {
+                None => std::fs::remove_file(broken.join(name)).unwrap(),
+                Some(keep) => std::fs::write(broken.join(name), &bytes[..keep]).unwrap(),
+            }
+            let before = files(&broken);
+            assert!(!check_trees(&broken, &mut |_, _| {}).unwrap().damage.is_empty(), "{place}");
+            assert!(noticed(&broken, &truth, &place), "{place}");
+            assert_eq!(files(&broken), before, "{place}: a refused store is left as it was");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_block_is_named_by_file_and_offset() {
+    let scratch = Scratch::new();
+    let truth = make(&scratch);
+    let store = scratch.path().join("store");
+    let table = files(&store.join("tables")).remove(0);
+    let mut bytes = std::fs::read(&table).unwrap();
+    bytes[40] ^= 1; // in the first block, behind its header
+    std::fs::write(&table, bytes).unwrap();
+    let trees = open_at(&store).unwrap();
+    let Err(StoreError::Corrupt { file, offset, what }) = trees.get(&truth[0].0) else {
+        panic!("a damaged row was served")
+    };
+    assert_eq!((Path::new(&file), offset), (table.as_path(), 0));
+    assert!(what.contains("checksum"), "{what}");
+    assert!(trees.apply(&mut std::iter::empty()).is_ok(), "a damaged read closes nothing");
+    assert_eq!(trees.get(b"key 119x").unwrap(), Some(Bytes::from("last")));
+}
+
+#[test]
+fn a_failed_flush_closes_the_trees() {
+    let scratch = Scratch::new();
+    let trees = open(&scratch);
+    apply(&trees, [put("a", "1")]);
+    trees.rotate().unwrap();
+    std::fs::remove_dir_all(scratch.path().join("store/tables")).unwrap();
+    assert!(matches!(trees.flush(), Err(StoreError::Io { .. })));
+    assert!(matches!(trees.apply(&mut [put("b", "2")].into_iter()), Err(StoreError::Closed)));
+    assert!(matches!(trees.flush(), Err(StoreError::Closed)));
+    assert_eq!(trees.get(b"a").unwrap().unwrap(), "1", "what is there can still be read");
+}

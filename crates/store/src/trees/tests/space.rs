@@ -1,0 +1,190 @@
+//! Space: it comes back by itself, and a reader holds on to what it sees and to nothing more.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::super::{LsmTrees, Snapshot, Trees};
+use super::{Scratch, apply, open, put, remove};
+
+const ROWS: u64 = 12_000;
+
+/// Incompressible, and different for every key.
+fn value(n: u64) -> Vec<u8> {
+    let mut state = n + 1;
+    let mut word = || {
+        state = (state ^ (state >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (state >> 27);
+        state.to_le_bytes()
+    };
+    (0..30).flat_map(|_| word()).collect()
+}
+
+fn key(bucket: &str, n: u64) -> String {
+    format!("{bucket}:{n:08}")
+}
+
+fn fill(trees: &LsmTrees, bucket: &str) {
+    for from in (0..ROWS).step_by(500) {
+        apply(trees, (from..from + 500).map(|n| put(key(bucket, n), value(n))));
+        if trees.pressure().rotate_is_due() {
+            to_disk(trees);
+        }
+    }
+    to_disk(trees);
+}
+
+fn to_disk(trees: &LsmTrees) {
+    trees.rotate().unwrap();
+    trees.flush().unwrap();
+    while trees.compact().unwrap() {}
+}
+
+/// Bytes of the files there are, whoever holds them.
+fn bytes_on_disk(scratch: &Scratch) -> u64 {
+    let tables = std::fs::read_dir(scratch.path().join("store/tables")).unwrap();
+    tables.map(|file| file.unwrap().metadata().unwrap().len()).sum()
+}
+
+fn count(snapshot: &dyn Snapshot) -> u64 {
+    let rows = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
+    rows.map(|row| row.unwrap()).count() as u64
+}
+
+#[test]
+fn deletes_give_their_space_back_by_themselves() {
+    let scratch = Scratch::new();
+    let trees = open(&scratch);
+    fill(&trees, "a");
+    let full = bytes_on_disk(&scratch);
+    for from in (0..ROWS).step_by(500) {
+        apply(&trees, (from..from + 500).filter(|n| n % 100 > 0).map(|n| remove(key("a", n))));
+    }
+    to_disk(&trees);
+    let left = bytes_on_disk(&scratch);
+    assert!(left < full / 20, "{left} of {full} bytes are left");
+    assert_eq!(trees.statistics().tombstones, 0);
+    assert_eq!(trees.statistics().disk_bytes, left);
+    assert_eq!(count(&*trees.snapshot()), ROWS / 100);
+}
+
+#[test]
+fn overwritten_rows_give_their_space_back_by_themselves() {
+    let scratch = Scratch::new();
+    let trees = open(&scratch);
+    fill(&trees, "a");
+    let once = bytes_on_disk(&scratch);
+    (0..6).for_each(|_| fill(&trees, "a"));
+    let now = bytes_on_disk(&scratch);
+    assert!(now < once * 3, "{now} bytes for what took {once}");
+}
+
+#[test]
+fn a_dropped_prefix_gives_its_space_back_and_nothing_else_is_missing() {
+    let scratch = Scratch::new();
+    let trees = open(&scratch);
+    for bucket in ["a", "b", "c"] {
+        fill(&trees, bucket);
+    }
+    let full = bytes_on_disk(&scratch);
+    // Rows in memory go too, and so does what the row cache holds.
+    apply(&trees, [put("b:in memory", "x"), put("c:in memory", "x")]);
+    for n in 0..50 {
+        assert!(trees.get(key("b", n).as_bytes()).unwrap().is_some());
+    }
+    let before = trees.snapshot();
+    trees.drop_prefix(b"b:").unwrap();
+    assert_eq!(trees.get(b"b:in memory").unwrap(), None);
+    for n in 0..50 {
+        assert_eq!(trees.get(key("b", n).as_bytes()).unwrap(), None);
+    }
+    assert_eq!(count(&*trees.snapshot()), 2 * ROWS + 1);
+    assert_eq!(count(&*before), 3 * ROWS + 2, "an older reader still has all");
+    drop(before);
+    trees.drop_prefix(b"b:").unwrap();
+    while trees.compact().unwrap() {}
+    let left = bytes_on_disk(&scratch);
+    assert!(left < full * 7 / 10, "{left} of {full} bytes are left");
+    drop(trees);
+    let trees = open(&scratch);
+    assert_eq!(count(&*trees.snapshot()), 2 * ROWS + 1, "it is durable");
+    assert_eq!(trees.get(key("c", 7).as_bytes()).unwrap().unwrap(), value(7));
+}
+
+/// A dropped table file may hold the tombstone of a row in a file that stays: the row must not come
+/// to light again.
+#[test]
+fn a_dropped_prefix_does_not_bring_deleted_rows_back() {
+    let scratch = Scratch::new();
+    let trees = open(&scratch);
+    // The file below spans the prefix and more; the file above lies wholly under it.
+    apply(&trees, [put("a", "stays"), put("b:1", "old"), put("b:2", "old"), put("c", "stays")]);
+    to_disk(&trees);
+    apply(&trees, [remove("b:1"), put("b:2", "new")]);
+    trees.rotate().unwrap();
+    trees.flush().unwrap();
+    trees.drop_prefix(b"b:").unwrap();
+    assert_eq!(trees.get(b"b:1").unwrap(), None);
+    assert_eq!(trees.get(b"b:2").unwrap(), None);
+    assert_eq!(count(&*trees.snapshot()), 2);
+}
+
+#[test]
+fn a_long_read_keeps_nothing_that_was_written_later() {
+    let scratch = Scratch::new();
+    let trees = open(&scratch);
+    apply(&trees, [put("a", "1")]);
+    let long_read = trees.snapshot();
+    let mut later = Vec::new();
+    for n in 0..8u64 {
+        trees.rotate().unwrap();
+        trees.flush().unwrap();
+        while trees.compact().unwrap() {}
+        apply(&trees, [put("a", n.to_le_bytes())]);
+        later.push(Arc::downgrade(&trees.view().active));
+    }
+    to_disk(&trees);
+    assert!(later.iter().all(|table| table.upgrade().is_none()), "flushed tables are freed");
+    assert_eq!(long_read.get(b"a").unwrap().unwrap(), "1");
+    drop(long_read);
+    trees.compact().unwrap();
+    let files = std::fs::read_dir(scratch.path().join("store/tables")).unwrap().count();
+    assert_eq!(files, 1);
+    assert_eq!(trees.get(b"a").unwrap().unwrap(), 7u64.to_le_bytes().as_slice());
+}
+
+#[test]
+fn many_flushes_without_a_merge_stay_countable() {
+    let scratch = Scratch::new();
+    let trees = open(&scratch);
+    for n in 0..300u64 {
+        apply(&trees, [put("a", n.to_le_bytes()), put("z", n.to_le_bytes())]);
+        trees.rotate().unwrap();
+        trees.flush().unwrap();
+        assert!(trees.pressure().level0_runs < 200);
+    }
+    assert_eq!(trees.get(b"a").unwrap().unwrap(), 299u64.to_le_bytes().as_slice());
+    drop(trees);
+    let trees = open(&scratch);
+    assert_eq!(trees.get(b"a").unwrap().unwrap(), 299u64.to_le_bytes().as_slice());
+}
+
+#[test]
+fn what_a_failed_flush_left_is_swept_and_nothing_else() {
+    let scratch = Scratch::new();
+    let trees = open(&scratch);
+    apply(&trees, [put("a", "old")]);
+    to_disk(&trees);
+    let reader = trees.snapshot();
+    apply(&trees, [put("a", "new")]);
+    trees.rotate().unwrap();
+    trees.flush().unwrap();
+    while trees.compact().unwrap() {}
+    trees.rewrite().unwrap();
+    let folder = scratch.path().join("store/tables");
+    let before = std::fs::read_dir(&folder).unwrap().count();
+    std::fs::write(folder.join("4711"), "half a table").unwrap();
+    trees.sweep().unwrap();
+    assert!(!folder.join("4711").exists());
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), before);
+    assert_eq!(reader.get(b"a").unwrap().unwrap(), "old");
+    assert_eq!(trees.get(b"a").unwrap().unwrap(), "new");
+}
