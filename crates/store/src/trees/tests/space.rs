@@ -92,6 +92,8 @@ fn a_dropped_prefix_gives_its_space_back_and_nothing_else_is_missing() {
     }
     let before = trees.snapshot();
     trees.drop_prefix(b"b:").unwrap();
+    let single = trees.statistics().tombstones;
+    assert!(single < ROWS / 4, "{single} rows were removed one by one");
     assert_eq!(trees.get(b"b:in memory").unwrap(), None);
     for n in 0..50 {
         assert_eq!(trees.get(key("b", n).as_bytes()).unwrap(), None);
@@ -107,6 +109,16 @@ fn a_dropped_prefix_gives_its_space_back_and_nothing_else_is_missing() {
     let trees = open(&scratch);
     assert_eq!(count(&*trees.snapshot()), 2 * ROWS + 1, "it is durable");
     assert_eq!(trees.get(key("c", 7).as_bytes()).unwrap().unwrap(), value(7));
+}
+
+#[test]
+fn dropping_all_there_is_leaves_no_file() {
+    let scratch = Scratch::new();
+    let trees = open(&scratch);
+    fill(&trees, "a");
+    trees.drop_prefix(b"a").unwrap();
+    assert_eq!(bytes_on_disk(&scratch), 0);
+    assert_eq!(trees.statistics().rows_about, 0);
 }
 
 /// A dropped table file may hold the tombstone of a row in a file that stays: the row must not come
