@@ -89,14 +89,14 @@ fn the_largest_record_has_a_segment_of_its_own_and_reads_back() {
     let disk = memory();
     let (mut log, ..) = open(&disk, SMALL).expect("begins");
     let largest = record(2, LOG_RECORD_BYTES_MAX);
-    for record in [&record(1, 10), &largest, &record(3, 3000)] {
+    for record in [&record(1, 10), &largest, &record(3, 9000)] {
         log.append(&record.as_record()).expect("appends");
     }
     log.commit(true).expect("commits");
     assert_eq!(log.segments(), 3);
     drop(log);
     let found = read(&disk).expect("sound");
-    assert!(found == [record(1, 10), largest, record(3, 3000)]);
+    assert!(found == [record(1, 10), largest, record(3, 9000)]);
 }
 
 #[test]
