@@ -4,7 +4,7 @@ use super::Position;
 use super::damage::corrupt;
 use super::record::OwnedRecord;
 use super::segment::Segment;
-use super::walk::{Bad, Step, Unit, Walk};
+use super::walk::{Step, Unit, Walk};
 use crate::StoreError;
 use std::collections::VecDeque;
 
@@ -38,7 +38,7 @@ impl Replay {
     /// Reads what is left, and says what was found. Damage found earlier is not told twice: it is
     /// `Closed`.
     pub fn finish(mut self) -> Result<Recovered, StoreError> {
-        while let Some(record) = self.next() {
+        for record in self.by_ref() {
             record?;
         }
         if self.failed { Err(StoreError::Closed) } else { Ok(self.found) }
@@ -79,8 +79,8 @@ impl Replay {
         if next.header.generation.checked_sub(1) == Some(generation) {
             return Ok(());
         }
-        let why = "its generation does not follow that of the segment before";
-        Err(corrupt(next, Bad { start: 12, offset: 12, why }))
+        let what = "its generation does not follow that of the segment before".into();
+        Err(StoreError::Corrupt { file: next.header.name(), offset: 12, what })
     }
 }
 

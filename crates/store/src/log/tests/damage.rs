@@ -13,7 +13,7 @@ fn closed_log(segments: u32) -> (MemoryDisk, Vec<OwnedRecord>) {
         let record = record(number, 100 + (number * 37 % 400) as usize);
         log.append(&record.as_record()).expect("appends");
         records.push(record);
-        if number % 4 == 0 {
+        if number.is_multiple_of(4) {
             log.commit(true).expect("commits");
         }
     }
@@ -227,13 +227,28 @@ fn segments_that_do_not_belong_together_are_refused_in_words() {
     short.plant(&files[1], bytes[..9000].to_vec());
     assert!(words(&short, SMALL).contains("has 9000 bytes and should have 16384"));
 
-    let foreign = disk.copy(Honesty::Honest);
-    let mut bytes = foreign.bytes(&files[0]).expect("there");
-    bytes[8] = 2;
-    let sum = base::codec::checksum(&bytes[..4088], 0).to_le_bytes();
-    bytes[4088..4096].copy_from_slice(&sum);
-    foreign.remove(&files[0]).expect("removes");
-    foreign.plant(&files[0], bytes);
+    let foreign = with_header(&disk, &files[0], |page| page[8] = 2);
     let refused = open(&foreign, SMALL).err().expect("refused");
     assert!(matches!(refused, StoreError::Version { found: 2, known: 1 }), "{refused}");
+
+    let older = with_header(&disk, &files[1], |page| page[12] = 1);
+    assert!(words(&older, SMALL).contains("its generation is not above that of"));
+    let newer = with_header(&disk, &files[3], |page| page[12] += 1);
+    assert!(words(&newer, SMALL).ends_with("does not follow that of the segment before"));
+    let later = with_header(&disk, &files[2], |page| page[12] += 1);
+    let later = with_header(&later, &files[3], |page| page[12] += 2);
+    assert!(words(&later, SMALL).contains(&format!("{} is damaged at byte 12", files[2])));
+    assert!(!verify(&later, &mut |_| {}).expect("reads").is_sound());
+}
+
+/// A log with a changed header page whose checksum holds.
+fn with_header(disk: &MemoryDisk, file: &str, change: impl Fn(&mut [u8])) -> MemoryDisk {
+    let changed = disk.copy(Honesty::Honest);
+    let mut bytes = changed.bytes(file).expect("there");
+    change(&mut bytes);
+    let sum = base::codec::checksum(&bytes[..4088], 0).to_le_bytes();
+    bytes[4088..4096].copy_from_slice(&sum);
+    changed.remove(file).expect("removes");
+    changed.plant(file, bytes);
+    changed
 }

@@ -122,10 +122,11 @@ fn until_refused(log: &mut Log, mut number: u64) -> (u64, StoreError) {
 
 #[test]
 fn a_full_disk_refuses_the_record_that_needs_a_new_segment_and_nothing_else() {
-    let refusals: [(Operation, u64, ErrorKind); 4] = [
+    let refusals: [(Operation, u64, ErrorKind); 5] = [
         (Operation::Create, 1, ErrorKind::StorageFull),
         (Operation::Write, 1, ErrorKind::StorageFull),
         (Operation::Write, 2, ErrorKind::QuotaExceeded),
+        (Operation::Write, 3, ErrorKind::StorageFull),
         (Operation::Sync, 1, ErrorKind::StorageFull),
     ];
     for (operation, nth, kind) in refusals {

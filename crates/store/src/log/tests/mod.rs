@@ -4,6 +4,7 @@
 //! is tried.
 //! Never: waits for time; uses chance without a seed.
 
+mod blocks;
 mod crash;
 mod damage;
 mod faults;
