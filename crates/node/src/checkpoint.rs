@@ -5,7 +5,8 @@ use crate::keeper::store_error;
 use base::{Error, Reason, Result};
 use std::path::Path;
 use std::sync::Arc;
-use store::{FileDisk, Kind, Log, LogSettings, Owner, Record};
+use store::failpoint::{Point, reach};
+use store::{FileDisk, Kind, Log, LogSettings, Owner, Record, Unfinished};
 
 impl Inner {
     /// See [`crate::Node::checkpoint`].
@@ -32,7 +33,8 @@ impl Inner {
         let data = self.data.lock().expect("no one panics while holding it");
         let data =
             data.as_ref().ok_or_else(|| Error::new(Reason::GoingDown, "the node is stopping"))?;
-        let copy = data.twin(target).map_err(store_error)?;
+        let unfinished = Unfinished::begin(target).map_err(store_error)?;
+        let copy = data.twin(unfinished.path()).map_err(store_error)?;
         self.trees.checkpoint(&copy.store()).map_err(store_error)?;
         let disk = Arc::new(FileDisk::open(&copy.log()).map_err(store_error)?);
         let settings = LogSettings {
@@ -54,6 +56,10 @@ impl Inner {
             })
             .map_err(store_error)?;
         }
-        log.close().map_err(store_error)
+        log.close().map_err(store_error)?;
+        drop(copy);
+        unfinished.finish().map_err(store_error)?;
+        reach(Point::CheckpointNamed);
+        Ok(())
     }
 }

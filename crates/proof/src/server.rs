@@ -85,6 +85,7 @@ pub struct Server {
 impl Server {
     /// Starts it and waits for the ready line; an error holds what it said instead, and its exit.
     pub fn start(setup: &Setup) -> Result<Server, Refusal> {
+        binary(); // building it is no part of starting
         let begun = Instant::now();
         let mut child = setup.command().spawn().map_err(|error| Refusal {
             code: None,
@@ -253,7 +254,8 @@ fn build() -> PathBuf {
     if profile.file_name().is_some_and(|name| name == "release") {
         command.arg("--release");
     }
-    let built = command.current_dir(crate::tidy::root()).status();
-    assert!(built.is_ok_and(|status| status.success()), "the binary does not build");
+    let built = command.current_dir(crate::tidy::root()).output().expect("cargo runs");
+    let said = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "the binary does not build: {said}");
     profile.join("credenza")
 }

@@ -6,6 +6,7 @@
 
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
+use crate::unfinished::is_unfinished;
 use base::codec::checksum;
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -42,6 +43,11 @@ impl DataDir {
     /// `Locked` if another process has it, `Version` if another format wrote it, `Corrupt` if its
     /// identity is damaged or missing, `Io` for everything the system refuses, in words.
     pub fn open(path: &Path) -> Result<DataDir, StoreError> {
+        if is_unfinished(path) {
+            let what = format!("{} is refused", path.display());
+            let why = "it is a copy that was cut short, and can be removed";
+            return Err(StoreError::io(what, io::Error::new(io::ErrorKind::InvalidInput, why)));
+        }
         DataDir::open_as(path, None)
     }
 

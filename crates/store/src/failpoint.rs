@@ -70,6 +70,8 @@ points! {
     CheckpointLinked = "checkpoint.linked",
     /// A checkpoint of the trees is whole.
     CheckpointAfter = "checkpoint.after",
+    /// A checkpoint of the whole node has its name, and nobody was told.
+    CheckpointNamed = "checkpoint.named",
 }
 
 /// Nothing is armed.

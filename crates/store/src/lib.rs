@@ -12,6 +12,7 @@ pub mod error;
 pub mod failpoint;
 pub mod log;
 pub mod trees;
+mod unfinished;
 
 pub use check::{Damage, TreeReport, check_trees};
 pub use datadir::{DataDir, FORMAT};
@@ -22,3 +23,4 @@ pub use log::{
     Replay,
 };
 pub use trees::{Change, LsmTrees, MemoryTrees, Snapshot, TreeSettings, Trees};
+pub use unfinished::Unfinished;

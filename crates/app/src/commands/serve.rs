@@ -7,6 +7,7 @@ use crate::settings::{Flags, Settings};
 use base::Kind;
 use doors::{DoorSettings, Doors};
 use node::Node;
+use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::Path;
 use std::sync::Arc;
@@ -40,6 +41,8 @@ impl Serve {
         log.install();
         logging::on_panic(log.clone(), settings.node.data.clone());
         arm_failpoint()?;
+        // Tables and copies are made by a library that asks for no mode of its own.
+        rustix::process::umask(Mode::RWXG | Mode::RWXO);
         let files = raise_limits(settings.open_files);
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),

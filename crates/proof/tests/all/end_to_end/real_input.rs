@@ -150,9 +150,7 @@ fn same_through_http(server: &Server, packages: &BTreeMap<Vec<u8>, Vec<u8>>) {
 
 fn same_through_export(server: &Server, packages: &BTreeMap<Vec<u8>, Vec<u8>>, scratch: &Scratch) {
     let file = scratch.join("exported.tsv");
-    let mut command = server.tool(&["export"]);
-    command.stdout(std::fs::File::create(&file).expect("ours to write"));
-    assert!(command.status().expect("the tool runs").success());
+    tool(server, &["export", text(&file)]);
     let exported = std::fs::read(&file).expect("it was written");
     assert!(exported == tsv(packages), "the export differs from what was imported");
 }
