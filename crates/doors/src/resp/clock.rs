@@ -11,6 +11,7 @@ pub enum Clock {
     /// The machine's clock.
     Wall,
     /// Always the same, for tests: milliseconds since 1970.
+    #[cfg(test)]
     Fixed(u64),
 }
 
@@ -23,8 +24,9 @@ impl Clock {
     /// Time since 1970.
     pub fn since_1970(self) -> Duration {
         match self {
-            // A clock before 1970 is a machine whose hour was never set: all spans then count from it.
+            // A clock before 1970 was never set: all spans then count from there.
             Clock::Wall => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            #[cfg(test)]
             Clock::Fixed(ms) => Duration::from_millis(ms),
         }
     }

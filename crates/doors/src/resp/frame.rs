@@ -205,9 +205,10 @@ impl Parser {
         }
     }
 
-    /// Whether a request has begun and not ended.
-    pub fn is_inside(&self) -> bool {
-        self.expected > 0 || self.at > 0
+    /// What it holds in memory.
+    #[cfg(test)]
+    pub fn memory_bytes(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>()
     }
 }
 

@@ -1,0 +1,167 @@
+//! Requests as clients send them, whole and in pieces, at the limits.
+
+use crate::resp::frame::{Fault, INLINE_BYTES_MAX, Parser, Progress, WORDS_MAX};
+use base::limits::{FRAME_BYTES_MAX, VALUE_BYTES_MAX};
+use bytes::Bytes;
+use proptest::prelude::*;
+
+/// A request as a client writes it.
+pub fn request(words: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// All requests in these bytes, and what is left over or wrong behind them.
+fn parse_all(mut input: &[u8]) -> (Vec<Vec<Vec<u8>>>, Result<usize, Fault>) {
+    let mut parser = Parser::default();
+    let mut requests = Vec::new();
+    loop {
+        match parser.parse(input) {
+            Ok(Progress::Frame(bytes)) => {
+                let words = parser.words(Bytes::copy_from_slice(&input[..bytes]));
+                requests.push((0..words.len()).map(|at| words.get(at).to_vec()).collect());
+                parser.reset();
+                input = &input[bytes..];
+            }
+            Ok(Progress::More(_)) => return (requests, Ok(input.len())),
+            Err(fault) => return (requests, Err(fault)),
+        }
+    }
+}
+
+fn fault(input: &[u8]) -> Fault {
+    parse_all(input).1.expect_err("no request")
+}
+
+fn words(text: &[&str]) -> Vec<Vec<u8>> {
+    text.iter().map(|word| word.as_bytes().to_vec()).collect()
+}
+
+#[test]
+fn arrays_of_bulk_strings_are_requests() {
+    let input = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n*0\r\n*-1\r\n*1\r\n$0\r\n\r\n*1\r\n$4\r\nPI";
+    let (requests, rest) = parse_all(input);
+    let empty: Vec<Vec<u8>> = vec![];
+    assert_eq!(requests, vec![words(&["GET", "k"]), empty.clone(), empty, words(&[""])]);
+    assert_eq!(rest, Ok(10), "the last one is not all there");
+}
+
+#[test]
+fn inline_lines_are_requests_and_quotes_hold_blanks() {
+    let input =
+        b"PING\r\n  SET  a\t1 \n\r\nset k \"a b\\x00\\n\\\"\" 'it\\'s \\n'\r\n\"\"\r\nx\"y\"\r\n";
+    let (requests, rest) = parse_all(input);
+    assert_eq!(rest, Ok(0));
+    let quoted = vec![b"set".to_vec(), b"k".to_vec(), b"a b\0\n\"".to_vec(), b"it's \\n".to_vec()];
+    let expected = vec![
+        words(&["PING"]),
+        words(&["SET", "a", "1"]),
+        vec![],
+        quoted,
+        words(&[""]),
+        words(&["xy"]),
+    ];
+    assert_eq!(requests, expected);
+}
+
+#[test]
+fn what_is_no_request_is_told_in_redis_words() {
+    for (input, wrong) in [
+        (&b"*x\r\n"[..], Fault::Words),
+        (b"*-2\r\n", Fault::Words),
+        (b"*01\r\n", Fault::Words),
+        (b"*18446744073709551615\r\n", Fault::Words),
+        (b"*2147483648\r\n", Fault::Words),
+        (b"*111111111111111111111111\r\n", Fault::Number),
+        (b"*1\rx", Fault::Words),
+        (b"*1\r\n+PING\r\n", Fault::Dollar(b'+')),
+        (b"*1\r\n$-1\r\n", Fault::Length),
+        (b"*1\r\n$18446744073709551615\r\n", Fault::Length),
+        (b"*1\r\n$2147483648\r\n", Fault::Length),
+        (b"*1\r\n$4\r\nPINGxx", Fault::End),
+        (b"*1\r\n$3\r\nPING\r\n", Fault::End),
+        (b"a \"b\n", Fault::Quotes),
+        (b"a \"b\"c\n", Fault::Quotes),
+        (b"a 'b\n", Fault::Quotes),
+    ] {
+        assert_eq!(fault(input), wrong, "{}", base::codec::printable(input));
+        assert!(wrong.text().starts_with("ERR Protocol error: "));
+    }
+}
+
+#[test]
+fn limits_hold_to_the_byte_and_before_anything_arrives() {
+    let claim = |words: usize, length: usize| format!("*{words}\r\n${length}\r\n").into_bytes();
+    assert_eq!(parse_all(&claim(WORDS_MAX, 1)).1, Ok(claim(WORDS_MAX, 1).len()));
+    assert_eq!(fault(&claim(WORDS_MAX + 1, 1)), Fault::Words);
+    let head = "*1\r\n$50331648\r\n".len();
+    let largest = FRAME_BYTES_MAX - head - 2;
+    let mut parser = Parser::default();
+    assert_eq!(parser.parse(&claim(1, largest)), Ok(Progress::More(FRAME_BYTES_MAX)));
+    assert_eq!(fault(&claim(1, largest + 1)), Fault::Size);
+    assert_eq!(fault(&claim(1, FRAME_BYTES_MAX + 1)), Fault::Length);
+    assert!(parse_all(&vec![b'a'; INLINE_BYTES_MAX]).1.is_ok());
+    assert_eq!(fault(&vec![b'a'; INLINE_BYTES_MAX + 1]), Fault::Inline);
+    let mut line = vec![b'a'; INLINE_BYTES_MAX];
+    line.push(b'\n');
+    assert_eq!(parse_all(&line).0.len(), 1);
+    line.insert(0, b'a');
+    assert_eq!(fault(&line), Fault::Inline);
+}
+
+#[test]
+fn a_value_at_its_limit_and_one_beyond_are_framed_alike() {
+    for length in [VALUE_BYTES_MAX - 1, VALUE_BYTES_MAX, VALUE_BYTES_MAX + 1] {
+        let value = vec![7; length];
+        let (requests, rest) = parse_all(&request(&[b"SET", b"k", &value]));
+        assert_eq!((requests.len(), rest), (1, Ok(0)), "the table refuses, not the frame");
+        assert_eq!(requests[0][2], value);
+    }
+}
+
+#[test]
+fn a_request_in_pieces_is_taken_apart_once() {
+    let count = 20_000;
+    let all: Vec<&[u8]> = (0..count).map(|_| &b"a"[..]).collect();
+    let bytes = request(&all);
+    let mut parser = Parser::default();
+    // Looking at every piece from the beginning would take a minute here.
+    for end in 1..bytes.len() {
+        assert!(matches!(parser.parse(&bytes[..end]), Ok(Progress::More(more)) if more > end));
+    }
+    assert_eq!(parser.parse(&bytes), Ok(Progress::Frame(bytes.len())));
+    assert_eq!(parser.words(bytes.into()).len(), count);
+}
+
+proptest! {
+    #[test]
+    fn requests_cut_anywhere_are_the_same_requests(
+        requests in proptest::collection::vec(
+            proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..20), 1..5), 1..4),
+        cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..6),
+    ) {
+        let bytes: Vec<u8> = requests
+            .iter()
+            .flat_map(|words| request(&words.iter().map(Vec::as_slice).collect::<Vec<_>>()))
+            .collect();
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();
+        cuts.push(bytes.len());
+        cuts.sort_unstable();
+        let mut parser = Parser::default();
+        let (mut begin, mut found) = (0, Vec::new());
+        for end in cuts {
+            while let Ok(Progress::Frame(length)) = parser.parse(&bytes[begin..end]) {
+                let words = parser.words(Bytes::copy_from_slice(&bytes[begin..begin + length]));
+                found.push((0..words.len()).map(|at| words.get(at).to_vec()).collect::<Vec<_>>());
+                parser.reset();
+                begin += length;
+            }
+        }
+        prop_assert_eq!(found, requests);
+    }
+}

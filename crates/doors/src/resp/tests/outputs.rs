@@ -1,0 +1,87 @@
+//! Answers in both versions of the protocol, and what becomes of those that turn out undecided.
+
+use crate::resp::output::{Output, Protocol};
+use base::{GroupId, LogIndex};
+use bytes::Bytes;
+use node::Ticket;
+
+fn said(protocol: Protocol, say: impl Fn(&mut Output)) -> String {
+    let mut out = Output::new(protocol);
+    say(&mut out);
+    assert_eq!(out.len(), out.to_bytes().len());
+    base::codec::printable(&out.to_bytes()).replace("\\x0d\\x0a", "|")
+}
+
+#[test]
+fn each_type_has_its_form_in_both_versions() {
+    let both = |say: fn(&mut Output)| (said(Protocol::Two, say), said(Protocol::Three, say));
+    let same = |text: &str| (text.to_string(), text.to_string());
+    let differ = |two: &str, three: &str| (two.to_string(), three.to_string());
+    assert_eq!(both(|out| out.ok()), same("+OK|"));
+    assert_eq!(both(|out| out.error("ERR a\r\nb")), same("-ERR a  b|"));
+    assert_eq!(both(|out| out.integer(i64::MIN)), same(":-9223372036854775808|"));
+    assert_eq!(both(|out| out.integer(10)), same(":10|"));
+    assert_eq!(both(|out| out.count(u64::MAX)), same(":9223372036854775807|"));
+    assert_eq!(both(|out| out.bulk(b"a\0")), same("$2|a\\x00|"));
+    assert_eq!(both(|out| out.null()), differ("$-1|", "_|"));
+    assert_eq!(both(|out| out.null_array()), differ("*-1|", "_|"));
+    assert_eq!(both(|out| out.array(3)), same("*3|"));
+    assert_eq!(both(|out| out.map(2)), differ("*4|", "%2|"));
+    assert_eq!(both(|out| out.set(2)), differ("*2|", "~2|"));
+    assert_eq!(both(|out| out.verbatim("hi")), differ("$2|hi|", "=6|txt:hi|"));
+}
+
+#[test]
+fn large_values_are_sent_from_where_they_are() {
+    let large = Bytes::from(vec![b'x'; 20_000]);
+    let mut out = Output::new(Protocol::Two);
+    out.bulk(b"a");
+    out.value(&large);
+    out.ok();
+    let pieces: Vec<&[u8]> = out.pieces().collect();
+    assert_eq!(pieces.len(), 3);
+    assert_eq!(pieces[1].as_ptr(), large.as_ptr());
+    let expected = [b"$1\r\na\r\n$20000\r\n", &large[..], b"\r\n+OK\r\n"].concat();
+    assert_eq!(out.to_bytes(), expected);
+}
+
+#[test]
+fn answers_behind_an_undecided_ticket_become_errors_in_order() {
+    let ticket = |index| Ticket { group: GroupId(1), index: LogIndex(index) };
+    let large = Bytes::from(vec![b'x'; 20_000]);
+    let mut out = Output::new(Protocol::Two);
+    out.simple("ready");
+    let from = out.place();
+    out.ok();
+    out.wait_for(from, ticket(1));
+    let from = out.place();
+    out.value(&large);
+    out.wait_for(from, ticket(2));
+    out.simple("between");
+    let from = out.place();
+    out.array(2);
+    out.value(&large);
+    out.integer(7);
+    out.wait_for(from, ticket(3));
+    let unknown = Some("UNKNOWN it may have been applied".to_string());
+    let mut failed = out.pending().len();
+    failed -= 1;
+    assert_eq!(failed, 2);
+    out.judge(&[None, unknown.clone(), unknown]);
+    let expected = "+ready|+OK|-UNKNOWN it may have been applied|+between|\
+                    -UNKNOWN it may have been applied|";
+    assert_eq!(base::codec::printable(&out.to_bytes()).replace("\\x0d\\x0a", "|"), expected);
+    assert!(out.pending().is_empty());
+}
+
+#[test]
+fn an_answer_can_be_taken_back() {
+    let mut out = Output::new(Protocol::Two);
+    out.simple("kept");
+    let from = out.place();
+    out.value(&Bytes::from(vec![0; 20_000]));
+    out.wait_for(from, Ticket { group: GroupId(1), index: LogIndex(1) });
+    out.truncate(from);
+    assert_eq!(out.to_bytes(), b"+kept\r\n");
+    assert_eq!((out.len(), out.pending().len()), (7, 0));
+}

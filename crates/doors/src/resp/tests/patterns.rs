@@ -1,0 +1,100 @@
+//! Patterns fit what Redis' do, and no pattern is slow.
+
+use crate::resp::glob::Glob;
+use proptest::prelude::*;
+
+fn fits(pattern: &str, text: &str) -> bool {
+    Glob::new(pattern.as_bytes()).fits(text.as_bytes())
+}
+
+/// The plainest matcher there is: tries everything. Only for tests, since it can take for ever.
+fn naive(pattern: &[u8], text: &[u8]) -> bool {
+    match pattern {
+        [] => text.is_empty(),
+        [b'*', rest @ ..] => (0..=text.len()).any(|skip| naive(rest, &text[skip..])),
+        [b'?', rest @ ..] => !text.is_empty() && naive(rest, &text[1..]),
+        [b'\\', byte, rest @ ..] | [byte, rest @ ..] => {
+            text.first() == Some(byte) && naive(rest, &text[1..])
+        }
+    }
+}
+
+#[test]
+fn patterns_fit_as_in_redis() {
+    for (pattern, text) in [
+        ("*", ""),
+        ("*", "abc"),
+        ("**", "a"),
+        ("a*c", "abbc"),
+        ("h?llo", "hallo"),
+        ("h[ae]llo", "hello"),
+        ("h[^e]llo", "hallo"),
+        ("h[a-b]llo", "hbllo"),
+        ("h[b-a]llo", "hallo"),
+        ("a\\*", "a*"),
+        ("a[\\]]", "a]"),
+        ("[a-]", "^"),
+        ("a[", "a["),
+        ("*a*b*c*", "xaxbxcx"),
+        ("a\\", "a\\"),
+        ("", ""),
+        ("*[0-9]", "key7"),
+        ("ab*ab", "abab"),
+        ("*aab", "aaab"),
+        ("a[^]b", "axb"),
+    ] {
+        let expected = !(pattern == "a[" || pattern == "a[^]b");
+        assert_eq!(fits(pattern, text), expected, "{pattern} {text}");
+    }
+    for (pattern, text) in [
+        ("", "a"),
+        ("a", ""),
+        ("a", "ab"),
+        ("a?", "a"),
+        ("ab*ab", "aba"),
+        ("[^a]", "a"),
+        ("a*b*c", "acb"),
+        ("[a-c]", "d"),
+        ("a\\*", "ab"),
+        ("*a*b", "ba"),
+    ] {
+        assert!(!fits(pattern, text), "{pattern} {text}");
+    }
+}
+
+#[test]
+fn what_a_pattern_begins_with_bounds_the_walk() {
+    for (pattern, prefix, plain) in [
+        ("user:*", "user:", false),
+        ("*x", "", false),
+        ("abc", "abc", true),
+        ("a?", "a", false),
+        ("a\\*b*", "a*b", false),
+        ("", "", true),
+    ] {
+        let glob = Glob::new(pattern.as_bytes());
+        assert_eq!((glob.prefix(), glob.is_plain()), (prefix.as_bytes(), plain), "{pattern}");
+    }
+}
+
+#[test]
+fn patterns_made_to_be_slow_are_not() {
+    // Going back at every star would take longer than the universe lasts for the first, and
+    // minutes for the others.
+    let text = "a".repeat(10 * 1024);
+    assert!(!fits(&format!("{}b", "a*".repeat(5 * 1024)), &text));
+    assert!(!fits(&format!("{}b", "*?a".repeat(3 * 1024)), &text));
+    assert!(!fits(&format!("*{}b*", "[ab]".repeat(5 * 1024)), &text));
+    assert!(!fits(&format!("*{}b*", "a".repeat(5 * 1024)), &text));
+    assert!(fits(&format!("{}*", "a*".repeat(5 * 1024)), &text));
+}
+
+proptest! {
+    #[test]
+    fn patterns_fit_what_the_naive_twin_fits(pattern in "[ab?*\\\\]{0,8}", text in "[ab*]{0,10}") {
+        prop_assert_eq!(
+            Glob::new(pattern.as_bytes()).fits(text.as_bytes()),
+            naive(pattern.as_bytes(), text.as_bytes())
+        );
+    }
+}
