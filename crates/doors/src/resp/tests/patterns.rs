@@ -43,7 +43,7 @@ fn patterns_fit_as_in_redis() {
         ("*aab", "aaab"),
         ("a[^]b", "axb"),
     ] {
-        let expected = !(pattern == "a[" || pattern == "a[^]b");
+        let expected = pattern != "a[";
         assert_eq!(fits(pattern, text), expected, "{pattern} {text}");
     }
     for (pattern, text) in [

@@ -1,0 +1,148 @@
+//! Plays the conversations: what clients send and what they get, byte by byte.
+//!
+//! A line is a command, sent as an array of bulk strings; `raw "..."` sends bytes as they are and
+//! `raw replies=2 "..."` waits for two answers, `raw closed "..."` for the end of the connection.
+//! A prefix names the connection (`b: GET k`). `[numbers]` shows digits as `#`. `$cursor` is what
+//! the last answer began with.
+//!
+//! With `REDIS_ADDRESS` set, what stands in `redis_*.txt` is played against that Redis instead.
+
+use super::house::{Guest, House, shown};
+use goldenscript::{Argument, Command, Context, Runner};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::net::SocketAddr;
+
+struct Player {
+    house: Option<House>,
+    address: SocketAddr,
+    guests: BTreeMap<String, Guest>,
+    cursor: String,
+}
+
+impl Player {
+    fn new() -> Player {
+        match std::env::var("REDIS_ADDRESS") {
+            Ok(address) => {
+                let address = address.parse().expect("an address");
+                Guest::new(address).ask(&["FLUSHALL"]);
+                Player { house: None, address, guests: BTreeMap::new(), cursor: String::new() }
+            }
+            Err(_) => {
+                let house = House::build();
+                let address = house.address;
+                let guests = BTreeMap::new();
+                Player { house: Some(house), address, guests, cursor: String::new() }
+            }
+        }
+    }
+}
+
+/// Bytes of a text in which `\u{80}` to `\u{ff}` stand for themselves.
+fn bytes_of(text: &str) -> Vec<u8> {
+    text.chars().map(|character| character as u8).collect()
+}
+
+/// The first bulk string in an answer: a cursor.
+fn first_bulk(answer: &str) -> String {
+    answer.split('|').nth(2).unwrap_or_default().to_string()
+}
+
+fn masked(text: &str) -> String {
+    let mut masked = String::new();
+    for character in text.chars() {
+        match character {
+            '0'..='9' if masked.ends_with('#') => {}
+            '0'..='9' => masked.push('#'),
+            other => masked.push(other),
+        }
+    }
+    masked
+}
+
+impl Runner for Player {
+    type Command = Command;
+
+    fn run(&mut self, command: &Command, context: &Context) -> Result<String, Box<dyn Error>> {
+        let address = self.address;
+        let name = context.prefix.clone().unwrap_or_default();
+        let guest = self.guests.entry(name).or_insert_with(|| Guest::new(address));
+        let mut arguments = command.consume_args();
+        let mut replies = 1;
+        let mut ends = false;
+        let sent = if command.name == "raw" {
+            replies = arguments.take_key("replies").map_or(Ok(1), str::parse)?;
+            let mut text = arguments.next_pos().unwrap_or_default();
+            if text == "closed" {
+                ends = true;
+                text = arguments.next_pos().unwrap_or_default();
+            }
+            bytes_of(text)
+        } else {
+            let words = command.args.iter().map(|argument| match argument {
+                Argument::KeyValue(key, value) => format!("{key}={value}"),
+                Argument::Positional(word) if word == "$cursor" => self.cursor.clone(),
+                Argument::Positional(word) => word.clone(),
+                other => other.to_string(),
+            });
+            let words: Vec<Vec<u8>> =
+                std::iter::once(command.name.clone()).chain(words).map(|w| bytes_of(&w)).collect();
+            super::frames::request(&words.iter().map(Vec::as_slice).collect::<Vec<_>>())
+        };
+        guest.send(&sent);
+        let mut lines = format!("> {}\n", shown(&sent).replace(&self.cursor_or_none(), "CURSOR"));
+        let guest = self.guests.entry(context.prefix.clone().unwrap_or_default());
+        let guest = guest.or_insert_with(|| Guest::new(address));
+        for _ in 0..replies {
+            if ends {
+                lines.push_str(&format!("< {}\n< (closed)\n", shown(&guest.rest())));
+                break;
+            }
+            let Some(answer) = guest.answer() else {
+                lines.push_str("< (closed)\n");
+                break;
+            };
+            let mut answer = shown(&answer);
+            if command.name.eq_ignore_ascii_case("scan") {
+                let cursor = first_bulk(&answer);
+                if cursor.len() > 1 {
+                    answer = answer.replace(&cursor, "CURSOR");
+                }
+                self.cursor = cursor;
+            }
+            if context.tags.contains("numbers") {
+                answer = masked(&answer);
+            }
+            lines.push_str(&format!("< {answer}\n"));
+        }
+        Ok(lines)
+    }
+}
+
+impl Player {
+    /// What stands for a cursor in what is sent; something that is never sent when there is none.
+    fn cursor_or_none(&self) -> String {
+        if self.cursor.len() > 1 { self.cursor.clone() } else { "\u{0}".into() }
+    }
+}
+
+#[test]
+fn conversations_are_played_as_they_were_recorded() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/resp/conversations");
+    let only_redis = std::env::var("REDIS_ADDRESS").is_ok();
+    let mut played = 0;
+    let files = std::fs::read_dir(folder).expect("the folder of conversations");
+    let mut paths: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
+    paths.sort();
+    for path in paths {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
+        if only_redis && !name.starts_with("redis_") {
+            continue;
+        }
+        let mut player = Player::new();
+        goldenscript::run(&mut player, &path).expect(&name);
+        drop(player.house.take());
+        played += 1;
+    }
+    assert!(played > 0);
+}
