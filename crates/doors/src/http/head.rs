@@ -282,7 +282,7 @@ fn words<'a>(
     // What a client sends to a proxy; the name in it then counts.
     if let Some(rest) = target.strip_prefix("http://") {
         let slash = rest.find('/').unwrap_or(rest.len());
-        host = rest[..slash].as_bytes();
+        host = &rest.as_bytes()[..slash];
         origin_form = if slash == rest.len() { "/" } else { &rest[slash..] };
     }
     if !origin_form.starts_with('/') {
