@@ -1,7 +1,7 @@
 //! The words of `credenza bench`.
 
 use crate::config::{Config, Items};
-use crate::{disk, job};
+use crate::{disk, job, suite};
 use clap::{Args, Subcommand};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   credenza bench load.toml                      run a load, write tests/<time>/
   credenza bench load.toml --set concurrent=64  the same with another number of clients
+  credenza bench suite suites/redis.toml        servers beside each other
   credenza bench disk data                      how fast the disk makes writes durable";
 
 /// Loads servers and measures them.
@@ -47,6 +48,8 @@ struct RunArguments {
 
 #[derive(Subcommand, Debug)]
 enum BenchCommand {
+    /// Put servers beside each other: start them, load them turn by turn, compare
+    Suite(SuiteArguments),
     /// How long the disk under a directory takes to make a write durable
     Disk {
         /// A directory on that disk
@@ -57,10 +60,36 @@ enum BenchCommand {
     },
 }
 
+#[derive(Args, Debug)]
+struct SuiteArguments {
+    /// The suite
+    #[arg(value_name = "FILE.toml")]
+    file: PathBuf,
+    /// Where results are written
+    #[arg(short = 'd', long, value_name = "DIR", default_value = "tests")]
+    results_dir: PathBuf,
+    /// Where the servers keep their data [default: within the results]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Where the programs of the peers are
+    #[arg(long, value_name = "DIR", default_value = "target/peers")]
+    peers: PathBuf,
+    /// Run each point so often
+    #[arg(long, value_name = "N")]
+    repeat: Option<usize>,
+    /// Run this measure only; may be repeated
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// A setting of every load, as a line of the file; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+}
+
 /// Does what the arguments say; the error is one sentence.
 pub fn run(arguments: BenchArguments) -> Result<(), String> {
     match arguments.command {
         None => run_load(arguments.run),
+        Some(BenchCommand::Suite(arguments)) => run_suite(arguments),
         Some(BenchCommand::Disk { directory, json }) => print(&disk::run(&directory, json)?),
     }
 }
@@ -73,9 +102,7 @@ fn run_load(arguments: RunArguments) -> Result<(), String> {
     for file in &arguments.files {
         items.merge(Items::parse(&file.display().to_string(), &read(file)?)?);
     }
-    for setting in &arguments.settings {
-        items.merge(Items::parse(&format!("--set {setting}"), &toml_line(setting))?);
-    }
+    items.merge(settings(&arguments.settings)?);
     let mut config = Config::read(items)?;
     if let Some(directory) = arguments.results_dir {
         config.test_dir = directory;
@@ -96,6 +123,31 @@ fn run_load(arguments: RunArguments) -> Result<(), String> {
         return Err("the run was ended by an error, as `shutdown_on_error` asks".into());
     }
     Ok(())
+}
+
+fn run_suite(arguments: SuiteArguments) -> Result<(), String> {
+    let text = read(&arguments.file)?;
+    let options = suite::SuiteOptions {
+        results: arguments.results_dir,
+        data: arguments.data_dir,
+        peers: arguments.peers,
+        repeat: arguments.repeat,
+        only: arguments.only,
+        settings: settings(&arguments.settings)?,
+    };
+    // What is printed is a courtesy: the results are files.
+    let mut say = |line: &str| drop(print(line));
+    let file = arguments.file.display().to_string();
+    let (folder, text) = suite::run(&file, &text, &options, &mut say)?;
+    print(&format!("\n{text}\nwritten to {}\n", folder.display()))
+}
+
+fn settings(lines: &[String]) -> Result<Items, String> {
+    let mut items = Items::default();
+    for line in lines {
+        items.merge(Items::parse(&format!("--set {line}"), &toml_line(line))?);
+    }
+    Ok(items)
 }
 
 /// The text of a file.

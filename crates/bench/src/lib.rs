@@ -16,5 +16,6 @@ mod job;
 mod load;
 mod machine;
 mod report;
+mod suite;
 
 pub use command::{BenchArguments, EXAMPLES, run};

@@ -109,6 +109,17 @@ impl Item {
 }
 
 impl Value {
+    fn each_text(&mut self, change: &mut dyn FnMut(&mut String)) {
+        match self {
+            Value::Text(text) => change(text),
+            Value::List(list) => list.iter_mut().for_each(|item| item.value.each_text(change)),
+            Value::Table(table) => {
+                table.values_mut().for_each(|item| item.value.each_text(change));
+            }
+            Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => {}
+        }
+    }
+
     fn kind(&self) -> String {
         match self {
             Value::Integer(number) => number.to_string(),
@@ -164,6 +175,11 @@ impl Items {
     ) -> Result<T, String> {
         let item = self.take(key).ok_or_else(|| format!("{whose} needs the key `{key}`"))?;
         read(&item).map_err(|error| named(key, error))
+    }
+
+    /// Calls for every text, of all depths.
+    pub fn each_text(&mut self, change: &mut dyn FnMut(&mut String)) {
+        self.items.values_mut().for_each(|item| item.value.each_text(change));
     }
 
     /// All keys that are left, taken.
@@ -230,7 +246,7 @@ fn item(file: &Arc<str>, text: &str, value: Spanned<DeValue<'_>>) -> Result<Item
 }
 
 /// A value as TOML, on one line.
-pub fn toml_text(value: &Value) -> String {
+fn toml_text(value: &Value) -> String {
     match value {
         Value::Integer(number) => number.to_string(),
         Value::Float(number) => format!("{number:?}"),

@@ -14,7 +14,8 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
-pub use drivers::{DriverConfig, EmbeddedConfig, EtcdConfig, HttpConfig, RespConfig};
-pub use items::{Item, Items, Value, toml_text};
+#[cfg(feature = "etcd")]
+pub use drivers::EtcdConfig;
+pub use drivers::{DriverConfig, EmbeddedConfig, HttpConfig, RespConfig};
+pub use items::{Item, Items};
 pub use run::{Config, Mode, Operation, Schedule, Weighted};
-pub use terms::duration_of;

@@ -17,7 +17,9 @@ mod tests;
 
 mod worker;
 
-pub use collect::{Collected, OperationTotals, Row, View};
+#[cfg(test)]
+pub use collect::OperationTotals;
+pub use collect::{Collected, Row, View};
 pub use record::{OperationWindow, Part, new_histogram};
 
 use crate::config::Config;

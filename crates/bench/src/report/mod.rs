@@ -14,11 +14,11 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-pub use csv::Csv;
+pub use csv::{Csv, file_label};
 pub use live::Live;
 pub use plots::Curves;
 pub use progress::Progress;
-pub use summary::{OperationReport, Percentiles, Report};
+pub use summary::{Percentiles, Report, merged};
 
 use crate::config::Config;
 use crate::load::{Collected, Row, View};

@@ -1,0 +1,111 @@
+//! A server process: started on its core, watched through /proc, ended by us alone.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a server may take to end by itself.
+const STOP_MAX: Duration = Duration::from_secs(20);
+/// Ticks of /proc/PID/stat a second: the same on every Linux of our day.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// A running server; ended when dropped.
+pub struct Process {
+    child: Child,
+    log: std::path::PathBuf,
+}
+
+impl Process {
+    /// Starts it with `data` as its working directory; what it prints goes to `log`.
+    pub fn start(
+        command: &[String],
+        core: Option<usize>,
+        data: &Path,
+        log: &Path,
+    ) -> Result<Process, String> {
+        let mut words = Vec::new();
+        if let Some(core) = core {
+            words.extend(["taskset".to_string(), "-c".into(), core.to_string()]);
+        }
+        words.extend_from_slice(command);
+        let file = File::create(log).map_err(|error| format!("{}: {error}", log.display()))?;
+        let again = file.try_clone().map_err(|error| error.to_string())?;
+        let child = Command::new(&words[0])
+            .args(&words[1..])
+            .current_dir(data)
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(again)
+            .spawn();
+        let child = child.map_err(|error| format!("can't start {}: {error}", words.join(" ")))?;
+        Ok(Process { child, log: log.to_path_buf() })
+    }
+
+    /// An error if it has ended by itself, with the end of what it printed.
+    pub fn check(&mut self) -> Result<(), String> {
+        match self.child.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) => {
+                let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+                let last: Vec<_> = said.lines().rev().take(3).collect();
+                let last = last.into_iter().rev().collect::<Vec<_>>().join(" | ");
+                Err(format!("the server ended ({status}): {last}"))
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// CPU seconds it has used.
+    pub fn cpu_seconds(&self) -> f64 {
+        cpu_seconds(&self.child.id().to_string())
+    }
+
+    /// Most memory it has held, bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let status = status.unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        kib.unwrap_or(0) * 1024
+    }
+
+    /// Asks it to end, waits, and ends it by force if it does not.
+    pub fn stop(&mut self) {
+        let pid = Pid::from_child(&self.child);
+        let begin = Instant::now();
+        if let Ok(None) = self.child.try_wait() {
+            // It may end between the look and the signal; then there is nobody to ask.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        while let Ok(None) = self.child.try_wait() {
+            if begin.elapsed() > STOP_MAX {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// CPU seconds of a process (`self`: this one), all its threads together.
+pub fn cpu_seconds(pid: &str) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    ticks(&stat) as f64 / TICKS_PER_SECOND
+}
+
+/// User and system time in a line of /proc/PID/stat; the name in it may hold anything.
+pub fn ticks(stat: &str) -> u64 {
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let fields: Vec<_> = fields.split_whitespace().collect();
+    let number = |place: usize| fields.get(place).and_then(|field| field.parse().ok());
+    number(11).unwrap_or(0u64) + number(12).unwrap_or(0u64)
+}

@@ -1,0 +1,172 @@
+//! What a suite has measured.
+
+use super::file::Suite;
+use crate::charts::short;
+use crate::machine::Machine;
+use crate::report::Percentiles;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// All of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Results {
+    /// The suite's name.
+    pub name: String,
+    /// What it is about.
+    pub about: String,
+    /// When it began, UTC.
+    pub started: String,
+    /// The version of this program.
+    pub credenza: String,
+    /// Where it ran.
+    pub machine: Machine,
+    /// What each server says of itself.
+    pub versions: BTreeMap<String, String>,
+    /// In the order of the suite.
+    pub points: Vec<Point>,
+}
+
+/// One load on one server with so many clients.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Point {
+    /// Which load.
+    pub measure: String,
+    /// Which server.
+    pub server: String,
+    /// How many clients.
+    pub clients: usize,
+    /// Median of the runs.
+    pub median: Median,
+    /// Every run.
+    pub runs: Vec<Run>,
+}
+
+/// Medians, each of its own.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Median {
+    /// Operations a second.
+    pub throughput: f64,
+    /// Latency, microseconds.
+    pub p50_us: f64,
+    /// Latency, microseconds.
+    pub p99_us: f64,
+    /// The disk before the run, microseconds.
+    pub fdatasync_us: f64,
+    /// Cores the server used.
+    pub server_cpu: f64,
+    /// Cores the load used; near 1 it, not the server, was the bound.
+    pub driver_cpu: f64,
+    /// Most memory the server held, bytes.
+    pub memory_bytes: f64,
+}
+
+/// One run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Run {
+    /// What the server says of itself.
+    pub version: String,
+    /// Operations a second.
+    pub throughput: f64,
+    /// Latency.
+    pub latency_us: Percentiles,
+    /// Operations that failed.
+    pub failed: u64,
+    /// Why.
+    pub errors: BTreeMap<String, u64>,
+    /// Median of 4 KiB writes with fdatasync just before, microseconds.
+    pub fdatasync_us: f64,
+    /// Cores the server used.
+    pub server_cpu: f64,
+    /// Cores the load used.
+    pub driver_cpu: f64,
+    /// Most memory the server held, bytes.
+    pub memory_bytes: u64,
+}
+
+impl Run {
+    /// In one line.
+    pub fn line(&self) -> String {
+        let mut text = format!(
+            "{:>7}/s  p50 {:>6} p99 {:>6} us  fdatasync {:>5} us  cpu {:.2} server {:.2} load  {}",
+            short(self.throughput),
+            short(self.latency_us.p50),
+            short(self.latency_us.p99),
+            short(self.fdatasync_us),
+            self.server_cpu,
+            self.driver_cpu,
+            format_args!("{} MB", self.memory_bytes >> 20)
+        );
+        if self.failed > 0 {
+            text.push_str(&format!("  FAILED {} {:?}", self.failed, self.errors));
+        }
+        text
+    }
+}
+
+impl Results {
+    /// Nothing yet.
+    pub fn new(suite: &Suite, started: String, machine: Machine) -> Results {
+        Results {
+            name: suite.name.clone(),
+            about: suite.about.clone(),
+            started,
+            credenza: env!("CARGO_PKG_VERSION").into(),
+            machine,
+            versions: BTreeMap::new(),
+            points: Vec::new(),
+        }
+    }
+
+    /// Adds a run.
+    pub fn add(&mut self, measure: &str, server: &str, clients: usize, run: Run) {
+        self.versions.insert(server.into(), run.version.clone());
+        let at = self.points.iter().position(|point| {
+            point.measure == measure && point.server == server && point.clients == clients
+        });
+        let at = at.unwrap_or_else(|| {
+            let (measure, server) = (measure.to_string(), server.to_string());
+            let (median, runs) = (Median::default(), Vec::new());
+            self.points.push(Point { measure, server, clients, median, runs });
+            self.points.len() - 1
+        });
+        let point = &mut self.points[at];
+        point.runs.push(run);
+        let of = |number: fn(&Run) -> f64| median(point.runs.iter().map(number));
+        point.median = Median {
+            throughput: of(|run| run.throughput),
+            p50_us: of(|run| run.latency_us.p50),
+            p99_us: of(|run| run.latency_us.p99),
+            fdatasync_us: of(|run| run.fdatasync_us),
+            server_cpu: of(|run| run.server_cpu),
+            driver_cpu: of(|run| run.driver_cpu),
+            memory_bytes: of(|run| run.memory_bytes as f64),
+        };
+    }
+
+    /// A point, if it was run.
+    pub fn point(&self, measure: &str, server: &str, clients: usize) -> Option<&Point> {
+        self.points.iter().find(|point| {
+            point.measure == measure && point.server == server && point.clients == clients
+        })
+    }
+
+    /// Writes `results.json`.
+    pub fn write(&self, folder: &Path) -> Result<(), String> {
+        let json = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
+        let path = folder.join("results.json");
+        std::fs::write(&path, json).map_err(|error| format!("{}: {error}", path.display()))
+    }
+}
+
+/// The middle one, or the mean of the two in the middle; of none 0.
+pub fn median(numbers: impl Iterator<Item = f64>) -> f64 {
+    let mut numbers: Vec<_> = numbers.collect();
+    numbers.sort_by(f64::total_cmp);
+    let middle = numbers.len() / 2;
+    match numbers.len() {
+        0 => 0.0,
+        many if many % 2 == 1 => numbers[middle],
+        _ => (numbers[middle - 1] + numbers[middle]) / 2.0,
+    }
+}
