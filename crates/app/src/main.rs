@@ -6,6 +6,7 @@ mod failure;
 mod given;
 mod logging;
 mod notify;
+mod offline;
 mod output;
 mod records;
 mod settings;

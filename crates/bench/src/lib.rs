@@ -19,3 +19,4 @@ mod report;
 mod suite;
 
 pub use command::{BenchArguments, EXAMPLES, run};
+pub use disk::fdatasync_us;

@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 pub const EXAMPLES: &str = "\
 Examples:
   credenza bucket create users
-  credenza bucket create logs/web sync=interval ttl_ms=86400000
+  credenza bucket create log sync=interval ttl_ms=86400000
+  credenza type create events ttl_ms=86400000 && credenza bucket create events/web
   credenza bucket list
   credenza bucket describe users
   credenza bucket alter users value_bytes_max=65536
@@ -150,18 +151,21 @@ impl One {
     }
 }
 
+/// Properties as a JSON object.
+pub fn as_object(properties: &[String]) -> Outcome<String> {
+    let mut object = Map::new();
+    for property in properties {
+        let (name, value) = property.split_once('=').ok_or_else(|| {
+            Failure::invalid(format!("`{property}`: NAME=VALUE is wanted, `sync=interval`, say"))
+        })?;
+        object.insert(name.into(), value.into());
+    }
+    Ok(Value::Object(object).to_string())
+}
+
 impl Change {
     async fn send(self, method: Method) -> Outcome {
-        let mut properties = Map::new();
-        for property in &self.properties {
-            let (name, value) = property.split_once('=').ok_or_else(|| {
-                Failure::invalid(format!(
-                    "`{property}`: NAME=VALUE is wanted, `sync=interval`, say"
-                ))
-            })?;
-            properties.insert(name.into(), value.into());
-        }
-        let body = Value::Object(properties).to_string();
+        let body = as_object(&self.properties)?;
         let call = Call::json(method, self.one.path(""), body);
         let answer = self.one.list.client()?.call(call).await?;
         if self.one.list.json {

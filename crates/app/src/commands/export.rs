@@ -33,7 +33,7 @@ pub struct Export {
     /// The file, which must not exist; `-` is standard output
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// The file's format; by default told by its ending (.tsv, .jsonl, .raw)
+    /// The file's format; by default told by its ending (.tsv, .jsonl, .raw), else tsv
     #[arg(short, long, value_enum)]
     format: Option<Format>,
     /// In jsonl: the field that holds the key
@@ -55,7 +55,10 @@ pub struct Export {
 impl Export {
     /// Writes everything.
     pub async fn run(self) -> Outcome {
-        let format = format_of(self.format, &self.file)?;
+        let format = match self.file.as_os_str() == "-" {
+            true => self.format.unwrap_or(Format::Tsv),
+            false => format_of(self.format, &self.file)?,
+        };
         let mut query = self.span.query(self.encoding)?;
         query.push_str(&format!("&consistency={}", encode(self.freshness.consistency.as_bytes())));
         let mut pages = Pages::new(self.place.client()?, self.place.path("/range"), query);

@@ -6,7 +6,9 @@
 //! tools.
 //! Read next: `serve.rs`, then `get.rs`.
 
+mod bench;
 mod bucket;
+mod check;
 mod checkpoint;
 mod delete;
 mod export;
@@ -15,11 +17,13 @@ mod import;
 mod log_levels;
 mod put;
 mod range;
+mod restore;
 mod sequence;
 mod serve;
 mod settings;
 mod status;
 mod steps;
+mod types;
 
 use crate::client::{Address, Client};
 use crate::failure::{Failure, Outcome};
@@ -57,12 +61,24 @@ pub enum Command {
     /// Make, show, change and drop buckets
     #[command(subcommand, after_help = bucket::EXAMPLES)]
     Bucket(bucket::Bucket),
+    /// Make, show, change and drop bucket types
+    #[command(subcommand, after_help = types::EXAMPLES)]
+    Type(types::Type),
     /// Show how a node is
     #[command(after_help = status::EXAMPLES)]
     Status(status::Status),
     /// Copy a running node's data into its folder `checkpoints`
     #[command(after_help = checkpoint::EXAMPLES)]
     Checkpoint(checkpoint::Checkpoint),
+    /// Make a data directory out of a checkpoint
+    #[command(after_help = restore::EXAMPLES)]
+    Restore(restore::Restore),
+    /// Verify every byte of a data directory that no node has open
+    #[command(after_help = check::EXAMPLES)]
+    Check(check::Check),
+    /// Load servers and measure them
+    #[command(after_help = ::bench::EXAMPLES)]
+    Bench(bench::Bench),
     /// Show or change how much a running node logs
     #[command(after_help = log_levels::EXAMPLES)]
     LogLevels(log_levels::LogLevels),
@@ -84,8 +100,12 @@ impl Command {
             Command::Import(command) => online(command.run()),
             Command::Export(command) => online(command.run()),
             Command::Bucket(command) => online(command.run()),
+            Command::Type(command) => online(command.run()),
             Command::Status(command) => online(command.run()),
             Command::Checkpoint(command) => online(command.run()),
+            Command::Restore(command) => command.run(),
+            Command::Check(command) => command.run(),
+            Command::Bench(command) => command.run(),
             Command::LogLevels(command) => online(command.run()),
             Command::Settings(command) => command.run(),
         }

@@ -9,6 +9,8 @@ use doors::{DoorSettings, Doors};
 use node::Node;
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,6 +81,7 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
         () = signals.stop() => return Ok(()),
         node = Node::start(settings.node.clone()) => node?,
     };
+    make_checkpoints(&data)?;
     let door = DoorSettings { log_levels: Some(Arc::new(log.clone())), ..settings.door };
     let doors = Doors::open(node.clone(), door).await?;
     let address = doors.addresses().first().map(ToString::to_string).unwrap_or_default();
@@ -96,6 +99,22 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
         }
         None => stop(&node, doors, &mut signals).await,
     }
+}
+
+/// Makes the folder that online checkpoints go into; links are not followed.
+fn make_checkpoints(data: &Path) -> Outcome {
+    let path = data.join("checkpoints");
+    let made = match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let found = std::fs::symlink_metadata(&path);
+            found.and_then(|found| match found.is_dir() {
+                true => Ok(()),
+                false => Err(ErrorKind::NotADirectory.into()),
+            })
+        }
+        other => other,
+    };
+    made.map_err(|error| Failure::file("make", &path, &error))
 }
 
 /// Serves until someone wants it to end: `None`, or the failure of the node.
@@ -205,9 +224,10 @@ impl Signals {
     async fn next(&mut self) -> Heard {
         tokio::select! {
             biased;
+            // First, so that a dump asked for just before the stop is still written.
+            _ = self.dump.recv() => Heard::Dump,
             _ = self.terminate.recv() => Heard::Stop,
             _ = self.interrupt.recv() => Heard::Stop,
-            _ = self.dump.recv() => Heard::Dump,
         }
     }
 

@@ -1,0 +1,17 @@
+//! `credenza bench`: the load tool.
+
+use crate::failure::{Failure, Outcome};
+
+/// `credenza bench`.
+#[derive(clap::Args)]
+pub struct Bench {
+    #[command(flatten)]
+    arguments: bench::BenchArguments,
+}
+
+impl Bench {
+    /// Runs a load to its end.
+    pub fn run(self) -> Outcome {
+        bench::run(self.arguments).map_err(Failure::invalid)
+    }
+}

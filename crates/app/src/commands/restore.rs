@@ -1,0 +1,42 @@
+//! `credenza restore`: makes a data directory out of a checkpoint.
+
+use super::check::damaged;
+use crate::failure::{Failure, Outcome};
+use crate::offline;
+use crate::output;
+use crate::settings::units::show_size;
+use std::path::PathBuf;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  credenza restore data/checkpoints/monday --data /srv/credenza
+
+The checkpoint is verified, copied, synced, and the copy is verified again. The copy is the same node
+of the same cluster: of the two, only one may serve.";
+
+/// `credenza restore`.
+#[derive(clap::Args)]
+pub struct Restore {
+    /// The checkpoint, or another data directory that no node has open
+    from: PathBuf,
+    /// The new data directory, which must not exist or be empty
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+}
+
+impl Restore {
+    /// Copies it.
+    pub fn run(self) -> Outcome {
+        let from = offline::open(&self.from)?;
+        offline::must_be_empty(&self.data)?;
+        damaged(&offline::verify(&from)?)?;
+        let bytes = offline::copy(&from, &self.data)?;
+        let copy = offline::open(&self.data)?;
+        let report = offline::verify(&copy)?;
+        damaged(&report)?;
+        let (rows, to) = (report.trees.rows, self.data.display());
+        output::text(&format!("{} copied and verified: {to} ({rows} rows)\n", show_size(bytes)))?;
+        let same = report.damage.is_empty() && copy.node == from.node;
+        if same { Ok(()) } else { Err(Failure::invalid("the copy is of another node")) }
+    }
+}

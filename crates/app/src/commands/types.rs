@@ -1,0 +1,109 @@
+//! `credenza type`: makes, shows, changes and drops bucket types.
+
+use super::bucket::{as_object, plain};
+use crate::client::{Address, Call, Client, encode};
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use hyper::Method;
+use serde_json::{Value, json};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  credenza type create events sync=interval ttl_ms=86400000
+  credenza bucket create events/web                a bucket with these properties
+  credenza type list
+  credenza type alter events ttl_ms=0              buckets made before keep theirs
+  credenza type drop events                        only when it has no buckets";
+
+/// `credenza type`.
+#[derive(clap::Subcommand)]
+pub enum Type {
+    /// Make a bucket type
+    Create(Change),
+    /// Show all bucket types
+    List(List),
+    /// Change what buckets made later begin with
+    Alter(Change),
+    /// Drop a type that has no buckets
+    Drop(One),
+}
+
+/// Speaks of all types.
+#[derive(clap::Args)]
+pub struct List {
+    #[command(flatten)]
+    address: Address,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Speaks of one type.
+#[derive(clap::Args)]
+pub struct One {
+    /// The type's name
+    name: String,
+    #[command(flatten)]
+    list: List,
+}
+
+/// Speaks of one type and its properties.
+#[derive(clap::Args)]
+pub struct Change {
+    #[command(flatten)]
+    one: One,
+    /// Properties: `sync=sync|interval key_bytes_max=N value_bytes_max=N ttl_ms=N`
+    #[arg(value_name = "NAME=VALUE")]
+    properties: Vec<String>,
+}
+
+impl Type {
+    /// Does it.
+    pub async fn run(self) -> Outcome {
+        match self {
+            Type::Create(change) => {
+                let body = as_object(&change.properties)?;
+                change.one.send(|path| Call::json(Method::PUT, path, body)).await
+            }
+            Type::Alter(change) if change.properties.is_empty() => {
+                Err(Failure::invalid("name what to change: `sync=interval`, say"))
+            }
+            Type::Alter(change) => {
+                let body = as_object(&change.properties)?;
+                change.one.send(|path| Call::json(Method::PATCH, path, body)).await
+            }
+            Type::Drop(one) => one.send(|path| Call::new(Method::DELETE, path)).await,
+            Type::List(list) => list.show().await,
+        }
+    }
+}
+
+impl One {
+    async fn send(self, call: impl FnOnce(String) -> Call) -> Outcome {
+        let path = format!("/v1/types/{}", encode(self.name.as_bytes()));
+        let answer = Client::new(&self.list.address)?.call(call(path)).await?;
+        if self.list.json {
+            output::json(&json!({ "index": answer.index }))?;
+        }
+        Ok(())
+    }
+}
+
+impl List {
+    async fn show(self) -> Outcome {
+        let call = Call::new(Method::GET, "/v1/types");
+        let mut answer = Client::new(&self.address)?.call(call).await?.json()?;
+        let types = answer["types"].take();
+        if self.json {
+            return output::json(&types);
+        }
+        let rows = types.as_array().into_iter().flatten().map(|kind: &Value| {
+            let mut row = vec![plain(&kind["name"])];
+            let properties = ["promise", "sync", "key_bytes_max", "value_bytes_max", "ttl_ms"];
+            row.extend(properties.map(|name| plain(&kind["properties"][name])));
+            row
+        });
+        let head = ["type", "promise", "sync", "key_bytes_max", "value_bytes_max", "ttl_ms"];
+        output::table(&head, rows.collect())
+    }
+}

@@ -1,0 +1,161 @@
+//! Data directories that no node has open: verified and copied by the store's own tools.
+
+use crate::failure::{Failure, Outcome};
+use base::Kind;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use store::check::{Damage, TreeReport, check_trees};
+use store::log::LogReport;
+use store::{DataDir, FileDisk, StoreError};
+
+/// The file that makes a directory a data directory; copied last, so that half a copy is none.
+const IDENTITY: &str = "IDENTITY";
+
+/// What a data directory holds.
+#[derive(Debug)]
+pub struct Report {
+    /// Its transaction log.
+    pub log: LogReport,
+    /// Its store.
+    pub trees: TreeReport,
+    /// Every damaged place of both.
+    pub damage: Vec<Damage>,
+}
+
+/// Opens and locks a data directory that is there; makes none.
+pub fn open(path: &Path) -> Outcome<DataDir> {
+    let there = |name: &str| path.join(name).symlink_metadata().is_ok();
+    if !there(IDENTITY) && !there("log") {
+        let text = format!("{} is no data directory (it has no {IDENTITY})", path.display());
+        return Err(Failure::invalid(text));
+    }
+    DataDir::open(path).map_err(failure)
+}
+
+/// Reads everything, changes nothing.
+pub fn verify(data: &DataDir) -> Outcome<Report> {
+    let bar = bar("log");
+    let log = FileDisk::open(&data.log()).map_err(failure)?;
+    let log = store::log::verify(&log, &mut |progress| {
+        bar.set_length(progress.total_bytes);
+        bar.set_position(progress.done_bytes);
+    });
+    let log = log.map_err(failure)?;
+    bar.set_message("store");
+    let trees = check_trees(&data.store(), &mut |done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+    });
+    let trees = trees.map_err(failure)?;
+    bar.finish_and_clear();
+    let bad = log.segments.iter().filter_map(|segment| {
+        let bad = segment.first_bad.as_ref()?;
+        let file = data.log().join(&segment.file).display().to_string();
+        Some(Damage { file, offset: bad.offset, what: bad.what.clone() })
+    });
+    let damage = bad.chain(trees.damage.iter().cloned()).collect();
+    Ok(Report { log, trees, damage })
+}
+
+/// A directory that is not there, or holds nothing.
+pub fn must_be_empty(path: &Path) -> Outcome {
+    match fs::read_dir(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Failure::file("use", path, &error)),
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(_) => {
+                Err(Failure::invalid(format!("{} is not empty: name another", path.display())))
+            }
+        },
+    }
+}
+
+/// Copies a locked data directory to an empty place, everything synced; gives the bytes copied.
+pub fn copy(from: &DataDir, to: &Path) -> Outcome<u64> {
+    let bar = bar("copy");
+    let copied = copy_all(from, to, &bar);
+    bar.finish_and_clear();
+    copied.map_err(|(path, error)| Failure::file("copy", &path, &error))
+}
+
+type Copied = Result<u64, (PathBuf, io::Error)>;
+
+fn copy_all(from: &DataDir, to: &Path, bar: &ProgressBar) -> Copied {
+    let mut bytes = 0;
+    for folder in [from.log(), from.store()] {
+        let name = folder.file_name().expect("`log` and `store` are names");
+        bytes += copy_folder(&folder, &to.join(name), bar)?;
+    }
+    bytes += copy_file(&from.path.join(IDENTITY), &to.join(IDENTITY), bar)?;
+    sync(to)?;
+    // The new directory's name must last, too.
+    let above = to.canonicalize().map_err(|error| (to.into(), error))?;
+    sync(above.parent().unwrap_or(Path::new("/")))?;
+    Ok(bytes)
+}
+
+fn copy_folder(from: &Path, to: &Path, bar: &ProgressBar) -> Copied {
+    let at = |path: &Path| {
+        let path = path.to_path_buf();
+        move |error| (path.clone(), error)
+    };
+    DirBuilder::new().recursive(true).mode(0o700).create(to).map_err(at(to))?;
+    let mut bytes = 0;
+    for entry in fs::read_dir(from).map_err(at(from))? {
+        let entry = entry.map_err(at(from))?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type().map_err(at(&path))?;
+        bytes += if kind.is_dir() {
+            copy_folder(&path, &target, bar)?
+        } else if kind.is_file() {
+            copy_file(&path, &target, bar)?
+        } else {
+            let error = io::Error::new(ErrorKind::InvalidInput, "it is neither file nor folder");
+            return Err((path, error));
+        };
+    }
+    sync(to)?;
+    Ok(bytes)
+}
+
+fn copy_file(from: &Path, to: &Path, bar: &ProgressBar) -> Copied {
+    let copy = || {
+        let mut source = File::open(from)?;
+        let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
+        let bytes = io::copy(&mut source, &mut target)?;
+        target.sync_all()?;
+        Ok(bytes)
+    };
+    let bytes = copy().map_err(|error| (from.to_path_buf(), error))?;
+    bar.inc(bytes);
+    Ok(bytes)
+}
+
+fn sync(folder: &Path) -> Result<(), (PathBuf, io::Error)> {
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(|error| (folder.into(), error))
+}
+
+fn bar(what: &'static str) -> ProgressBar {
+    let template = "{msg:10} {wide_bar} {bytes}/{total_bytes}  {elapsed}";
+    let style = ProgressStyle::with_template(template).expect("the template is well formed");
+    ProgressBar::new(0).with_style(style).with_message(what)
+}
+
+/// What an error of the store means to whoever typed the command.
+fn failure(error: StoreError) -> Failure {
+    let kind = match &error {
+        StoreError::Io { .. } | StoreError::Version { .. } => Kind::Invalid,
+        StoreError::Corrupt { .. } => Kind::Corrupt,
+        StoreError::Full | StoreError::Closed => Kind::Unavailable,
+        StoreError::Locked { .. } => {
+            let text = format!("{error}: stop the node first, or take a checkpoint and use that");
+            return Failure::new(Kind::Unavailable, text);
+        }
+    };
+    Failure::new(kind, error.to_string())
+}
