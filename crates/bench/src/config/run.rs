@@ -265,5 +265,5 @@ fn seed_of(item: &Item) -> Result<u64, String> {
 }
 
 fn mix(parts: &[u64]) -> u64 {
-    parts.iter().fold(0, |seed: u64, part| seed.wrapping_mul(0x1_0000_0001_B3).wrapping_add(*part))
+    parts.iter().fold(0, |seed: u64, part| seed.wrapping_mul(0x0100_0000_01B3).wrapping_add(*part))
 }

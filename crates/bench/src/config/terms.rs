@@ -131,10 +131,12 @@ fn check_width(item: &Item, shape: &Shape, numbers: &Numbers) -> Result<(), Stri
                 )));
             }
         }
-        Shape::BigEndian { bytes } | Shape::LittleEndian { bytes } if *bytes < 8 => {
-            if largest >> (8 * bytes) != 0 && !matches!(numbers, Numbers::Pareto { .. }) {
-                return Err(item.error("wants more bits: the largest number does not fit"));
-            }
+        Shape::BigEndian { bytes } | Shape::LittleEndian { bytes }
+            if *bytes < 8
+                && largest >> (8 * bytes) != 0
+                && !matches!(numbers, Numbers::Pareto { .. }) =>
+        {
+            return Err(item.error("wants more bits: the largest number does not fit"));
         }
         _ => {}
     }

@@ -59,7 +59,8 @@ pub enum Answer<'a> {
     Done,
     /// The row's value, or none.
     Value(Option<&'a [u8]>),
-    /// Whether a test_and_set wrote.
+    /// Whether a test_and_set wrote: what etcd says.
+    #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "only etcd answers so"))]
     Swapped(bool),
     /// What was there before a test_and_set: it wrote if that is what was expected.
     Old(Option<Cow<'a, [u8]>>),

@@ -11,8 +11,11 @@ use std::sync::{Arc, Mutex};
 #[derive(Clone)]
 struct Server(Arc<Rule>);
 
+/// What to say to the n-th call of that name.
+type Answers = dyn Fn(usize, &str) -> Said + Send + Sync;
+
 struct Rule {
-    rule: Box<dyn Fn(usize, &str) -> Said + Send + Sync>,
+    rule: Box<Answers>,
     asked: Mutex<Vec<String>>,
 }
 

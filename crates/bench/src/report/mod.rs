@@ -90,7 +90,11 @@ impl View for Views<'_> {
 
     fn goes_on(&mut self) -> bool {
         // Every view is asked, so that each may look at its keyboard.
-        self.0.iter_mut().fold(true, |goes_on, view| view.goes_on() && goes_on)
+        let mut goes_on = true;
+        for view in &mut self.0 {
+            goes_on &= view.goes_on();
+        }
+        goes_on
     }
 }
 

@@ -10,9 +10,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub enum Clock {
     /// The machine's clock.
     Wall,
-    /// Always the same, for tests: milliseconds since 1970.
-    #[cfg(test)]
-    Fixed(u64),
 }
 
 impl Clock {
@@ -26,8 +23,6 @@ impl Clock {
         match self {
             // A clock before 1970 was never set: all spans then count from there.
             Clock::Wall => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
-            #[cfg(test)]
-            Clock::Fixed(ms) => Duration::from_millis(ms),
         }
     }
 }

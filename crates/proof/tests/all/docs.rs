@@ -37,9 +37,11 @@ fn shown(name: &str, value: u64) -> String {
         text.push(digit);
     }
     let unit = if name.contains("BYTES") {
-        [(1 << 20, "MiB"), (1 << 10, "KiB")].into_iter().find(|(unit, _)| value % unit == 0)
+        [(1 << 20, "MiB"), (1 << 10, "KiB")]
+            .into_iter()
+            .find(|(unit, _)| value.is_multiple_of(*unit))
     } else if name.contains("_MS") {
-        [(3_600_000, "h"), (1_000, "s")].into_iter().find(|(unit, _)| value % unit == 0)
+        [(3_600_000, "h"), (1_000, "s")].into_iter().find(|(unit, _)| value.is_multiple_of(*unit))
     } else {
         None
     };

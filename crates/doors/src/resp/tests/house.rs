@@ -52,11 +52,6 @@ impl House {
         House { runtime, folder, node: Some(node), doors: Some(doors), address }
     }
 
-    /// A connection.
-    pub fn visit(&self) -> Guest {
-        Guest::new(self.address)
-    }
-
     /// Closes the doors.
     pub fn close_doors(&mut self) {
         if let Some(doors) = self.doors.take() {

@@ -46,7 +46,7 @@ fn bytes_on_disk(scratch: &Scratch) -> u64 {
 
 fn count(snapshot: &dyn Snapshot) -> u64 {
     let rows = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
-    rows.map(|row| row.unwrap()).count() as u64
+    rows.inspect(|row| assert!(row.is_ok(), "{row:?}")).count() as u64
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn the_row_cache_never_keeps_an_old_row() {
             let found = number(trees.get(&key(which)).unwrap());
             let after = written[which as usize].load(Ordering::Acquire) + FEW;
             if found == 0 {
-                let large = |n: u64| n == 0 || (n % 3 == 0 && n % FEW == which);
+                let large = |n: u64| n == 0 || (n.is_multiple_of(3) && n % FEW == which);
                 assert!((before..=after).any(large), "large between {before} and {after}");
             } else {
                 assert!(found >= before, "read {found} after {before} was written");
