@@ -1,7 +1,7 @@
 //! Which buckets exist: the node's copy of what the directory (group 0) has decided.
 
 use base::{BucketDescription, BucketId, BucketName, GroupId, Properties};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
@@ -26,10 +26,10 @@ impl Bucket {
     }
 }
 
-/// Buckets by name. Only looked up, never walked, so its order does not matter.
+/// Buckets by name.
 #[derive(Default)]
 pub(crate) struct Catalog {
-    buckets: RwLock<HashMap<BucketName, Arc<Bucket>>>,
+    buckets: RwLock<BTreeMap<BucketName, Arc<Bucket>>>,
 }
 
 impl Catalog {
@@ -58,17 +58,12 @@ impl Catalog {
         }
     }
 
-    /// Names of buckets whose updates are acknowledged before they are synced, at most `max`, in order.
+    /// Names of buckets whose updates are acknowledged before they are synced, at most `max`, in
+    /// order.
     pub(crate) fn interval_buckets(&self, max: usize) -> Vec<String> {
         let buckets = self.buckets.read().expect("no one panics while holding it");
         let interval = |bucket: &Arc<Bucket>| bucket.properties.sync == base::SyncPolicy::Interval;
-        let mut names: Vec<_> = buckets
-            .iter()
-            .filter(|(_, bucket)| interval(bucket))
-            .map(|(name, _)| name.full().to_string())
-            .collect();
-        names.sort_unstable();
-        names.truncate(max);
-        names
+        let names = buckets.iter().filter(|(_, bucket)| interval(bucket));
+        names.take(max).map(|(name, _)| name.full().to_string()).collect()
     }
 }

@@ -11,15 +11,17 @@ use store::{FileDisk, Kind, Log, LogSettings, Owner, Record, Unfinished};
 impl Inner {
     /// See [`crate::Node::checkpoint`].
     ///
-    /// The store is flushed and its tables linked; what lives only in the log is written into a new log beside it.
-    /// Both are taken with flushing excluded, so that the copy is the state of one moment.
+    /// The store is flushed and its tables linked; what lives only in the log is written into a new
+    /// log beside it. Both are taken with flushing excluded, so that the copy is the state of one
+    /// moment.
     pub(crate) fn checkpoint(&self, target: &Path) -> Result<()> {
         if target.exists() {
             let text = format!("{} exists: name a directory that does not", target.display());
             return Err(Error::new(Reason::AlreadyExists, text));
         }
         let _one = self.flushing.lock().expect("no one panics while holding it");
-        // Promises only rise, and what is decided stays: taken before the tables, they fit any later state.
+        // Promises only rise, and what is decided stays: taken before the tables, they fit any
+        // later state.
         let consensus: Vec<_> = self
             .groups
             .iter()

@@ -1,4 +1,5 @@
-//! Buckets and bucket types: ordinary rows of group 0, changed by sequences whose assertions make them safe.
+//! Buckets and bucket types: ordinary rows of group 0, changed by sequences whose assertions make
+//! them safe.
 //!
 //! ```text
 //! t/<type>          -> properties            the template of a type
@@ -31,7 +32,8 @@ pub(crate) struct Directory {
     pub group: Arc<Group>,
     pub catalog: Arc<Catalog>,
     rows: Bucket,
-    /// One change at a time from this node: fewer attempts, and the catalog changes in the log's order.
+    /// One change at a time from this node: fewer attempts, and the catalog changes in the log's
+    /// order.
     turn: tokio::sync::Mutex<()>,
 }
 

@@ -1,9 +1,10 @@
-//! What has to be done now and then: make the store durable, collapse the log, compact, give dropped buckets' space
-//! back, watch the disk.
+//! What has to be done now and then: make the store durable, collapse the log, compact, give
+//! dropped buckets' space back, watch the disk.
 //!
-//! One thread of its own, so that nothing here ever blocks an answer. The order of a flush is what makes collapsing
-//! safe: first note how far the log may be needed, then seal the store's tables, then make them durable, then copy to
-//! the log's head what lives only there, and only then let whole segments go.
+//! One thread of its own, so that nothing here ever blocks an answer. The order of a flush is what
+//! makes collapsing safe: first note how far the log may be needed, then seal the store's tables,
+//! then make them durable, then copy to the log's head what lives only there, and only then let
+//! whole segments go.
 
 use crate::Inner;
 use crate::consistent::group::Group;
@@ -84,7 +85,8 @@ impl Inner {
         Ok(busy)
     }
 
-    /// Makes everything applied so far durable in the store, and lets the log go as far as it is not needed.
+    /// Makes everything applied so far durable in the store, and lets the log go as far as it is
+    /// not needed.
     pub(crate) fn flush_and_collapse(&self) -> Result<()> {
         let _one = self.flushing.lock().expect("no one panics while holding it");
         let mut keep_from = self.keeper.end();
@@ -106,7 +108,8 @@ impl Inner {
 
     fn reclaim(&self, bucket: BucketId, group: GroupId) -> Result<()> {
         let Some(group) = self.groups.get(group.0 as usize) else { return Ok(()) };
-        // Updates that found the bucket before it was retired are in a value by now, or were refused.
+        // Updates that found the bucket before it was retired are in a value by now, or were
+        // refused.
         let last = group.last_ticket();
         while last.is_some_and(|last| group.applied.index() < last) {
             if self.stopping.load(Ordering::Acquire) || !group.master.load(Ordering::Acquire) {
@@ -128,7 +131,8 @@ impl Inner {
         let total = disk.f_blocks * disk.f_frsize;
         self.disk_free.store(free, Ordering::Relaxed);
         self.disk_total.store(total, Ordering::Relaxed);
-        // On a small disk the reserve is a part of it; a little more than it must be free before writes go on.
+        // On a small disk the reserve is a part of it; a little more than it must be free before
+        // writes go on.
         let reserve = self.settings.reserve_bytes.min(total / RESERVE_PART);
         let full = self.full.load(Ordering::Relaxed);
         let line = if full { reserve + reserve / 8 } else { reserve };
@@ -138,7 +142,7 @@ impl Inner {
             if full {
                 tracing::info!(target: "store", free, "the disk has room again: writes go on");
             } else {
-                tracing::warn!(target: "store", free, "the disk is nearly full: writes are refused");
+                tracing::warn!(target: "store", free, "nearly full disk: writes are refused");
             }
         }
     }
@@ -156,9 +160,10 @@ impl Group {
         open.or(state.pending.back()).map(|batch| batch.index)
     }
 
-    /// Has the driver write what lives only in the log to its head; returns when it is handed to the keeper.
+    /// Has the driver write what lives only in the log to its head; returns when it is handed to
+    /// the keeper.
     fn copy_to_head(&self) -> Result<()> {
-        let (done, handed) = std::sync::mpsc::channel();
+        let (done, handed) = std::sync::mpsc::sync_channel(1);
         {
             let mut state = self.state();
             if let Some(error) = &state.failed {

@@ -1,9 +1,12 @@
-//! The owner of the transaction log: one thread that takes all that waits, writes it once and syncs it once.
+//! The owner of the transaction log: one thread that takes all that waits, writes it once and syncs
+//! it once.
 //!
-//! Group commit comes from the shape: while one sync runs, jobs gather; the next round takes them all. A failed write
-//! or sync ends the thread for good, and with it the node: retrying a sync lies (LWN, *PostgreSQL's fsync surprise*).
+//! Group commit comes from the shape: while one sync runs, jobs gather; the next round takes them
+//! all. A failed write or sync ends the thread for good, and with it the node: retrying a sync lies
+//! (LWN, *PostgreSQL's fsync surprise*).
 //!
-//! Promises: jobs are written in the order they were given; `Done` comes after they are as firm as they asked.
+//! Promises: jobs are written in the order they were given; `Done` comes after they are as firm as
+//! they asked.
 //! Never: retries a sync; knows what a payload says.
 
 use crate::consistent::Mailbox;
@@ -90,7 +93,8 @@ impl Keeper {
         }
     }
 
-    /// Lets the log drop whole segments below this position, after everything given before is written.
+    /// Lets the log drop whole segments below this position, after everything given before is
+    /// written.
     pub(crate) fn collapse(&self, keep_from: Position) {
         self.queue().collapse = Some(keep_from);
         self.wake.notify_one();
@@ -141,7 +145,8 @@ impl Keeper {
         std::thread::Builder::new()
             .name("keeper".into())
             .spawn(move || {
-                // The log is closed, and its own thread ended, before anyone is told that this one has.
+                // The log is closed, and its own thread ended, before anyone is told that this one
+                // has.
                 if let Err(error) =
                     writer.run(interval, &*mailbox).and_then(|()| writer.log.close())
                 {
@@ -238,7 +243,8 @@ impl Writer {
         Ok(Done { kind: job.kind, group: job.group, ballot: job.ballot, index: job.index, start })
     }
 
-    /// Repeats what found the disk full until it has room: nothing was acknowledged, and nothing is forgotten.
+    /// Repeats what found the disk full until it has room: nothing was acknowledged, and nothing is
+    /// forgotten.
     fn patiently<T>(
         &mut self,
         mut write: impl FnMut(&mut Log) -> Result<T, StoreError>,
@@ -259,8 +265,8 @@ impl Writer {
         }
     }
 
-    /// The log is idle: from now on it says that all of it is durable, so that damage at its end can be told from a tail
-    /// that a crash tore.
+    /// The log is idle: from now on it says that all of it is durable, so that damage at its end
+    /// can be told from a tail that a crash tore.
     fn settle(&mut self) -> Result<(), StoreError> {
         self.unsettled = false;
         match self.log.settle() {

@@ -1,6 +1,7 @@
 //! One member of the cluster: the only room that waits, sends and asks the time.
 //!
-//! Promises: an update is answered only after it is decided; an answer carries the index it reflects.
+//! Promises: an update is answered only after it is decided; an answer carries the index it
+//! reflects.
 //! Never: decides (that is `logic`), knows a client's language, reads settings files.
 //! Read next: `submit.rs`, then `route.rs`, then `consistent/mod.rs`.
 
@@ -70,20 +71,21 @@ pub(crate) struct Inner {
 impl Node {
     /// Opens the data directory (makes it at first start), recovers, and serves.
     ///
-    /// Errors name the remedy: `Damaged` (file and offset), `NotSupported` (foreign format version), `TooMany` (the
-    /// directory is locked by another process), `StoreFailed`.
+    /// Errors name the remedy: `Damaged` (file and offset), `NotSupported` (foreign format
+    /// version), `TooMany` (the directory is locked by another process), `StoreFailed`.
     pub async fn start(settings: NodeSettings) -> Result<Node> {
         life::start(settings).await
     }
 
-    /// Takes a request without waiting: the door's hot path. `flow` belongs to one connection and makes its requests
-    /// see each other's effects in order. What comes back is valid at once, once a ticket is decided, or later.
+    /// Takes a request without waiting: the door's hot path. `flow` belongs to one connection and
+    /// makes its requests see each other's effects in order. What comes back is valid at once, once
+    /// a ticket is decided, or later.
     pub fn submit(&self, flow: &mut Flow, request: Request) -> Submitted {
         self.route(flow, request)
     }
 
-    /// Waits until everything up to the ticket is decided (and applied). An error means: the outcome of updates
-    /// up to the ticket that were not yet known decided is unknown.
+    /// Waits until everything up to the ticket is decided (and applied). An error means: the
+    /// outcome of updates up to the ticket that were not yet known decided is unknown.
     pub async fn decided(&self, ticket: Ticket) -> Result<()> {
         self.inner.settled(Some(ticket)).await
     }
@@ -107,13 +109,15 @@ impl Node {
         self.inner.samples()
     }
 
-    /// Whether the node can take writes now (`/ready`): recovered, master known, not stopping, disk not failed.
+    /// Whether the node can take writes now (`/ready`): recovered, master known, not stopping, disk
+    /// not failed.
     pub fn ready(&self) -> bool {
         let serving = |group: &Arc<Group>| group.master.load(Ordering::Acquire);
         !self.inner.stopping.load(Ordering::Acquire) && self.inner.groups.iter().all(serving)
     }
 
-    /// Resolves when the node has stopped by itself: the reason (a failed sync, say). The process must exit then.
+    /// Resolves when the node has stopped by itself: the reason (a failed sync, say). The process
+    /// must exit then.
     pub async fn failed(&self) -> Error {
         let mut failed = self.inner.failed.subscribe();
         loop {
@@ -131,8 +135,9 @@ impl Node {
         life::stop(&self.inner).await
     }
 
-    /// An online checkpoint of the whole data directory into `target` (which must not exist): hard links for tables, a
-    /// new log. `target` is a data directory that `serve --data` can open; it holds every update answered before.
+    /// An online checkpoint of the whole data directory into `target` (which must not exist): hard
+    /// links for tables, a new log. `target` is a data directory that `serve --data` can open; it
+    /// holds every update answered before.
     pub async fn checkpoint(&self, target: std::path::PathBuf) -> Result<()> {
         let inner = self.inner.clone();
         tokio::task::spawn_blocking(move || inner.checkpoint(&target))

@@ -87,139 +87,69 @@ impl Inner {
     }
 
     pub(crate) fn samples(&self) -> Vec<Sample> {
-        use SampleKind::{Counter, Gauge};
         let status = self.status();
-        let counter = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
+        let (m, log, store, disk) = (&self.metrics, &status.log, &status.store, &status.disk);
         let trees = self.trees.statistics();
-        let mut samples = Vec::new();
-        let mut add = |name, help, kind, value: f64| {
-            samples.push(Sample { name, help, kind, labels: Vec::new(), value });
-        };
-        let m = &self.metrics;
-        add("credenza_updates_total", "Updates taken.", Counter, counter(&m.updates));
-        add(
-            "credenza_updates_refused_total",
-            "Updates refused for lack of room or space.",
-            Counter,
-            counter(&m.updates_refused),
-        );
-        add("credenza_reads_total", "Reads taken.", Counter, counter(&m.reads));
-        add(
-            "credenza_values_total",
-            "Values (batches of updates) proposed.",
-            Counter,
-            counter(&m.values),
-        );
-        add("credenza_expired_total", "Expiry hints looked at.", Counter, counter(&m.expired));
-        add("credenza_log_syncs_total", "Syncs of the log.", Counter, counter(&m.syncs));
-        add(
-            "credenza_log_records_synced_total",
-            "Log records made durable.",
-            Counter,
-            counter(&m.records),
-        );
-        add(
-            "credenza_log_sync_seconds_p50",
-            "Median of the last syncs.",
-            Gauge,
-            status.log.sync_us_p50 as f64 / 1e6,
-        );
-        add(
-            "credenza_log_sync_seconds_p99",
-            "99th percentile of the last syncs.",
-            Gauge,
-            status.log.sync_us_p99 as f64 / 1e6,
-        );
-        add(
-            "credenza_log_bytes",
-            "Log that can't be collapsed yet.",
-            Gauge,
-            status.log.bytes as f64,
-        );
-        add("credenza_log_segments", "Segments of the log.", Gauge, status.log.segments as f64);
-        add(
-            "credenza_store_disk_bytes",
-            "Bytes of the store's files.",
-            Gauge,
-            status.store.disk_bytes as f64,
-        );
-        add(
-            "credenza_store_memory_bytes",
-            "Bytes of the store not yet flushed.",
-            Gauge,
-            status.store.memory_bytes as f64,
-        );
-        add(
-            "credenza_store_rows_about",
-            "About how many rows there are.",
-            Gauge,
-            status.store.rows_about as f64,
-        );
-        add(
-            "credenza_cache_rows",
-            "Rows in the row cache.",
-            Gauge,
-            status.store.cached_rows as f64,
-        );
-        add(
-            "credenza_cache_bytes",
-            "Bytes of the row cache.",
-            Gauge,
-            status.store.cached_bytes as f64,
-        );
-        add(
-            "credenza_cache_hits_total",
-            "Point reads answered by the row cache.",
-            Counter,
-            trees.cache_hits as f64,
-        );
-        add(
-            "credenza_cache_misses_total",
-            "Point reads that went to the trees.",
-            Counter,
-            trees.cache_misses as f64,
-        );
-        add(
-            "credenza_disk_free_bytes",
-            "Free space under the data directory.",
-            Gauge,
-            status.disk.free_bytes as f64,
-        );
-        add(
-            "credenza_disk_total_bytes",
-            "Size of the disk under it.",
-            Gauge,
-            status.disk.total_bytes as f64,
-        );
-        add(
-            "credenza_disk_full",
-            "1 while writes are refused for lack of space.",
-            Gauge,
-            f64::from(u8::from(status.disk.full)),
-        );
-        add("credenza_buckets", "Buckets.", Gauge, status.buckets as f64);
-        add(
-            "credenza_uptime_seconds",
-            "Time since the start.",
-            Gauge,
-            status.uptime_ms as f64 / 1e3,
-        );
-        for group in &status.groups {
-            for (name, help, value) in [
-                ("credenza_group_decided_index", "The last decided value.", group.decided.0),
-                ("credenza_group_applied_index", "The last applied value.", group.applied.0),
-                ("credenza_group_undecided_updates", "Updates that wait.", group.undecided),
-                ("credenza_group_sessions", "Open sessions.", group.sessions),
-                (
-                    "credenza_group_master",
-                    "1 where this node is master.",
-                    u64::from(group.role == "master"),
-                ),
-            ] {
-                let labels = vec![("group", group.id.to_string())];
-                samples.push(Sample { name, help, kind: Gauge, labels, value: value as f64 });
-            }
-        }
-        samples
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
+        #[rustfmt::skip]
+        let counters = [
+            ("credenza_updates_total", "Updates taken.", of(&m.updates)),
+            ("credenza_updates_refused_total", "Updates refused for lack of room or space.",
+             of(&m.updates_refused)),
+            ("credenza_reads_total", "Reads taken.", of(&m.reads)),
+            ("credenza_values_total", "Values (batches of updates) proposed.", of(&m.values)),
+            ("credenza_expired_total", "Expiry hints looked at.", of(&m.expired)),
+            ("credenza_log_syncs_total", "Syncs of the log.", of(&m.syncs)),
+            ("credenza_log_records_synced_total", "Log records made durable.", of(&m.records)),
+            ("credenza_cache_hits_total", "Point reads answered by the row cache.",
+             trees.cache_hits as f64),
+            ("credenza_cache_misses_total", "Point reads that went to the trees.",
+             trees.cache_misses as f64),
+        ];
+        #[rustfmt::skip]
+        let gauges = [
+            ("credenza_log_sync_seconds_p50", "Median of the last syncs.",
+             log.sync_us_p50 as f64 / 1e6),
+            ("credenza_log_sync_seconds_p99", "99th percentile of the last syncs.",
+             log.sync_us_p99 as f64 / 1e6),
+            ("credenza_log_bytes", "Log that can't be collapsed yet.", log.bytes as f64),
+            ("credenza_log_segments", "Segments of the log.", log.segments as f64),
+            ("credenza_store_disk_bytes", "Bytes of the store's files.", store.disk_bytes as f64),
+            ("credenza_store_memory_bytes", "Bytes of the store not yet flushed.",
+             store.memory_bytes as f64),
+            ("credenza_store_rows_about", "About how many rows there are.",
+             store.rows_about as f64),
+            ("credenza_cache_rows", "Rows in the row cache.", store.cached_rows as f64),
+            ("credenza_cache_bytes", "Bytes of the row cache.", store.cached_bytes as f64),
+            ("credenza_disk_free_bytes", "Free space under the data directory.",
+             disk.free_bytes as f64),
+            ("credenza_disk_total_bytes", "Size of the disk under it.", disk.total_bytes as f64),
+            ("credenza_disk_full", "1 while writes are refused for lack of space.",
+             u64::from(disk.full) as f64),
+            ("credenza_buckets", "Buckets.", status.buckets as f64),
+            ("credenza_uptime_seconds", "Time since the start.", status.uptime_ms as f64 / 1e3),
+        ];
+        let plain = |kind, (name, help, value)| Sample { name, help, kind, labels: vec![], value };
+        let counters = counters.into_iter().map(|row| plain(SampleKind::Counter, row));
+        let gauges = gauges.into_iter().map(|row| plain(SampleKind::Gauge, row));
+        let groups = status.groups.iter().flat_map(group_samples);
+        counters.chain(gauges).chain(groups).collect()
     }
+}
+
+fn group_samples(group: &GroupStatus) -> impl Iterator<Item = Sample> {
+    let label = group.id.to_string();
+    let master = u64::from(group.role == "master");
+    [
+        ("credenza_group_decided_index", "The last decided value.", group.decided.0),
+        ("credenza_group_applied_index", "The last applied value.", group.applied.0),
+        ("credenza_group_undecided_updates", "Updates that wait.", group.undecided),
+        ("credenza_group_sessions", "Open sessions.", group.sessions),
+        ("credenza_group_master", "1 where this node is master.", master),
+    ]
+    .into_iter()
+    .map(move |(name, help, value)| {
+        let labels = vec![("group", label.clone())];
+        Sample { name, help, kind: SampleKind::Gauge, labels, value: value as f64 }
+    })
 }

@@ -1,9 +1,11 @@
 //! From whatever a crash left to the last promise kept.
 //!
-//! The store knows how far each group is applied durably; the log knows the rest. Replay shows the log's records to
-//! `logic::consensus::Replay` in stream order, applies what is known to be decided, and keeps only the undecided tail.
+//! The store knows how far each group is applied durably; the log knows the rest. Replay shows the
+//! log's records to `logic::consensus::Replay` in stream order, applies what is known to be
+//! decided, and keeps only the undecided tail.
 //!
-//! Promises: what was acknowledged is found again; damage ends the start with file and offset, nothing is cut silently.
+//! Promises: what was acknowledged is found again; damage ends the start with file and offset,
+//! nothing is cut silently.
 //! Never: answers anyone; writes to the log.
 
 use crate::consistent::driver::apply_value;

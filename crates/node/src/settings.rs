@@ -17,7 +17,8 @@ pub struct NodeSettings {
     pub memory_bytes_max: u64,
     /// Buckets with `sync=interval` are synced this often.
     pub interval_ms: u64,
-    /// Writes are refused when less than this is free on the disk (or an eighth of the disk, if that is less).
+    /// Writes are refused when less than this is free on the disk (or an eighth of the disk, if
+    /// that is less).
     pub reserve_bytes: u64,
 }
 

@@ -13,7 +13,8 @@ pub struct Ticket {
     pub index: LogIndex,
 }
 
-/// What one connection has in flight; makes its later requests see its earlier ones. One per connection, not shared.
+/// What one connection has in flight; makes its later requests see its earlier ones. One per
+/// connection, not shared.
 #[derive(Debug, Default)]
 pub struct Flow {
     /// The last ticket given out on this connection that is not known to be decided.
@@ -24,10 +25,11 @@ pub struct Flow {
 pub enum Submitted {
     /// The answer, valid now.
     Ready(Result<Reply>),
-    /// The answer, valid once the ticket is decided; until then it must not be shown to anyone. If `decided` fails, its
-    /// error is the answer. An error, too, may depend on undecided updates (an assertion that does not hold because of
-    /// one), so it waits like any answer.
+    /// The answer, valid once the ticket is decided; until then it must not be shown to anyone. If
+    /// `decided` fails, its error is the answer. An error, too, may depend on undecided updates (an
+    /// assertion that does not hold because of one), so it waits like any answer.
     Pending(Ticket, Result<Reply>),
-    /// The answer comes later (long reads, directory calls); requests behind it on the same connection should wait.
+    /// The answer comes later (long reads, directory calls); requests behind it on the same
+    /// connection should wait.
     Later(Pin<Box<dyn Future<Output = Result<Reply>> + Send>>),
 }

@@ -1,14 +1,16 @@
-//! A value of the log while it is being made and until it is applied: its bytes, and a table to look into it.
+//! A value of the log while it is being made and until it is applied: its bytes, and a table to
+//! look into it.
 //!
-//! The bytes are the payload of the log record, laid out as updates are evaluated; nothing is copied again:
+//! The bytes are the payload of the log record, laid out as updates are evaluated; nothing is
+//! copied again:
 //!
 //! ```text
 //! payload = format u8 (1) | time u64 | first version u64 | updates u32 | effect ...
 //! effect  = 1 u8 | key length u32 | row length u32 | tree key | row        put
 //!         | 0 u8 | key length u32 | 0 u32          | tree key              remove
 //! ```
-//! The table maps a tree key to the offset of its latest effect, and holds no key: undecided values are an overlay
-//! over the store, and putting a row into the overlay must cost next to nothing.
+//! The table maps a tree key to the offset of its latest effect, and holds no key: undecided values
+//! are an overlay over the store, and putting a row into the overlay must cost next to nothing.
 
 use super::layout::StoredRow;
 use base::codec::{self, Malformed, Reader};
@@ -171,7 +173,8 @@ impl Batch {
         self.journal.push((offset, replaced));
     }
 
-    /// What this value says of a tree key: nothing (`None`), removed (`Some(None)`), or these bytes.
+    /// What this value says of a tree key: nothing (`None`), removed (`Some(None)`), or these
+    /// bytes.
     #[inline]
     pub(crate) fn get(&self, key: &[u8]) -> Option<Option<Bytes>> {
         if self.table.is_empty() {
@@ -274,7 +277,8 @@ pub(crate) struct ValueHead {
     pub updates: u32,
 }
 
-/// Reads a value's payload from a log record: its head, and its effects as changes to the store, slices of it.
+/// Reads a value's payload from a log record: its head, and its effects as changes to the store,
+/// slices of it.
 pub(crate) fn read_value(payload: &Bytes) -> Result<(ValueHead, Changes), Malformed> {
     let mut reader = Reader::new(payload);
     if reader.u8("value format")? != FORMAT {

@@ -1,4 +1,5 @@
-//! The one place where every door's requests meet the limits, before anything is evaluated or logged.
+//! The one place where every door's requests meet the limits, before anything is evaluated or
+//! logged.
 
 use base::limits::{
     KEY_BYTES_MAX, KEYS_PER_READ_MAX, SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX,
@@ -19,7 +20,8 @@ pub(crate) fn update(update: &Update, properties: &Properties) -> Result<()> {
     count.update(update, 0)
 }
 
-/// Whether a read is within the limits. Keys longer than any key could be are refused, not looked for.
+/// Whether a read is within the limits. Keys longer than any key could be are refused, not looked
+/// for.
 pub(crate) fn read(read: &Read, properties: &Properties) -> Result<()> {
     let many = |keys: &[base::Key]| {
         if keys.len() > KEYS_PER_READ_MAX {

@@ -1,8 +1,10 @@
-//! Carries out what consensus decides for one group: closes values, has them logged, applies them, wakes who waits.
+//! Carries out what consensus decides for one group: closes values, has them logged, applies them,
+//! wakes who waits.
 //!
-//! One turn does everything that can be done without waiting; between turns the task sleeps until a record is written,
-//! an update arrives, or something expires. A value is closed as soon as the one before is on disk: how many updates
-//! share a sync follows from how long a sync takes, and from nothing else.
+//! One turn does everything that can be done without waiting; between turns the task sleeps until a
+//! record is written, an update arrives, or something expires. A value is closed as soon as the one
+//! before is on disk: how many updates share a sync follows from how long a sync takes, and from
+//! nothing else.
 
 use super::batch::read_value;
 use super::evaluate::expire_due;
@@ -17,7 +19,7 @@ use bytes::Bytes;
 use logic::consensus::{Effect, Event, Replica, Role, ValueHandle};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 use store::{Change, Kind, Trees};
 use tokio::sync::watch;
@@ -26,7 +28,8 @@ use tokio::sync::watch;
 const EXPIRED_PER_VALUE: usize = 1_000;
 /// Expired rows are collected at most this often: a row may be seen this much longer.
 const EXPIRY_PAUSE_MS: u64 = 10;
-/// A closed value may be proposed while another is on its way to the disk, if it is at least this part as full.
+/// A closed value may be proposed while another is on its way to the disk, if it is at least this
+/// part as full.
 const OVERLAP_PART: u32 = 2;
 /// Nothing is applied for this long when the store can't be flushed as fast as it is filled.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
@@ -190,8 +193,9 @@ impl Group {
         Ok(())
     }
 
-    /// Writes again, behind everything this turn writes, what lives only in the log: collapsing may then drop it.
-    fn write_head(&self, copy: Option<(Sender<()>, Head)>, jobs: &mut Vec<Job>) {
+    /// Writes again, behind everything this turn writes, what lives only in the log: collapsing may
+    /// then drop it.
+    fn write_head(&self, copy: Option<(SyncSender<()>, Head)>, jobs: &mut Vec<Job>) {
         let Some((_handed, head)) = copy else { return };
         let record = |kind, ballot, index, decided| Job {
             kind,
@@ -357,7 +361,8 @@ impl State {
         }
     }
 
-    /// Proposes closed values in order; those that consensus refuses for now wait for the next turn.
+    /// Proposes closed values in order; those that consensus refuses for now wait for the next
+    /// turn.
     fn propose_closed(&mut self) {
         while let Some(batch) = self.pending.get(self.proposed) {
             if self.replica.role() != Role::Master {

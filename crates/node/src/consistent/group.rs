@@ -1,8 +1,9 @@
 //! One group on this node: takes updates in, lays them out in values, and gives tickets for them.
 //!
-//! `submit` evaluates an update at once, on the store under the undecided values, into the value that is open. The
-//! driver (`driver.rs`) closes values and carries out what consensus decides. So a thousand clients share one record,
-//! one write and one sync, and nobody waits for a batch to fill.
+//! `submit` evaluates an update at once, on the store under the undecided values, into the value
+//! that is open. The driver (`driver.rs`) closes values and carries out what consensus decides. So
+//! a thousand clients share one record, one write and one sync, and nobody waits for a batch to
+//! fill.
 
 use super::batch::Batch;
 use super::evaluate::evaluate;
@@ -27,7 +28,7 @@ use bytes::Bytes;
 use logic::consensus::{Effect, Replica, Role};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard};
 use store::Trees;
 use tokio::sync::{Notify, watch};
@@ -76,7 +77,7 @@ pub(crate) struct State {
     /// Accepted values of an earlier life, not known to be decided when this one began.
     pub inherited: BTreeMap<LogIndex, Bytes>,
     /// Someone waits for the driver to copy to the log's head what lives only there.
-    pub copy_asked: Option<Sender<()>>,
+    pub copy_asked: Option<SyncSender<()>>,
     /// Nothing new is taken; mastership is given back when everything taken is proposed.
     pub retiring: bool,
     /// The driver has ended.

@@ -1,7 +1,8 @@
 //! The consistent path: one order of updates per group, evaluated once, decided, logged, applied.
 //!
-//! A life of an update: `group.rs` evaluates it into the open value (`evaluate/`, on a `view.rs`); `driver.rs` closes the
-//! value, has consensus place it and the keeper log it, and applies it when it is decided; `wait.rs` wakes its client.
+//! A life of an update: `group.rs` evaluates it into the open value (`evaluate/`, on a `view.rs`);
+//! `driver.rs` closes the value, has consensus place it and the keeper log it, and applies it when
+//! it is decided; `wait.rs` wakes its client.
 //!
 //! Promises: nothing is answered before it is decided; a value's effects become visible together.
 //! Never: holds a lock across a wait; evaluates an update twice.

@@ -17,8 +17,8 @@ const STEPS: u8 = 9;
 const APPLIED_AT: u8 = 10;
 const FAILED: u8 = 11;
 
-/// The bytes to keep: the index, then the outcome, or only that it was applied where it is too large or holds
-/// what a read showed.
+/// The bytes to keep: the index, then the outcome, or only that it was applied where it is too
+/// large or holds what a read showed.
 pub(crate) fn write(index: LogIndex, outcome: &Result<Outcome>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(32);
     bytes.put_u64(index.0);

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use std::sync::atomic::Ordering;
 use store::Snapshot;
 
-/// Pages up to this many rows are read where the request came in; larger ones on a thread that may wait.
+/// Pages up to this many rows are read where the request came in; larger ones on a thread that may
+/// wait.
 pub(crate) const ROWS_AT_ONCE: usize = 128;
 /// Point reads up to this many keys, likewise.
 pub(crate) const KEYS_AT_ONCE: usize = 1_024;

@@ -1,7 +1,8 @@
-//! Sessions: a client opens one through the log and numbers its requests; a repeated request applies once.
+//! Sessions: a client opens one through the log and numbers its requests; a repeated request
+//! applies once.
 //!
-//! A window of [`limits::SESSION_WINDOW`] numbers is remembered per session. The first attempt's outcome is kept in
-//! the same value as its effects, so that both are there or neither.
+//! A window of [`limits::SESSION_WINDOW`] numbers is remembered per session. The first attempt's
+//! outcome is kept in the same value as its effects, so that both are there or neither.
 
 use super::evaluate::evaluate;
 use super::outcome;

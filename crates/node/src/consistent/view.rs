@@ -1,7 +1,7 @@
 //! What an update sees: the store, and over it every value that is proposed and not yet applied.
 //!
-//! Promises: a later update sees the effects of every earlier one, decided or not; that is how conditions are
-//! evaluated once, by the master, when it proposes.
+//! Promises: a later update sees the effects of every earlier one, decided or not; that is how
+//! conditions are evaluated once, by the master, when it proposes.
 //! Never: shows what is expired by the group's time of the open value.
 
 use super::batch::Batch;

@@ -80,7 +80,6 @@ fn when(dice: &mut StdRng) -> When {
 
 /// What the update must do, told as plainly as possible.
 fn twin(map: &mut Map, update: &Update) -> Result<Outcome> {
-    let failed = |key: &Bytes| Err(Error::key(Reason::AssertionFailed, key));
     let put = |map: &mut Map, key: &Bytes, value: Option<Bytes>| match value {
         Some(value) => map.insert(key.clone(), value),
         None => map.remove(key),
@@ -102,22 +101,27 @@ fn twin(map: &mut Map, update: &Update) -> Result<Outcome> {
             Ok(Outcome::Old(old))
         }
         Update::Replace { key, wanted } => Ok(Outcome::Old(put(map, key, wanted.clone()))),
-        Update::Assert { key, expected } if map.get(key) != expected.as_ref() => failed(key),
-        Update::AssertExists { key } if !map.contains_key(key) => failed(key),
-        Update::Assert { .. } | Update::AssertExists { .. } => Ok(Outcome::Done),
-        Update::AssertRange { prefix, keys } => {
-            let under = map.keys().filter(|key| key.starts_with(prefix));
-            let wanted: std::collections::BTreeSet<_> = keys.iter().collect();
-            match under.eq(wanted) {
-                true => Ok(Outcome::Done),
-                false => Err(Error::new(Reason::AssertionFailed, "")),
-            }
-        }
         Update::DeletePrefix { prefix } => {
             let before = map.len();
             map.retain(|key, _| !key.starts_with(prefix));
             Ok(Outcome::Count((before - map.len()) as u64))
         }
+        Update::SetIf { key, value, when, .. } => {
+            let old = map.get(key).cloned();
+            let written = (*when == When::Absent) == old.is_none();
+            if written {
+                map.insert(key.clone(), value.clone());
+            }
+            Ok(Outcome::Swapped { written, old })
+        }
+        Update::Sequence { steps, mode } => sequence_twin(map, steps, *mode),
+        _ => text_twin(map, update),
+    }
+}
+
+/// The updates that make a value of the one before, or move it.
+fn text_twin(map: &mut Map, update: &Update) -> Result<Outcome> {
+    match update {
         Update::Add { key, delta } => {
             let text = map.get(key).cloned().unwrap_or(Bytes::from_static(b"0"));
             let number = base::codec::decimal(&text);
@@ -158,34 +162,46 @@ fn twin(map: &mut Map, update: &Update) -> Result<Outcome> {
             map.insert(to.clone(), value);
             Ok(Outcome::Applied(true))
         }
-        Update::SetIf { key, value, when, .. } => {
-            let old = map.get(key).cloned();
-            let written = (*when == When::Absent) == old.is_none();
-            if written {
-                map.insert(key.clone(), value.clone());
+        _ => assertion_twin(map, update),
+    }
+}
+
+/// The updates that write nothing.
+fn assertion_twin(map: &Map, update: &Update) -> Result<Outcome> {
+    let failed = |key: &Bytes| Err(Error::key(Reason::AssertionFailed, key));
+    match update {
+        Update::Assert { key, expected } if map.get(key) != expected.as_ref() => failed(key),
+        Update::AssertExists { key } if !map.contains_key(key) => failed(key),
+        Update::Assert { .. } | Update::AssertExists { .. } => Ok(Outcome::Done),
+        Update::AssertRange { prefix, keys } => {
+            let under = map.keys().filter(|key| key.starts_with(prefix));
+            let wanted: std::collections::BTreeSet<_> = keys.iter().collect();
+            match under.eq(wanted) {
+                true => Ok(Outcome::Done),
+                false => Err(Error::new(Reason::AssertionFailed, "")),
             }
-            Ok(Outcome::Swapped { written, old })
-        }
-        Update::Sequence { steps, mode } => {
-            let (before, mut outcomes) = (map.clone(), Vec::new());
-            for step in steps {
-                let so_far = map.clone();
-                let outcome = twin(map, step);
-                let fatal = matches!(&outcome, Err(error)
-                    if *mode == Steps::AllOrNothing || error.reason == Reason::AssertionFailed);
-                if fatal {
-                    *map = before;
-                    return outcome;
-                }
-                if outcome.is_err() {
-                    *map = so_far;
-                }
-                outcomes.push(outcome);
-            }
-            Ok(Outcome::Steps(outcomes))
         }
         other => panic!("no twin for {other:?}"),
     }
+}
+
+fn sequence_twin(map: &mut Map, steps: &[Update], mode: Steps) -> Result<Outcome> {
+    let (before, mut outcomes) = (map.clone(), Vec::new());
+    for step in steps {
+        let so_far = map.clone();
+        let outcome = twin(map, step);
+        let fatal = matches!(&outcome, Err(error)
+            if mode == Steps::AllOrNothing || error.reason == Reason::AssertionFailed);
+        if fatal {
+            *map = before;
+            return outcome;
+        }
+        if outcome.is_err() {
+            *map = so_far;
+        }
+        outcomes.push(outcome);
+    }
+    Ok(Outcome::Steps(outcomes))
 }
 
 /// Errors are compared by reason, since details are sentences.

@@ -6,7 +6,8 @@ use crate::consistent::view::View;
 use base::request::{ExpireWhen, Expiry};
 use base::{Key, Outcome, Properties, Result, SessionId, limits};
 
-/// The point of group time at which a row written now expires. `before` is that of the row it replaces.
+/// The point of group time at which a row written now expires. `before` is that of the row it
+/// replaces.
 pub(super) fn point(
     expiry: Expiry,
     before: Option<u64>,
@@ -55,8 +56,8 @@ pub(super) fn expire(
     Ok(Outcome::Applied(true))
 }
 
-/// Collects what expired by the open value's time: at most `max` hints are looked at. Gives how many were, so that
-/// the caller knows whether to come back at once.
+/// Collects what expired by the open value's time: at most `max` hints are looked at. Gives how
+/// many were, so that the caller knows whether to come back at once.
 pub(crate) fn expire_due(view: &mut View, max: usize) -> Result<usize> {
     let now = view.open.time;
     let due = view.due(now, max)?;

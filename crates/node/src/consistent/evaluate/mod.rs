@@ -1,9 +1,11 @@
 //! What an update does: conditions are looked at, effects are written, the outcome is told.
 //!
-//! The master evaluates each update once, when it proposes it, on the store and its own undecided values; what is
-//! agreed on are the effects. So a replica that applies them needs no condition, no clock and no code of ours.
+//! The master evaluates each update once, when it proposes it, on the store and its own undecided
+//! values; what is agreed on are the effects. So a replica that applies them needs no condition, no
+//! clock and no code of ours.
 //!
-//! Promises: an update that fails leaves no effect; the steps of a sequence see the earlier ones' effects.
+//! Promises: an update that fails leaves no effect; the steps of a sequence see the earlier ones'
+//! effects.
 //! Never: fails halfway; reads a clock (the value's group time is the only time).
 //! Read next: `rows.rs`, then `tests.rs`.
 
@@ -18,7 +20,8 @@ use base::{Body, Entry, Error, Outcome, Page, Read, Reason, Result, Row, Update,
 
 pub(crate) use expiry::expire_due;
 
-/// What one update may write, with framing: its own bytes, and as much again for keys it only lists.
+/// What one update may write, with framing: its own bytes, and as much again for keys it only
+/// lists.
 const EFFECT_BYTES_MAX: usize = limits::UPDATE_BYTES_MAX + limits::UPDATE_BYTES_MAX / 2;
 
 /// Evaluates one client update. On an error nothing of it is left.
@@ -93,7 +96,8 @@ fn sequence(view: &mut View, bucket: &Bucket, steps: &[Update], mode: Steps) -> 
     Ok(Outcome::Steps(outcomes))
 }
 
-/// Errors that end a sequence also where steps stand alone: a failed assertion, and whatever is not the step's fault.
+/// Errors that end a sequence also where steps stand alone: a failed assertion, and whatever is not
+/// the step's fault.
 fn undoes_all(error: &Error) -> bool {
     !matches!(
         error.reason,

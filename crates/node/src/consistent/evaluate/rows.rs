@@ -148,7 +148,8 @@ pub(super) fn assert_version(
     if found == version { Ok(Outcome::Done) } else { Err(Error::key(Reason::Changed, key)) }
 }
 
-/// The keys may come in any order and are compared as a set: one more than those listed found is enough to fail.
+/// The keys may come in any order and are compared as a set: one more than those listed found is
+/// enough to fail.
 pub(super) fn assert_range(
     view: &mut View,
     bucket: &Bucket,
