@@ -1,10 +1,11 @@
 //! The words of `credenza bench`.
 
 use crate::config::{Config, Items};
-use crate::{disk, job, suite};
+use crate::{codec, disk, job, suite};
 use clap::{Args, Subcommand};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Shown below the help.
 pub const EXAMPLES: &str = "\
@@ -12,7 +13,8 @@ Examples:
   credenza bench load.toml                      run a load, write tests/<time>/
   credenza bench load.toml --set concurrent=64  the same with another number of clients
   credenza bench suite suites/redis.toml        servers beside each other
-  credenza bench disk data                      how fast the disk makes writes durable";
+  credenza bench disk data                      how fast the disk makes writes durable
+  credenza bench codec                          how fast numbers become bytes and come back";
 
 /// Loads servers and measures them.
 #[derive(Args, Debug)]
@@ -58,6 +60,15 @@ enum BenchCommand {
         #[arg(long)]
         json: bool,
     },
+    /// How fast numbers and strings become bytes and come back
+    Codec {
+        /// Seconds each way is measured
+        #[arg(long, value_name = "N", default_value_t = 2)]
+        seconds: u64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -91,6 +102,9 @@ pub fn run(arguments: BenchArguments) -> Result<(), String> {
         None => run_load(arguments.run),
         Some(BenchCommand::Suite(arguments)) => run_suite(arguments),
         Some(BenchCommand::Disk { directory, json }) => print(&disk::run(&directory, json)?),
+        Some(BenchCommand::Codec { seconds, json }) => {
+            print(&codec::run(Duration::from_secs(seconds.min(3_600)), json)?)
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 //! Read next: `config/run.rs`, `load/worker.rs`, `drivers/mod.rs`.
 
 mod charts;
+mod codec;
 mod command;
 mod config;
 mod disk;

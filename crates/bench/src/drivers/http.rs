@@ -52,21 +52,7 @@ impl HttpTarget {
         };
         let mut stream = connect(&tongue, address)?;
         let request = format!("GET /status HTTP/1.1\r\nhost: {}\r\n\r\n", tongue.host);
-        let version =
-            ask(
-                &tongue,
-                &mut stream,
-                request.as_bytes(),
-                &Expected::Value,
-                |answer| match answer {
-                    Ok(Answer::Value(Some(body))) => {
-                        serde_json::from_slice(body).ok().and_then(|status: Value| {
-                            Some(status.get("version")?.as_str()?.to_string())
-                        })
-                    }
-                    _ => None,
-                },
-            )?;
+        let version = ask(&tongue, &mut stream, request.as_bytes(), &Expected::Value, version_of)?;
         let version = match version {
             Some(version) => format!("credenza {version}"),
             None => "unknown HTTP server".into(),
@@ -241,6 +227,13 @@ impl Tongue for Http {
     fn greet(&self, _stream: &mut TcpStream) -> Result<(), String> {
         Ok(())
     }
+}
+
+/// The version in the answer to `/status`; none if that is no Credenza.
+fn version_of(answer: Result<Answer<'_>, Failure>) -> Option<String> {
+    let Ok(Answer::Value(Some(body))) = answer else { return None };
+    let status: Value = serde_json::from_slice(body).ok()?;
+    Some(status.get("version")?.as_str()?.to_string())
 }
 
 fn unexpected() -> Failure {

@@ -1,7 +1,7 @@
 //! Servers beside each other: the same load on each, turn by turn, on the same machine.
 //!
-//! Promises: one server runs at a time, bound to one core, the load to another; every run begins with a fresh data
-//! directory; servers take turns (ABAB), and of the repeats the median counts.
+//! Promises: one server runs at a time, bound to one core, the load to another; every run begins
+//! with a fresh data directory; servers take turns (ABAB), and of the repeats the median counts.
 //! Never: ends a process that it did not start; hides how fast the disk was meanwhile.
 //! Read next: `file.rs`, then `point.rs`.
 
@@ -18,6 +18,7 @@ use crate::machine::{Machine, allow_many_files};
 use crate::report::time_name;
 use file::Suite;
 use results::Results;
+pub use results::median;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 

@@ -80,7 +80,8 @@ fn table(measure: &Measure, results: &Results) -> String {
             // The load's core nearly full means that the server could do more.
             let bound = if median.driver_cpu > 0.93 { " (bound)" } else { "" };
             text.push_str(&format!(
-                "| {clients} | {server} | {} | {:.0} | {} | {} | {} | {} | {:.2} | {:.2}{bound} | {:.0} | {failed} |\n",
+                "| {clients} | {server} | {} | {:.0} | {} | {} | {} | {} | {:.2} | {:.2}{bound} | {:.0} | \
+                 {failed} |\n",
                 point.runs.len(),
                 median.throughput,
                 ratio(measure, results, server, *clients).map_or("".into(), |r| format!("{r:.2}")),
