@@ -103,6 +103,7 @@ impl Inner {
             group.copy_to_head()?;
         }
         self.keeper.collapse(keep_from);
+        tracing::debug!(target: "store", log_needed_from = keep_from.0, "flushed");
         Ok(())
     }
 
@@ -121,6 +122,7 @@ impl Inner {
         layout::row_key(group.id, bucket, &[], &mut prefix);
         self.trees.drop_prefix(&prefix).map_err(store_error)?;
         self.flush_and_collapse()?;
+        tracing::debug!(target: "store", bucket = bucket.0, "a dropped bucket's space is free");
         self.directory.forget_dropped(bucket)
     }
 

@@ -194,7 +194,8 @@ impl Writer {
                 self.settle()?;
             }
             if let Some(keep_from) = collapse {
-                self.log.collapse(keep_from)?;
+                let segments = self.log.collapse(keep_from)?;
+                tracing::debug!(target: "log", keep_from = keep_from.0, segments, "collapsed");
                 self.publish();
             }
             if stopping {
@@ -287,7 +288,10 @@ impl Writer {
         self.unsettled = true;
         if sync {
             self.unsynced_since = None;
-            self.metrics.synced((world::nanoseconds() - before) / 1_000, done.len() as u64);
+            let took_us = (world::nanoseconds() - before) / 1_000;
+            self.metrics.synced(took_us, done.len() as u64);
+            let (records, end) = (done.len(), self.log.end().0);
+            tracing::debug!(target: "log", records, end, took_us, "synced");
         } else {
             self.unsynced_since.get_or_insert(before);
         }

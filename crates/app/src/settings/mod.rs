@@ -199,10 +199,13 @@ impl clap::Args for Flags {
         let config = Arg::new("config")
             .long("config")
             .value_name("FILE")
+            .overrides_with("config")
             .help("A TOML file of settings [env: CREDENZA_CONFIG]");
         TABLE.iter().fold(command.arg(config), |command, row| {
             let help = format!("{} [default: {}] [env: {}]", row.doc, row.default, row.variable());
+            // Given twice, the later one counts: scripts append to a line of defaults.
             let arg = Arg::new(row.name).long(row.flag()).value_name(row.value).help(help);
+            let arg = arg.overrides_with(row.name);
             // A switch may stand alone: `--insecure` is `--insecure on`.
             let alone = row.value == "SWITCH";
             command.arg(if alone { arg.num_args(0..=1).default_missing_value("on") } else { arg })

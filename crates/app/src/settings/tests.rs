@@ -35,6 +35,19 @@ fn a_flag_wins_over_the_environment_over_the_file_over_the_default() {
 }
 
 #[test]
+fn a_flag_given_twice_counts_as_it_stands_last() {
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: Flags,
+    }
+    let words = ["serve", "--node", "a", "--insecure", "--node=b", "--insecure=off"];
+    let line = <Line as clap::Parser>::try_parse_from(words).map_err(|error| error.to_string());
+    let settings = line.expect("no conflict").flags.settings(&none).expect("good");
+    assert_eq!((settings.node.name.as_str(), settings.door.insecure), ("b", false));
+}
+
+#[test]
 fn an_unknown_key_is_an_error_with_its_line_and_a_hint() {
     let (line, what) =
         parse_file("node = \"a\"\n\nlog_bites = 3\n").map(|_| ()).expect_err("unknown");

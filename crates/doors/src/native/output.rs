@@ -74,8 +74,7 @@ impl Output {
     /// An answer that is valid now.
     pub fn push(&mut self, shared: &Shared, answer: Answer, asked: Asked, verdict: Verdict) {
         let (_, verdict) = self.append(shared, answer, asked, verdict);
-        let took = asked.since.elapsed();
-        shared.counters.observe(Tongue::Http, asked.operation, verdict, took);
+        observe(shared, &asked, verdict);
     }
 
     /// An answer that is valid once the ticket is decided.
@@ -184,7 +183,10 @@ impl Output {
 }
 
 fn observe(shared: &Shared, asked: &Asked, verdict: Verdict) {
-    shared.counters.observe(Tongue::Http, asked.operation, verdict, asked.since.elapsed());
+    let took = asked.since.elapsed();
+    let (operation, took_us) = (asked.operation, took.as_micros() as u64);
+    tracing::debug!(target: "http", ?operation, ?verdict, took_us, "answered");
+    shared.counters.observe(Tongue::Http, operation, verdict, took);
 }
 
 /// Writes all; a client that does not take a piece in time is given up.

@@ -329,6 +329,9 @@ impl Visit {
             return;
         }
         let took = began.elapsed();
+        let (client, took_us) = (self.client.card.id, took.as_micros() as u64);
+        let last = self.client.last_command;
+        tracing::debug!(target: "resp", client, requests, last, took_us, "answered");
         for (operation, verdict, count) in self.verdicts.drain(..) {
             self.shared.counters.observe_many(Tongue::Resp, operation, verdict, took, count);
         }

@@ -224,6 +224,7 @@ impl Group {
             state.next_expiry = 0;
             self.wake.notify_one();
         }
+        tracing::debug!(target: "consensus", group = self.id.0, ?role, "role");
         self.master.store(role == Role::Master, Ordering::Release);
         self.role.send_replace(role);
         Ok(())
@@ -252,6 +253,8 @@ impl Group {
             let decided = decided.map(|batch| (batch.index, batch.close()));
             inherited.into_iter().chain(decided).collect()
         };
+        let (group, values) = (self.id.0, payloads.len());
+        tracing::debug!(target: "consensus", group, upto = upto.0, values, "decided");
         for (index, payload) in payloads {
             let mark = apply_value(self.id, &*self.trees, index, &payload)?;
             self.time.store(mark.time, Ordering::Release);
