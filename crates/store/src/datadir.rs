@@ -5,22 +5,27 @@
 //! among its entries.
 
 use crate::StoreError;
+use crate::disk::FileDisk;
 use crate::failpoint::{Point, reach};
-use crate::unfinished::is_unfinished;
-use base::codec::checksum;
+use identity::{Identity, damaged};
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+mod identity;
+mod unfinished;
+
+pub use unfinished::Unfinished;
+use unfinished::is_unfinished;
+
 /// The version of everything this program writes into a data directory.
 pub const FORMAT: u32 = 1;
 
 const LOCK: &str = "LOCK";
-const IDENTITY: &str = "IDENTITY";
-const IDENTITY_BESIDE: &str = "IDENTITY.new";
-const IDENTITY_BYTES_MAX: usize = 4096;
+/// More than a process id takes.
+const LOCK_BYTES_MAX: usize = 64;
 const FOLDERS: [&str; 3] = ["log", "store", "crash"];
 
 /// An open data directory. It stays locked until this is dropped.
@@ -97,11 +102,6 @@ impl DataDir {
     pub fn crash(&self) -> PathBuf {
         self.path.join("crash")
     }
-}
-
-struct Identity {
-    cluster: u64,
-    node: u64,
 }
 
 struct Place<'a> {
@@ -214,86 +214,31 @@ impl Place<'_> {
         }
     }
 
+    /// None: this is a first start.
     fn read_identity(&self) -> Result<Option<Identity>, StoreError> {
-        match fs::statat(self.directory, IDENTITY, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(_) => {}
-            Err(Errno::NOENT) => {
-                // A first start that was cut short left no log; anything else has lost its
-                // identity.
-                let begun = fs::statat(self.directory, "log", AtFlags::SYMLINK_NOFOLLOW).is_ok();
-                return match begun {
-                    true => Err(self.damaged("it is missing, though the directory was in use")),
-                    false => Ok(None),
-                };
-            }
-            Err(error) => return Err(self.failed("look at", IDENTITY)(error)),
+        let known = Identity::read(&self.disk()?, self.path)?;
+        // A first start that was cut short left no log; anything else has lost its identity.
+        let begun = fs::statat(self.directory, "log", AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        if known.is_none() && begun {
+            return Err(damaged(self.path, "it is missing, though the directory was in use"));
         }
-        let file = self.open(IDENTITY, OFlags::RDONLY)?;
-        let bytes = read(&file).map_err(self.failed("read", IDENTITY))?;
-        self.parse(&bytes).map(Some)
-    }
-
-    fn parse(&self, bytes: &[u8]) -> Result<Identity, StoreError> {
-        let text = std::str::from_utf8(bytes).map_err(|_| self.damaged("it is no text"))?;
-        let (front, last) = text
-            .strip_suffix('\n')
-            .and_then(|text| text.rsplit_once('\n'))
-            .ok_or_else(|| self.damaged("lines are missing"))?;
-        let front = &text[..=front.len()];
-        if last != format!("checksum {:016x}", checksum(front.as_bytes(), 0)) {
-            return Err(self.damaged("its checksum does not hold"));
-        }
-        let mut lines = front.lines();
-        let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
-        let found = field("credenza").and_then(|text| text.parse().ok());
-        match found.ok_or_else(|| self.damaged("it names no version"))? {
-            FORMAT => {}
-            found => return Err(StoreError::Version { found, known: FORMAT }),
-        }
-        let mut id = |name| field(name).and_then(|text| u64::from_str_radix(text, 16).ok());
-        match (id("cluster"), id("node"), lines.next()) {
-            (Some(cluster), Some(node), None) => Ok(Identity { cluster, node }),
-            _ => Err(self.damaged("its ids are missing")),
-        }
-    }
-
-    fn damaged(&self, what: &str) -> StoreError {
-        let file = self.path.join(IDENTITY).display().to_string();
-        StoreError::Corrupt { file, offset: 0, what: what.into() }
+        Ok(known)
     }
 
     fn write_identity(&self, identity: Identity) -> Result<Identity, StoreError> {
-        let failed = self.failed("write", IDENTITY);
-        match fs::unlinkat(self.directory, IDENTITY_BESIDE, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => return Err(failed(error)),
-        }
-        let file = self.open(IDENTITY_BESIDE, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
-        let text = identity.text();
-        let written = rustix::io::pwrite(&file, text.as_bytes(), 0).map_err(&failed)?;
-        if written != text.len() {
-            return Err(failed(Errno::NOSPC));
-        }
-        fs::fsync(&file).map_err(&failed)?;
-        reach(Point::FirstStartWritten);
-        fs::renameat(self.directory, IDENTITY_BESIDE, self.directory, IDENTITY).map_err(&failed)?;
-        reach(Point::FirstStartNamed);
-        fs::fsync(self.directory).map_err(&failed)?;
+        identity.write(&self.disk()?, self.path)?;
         Ok(identity)
     }
-}
 
-impl Identity {
-    fn text(&self) -> String {
-        let front =
-            format!("credenza {FORMAT}\ncluster {:016x}\nnode {:016x}\n", self.cluster, self.node);
-        let sum = checksum(front.as_bytes(), 0);
-        format!("{front}checksum {sum:016x}\n")
+    fn disk(&self) -> Result<FileDisk, StoreError> {
+        let same = self.directory.try_clone();
+        let failed = |error| StoreError::io(format!("can't open {}", self.path.display()), error);
+        Ok(FileDisk::of(same.map_err(failed)?))
     }
 }
 
 fn read(file: impl AsFd) -> Result<Vec<u8>, Errno> {
-    let mut bytes = vec![0; IDENTITY_BYTES_MAX];
+    let mut bytes = vec![0; LOCK_BYTES_MAX];
     let given = rustix::io::pread(file, &mut bytes, 0)?;
     bytes.truncate(given);
     Ok(bytes)

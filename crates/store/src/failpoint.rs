@@ -1,7 +1,7 @@
 //! Places where a test lets the process die, to see that what is left can be opened again.
 //!
-//! A place costs one relaxed load and a branch that is never taken. Which place is armed is said once,
-//! before anything runs, by whoever starts the process (`CREDENZA_FAILPOINT=NAME=abort`, or
+//! A place costs one relaxed load and a branch that is never taken. Which place is armed is said
+//! once, before anything runs, by whoever starts the process (`CREDENZA_FAILPOINT=NAME=abort`, or
 //! `NAME=abort@7` for the seventh time it is reached); this room reads no environment.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -82,8 +82,8 @@ static ARMED: AtomicUsize = AtomicUsize::new(NONE);
 /// How often the armed point is still passed unharmed.
 static SPARED: AtomicU64 = AtomicU64::new(0);
 
-/// Arms one point: `NAME=abort` or `NAME=abort@7`. Words that mean nothing here are refused, with the
-/// names there are.
+/// Arms one point: `NAME=abort` or `NAME=abort@7`. Words that mean nothing here are refused, with
+/// the names there are.
 pub fn arm(words: &str) -> Result<(), String> {
     let (name, action) = words.split_once('=').unwrap_or((words, ""));
     let nth = match action.split_once('@') {

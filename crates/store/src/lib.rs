@@ -12,10 +12,9 @@ pub mod error;
 pub mod failpoint;
 pub mod log;
 pub mod trees;
-mod unfinished;
 
 pub use check::{Damage, TreeReport, check_trees};
-pub use datadir::{DataDir, FORMAT};
+pub use datadir::{DataDir, FORMAT, Unfinished};
 pub use disk::{Disk, FileDisk, MemoryDisk};
 pub use error::StoreError;
 pub use log::{
@@ -23,4 +22,3 @@ pub use log::{
     Replay,
 };
 pub use trees::{Change, LsmTrees, MemoryTrees, Snapshot, TreeSettings, Trees};
-pub use unfinished::Unfinished;

@@ -1,6 +1,8 @@
 //! One process at a time, ids that last, and nothing that isn't ours.
 
 use super::*;
+use crate::disk::{Honesty, MemoryDisk, crash_states};
+use base::codec::checksum;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 fn mode(path: &Path) -> u32 {
@@ -111,4 +113,39 @@ fn a_first_start_that_was_cut_short_begins_again() {
     std::fs::write(path.join("LOCK"), "123\n").expect("writes");
     std::fs::write(path.join("IDENTITY.new"), "credenza 1\nclus").expect("writes");
     assert!(DataDir::open(&path).expect("begins again").fresh);
+}
+
+/// Writes an identity with power going after each call; gives how many states were tried.
+fn cut_while_written(ground: &MemoryDisk, honesty: Honesty) -> Result<usize, String> {
+    let (identity, path) = (Identity { cluster: 3, node: 5 }, Path::new("d"));
+    let mut states = 0;
+    for calls in 0.. {
+        let disk = ground.copy(honesty);
+        disk.power_off_after(calls);
+        let written = identity.write(&disk, path).is_ok();
+        for state in crash_states(&disk, 1000, &mut |_| unreachable!("few enough to try all")) {
+            states += 1;
+            match Identity::read(&state, path).map_err(|error| error.to_string())? {
+                Some(found) if found == identity => {}
+                None if !written => identity.write(&state, path).map_err(|it| it.to_string())?,
+                other => return Err(format!("{other:?} after call {calls}")),
+            }
+            assert_eq!(Identity::read(&state, path).expect("whole"), Some(identity));
+        }
+        if written {
+            break;
+        }
+    }
+    Ok(states)
+}
+
+#[test]
+fn a_power_cut_leaves_an_identity_that_is_whole_or_none() {
+    let leftover = MemoryDisk::new(Honesty::Honest);
+    leftover.plant("IDENTITY.new", b"credenza 1\nclus".to_vec());
+    for ground in [MemoryDisk::new(Honesty::Honest), leftover] {
+        let states = cut_while_written(&ground, Honesty::Honest).expect("sound");
+        assert!(states > 15, "{states}");
+        cut_while_written(&ground, Honesty::Lying).expect_err("the judge sees what was lost");
+    }
 }

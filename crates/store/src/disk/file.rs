@@ -25,6 +25,11 @@ impl FileDisk {
         })?;
         Ok(FileDisk { directory })
     }
+
+    /// A directory that is open already.
+    pub(crate) fn of(directory: OwnedFd) -> FileDisk {
+        FileDisk { directory }
+    }
 }
 
 impl Disk for FileDisk {
@@ -32,9 +37,12 @@ impl Disk for FileDisk {
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let descriptor = fs::openat(&self.directory, plain(name), flags, Mode::RUSR | Mode::WUSR)?;
-        let reserved = match fs::fallocate(&descriptor, FallocateFlags::empty(), 0, length) {
-            Err(Errno::OPNOTSUPP) => fs::ftruncate(&descriptor, length),
-            other => other,
+        let reserved = loop {
+            match fs::fallocate(&descriptor, FallocateFlags::empty(), 0, length) {
+                Err(Errno::INTR) => {}
+                Err(Errno::OPNOTSUPP) => break fs::ftruncate(&descriptor, length),
+                other => break other,
+            }
         };
         if let Err(error) = reserved {
             // What was reserved goes back to whoever filled the disk; the first error is the one

@@ -65,7 +65,7 @@ impl Drop for Unfinished {
 }
 
 /// Whether a folder bears the name of one that was cut short.
-pub(crate) fn is_unfinished(path: &Path) -> bool {
+pub(super) fn is_unfinished(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     name.starts_with('.') && name.ends_with(ENDING)
 }

@@ -1,0 +1,100 @@
+//! Who a node is: ids that last, in a file that is there whole or not at all.
+//!
+//! Promises: what `write` returned for is read after any crash; a crash before leaves nothing that
+//! is taken for an identity.
+
+use super::FORMAT;
+use crate::StoreError;
+use crate::disk::{Access, Disk};
+use crate::failpoint::{Point, reach};
+use base::codec::checksum;
+use std::io;
+use std::path::Path;
+
+pub(super) const IDENTITY: &str = "IDENTITY";
+const BESIDE: &str = "IDENTITY.new";
+const BYTES_MAX: usize = 4096;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub cluster: u64,
+    pub node: u64,
+}
+
+impl Identity {
+    /// The identity in the directory `disk`, which is at `path`; none: there is no such file.
+    pub fn read(disk: &dyn Disk, path: &Path) -> Result<Option<Identity>, StoreError> {
+        let failed = failed("read", path);
+        let file = match disk.open(IDENTITY, Access::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut bytes = vec![0; BYTES_MAX];
+        let given = file.read_at(&mut bytes, 0).map_err(failed)?;
+        bytes.truncate(given);
+        Identity::parse(&bytes, path).map(Some)
+    }
+
+    /// Writes it beside its place, syncs it, and gives it its name, durably.
+    pub fn write(&self, disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
+        self.write_to(disk).map_err(failed("write", path))
+    }
+
+    fn write_to(&self, disk: &dyn Disk) -> io::Result<()> {
+        match disk.remove(BESIDE) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let text = self.text();
+        let file = disk.create(BESIDE, text.len() as u64)?;
+        file.write_at(text.as_bytes(), 0)?;
+        file.sync_data()?;
+        reach(Point::FirstStartWritten);
+        disk.rename(BESIDE, IDENTITY)?;
+        reach(Point::FirstStartNamed);
+        disk.sync_directory()
+    }
+
+    fn parse(bytes: &[u8], path: &Path) -> Result<Identity, StoreError> {
+        let damaged = |what| damaged(path, what);
+        let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is no text"))?;
+        let (front, last) = text
+            .strip_suffix('\n')
+            .and_then(|text| text.rsplit_once('\n'))
+            .ok_or_else(|| damaged("lines are missing"))?;
+        let front = &text[..=front.len()];
+        if last != format!("checksum {:016x}", checksum(front.as_bytes(), 0)) {
+            return Err(damaged("its checksum does not hold"));
+        }
+        let mut lines = front.lines();
+        let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
+        let found = field("credenza").and_then(|text| text.parse().ok());
+        match found.ok_or_else(|| damaged("it names no version"))? {
+            FORMAT => {}
+            found => return Err(StoreError::Version { found, known: FORMAT }),
+        }
+        let mut id = |name| field(name).and_then(|text| u64::from_str_radix(text, 16).ok());
+        match (id("cluster"), id("node"), lines.next()) {
+            (Some(cluster), Some(node), None) => Ok(Identity { cluster, node }),
+            _ => Err(damaged("its ids are missing")),
+        }
+    }
+
+    fn text(&self) -> String {
+        let front =
+            format!("credenza {FORMAT}\ncluster {:016x}\nnode {:016x}\n", self.cluster, self.node);
+        let sum = checksum(front.as_bytes(), 0);
+        format!("{front}checksum {sum:016x}\n")
+    }
+}
+
+pub(super) fn damaged(path: &Path, what: &str) -> StoreError {
+    let file = path.join(IDENTITY).display().to_string();
+    StoreError::Corrupt { file, offset: 0, what: what.into() }
+}
+
+fn failed(verb: &str, path: &Path) -> impl Fn(io::Error) -> StoreError + use<> {
+    let what = format!("can't {verb} {}", path.join(IDENTITY).display());
+    move |error| StoreError::io(what.clone(), error)
+}

@@ -1,0 +1,305 @@
+//! What the log and the trees cost on this machine, and the memory they may take. Not run by
+//! default: `cargo test --release -p store --test measure -- --ignored --nocapture [NAME]`.
+//!
+//! Only memory is asserted. Times are of this thread on a processor where that is said, so that a
+//! busy machine disturbs little. `ROWS` and `DIR` in the environment say how many and where.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use rustix::time::{ClockId, clock_gettime};
+use std::hint::black_box;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use store::{Change, FileDisk, Kind, Log, LogSettings, LsmTrees, Owner, Record, StoreError};
+use store::{TreeSettings, Trees};
+
+/// The allocator of the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const KEY_BYTES: usize = 20;
+const VALUE_BYTES: usize = 100;
+const ROW_BYTES: usize = KEY_BYTES + VALUE_BYTES;
+const READS: u64 = 300_000;
+
+#[test]
+#[ignore = "minutes, and two gigabytes of disk"]
+fn ten_million_rows_are_served_within_a_gibibyte() {
+    let rows = rows(10_000_000);
+    let folder = folder();
+    let trees = LsmTrees::open(TreeSettings::new(folder.path())).expect("opens");
+    let begun = Instant::now();
+    with_background(&trees, || load(&trees, rows, 64));
+    println!("loaded {rows} rows in {:.1?}, {}", begun.elapsed(), memory());
+    println!("{:?}", trees.statistics());
+    for turn in 1..=3 {
+        let begun = Instant::now();
+        for n in 0..READS * 5 {
+            let found = trees.get(&key(number(n * 7_919 + turn, rows))).expect("reads");
+            assert_eq!(found.map(|value| value.len()), Some(VALUE_BYTES));
+        }
+        let rate = (READS * 5) as f64 / begun.elapsed().as_secs_f64() / 1_000.0;
+        println!("turn {turn}: {rate:.0} k random gets/s, {}", memory());
+    }
+    println!("{:?}", trees.statistics());
+    assert!(resident("VmHWM") <= 1 << 20, "at most a gibibyte: {}", memory());
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn what_a_batch_costs_in_the_trees() {
+    let rows = rows(2_000_000);
+    for batch in [1, 16, 200, 1_000] {
+        let folder = folder();
+        let trees = LsmTrees::open(TreeSettings::new(folder.path())).expect("opens");
+        // One table that is never flushed: the cost of `apply` alone.
+        let few = rows.min(400_000);
+        let took = load(&trees, few, batch);
+        each(&format!("apply by {batch}, new rows"), few, took);
+        let took = load(&trees, few, batch);
+        each(&format!("apply by {batch}, second versions"), few, took);
+        let took = read_then_write(&trees, few, batch);
+        each(&format!("get, then apply by {batch}"), few, took);
+    }
+    let folder = folder();
+    let trees = LsmTrees::open(TreeSettings::new(folder.path())).expect("opens");
+    let took = with_background(&trees, || load(&trees, rows, 200));
+    each("apply by 200, flushed and merged", rows, took);
+    gets("get, any row", &trees, |n| key(number(n * 7_919, rows)));
+    gets("get, any row, again", &trees, |n| key(number(n * 7_919, rows)));
+    gets("get, absent", &trees, |n| key(rows + n));
+    gets("get, row cache", &trees, |n| key(number(n % 10_000, rows)));
+    let snapshot = trees.snapshot();
+    let begun = processor_time();
+    let all = snapshot.range(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded, false);
+    each("range, all rows", all.inspect(|row| assert!(row.is_ok())).count() as u64, since(begun));
+    println!("{}", memory());
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn what_the_log_costs() {
+    let records = rows(1_000_000);
+    for (payload_bytes, batch) in [(130, 1), (130, 16), (2_080, 1), (13_000, 1)] {
+        let folder = folder();
+        let count = records * 130 / payload_bytes as u64;
+        let mut log = open_log(folder.path());
+        let (begun, processor) = (Instant::now(), processor_time());
+        append(&mut log, count, payload_bytes, batch, false);
+        let bytes = log.end().0;
+        each(&format!("append {payload_bytes} bytes by {batch}"), count, since(processor));
+        println!("  {:.0} MB/s of wall time", bytes as f64 / 1e6 / begun.elapsed().as_secs_f64());
+        log.close().expect("closes");
+        let (begun, processor) = (Instant::now(), processor_time());
+        let replayed = replay(folder.path());
+        assert_eq!(replayed, count);
+        each("  replayed", count, since(processor));
+        println!("  {:.0} MB/s of wall time", bytes as f64 / 1e6 / begun.elapsed().as_secs_f64());
+        let mut log = open_log(folder.path());
+        let (syncs, begun, processor) = (500, Instant::now(), processor_time());
+        append(&mut log, syncs, payload_bytes, 1, true);
+        each("  synced commit", syncs, since(processor));
+        each("  the same, wall time", syncs, begun.elapsed());
+    }
+}
+
+/// What a start does with the log: reads it, and applies every record to the trees.
+#[test]
+#[ignore = "a measurement"]
+fn what_a_million_puts_in_the_log_cost_at_start() {
+    let (rows, folder) = (rows(1_000_000), folder());
+    let (log, store) = (folder.path().join("log"), folder.path().join("store"));
+    std::fs::create_dir(&log).expect("ours to make");
+    let mut writer = open_log(&log);
+    append(&mut writer, rows / 16, 16 * ROW_BYTES, 1, false);
+    writer.commit(true).expect("commits");
+    drop(writer);
+    let begun = Instant::now();
+    let trees = LsmTrees::open(TreeSettings::new(&store)).expect("opens");
+    let disk = Arc::new(FileDisk::open(&log).expect("opens"));
+    let (_log, records) = Log::open(disk, LogSettings::default()).expect("opens");
+    println!("opened after {:.2?}", begun.elapsed());
+    for record in records {
+        let (_, record) = record.expect("sound");
+        let at = |n: usize| (n * ROW_BYTES, n * ROW_BYTES + KEY_BYTES, (n + 1) * ROW_BYTES);
+        let put = |n| {
+            let (key, value, end) = at(n);
+            Change::Put(record.payload.slice(key..value), record.payload.slice(value..end))
+        };
+        trees.apply(&mut (0..16).map(put)).expect("applies");
+        if trees.pressure().rotate_is_due() {
+            trees.rotate().and_then(|_| trees.flush()).expect("flushes");
+        }
+    }
+    println!("{rows} puts replayed after {:.2?}, {}", begun.elapsed(), memory());
+}
+
+fn open_log(path: &Path) -> Log {
+    let disk = Arc::new(FileDisk::open(path).expect("opens"));
+    let (log, replay) = Log::open(disk, LogSettings::default()).expect("opens");
+    replay.finish().expect("sound");
+    log
+}
+
+fn replay(path: &Path) -> u64 {
+    let disk = Arc::new(FileDisk::open(path).expect("opens"));
+    let (_log, replay) = Log::open(disk, LogSettings::default()).expect("opens");
+    replay.finish().expect("sound").records
+}
+
+/// Appends rows as payloads; the time of making them is in it, and small.
+fn append(log: &mut Log, count: u64, payload_bytes: usize, batch: u64, sync: bool) {
+    let mut payload = Vec::with_capacity(payload_bytes + ROW_BYTES);
+    for index in 1..=count {
+        payload.clear();
+        let mut row = index * 1_000;
+        while payload.len() < payload_bytes {
+            payload.put_slice(&key(row));
+            payload.put_slice(&[b'v'; VALUE_BYTES]);
+            row += 1;
+        }
+        payload.truncate(payload_bytes);
+        let (kind, owner) = (Kind::Accept, Owner { group: 1, generation: 0 });
+        let ballot = (1, 1);
+        let (decided, payload) = (index - 1, payload.as_slice());
+        log.append(&Record { kind, owner, configuration: 0, ballot, index, decided, payload })
+            .expect("appends");
+        if index.is_multiple_of(batch) {
+            log.commit(sync).expect("commits");
+        }
+    }
+    log.commit(sync).expect("commits");
+}
+
+/// As a node does: what was there is read before it is overwritten.
+fn read_then_write(trees: &LsmTrees, rows: u64, batch: u64) -> Duration {
+    let mut took = Duration::ZERO;
+    for from in (0..rows).step_by(batch as usize) {
+        let changes = changes(from..rows.min(from + batch));
+        let begun = processor_time();
+        for change in &changes {
+            black_box(trees.get(change.key()).expect("reads"));
+        }
+        trees.apply(&mut changes.into_iter()).expect("applies");
+        took += since(begun);
+    }
+    took
+}
+
+/// Applies rows, whose keys are scattered; the time does not include making them.
+fn load(trees: &LsmTrees, rows: u64, batch: u64) -> Duration {
+    let mut took = Duration::ZERO;
+    for from in (0..rows).step_by(batch as usize) {
+        let changes = changes(from..rows.min(from + batch));
+        let begun = processor_time();
+        trees.apply(&mut changes.into_iter()).expect("applies");
+        if trees.pressure().rotate_is_due() && rows > 400_000 {
+            trees.rotate().expect("rotates");
+        }
+        while trees.pressure().must_wait() {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        took += since(begun);
+    }
+    took
+}
+
+fn changes(numbers: Range<u64>) -> Vec<Change> {
+    let count = (numbers.end - numbers.start) as usize;
+    let mut buffer = BytesMut::with_capacity(ROW_BYTES * count);
+    for n in numbers {
+        buffer.put_slice(&key(n));
+        buffer.put_bytes(b'v', VALUE_BYTES / 2);
+        (0..5).for_each(|word| buffer.put_u64(noise(n * 8 + word)));
+        buffer.put_slice(b"0123456789");
+    }
+    let buffer: Bytes = buffer.freeze();
+    let row = |at: usize| buffer.slice(at..at + ROW_BYTES);
+    let put = |row: Bytes| Change::Put(row.slice(..KEY_BYTES), row.slice(KEY_BYTES..));
+    (0..count).map(|n| put(row(n * ROW_BYTES))).collect()
+}
+
+/// Runs work with the background thread of a node beside it, until nothing is left to merge.
+fn with_background<T>(trees: &LsmTrees, work: impl FnOnce() -> T) -> T {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let background = scope.spawn(|| {
+            loop {
+                let stopping = stop.load(Ordering::Acquire);
+                trees.flush()?;
+                let changed = trees.compact()?;
+                if stopping && !changed {
+                    return Ok::<(), StoreError>(());
+                }
+                if !changed {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
+        let done = work();
+        stop.store(true, Ordering::Release);
+        background.join().expect("no panic").expect("flushes and merges");
+        done
+    })
+}
+
+fn gets(what: &str, trees: &LsmTrees, key: impl Fn(u64) -> [u8; KEY_BYTES]) {
+    let begun = processor_time();
+    for n in 0..READS {
+        black_box(trees.get(&key(n)).expect("reads"));
+    }
+    each(what, READS, since(begun));
+}
+
+fn key(n: u64) -> [u8; KEY_BYTES] {
+    let mut key = *b"row:0000000000000000";
+    key[4..12].copy_from_slice(&noise(n).to_be_bytes());
+    key[12..20].copy_from_slice(&n.to_be_bytes());
+    key
+}
+
+/// Some number below `rows`.
+fn number(n: u64, rows: u64) -> u64 {
+    noise(n) % rows
+}
+
+fn noise(n: u64) -> u64 {
+    let n = (n ^ (n >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (n ^ (n >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ (n >> 32)
+}
+
+fn each(what: &str, times: u64, took: Duration) {
+    println!("{what:<40}{:>9.0} ns", took.as_nanos() as f64 / times as f64);
+}
+
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+fn since(begun: Duration) -> Duration {
+    processor_time() - begun
+}
+
+fn rows(usual: u64) -> u64 {
+    std::env::var("ROWS").map_or(usual, |rows| rows.parse().expect("a number"))
+}
+
+fn folder() -> tempfile::TempDir {
+    let above = std::env::var_os("DIR").map_or_else(std::env::temp_dir, Into::into);
+    tempfile::tempdir_in(above).expect("a directory")
+}
+
+/// Kibibytes, as the system counts them.
+fn resident(what: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find(|line| line.starts_with(what)).expect("it is there");
+    line.split_whitespace().nth(1).and_then(|word| word.parse().ok()).expect("a number")
+}
+
+fn memory() -> String {
+    let (now, most) = (resident("VmRSS") / 1024, resident("VmHWM") / 1024);
+    format!("{now} MiB resident, at most {most}")
+}
