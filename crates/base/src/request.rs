@@ -127,7 +127,8 @@ pub enum Steps {
     /// All or nothing: the first failing step undoes all, and its error is the answer (Arakoon).
     AllOrNothing,
     /// The steps run with nothing in between, but one that fails changes only its own answer
-    /// (Redis' EXEC). A failing assertion still undoes all: that is how WATCH is told.
+    /// (Redis' EXEC). A failing assertion among them still undoes all (that is how WATCH is told);
+    /// one inside a step that is a sequence itself undoes that step.
     EachAlone,
 }
 

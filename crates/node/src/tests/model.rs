@@ -190,8 +190,9 @@ fn sequence_twin(map: &mut Map, steps: &[Update], mode: Steps) -> Result<Outcome
     for step in steps {
         let so_far = map.clone();
         let outcome = twin(map, step);
-        let fatal = matches!(&outcome, Err(error)
-            if mode == Steps::AllOrNothing || error.reason == Reason::AssertionFailed);
+        let nested = matches!(step, Update::Sequence { .. });
+        let fatal = matches!(&outcome, Err(error) if mode == Steps::AllOrNothing
+            || error.reason == Reason::AssertionFailed && !nested);
         if fatal {
             *map = before;
             return outcome;

@@ -36,7 +36,7 @@ pub fn info(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     for at in 2..words.len() {
         match named(words.get(at)) {
             Some(command) => describe(command, talk),
-            None => talk.out.null_array(),
+            None => talk.out.null(),
         }
     }
     Ok(Plan::Said)

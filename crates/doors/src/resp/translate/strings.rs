@@ -39,7 +39,7 @@ struct SetOptions {
 }
 
 fn options(words: &Words<'_>, talk: &mut Talk<'_>) -> Result<SetOptions, Refusal> {
-    let (mut when, mut old_wanted, mut expiry) = (None, false, None);
+    let (mut when, mut old_wanted, mut keep, mut time) = (None, false, false, None);
     let mut at = 3;
     while at < words.len() {
         let mut once = |wanted: When| match when.replace(wanted) {
@@ -50,17 +50,33 @@ fn options(words: &Words<'_>, talk: &mut Talk<'_>) -> Result<SetOptions, Refusal
             "NX" => once(When::Absent)?,
             "XX" => once(When::Present)?,
             "GET" => old_wanted = true,
-            "KEEPTTL" if expiry.is_none() => expiry = Some(Expiry::Keep),
-            option if expiry.is_none() && at + 1 < words.len() => {
-                let unit = Unit::of_option(option).ok_or(errors::SYNTAX)?;
-                at += 1;
-                expiry = Some(expiry::of_write(words, at, unit, "set", talk.clock)?);
-            }
+            "KEEPTTL" if time.is_none() => keep = true,
+            option if !keep => at = time_option(words, at, option, &mut time)?,
             _ => return Err(errors::SYNTAX),
         }
         at += 1;
     }
-    Ok(SetOptions { when, old_wanted, expiry: expiry.unwrap_or_default() })
+    let expiry = match time {
+        Some((unit, at)) => expiry::of_write(words, at, unit, "set", talk.clock)?,
+        None if keep => Expiry::Keep,
+        None => Expiry::Default,
+    };
+    Ok(SetOptions { when, old_wanted, expiry })
+}
+
+/// `EX`, `PX`, `EXAT` or `PXAT` and its time, the place of which is given. As in Redis the last of
+/// several times counts, all in one unit, and only that one is looked at.
+fn time_option(
+    words: &Words<'_>,
+    at: usize,
+    option: &str,
+    time: &mut Option<(Unit, usize)>,
+) -> Result<usize, Refusal> {
+    let unit = Unit::of_option(option).filter(|_| at + 1 < words.len()).ok_or(errors::SYNTAX)?;
+    match time.replace((unit, at + 1)) {
+        Some((before, _)) if before != unit => Err(errors::SYNTAX),
+        _ => Ok(at + 1),
+    }
 }
 
 pub fn setnx(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
@@ -95,14 +111,19 @@ pub fn getdel(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
 
 pub fn getex(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     let key = words.key(1)?;
-    let expiry = match (words.len(), words.upper(2).as_str()) {
-        (2, _) => return talk.read(Read::Get(key), Shape::Value),
-        (3, "PERSIST") => Expiry::Never,
-        (4, option) => {
-            let unit = Unit::of_option(option).ok_or(errors::SYNTAX)?;
-            expiry::of_write(words, 3, unit, "getex", talk.clock)?
+    let (mut persist, mut time, mut at) = (false, None, 2);
+    while at < words.len() {
+        match words.upper(at).as_str() {
+            "PERSIST" if time.is_none() => persist = true,
+            option if !persist => at = time_option(words, at, option, &mut time)?,
+            _ => return Err(errors::SYNTAX),
         }
-        _ => return Err(errors::SYNTAX),
+        at += 1;
+    }
+    let expiry = match time {
+        Some((unit, at)) => expiry::of_write(words, at, unit, "getex", talk.clock)?,
+        None if persist => Expiry::Never,
+        None => return talk.read(Read::Get(key), Shape::Value),
     };
     let expire = Update::Expire { key: key.clone(), expiry, when: Default::default() };
     let steps = vec![Update::Read(Read::Get(key)), expire];

@@ -216,7 +216,7 @@ const SERVER: &[Command] = &[
 const COMMAND: &[Command] = &[
     leaf("command|count", 2, ALWAYS, NO_KEY, commands::count),
     leaf("command|docs", -2, ALWAYS, NO_KEY, commands::docs),
-    leaf("command|getkeys", -3, ALWAYS, NO_KEY, commands::getkeys),
+    leaf("command|getkeys", -4, ALWAYS, NO_KEY, commands::getkeys),
     leaf("command|info", -2, ALWAYS, NO_KEY, commands::info),
     leaf("command|list", -2, ALWAYS, NO_KEY, commands::list),
     leaf("command|help", 2, ALWAYS, NO_KEY, commands::help),

@@ -86,7 +86,9 @@ fn sequence(view: &mut View, bucket: &Bucket, steps: &[Update], mode: Steps) -> 
         let savepoint = view.open.savepoint();
         match step(view, bucket, update) {
             Ok(outcome) => outcomes.push(Ok(outcome)),
-            Err(error) if mode == Steps::AllOrNothing || undoes_all(&error) => return Err(error),
+            Err(error) if mode == Steps::AllOrNothing || undoes_all(update, &error) => {
+                return Err(error);
+            }
             Err(error) => {
                 view.open.undo(savepoint);
                 outcomes.push(Err(error));
@@ -96,13 +98,15 @@ fn sequence(view: &mut View, bucket: &Bucket, steps: &[Update], mode: Steps) -> 
     Ok(Outcome::Steps(outcomes))
 }
 
-/// Errors that end a sequence also where steps stand alone: a failed assertion, and whatever is not
-/// the step's fault.
-fn undoes_all(error: &Error) -> bool {
-    !matches!(
-        error.reason,
-        Reason::NotANumber | Reason::NotFound | Reason::TooLarge | Reason::Malformed
-    )
+/// Errors that end a sequence also where steps stand alone: a failed assertion among its own steps,
+/// and whatever is not the step's fault. An assertion inside a step undoes that step (`MSETNX` in
+/// Redis' `MULTI`).
+fn undoes_all(update: &Update, error: &Error) -> bool {
+    match error.reason {
+        Reason::NotANumber | Reason::NotFound | Reason::TooLarge | Reason::Malformed => false,
+        Reason::AssertionFailed | Reason::Changed => !matches!(update, Update::Sequence { .. }),
+        _ => true,
+    }
 }
 
 /// A read among the steps of a sequence.
