@@ -2,7 +2,8 @@
  *
  * shortwrite N PREFIX COMMAND...   every Nth write of more than one byte to a file under PREFIX
  *                                  writes only its first half; the caller sees that and must go on.
- * When the command has ended, says `shortwrite: cut COUNT` on stderr. x86-64 Linux. */
+ * The register with the count is put back after the call: a caller may count on the system not to
+ * change it. When the command has ended, says `shortwrite: cut COUNT` on stderr. x86-64 Linux. */
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -21,19 +22,24 @@
 
 static const char *prefix;
 static long every, seen, cut;
-static pid_t inside[4096]; /* threads that stand inside a call; the rest stand outside */
-static int threads;
 
-static int *place(pid_t thread) {
-    static int entered[4096];
-    for (int at = 0; at < threads; at++)
-        if (inside[at] == thread)
-            return &entered[at];
-    if (threads == 4096)
+/* A thread, whether it stands inside a call, and the count that was taken from that call. */
+struct place {
+    pid_t thread;
+    int inside;
+    unsigned long whole;
+};
+
+static struct place *place(pid_t thread) {
+    static struct place places[4096];
+    static int known;
+    for (int at = 0; at < known; at++)
+        if (places[at].thread == thread)
+            return &places[at];
+    if (known == 4096)
         exit(3);
-    inside[threads] = thread;
-    entered[threads] = 0;
-    return &entered[threads++];
+    places[known].thread = thread;
+    return &places[known++];
 }
 
 static int is_ours(pid_t thread, int file) {
@@ -46,8 +52,10 @@ static int is_ours(pid_t thread, int file) {
     return strncmp(path, prefix, strlen(prefix)) == 0;
 }
 
-static void maybe_cut(pid_t thread) {
+static void maybe_cut(struct place *place) {
+    pid_t thread = place->thread;
     struct user_regs_struct registers;
+    place->whole = 0;
     if (ptrace(PTRACE_GETREGS, thread, 0, &registers) != 0)
         return;
     int writes = registers.orig_rax == SYS_write || registers.orig_rax == SYS_pwrite64;
@@ -55,9 +63,19 @@ static void maybe_cut(pid_t thread) {
         return;
     if (++seen % every != 0)
         return;
+    place->whole = registers.rdx;
     registers.rdx /= 2;
     if (ptrace(PTRACE_SETREGS, thread, 0, &registers) == 0)
         cut++;
+}
+
+static void give_back(struct place *place) {
+    struct user_regs_struct registers;
+    if (place->whole == 0 || ptrace(PTRACE_GETREGS, place->thread, 0, &registers) != 0)
+        return;
+    registers.rdx = place->whole;
+    place->whole = 0;
+    ptrace(PTRACE_SETREGS, place->thread, 0, &registers);
 }
 
 int main(int count, char **words) {
@@ -93,12 +111,14 @@ int main(int count, char **words) {
         }
         int signal = WSTOPSIG(status);
         if (signal == (SIGTRAP | 0x80)) {
-            int *entered = place(thread);
-            *entered = !*entered;
-            if (*entered)
-                maybe_cut(thread);
+            struct place *now = place(thread);
+            now->inside = !now->inside;
+            if (now->inside)
+                maybe_cut(now);
+            else
+                give_back(now);
             signal = 0;
-        } else if (signal == SIGTRAP || (signal == SIGSTOP && *place(thread) == 0)) {
+        } else if (signal == SIGTRAP || (signal == SIGSTOP && !place(thread)->inside)) {
             signal = 0; /* a new thread, an exec */
         }
         ptrace(PTRACE_SYSCALL, thread, 0, signal);

@@ -74,7 +74,7 @@ pub fn skipped(name: &str, why: &str) {
 
 /// Whether the long counts are wanted (`make test-long`).
 pub fn long() -> bool {
-    std::env::var("CREDENZA_LONG").is_ok_and(|word| word == "1")
+    std::env::var("CREDENZA_TEST_LONG").is_ok_and(|word| word == "1")
 }
 
 /// The short count, or the long one.

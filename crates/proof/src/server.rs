@@ -31,9 +31,15 @@ impl Setup {
         Setup { data: data.into(), ..Setup::default() }
     }
 
-    /// With further words of the command line.
+    /// With further flags of the command line, each with its value; one said before is replaced.
     pub fn with(mut self, words: &[&str]) -> Setup {
-        self.words.extend(words.iter().map(|word| word.to_string()));
+        for pair in words.chunks(2) {
+            let before = self.words.iter().position(|word| word == pair[0]);
+            if let Some(at) = before {
+                self.words.drain(at..(at + 2).min(self.words.len()));
+            }
+            self.words.extend(pair.iter().map(|word| word.to_string()));
+        }
         self
     }
 

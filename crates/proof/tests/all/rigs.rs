@@ -92,6 +92,29 @@ fn a_failing_call_is_seen_by_the_process_and_in_the_record() {
 }
 
 #[test]
+fn short_writes_are_short_and_leave_the_caller_what_it_needs_to_go_on() {
+    let name = "rig short writes";
+    if !cfg!(target_arch = "x86_64") {
+        return skipped(name, "reads registers of x86-64");
+    }
+    if let Some(why) = missing(Root::Needed, &["cc"]) {
+        return skipped(name, &why);
+    }
+    let scratch = Scratch::new("rig-short");
+    let (rig, writer) = (compiled("shortwrite"), compiled("whole"));
+    let file = scratch.join("file");
+    let prefix = text(scratch.path());
+    let output = proof::rigs::run(&[text(&rig), "3", prefix, text(&writer), text(&file)]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let cut = said.trim().strip_prefix("shortwrite: cut ").and_then(|count| count.parse().ok());
+    assert!(cut.is_some_and(|cut: u64| cut >= 100), "{said}");
+    let written = std::fs::read(&file).expect("it was written");
+    let expected = (0..300_000_usize).map(|at| (at / 1_000 + at % 1_000 * 7) as u8);
+    assert!(written.into_iter().eq(expected), "bytes are missing or mixed up");
+}
+
+#[test]
 fn a_full_disk_and_a_read_only_one_are_what_they_say() {
     let name = "rig full disk";
     if let Some(why) = missing(Root::Needed, System::Ext4.tools()) {

@@ -3,7 +3,7 @@
 use super::{Access, Disk, DiskFile};
 use crate::StoreError;
 use rustix::fs::{self, AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,7 +20,7 @@ impl FileDisk {
     /// Opens a directory that is there. The last part of `path` must not be a link.
     pub fn open(path: &Path) -> Result<FileDisk, StoreError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let directory = fs::open(path, flags, Mode::empty()).map_err(|error| {
+        let directory = retry_on_intr(|| fs::open(path, flags, Mode::empty())).map_err(|error| {
             StoreError::io(format!("can't open {}", path.display()), error.into())
         })?;
         Ok(FileDisk { directory })
@@ -36,13 +36,12 @@ impl Disk for FileDisk {
     fn create(&self, name: &str, length: u64) -> io::Result<Arc<dyn DiskFile>> {
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let descriptor = fs::openat(&self.directory, plain(name), flags, Mode::RUSR | Mode::WUSR)?;
-        let reserved = loop {
-            match fs::fallocate(&descriptor, FallocateFlags::empty(), 0, length) {
-                Err(Errno::INTR) => {}
-                Err(Errno::OPNOTSUPP) => break fs::ftruncate(&descriptor, length),
-                other => break other,
-            }
+        let mode = Mode::RUSR | Mode::WUSR;
+        let descriptor = retry_on_intr(|| fs::openat(&self.directory, plain(name), flags, mode))?;
+        let reserve = || fs::fallocate(&descriptor, FallocateFlags::empty(), 0, length);
+        let reserved = match retry_on_intr(reserve) {
+            Err(Errno::OPNOTSUPP) => retry_on_intr(|| fs::ftruncate(&descriptor, length)),
+            other => other,
         };
         if let Err(error) = reserved {
             // What was reserved goes back to whoever filled the disk; the first error is the one
@@ -60,7 +59,8 @@ impl Disk for FileDisk {
         };
         // Without NONBLOCK a planted pipe would hold the start for ever.
         let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let descriptor = fs::openat(&self.directory, plain(name), flags, Mode::empty())?;
+        let open = || fs::openat(&self.directory, plain(name), flags, Mode::empty());
+        let descriptor = retry_on_intr(open)?;
         if FileType::from_raw_mode(fs::fstat(&descriptor)?.st_mode) != FileType::RegularFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
@@ -76,7 +76,7 @@ impl Disk for FileDisk {
     }
 
     fn sync_directory(&self) -> io::Result<()> {
-        Ok(fs::fsync(&self.directory)?)
+        Ok(sync_through(|| fs::fsync(&self.directory))?)
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -119,12 +119,23 @@ impl DiskFile for OpenFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        Ok(fs::fdatasync(&self.descriptor)?)
+        Ok(sync_through(|| fs::fdatasync(&self.descriptor))?)
     }
 
     fn size(&self) -> io::Result<u64> {
         Ok(u64::try_from(fs::fstat(&self.descriptor)?.st_size).expect("sizes are positive"))
     }
+}
+
+/// Calls `sync` until it is not interrupted.
+///
+/// A failed sync is never tried again, for it has used up the error that a second one would have to
+/// report. An interrupted one is none: no local file system of Linux lets a signal end the wait for
+/// its pages short of killing the process, and where one can be interrupted (FUSE, while its server
+/// syncs), the pages' errors were looked at, and reported, before that. The standard library's
+/// `File::sync_data` goes on likewise, so the trees behind the log do too.
+pub(super) fn sync_through(sync: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
+    retry_on_intr(sync)
 }
 
 /// Calls `write` until all bytes are written: the system may take fewer than it is given, or be

@@ -1,7 +1,7 @@
 //! The disk's own promises: whole writes, no links, and a memory disk that loses what was not
 //! synced.
 
-use super::file::{read_whole, write_whole};
+use super::file::{read_whole, sync_through, write_whole};
 use super::*;
 use rustix::io::Errno;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -41,6 +41,17 @@ fn short_and_interrupted_writes_and_reads_are_completed() {
     assert_eq!(stuck.kind(), io::ErrorKind::WriteZero);
     let broken = write_whole(b"x", 0, |_, _| Err(Errno::IO)).expect_err("an error is an error");
     assert_eq!(broken.raw_os_error(), Some(Errno::IO.raw_os_error()));
+}
+
+#[test]
+fn an_interrupted_sync_goes_on_and_a_failed_one_is_never_tried_again() {
+    let mut answers = vec![Ok(()), Err(Errno::INTR), Err(Errno::INTR)];
+    sync_through(|| answers.pop().expect("asked three times")).expect("completes");
+    assert!(answers.is_empty());
+    let mut answers = vec![Ok(()), Err(Errno::IO), Err(Errno::INTR)];
+    let failed = sync_through(|| answers.pop().expect("asked twice"));
+    assert_eq!(failed, Err(Errno::IO));
+    assert_eq!(answers, [Ok(())], "a failed sync was tried again");
 }
 
 #[test]
