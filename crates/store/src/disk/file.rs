@@ -20,9 +20,10 @@ impl FileDisk {
     /// Opens a directory that is there. The last part of `path` must not be a link.
     pub fn open(path: &Path) -> Result<FileDisk, StoreError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let directory = retry_on_intr(|| fs::open(path, flags, Mode::empty())).map_err(|error| {
-            StoreError::io(format!("can't open {}", path.display()), error.into())
-        })?;
+        let directory =
+            retry_on_intr(|| fs::open(path, flags, Mode::empty())).map_err(|error| {
+                StoreError::io(format!("can't open {}", path.display()), error.into())
+            })?;
         Ok(FileDisk { directory })
     }
 
