@@ -83,7 +83,8 @@ pub(super) struct Content {
 struct Fault {
     operation: Operation,
     countdown: u64,
-    error: io::ErrorKind,
+    /// None: it says that it is done, and nothing is.
+    error: Option<io::ErrorKind>,
 }
 
 impl MemoryDisk {
@@ -112,7 +113,19 @@ impl MemoryDisk {
 
     /// The `nth` (from 1) such call from now on fails once with this error.
     pub fn fail_nth(&self, operation: Operation, nth: u64, error: io::ErrorKind) {
-        self.lock().faults.push(Fault { operation, countdown: nth, error });
+        self.lock().faults.push(Fault { operation, countdown: nth, error: Some(error) });
+    }
+
+    /// The `nth` (from 1) such sync from now on says that it is done and does nothing: what a
+    /// program that forgot it would do.
+    pub fn skip_nth(&self, sync: Operation, nth: u64) {
+        assert!(matches!(sync, Operation::Sync | Operation::SyncDirectory), "only syncs hide");
+        self.lock().faults.push(Fault { operation: sync, countdown: nth, error: None });
+    }
+
+    /// Whether every fault that was asked for has happened.
+    pub fn has_failed(&self) -> bool {
+        self.lock().faults.is_empty()
     }
 
     /// After this many further calls every call fails: the machine is without power.
@@ -169,8 +182,8 @@ impl MemoryDisk {
 }
 
 impl State {
-    /// Counts the call and decides whether it fails.
-    fn call(&mut self, operation: Operation) -> io::Result<()> {
+    /// Counts the call and decides whether it fails, and if not, how honest it is.
+    fn call(&mut self, operation: Operation) -> io::Result<Honesty> {
         self.calls += 1;
         if self.power_off_after.is_some_and(|last| self.calls > last) {
             return Err(io::Error::other("no power"));
@@ -186,7 +199,11 @@ impl State {
             }
             fault.countdown > 0
         });
-        failure.map_or(Ok(()), |kind| Err(kind.into()))
+        match failure {
+            None => Ok(self.honesty),
+            Some(None) => Ok(Honesty::Lying),
+            Some(Some(kind)) => Err(kind.into()),
+        }
     }
 
     fn named(&self, name: &str) -> io::Result<u64> {
@@ -241,8 +258,7 @@ impl Disk for MemoryDisk {
 
     fn sync_directory(&self) -> io::Result<()> {
         let mut state = self.lock();
-        state.call(Operation::SyncDirectory)?;
-        if state.honesty == Honesty::Honest {
+        if state.call(Operation::SyncDirectory)? == Honesty::Honest {
             state.durable_names = state.names.clone();
             state.changes.clear();
         }
@@ -277,9 +293,9 @@ impl MemoryFile {
         if !power {
             return Err(allowed.expect_err("without power every call fails"));
         }
-        let honesty = state.honesty;
+        let honesty = *allowed.as_ref().unwrap_or(&state.honesty);
         let content = state.files.get_mut(&self.file).expect("open files are kept");
-        act(content, honesty, allowed)
+        act(content, honesty, allowed.map(drop))
     }
 }
 

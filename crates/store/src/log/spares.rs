@@ -5,6 +5,7 @@
 //! waits for either; with [`Ahead::Inline`] the caller does them, which a simulation needs.
 
 use super::segment::{Names, SPARE, Segment, UNREADY, spare_name};
+use super::writer::no_space;
 use crate::StoreError;
 use crate::disk::{Access, Disk, DiskFile};
 use crate::failpoint::{Point, reach};
@@ -280,28 +281,38 @@ impl Shared {
         let old = segment.header.name();
         let name = spare_name(number, SPARE);
         reach(Point::CollapseBefore);
-        let cleared = match keep {
-            true => self.disk.rename(&old, &name).map_err(failed("rename", &old)),
-            false => self.remove(&old),
-        };
-        let cleared = cleared.and_then(|()| {
-            reach(if keep { Point::CollapseRenamed } else { Point::CollapseRemoved });
-            self.disk.sync_directory().map_err(|source| StoreError::Io {
-                what: "can't sync the log's directory".into(),
-                source,
-            })
-        });
+        let cleared = self.unname(&old, keep.then_some(&name));
         let mut state = self.lock();
         match cleared {
-            Ok(()) if keep => state.ready.push(Spare { name, file: segment.file, length }),
-            Ok(()) => {}
-            Err(error) => {
-                state.failure = Some(error);
+            Ok(true) => state.ready.push(Spare { name, file: segment.file, length }),
+            Ok(false) => {}
+            Err(source) => {
+                // Also for lack of space: whether the name is gone is not known.
+                let what = format!("can't clear away {old}");
+                state.failure = Some(StoreError::Io { what, source });
                 self.failed.store(true, Ordering::Release);
             }
         }
         self.changed.notify_all();
         state
+    }
+
+    /// Renames a file that is to be kept, else removes it; true: it was renamed. A disk without
+    /// space for the longer list of names gets the space back instead.
+    fn unname(&self, old: &str, new: Option<&String>) -> io::Result<bool> {
+        let kept = match new.map(|new| self.disk.rename(old, new)) {
+            Some(Err(error)) if !no_space(&error) => return Err(error),
+            Some(Ok(())) => true,
+            Some(Err(_)) | None => false,
+        };
+        if kept {
+            reach(Point::CollapseRenamed);
+        } else {
+            self.disk.remove(old)?;
+            reach(Point::CollapseRemoved);
+        }
+        self.disk.sync_directory()?;
+        Ok(kept)
     }
 
     fn remove(&self, name: &str) -> Result<(), StoreError> {

@@ -325,7 +325,7 @@ fn next(generation: u32) -> Result<u32, StoreError> {
     })
 }
 
-fn no_space(error: &io::Error) -> bool {
+pub(super) fn no_space(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 

@@ -16,6 +16,18 @@ fn payload_bytes() -> impl Strategy<Value = usize> {
     prop_oneof![0..200_usize, block - 200..block + 100, 2 * block - 200..2 * block + 100]
 }
 
+/// How many of the records end at or below a position.
+fn ends(
+    written: &[OwnedRecord],
+    disk: &MemoryDisk,
+    settings: LogSettings,
+    position: Position,
+) -> usize {
+    let (_, replay) = Log::open(Arc::new(disk.copy(Honesty::Honest)), settings).expect("opens");
+    let below = replay.map(|step| step.expect("sound")).take_while(|it| it.0 <= position);
+    below.zip(written).filter(|(found, written)| found.1 == **written).count()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
@@ -39,6 +51,52 @@ proptest! {
         drop(log);
         let found = open(&disk, settings).expect("opens").1;
         prop_assert_eq!(found, written);
+    }
+
+    #[test]
+    fn a_flipped_bit_is_found_and_nothing_is_cut_that_something_durable_follows(
+        steps in proptest::collection::vec((payload_bytes(), 0..3_u8), 1..12),
+        place in any::<prop::sample::Index>(),
+        bit in 0..8_u8,
+    ) {
+        let settings = LogSettings { segment_bytes: 128 * 1024, ..SMALL };
+        let disk = memory();
+        let (mut log, ..) = open(&disk, settings).expect("begins");
+        // Stated: durable before the last sync, whose commit frame says so.
+        let (mut written, mut stated) = (Vec::new(), 0);
+        for (number, (size, commit)) in (1..).zip(steps) {
+            let record = record(number, size);
+            log.append(&record.as_record()).expect("appends");
+            written.push(record);
+            if commit > 0 {
+                let durable = log.durable();
+                log.commit(commit == 2).expect("commits");
+                if log.durable() > durable {
+                    stated = ends(&written, &disk, settings, durable);
+                }
+            }
+        }
+        log.commit(false).expect("writes");
+        drop(log);
+        let report = verify(&disk, &mut |_| {}).expect("reads");
+        let used: u64 = report.segments.iter().map(|segment| segment.used_bytes).sum();
+        let mut offset = place.index(used as usize) as u64;
+        let segment = report.segments.iter().find(|segment| {
+            let within = offset < segment.used_bytes;
+            if !within {
+                offset -= segment.used_bytes;
+            }
+            within
+        });
+        disk.damage(&segment.expect("within").file, offset, |byte| byte ^ (1 << bit));
+        match open(&disk, settings) {
+            Err(StoreError::Corrupt { .. }) => {}
+            Err(other) => panic!("{other}"),
+            Ok((_, found, _)) => {
+                prop_assert!(written.starts_with(&found), "no record is made up");
+                prop_assert!(found.len() >= stated, "{} of {stated} found", found.len());
+            }
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod faults;
 mod golden;
 mod laws;
 mod model;
+mod sweeps;
 
 use super::*;
 use crate::StoreError;
