@@ -4,6 +4,7 @@
 //! allocated for it: room grows only with bytes that have arrived. What was taken apart before is
 //! not looked at again when the rest comes.
 
+use super::inline;
 use base::limits::FRAME_BYTES_MAX;
 use bytes::Bytes;
 
@@ -21,6 +22,14 @@ const SPANS_KEPT: usize = 4 * 1024;
 pub struct Span {
     start: u32,
     end: u32,
+}
+
+impl Span {
+    /// From one place to before another; a request is far smaller than what a `u32` counts.
+    #[inline]
+    pub fn new(start: usize, end: usize) -> Span {
+        Span { start: start as u32, end: end as u32 }
+    }
 }
 
 /// How far the parser came.
@@ -155,7 +164,7 @@ impl Parser {
         match input.get(end..end + 2) {
             None => Ok(Some(end + 2)),
             Some(b"\r\n") => {
-                self.spans.push(Span { start: start as u32, end: end as u32 });
+                self.spans.push(Span::new(start, end));
                 self.at = end + 2;
                 Ok(None)
             }
@@ -179,13 +188,7 @@ impl Parser {
         self.spans.clear();
         self.at = 0;
         let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
-        if line.iter().any(|byte| matches!(byte, b'"' | b'\'')) {
-            let mut scratch = Vec::with_capacity(line.len());
-            unquote(line, &mut scratch, &mut self.spans)?;
-            self.rewritten = Some(scratch.into());
-        } else {
-            split(line, &mut self.spans);
-        }
+        self.rewritten = inline::words(line, &mut self.spans)?.map(Bytes::from);
         Ok(Progress::Frame(end + 1))
     }
 
@@ -244,91 +247,6 @@ fn long_number(input: &[u8], from: usize, fault: Fault) -> Result<Option<(i64, u
     }
 }
 
-fn is_blank(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t'..=b'\r')
-}
-
-/// A line without quotes: words between blanks.
-fn split(line: &[u8], spans: &mut Vec<Span>) {
-    let mut at = 0;
-    while at < line.len() {
-        if is_blank(line[at]) {
-            at += 1;
-            continue;
-        }
-        let start = at;
-        at += line[at..].iter().position(|&byte| is_blank(byte)).unwrap_or(line.len() - at);
-        spans.push(Span { start: start as u32, end: at as u32 });
-    }
-}
-
-/// A line with quotes, as a shell reads it: `"a\x00\n"` with escapes, `'a'` with `\'` only.
-fn unquote(line: &[u8], scratch: &mut Vec<u8>, spans: &mut Vec<Span>) -> Result<(), Fault> {
-    let mut at = 0;
-    loop {
-        at += line[at..].iter().take_while(|&&byte| is_blank(byte)).count();
-        if at == line.len() {
-            return Ok(());
-        }
-        let start = scratch.len() as u32;
-        while at < line.len() && !is_blank(line[at]) {
-            match line[at] {
-                quote @ (b'"' | b'\'') => {
-                    at = quoted(line, at + 1, quote, scratch)?;
-                    if line.get(at).is_some_and(|&byte| !is_blank(byte)) {
-                        return Err(Fault::Quotes);
-                    }
-                }
-                plain => {
-                    scratch.push(plain);
-                    at += 1;
-                }
-            }
-        }
-        spans.push(Span { start, end: scratch.len() as u32 });
-    }
-}
-
-/// The inside of quotes; gives the place behind the closing one.
-fn quoted(line: &[u8], from: usize, quote: u8, scratch: &mut Vec<u8>) -> Result<usize, Fault> {
-    let mut at = from;
-    loop {
-        match (line.get(at), line.get(at + 1)) {
-            (None, _) => return Err(Fault::Quotes),
-            (Some(&byte), _) if byte == quote => return Ok(at + 1),
-            (Some(b'\\'), Some(b'x')) if quote == b'"' => {
-                let digits = line.get(at + 2..at + 4).and_then(hexadecimal);
-                scratch.push(digits.unwrap_or(b'x'));
-                at += if digits.is_some() { 4 } else { 2 };
-            }
-            (Some(b'\\'), Some(&escaped)) if quote == b'"' => {
-                scratch.push(match escaped {
-                    b'n' => b'\n',
-                    b'r' => b'\r',
-                    b't' => b'\t',
-                    b'b' => 8,
-                    b'a' => 7,
-                    other => other,
-                });
-                at += 2;
-            }
-            (Some(b'\\'), Some(b'\'')) if quote == b'\'' => {
-                scratch.push(b'\'');
-                at += 2;
-            }
-            (Some(&plain), _) => {
-                scratch.push(plain);
-                at += 1;
-            }
-        }
-    }
-}
-
-fn hexadecimal(digits: &[u8]) -> Option<u8> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    Some((digit(digits[0])? * 16 + digit(digits[1])?) as u8)
-}
-
 /// The words of one request: slices of the bytes it stood in.
 #[derive(Clone, Debug)]
 pub struct Words<'a> {
@@ -378,9 +296,9 @@ impl<'a> Words<'a> {
         let mut bytes = Vec::with_capacity((0..self.len()).map(|at| self.get(at).len()).sum());
         let mut spans = Vec::with_capacity(self.len());
         for at in 0..self.len() {
-            let start = bytes.len() as u32;
+            let start = bytes.len();
             bytes.extend_from_slice(self.get(at));
-            spans.push(Span { start, end: bytes.len() as u32 });
+            spans.push(Span::new(start, bytes.len()));
         }
         Detached { bytes: bytes.into(), spans: spans.into() }
     }

@@ -1,4 +1,5 @@
-//! `INFO`: what Redis' tools look at, in their words, and what only we have in a section of its own.
+//! `INFO`: what Redis' tools look at, in their words, and what only we have in a section of its
+//! own.
 
 use super::client::Client;
 use super::translate::{REDIS_VERSION, Section};
@@ -55,7 +56,7 @@ fn server(status: &Status, shared: &Shared, client: &Client) -> Lines {
         ("redis_version", REDIS_VERSION.into()),
         ("redis_mode", "standalone".into()),
         ("credenza_version", status.version.into()),
-        ("os", std::env::consts::OS.into()),
+        ("os", if cfg!(target_os = "linux") { "Linux" } else { "other" }.into()),
         ("arch_bits", usize::BITS.to_string()),
         ("process_id", std::process::id().to_string()),
         ("run_id", format!("{:016x}{:016x}", status.cluster.0, status.node.0)),

@@ -18,6 +18,8 @@ mod errors;
 mod frame;
 mod glob;
 mod information;
+mod inline;
+mod intake;
 mod output;
 mod registry;
 mod serve;

@@ -2,35 +2,25 @@
 
 use super::client::{Client, Replies};
 use super::frame::{Parser, Progress};
+use super::intake::Intake;
 use super::output::Output;
 use super::registry::Card;
 use super::translate::{self, Errand, Plan, Shape, Talk};
 use super::writer;
 use crate::counters::{Operation, Tongue, Verdict};
 use crate::{Connection, Shared, Shutdown};
-use base::limits::{FRAME_BYTES_MAX, PIPELINE_DEPTH_MAX, REQUEST_READ_MS_MAX};
+use base::limits::PIPELINE_DEPTH_MAX;
 use base::{Call, Read, Reply, Request, Result, Update};
-use bytes::BytesMut;
 use node::{Flow, Submitted};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
-use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::Instant;
 
-/// What is read at once, at first and at most; it doubles when a read fills it.
-const READ_BYTES: (usize, usize) = (4 * 1024, 64 * 1024);
 /// Answers are sent when they reach this, before more requests are looked at.
 pub(super) const ANSWER_BYTES: usize = 1024 * 1024;
-/// A slow client has `REQUEST_READ_MS_MAX` for each piece of a request of this size.
-const PATIENCE_BYTES: usize = 1024 * 1024;
-/// How long a wait for memory of other requests lasts before it is looked at again.
-const ROOM_PAUSE_MS: u64 = 5;
-
 /// Serves one connection until it ends or the doors close.
 pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, mut shutdown: Shutdown) {
     let addresses = (connection.stream.peer_addr(), connection.stream.local_addr());
@@ -48,13 +38,6 @@ pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, mut shutd
     Visit::new(connection, shared, card).run(ended).await;
 }
 
-/// Whether the connection goes on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Goes {
-    On,
-    Ends,
-}
-
 /// What has to be waited for while nothing behind it is looked at.
 enum Slow {
     Reply(Pin<Box<dyn Future<Output = Result<Reply>> + Send>>, Shape, Operation),
@@ -68,14 +51,8 @@ pub(super) struct Visit {
     pub(super) client: Client,
     pub(super) out: Output,
     flow: Flow,
-    input: BytesMut,
+    intake: Intake,
     parser: Parser,
-    read_bytes: usize,
-    /// Whole requests larger than a usual buffer hold a share of the memory for them.
-    share: Option<OwnedSemaphorePermit>,
-    share_bytes: usize,
-    /// Until when a half-sent request may take, and from which length on it gets more time.
-    patience: Option<(Instant, usize)>,
     /// How the requests of this batch went, equal ones in a row together.
     verdicts: Vec<(Operation, Verdict, u64)>,
 }
@@ -94,12 +71,8 @@ impl Visit {
             client: Client::new(card),
             out: Output::default(),
             flow: Flow::default(),
-            input: connection.first,
+            intake: Intake::new(connection.first),
             parser: Parser::default(),
-            read_bytes: READ_BYTES.0,
-            share: None,
-            share_bytes: 0,
-            patience: None,
             verdicts: Vec::new(),
         }
     }
@@ -107,10 +80,12 @@ impl Visit {
     async fn run(&mut self, mut ended: Pin<&mut impl Future<Output = ()>>) {
         loop {
             let Ok(needed) = self.answer().await else { return };
-            if self.take_room(needed).await == Goes::Ends {
-                return;
+            if !self.intake.take_room(needed, &self.shared).await {
+                self.out.error("OVERLOADED too many large requests at a time: try again later");
+                let _ = self.send().await;
+                return writer::hang_up(&mut self.stream).await;
             }
-            if self.read(ended.as_mut()).await == Goes::Ends {
+            if !self.intake.read(&mut self.stream, ended.as_mut()).await {
                 return;
             }
         }
@@ -124,7 +99,7 @@ impl Visit {
             let mut needed = None;
             let mut requests = 0;
             while requests < PIPELINE_DEPTH_MAX && self.out.len() < ANSWER_BYTES {
-                match self.parser.parse(&self.input) {
+                match self.parser.parse(&self.intake.input) {
                     Ok(Progress::Frame(bytes)) => {
                         requests += 1;
                         if let Some(slow) = self.request(bytes) {
@@ -161,7 +136,7 @@ impl Visit {
     /// One request, of this many bytes.
     #[inline]
     fn request(&mut self, bytes: usize) -> Option<Slow> {
-        let frame = self.input.split_to(bytes).freeze();
+        let frame = self.intake.input.split_to(bytes).freeze();
         let words = self.parser.words(frame);
         if words.is_empty() {
             self.parser.reset();
@@ -342,77 +317,6 @@ impl Visit {
         if self.client.shown_command != self.client.last_command {
             self.client.shown_command = self.client.last_command;
             card.names().command = self.client.last_command;
-        }
-    }
-
-    /// Room for a request of this size. What outgrows a usual buffer takes a share of the memory
-    /// that is meant for such, and waits for it; the buffer itself never has more than twice what
-    /// has arrived.
-    async fn take_room(&mut self, needed: usize) -> Goes {
-        let arrived = self.input.len();
-        if self.share.is_some() && needed <= READ_BYTES.1 {
-            (self.share, self.share_bytes) = (None, 0);
-        }
-        let usual = arrived + self.read_bytes;
-        let wanted = if needed > READ_BYTES.1 { needed.min(2 * arrived).max(usual) } else { usual };
-        if wanted > 2 * READ_BYTES.1 && wanted > self.share_bytes {
-            let deadline = Instant::now() + Duration::from_millis(REQUEST_READ_MS_MAX);
-            // A vector grows to twice its size at least.
-            let bytes = wanted.next_power_of_two().min(2 * FRAME_BYTES_MAX);
-            while Instant::now() < deadline {
-                // The old share goes first, or two waiting requests could hold what each needs.
-                self.share = None;
-                if let Some(share) = self.shared.reserve(bytes) {
-                    (self.share, self.share_bytes) = (Some(share), bytes);
-                    break;
-                }
-                sleep(Duration::from_millis(ROOM_PAUSE_MS)).await;
-            }
-            if self.share.is_none() {
-                self.out.error("OVERLOADED too many large requests at a time: try again later");
-                let _ = self.send().await;
-                writer::hang_up(&mut self.stream).await;
-                return Goes::Ends;
-            }
-        }
-        let spare = self.input.capacity() - arrived;
-        if spare < self.read_bytes / 2 || self.input.capacity() < wanted {
-            self.input.reserve(wanted - arrived);
-        }
-        Goes::On
-    }
-
-    async fn read(&mut self, ended: Pin<&mut impl Future<Output = ()>>) -> Goes {
-        let arrived = self.input.len();
-        self.patience = match self.patience {
-            _ if arrived == 0 => None,
-            Some((deadline, mark)) if arrived < mark => Some((deadline, mark)),
-            _ => {
-                let wait = Duration::from_millis(REQUEST_READ_MS_MAX);
-                Some((Instant::now() + wait, arrived + PATIENCE_BYTES))
-            }
-        };
-        let spare = self.input.capacity() - arrived;
-        let patience = self.patience;
-        let read = self.stream.read_buf(&mut self.input);
-        let read = tokio::select! {
-            biased;
-            () = ended => return Goes::Ends,
-            read = async move {
-                match patience {
-                    None => read.await.ok(),
-                    Some((deadline, _)) => timeout_at(deadline, read).await.ok()?.ok(),
-                }
-            } => read,
-        };
-        match read {
-            None | Some(0) => Goes::Ends,
-            Some(bytes) => {
-                if bytes == spare {
-                    self.read_bytes = (self.read_bytes * 2).min(READ_BYTES.1);
-                }
-                Goes::On
-            }
         }
     }
 }

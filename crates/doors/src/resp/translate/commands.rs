@@ -68,7 +68,7 @@ pub fn list(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
         (2, _) => {}
         (5, "MODULE") if words.is(2, "FILTERBY") => names.clear(),
         (5, "ACLCAT") if words.is(2, "FILTERBY") => {
-            let category = format!("@{}", words.upper(4).to_ascii_lowercase());
+            let category = format!("@{}", words.upper(4).as_str().to_ascii_lowercase());
             names.retain(|name| {
                 let found = table::find(name.as_bytes());
                 found.is_some_and(|command| command.categories().contains(&category))

@@ -1,4 +1,5 @@
-//! `CONFIG`: what tools ask for before they begin. Settings are the program's own, not changed here.
+//! `CONFIG`: what tools ask for before they begin. Settings are the program's own, not changed
+//! here.
 
 use super::{Errand, Plan, Talk, Translated};
 use crate::resp::errors::Refusal;

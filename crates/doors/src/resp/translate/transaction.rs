@@ -34,7 +34,8 @@ pub fn queue(command: &Command, words: &Words<'_>, talk: &mut Talk<'_>) -> Trans
     let bytes = transaction.bytes + detached.memory_bytes();
     if bytes > FRAME_BYTES_MAX || transaction.queue.len() >= SEQUENCE_STEPS_MAX {
         return Err(Refusal::made(format!(
-            "ERR a transaction has at most {SEQUENCE_STEPS_MAX} commands and {FRAME_BYTES_MAX} bytes"
+            "ERR a transaction has at most {SEQUENCE_STEPS_MAX} commands and {FRAME_BYTES_MAX} \
+             bytes"
         )));
     }
     if !transaction.failed {

@@ -69,11 +69,37 @@ impl Words<'_> {
         self.get(at).eq_ignore_ascii_case(option.as_bytes())
     }
 
-    /// A word in upper case, cut to a length no option has; to match options against.
-    pub fn upper(&self, at: usize) -> String {
+    /// A word in upper case, to match options against; one that is longer than any option or no
+    /// text is empty.
+    #[inline]
+    pub fn upper(&self, at: usize) -> Upper {
         let word = self.get(at);
-        let word = &word[..word.len().min(64)];
-        word.iter().map(|byte| char::from(byte.to_ascii_uppercase())).collect()
+        let mut upper = Upper { bytes: [0; OPTION_BYTES_MAX], length: 0 };
+        if word.len() <= OPTION_BYTES_MAX && word.is_ascii() {
+            upper.bytes[..word.len()].copy_from_slice(word);
+            upper.bytes.make_ascii_uppercase();
+            upper.length = word.len();
+        }
+        upper
+    }
+}
+
+/// No option is longer.
+const OPTION_BYTES_MAX: usize = 24;
+
+/// A short word in upper case, without memory of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Upper {
+    bytes: [u8; OPTION_BYTES_MAX],
+    length: usize,
+}
+
+impl Upper {
+    /// To match against.
+    #[inline]
+    pub fn as_str(&self) -> &str {
+        // Only ASCII was taken.
+        std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
     }
 }
 

@@ -1,0 +1,100 @@
+//! Inline requests, as people type them: words between blanks, quotes around words with blanks.
+
+use super::frame::{Fault, Span};
+
+/// Finds the words of a line. With quotes in it the words stand in the bytes given back, else in
+/// the line itself.
+pub fn words(line: &[u8], spans: &mut Vec<Span>) -> Result<Option<Vec<u8>>, Fault> {
+    if !line.iter().any(|byte| matches!(byte, b'"' | b'\'')) {
+        split(line, spans);
+        return Ok(None);
+    }
+    let mut scratch = Vec::with_capacity(line.len());
+    unquote(line, &mut scratch, spans)?;
+    Ok(Some(scratch))
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}
+
+/// A line without quotes: words between blanks.
+fn split(line: &[u8], spans: &mut Vec<Span>) {
+    let mut at = 0;
+    while at < line.len() {
+        if is_blank(line[at]) {
+            at += 1;
+            continue;
+        }
+        let start = at;
+        at += line[at..].iter().position(|&byte| is_blank(byte)).unwrap_or(line.len() - at);
+        spans.push(Span::new(start, at));
+    }
+}
+
+/// A line with quotes, as a shell reads it: `"a\x00\n"` with escapes, `'a'` with `\'` only.
+fn unquote(line: &[u8], scratch: &mut Vec<u8>, spans: &mut Vec<Span>) -> Result<(), Fault> {
+    let mut at = 0;
+    loop {
+        at += line[at..].iter().take_while(|&&byte| is_blank(byte)).count();
+        if at == line.len() {
+            return Ok(());
+        }
+        let start = scratch.len();
+        while at < line.len() && !is_blank(line[at]) {
+            match line[at] {
+                quote @ (b'"' | b'\'') => {
+                    at = quoted(line, at + 1, quote, scratch)?;
+                    if line.get(at).is_some_and(|&byte| !is_blank(byte)) {
+                        return Err(Fault::Quotes);
+                    }
+                }
+                plain => {
+                    scratch.push(plain);
+                    at += 1;
+                }
+            }
+        }
+        spans.push(Span::new(start, scratch.len()));
+    }
+}
+
+/// The inside of quotes; gives the place behind the closing one.
+fn quoted(line: &[u8], from: usize, quote: u8, scratch: &mut Vec<u8>) -> Result<usize, Fault> {
+    let mut at = from;
+    loop {
+        match (line.get(at), line.get(at + 1)) {
+            (None, _) => return Err(Fault::Quotes),
+            (Some(&byte), _) if byte == quote => return Ok(at + 1),
+            (Some(b'\\'), Some(b'x')) if quote == b'"' => {
+                let digits = line.get(at + 2..at + 4).and_then(hexadecimal);
+                scratch.push(digits.unwrap_or(b'x'));
+                at += if digits.is_some() { 4 } else { 2 };
+            }
+            (Some(b'\\'), Some(&escaped)) if quote == b'"' => {
+                scratch.push(match escaped {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'b' => 8,
+                    b'a' => 7,
+                    other => other,
+                });
+                at += 2;
+            }
+            (Some(b'\\'), Some(b'\'')) if quote == b'\'' => {
+                scratch.push(b'\'');
+                at += 2;
+            }
+            (Some(&plain), _) => {
+                scratch.push(plain);
+                at += 1;
+            }
+        }
+    }
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    Some((digit(digits[0])? * 16 + digit(digits[1])?) as u8)
+}

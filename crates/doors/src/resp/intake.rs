@@ -1,0 +1,120 @@
+//! What a connection has sent and was not yet looked at: room for it, and patience.
+//!
+//! Promises: the buffer never has more than twice what has arrived, whatever a request claims; all
+//! large requests together stay within the doors' memory for them.
+
+use crate::Shared;
+use base::limits::{FRAME_BYTES_MAX, REQUEST_READ_MS_MAX};
+use bytes::BytesMut;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// What is read at once, at first and at most; it doubles when a read fills it.
+const READ_BYTES: (usize, usize) = (4 * 1024, 64 * 1024);
+/// A slow client has `REQUEST_READ_MS_MAX` for each piece of a request of this size.
+const PATIENCE_BYTES: usize = 1024 * 1024;
+/// How long a wait for memory of other requests lasts before it is looked at again.
+const ROOM_PAUSE_MS: u64 = 5;
+
+/// The requests of a connection as they arrive.
+pub struct Intake {
+    /// Begins where the next request begins.
+    pub input: BytesMut,
+    read_bytes: usize,
+    /// Whole requests larger than a usual buffer hold a share of the memory for them.
+    share: Option<OwnedSemaphorePermit>,
+    share_bytes: usize,
+    /// Until when a half-sent request may take, and from which length on it gets more time.
+    patience: Option<(Instant, usize)>,
+}
+
+impl Intake {
+    /// With what was already read.
+    pub fn new(first: BytesMut) -> Intake {
+        Intake {
+            input: first,
+            read_bytes: READ_BYTES.0,
+            share: None,
+            share_bytes: 0,
+            patience: None,
+        }
+    }
+
+    /// Room for a request of this size. What outgrows a usual buffer takes a share of the memory
+    /// that is meant for such, and waits for it; `false` when none became free. The buffer itself
+    /// never has more than twice what has arrived.
+    pub async fn take_room(&mut self, needed: usize, shared: &Shared) -> bool {
+        let arrived = self.input.len();
+        if self.share.is_some() && needed <= READ_BYTES.1 {
+            (self.share, self.share_bytes) = (None, 0);
+        }
+        let usual = arrived + self.read_bytes;
+        let wanted = if needed > READ_BYTES.1 { needed.min(2 * arrived).max(usual) } else { usual };
+        if wanted > 2 * READ_BYTES.1
+            && wanted > self.share_bytes
+            && !self.take_share(wanted, shared).await
+        {
+            return false;
+        }
+        let spare = self.input.capacity() - arrived;
+        if spare < self.read_bytes / 2 || self.input.capacity() < wanted {
+            self.input.reserve(wanted - arrived);
+        }
+        true
+    }
+
+    async fn take_share(&mut self, wanted: usize, shared: &Shared) -> bool {
+        let deadline = Instant::now() + Duration::from_millis(REQUEST_READ_MS_MAX);
+        // A vector grows to twice its size at least.
+        let bytes = wanted.next_power_of_two().min(2 * FRAME_BYTES_MAX);
+        while Instant::now() < deadline {
+            // The old share goes first, or two waiting requests could hold what each needs.
+            self.share = None;
+            if let Some(share) = shared.reserve(bytes) {
+                (self.share, self.share_bytes) = (Some(share), bytes);
+                return true;
+            }
+            sleep(Duration::from_millis(ROOM_PAUSE_MS)).await;
+        }
+        false
+    }
+
+    /// Reads what there is; `false` when the connection has ended, is told to end, or was too slow.
+    pub async fn read(
+        &mut self,
+        stream: &mut TcpStream,
+        ended: Pin<&mut impl Future<Output = ()>>,
+    ) -> bool {
+        let arrived = self.input.len();
+        self.patience = match self.patience {
+            _ if arrived == 0 => None,
+            Some((deadline, mark)) if arrived < mark => Some((deadline, mark)),
+            _ => {
+                let wait = Duration::from_millis(REQUEST_READ_MS_MAX);
+                Some((Instant::now() + wait, arrived + PATIENCE_BYTES))
+            }
+        };
+        let spare = self.input.capacity() - arrived;
+        let patience = self.patience;
+        let read = stream.read_buf(&mut self.input);
+        let read = tokio::select! {
+            biased;
+            () = ended => return false,
+            read = async move {
+                match patience {
+                    None => read.await.ok(),
+                    Some((deadline, _)) => timeout_at(deadline, read).await.ok()?.ok(),
+                }
+            } => read,
+        };
+        if read == Some(spare) {
+            self.read_bytes = (self.read_bytes * 2).min(READ_BYTES.1);
+        }
+        read.is_some_and(|bytes| bytes > 0)
+    }
+}
