@@ -8,7 +8,7 @@ help:
 	@echo "make run         build, then serve on 127.0.0.1:7711 with data in ./data (ARGS='--node a' adds settings)"
 	@echo "make test        every check and test (what CI runs)"
 	@echo "make test-long   the same for hours: all seeds, all fault rigs"
-	@echo "make bench       measure this machine (ARGS=... are passed to credenza bench)"
+	@echo "make bench       measure beside etcd and Redis, write docs/performance.md (QUICK=1: 8 minutes; POINT=redis-sync: one point)"
 	@echo "make install     put the binary into $(PREFIX)/bin (PREFIX=... elsewhere)"
 
 # The allocator brings C code; without root the missing package is named.
@@ -30,8 +30,13 @@ test: tools
 test-long: tools
 	./check long
 
-bench: build
-	$(BINARY) bench $(ARGS)
+# The peers are set up here and nowhere else; without protoc the driver of etcd, and its points, are left out.
+bench: tools
+	crates/bench/suites/peers.sh target/peers
+	cargo build --release --locked -p app \
+	  $$(command -v protoc >/dev/null && echo --features etcd)
+	$(BINARY) bench suite performance -d target/bench --documents docs $(if $(QUICK),--quick) \
+	  $(if $(POINT),--only $(POINT)) $(ARGS)
 
 install: build
 	install -D -m 0755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/credenza

@@ -12,7 +12,8 @@ pub const EXAMPLES: &str = "\
 Examples:
   credenza bench load.toml                      run a load, write tests/<time>/
   credenza bench load.toml --set concurrent=64  the same with another number of clients
-  credenza bench suite suites/redis.toml        servers beside each other
+  credenza bench suite                          servers beside each other
+  credenza bench suite --quick --only redis-sync   one point of it, a short look
   credenza bench disk data                      how fast the disk makes writes durable
   credenza bench codec                          how fast numbers become bytes and come back";
 
@@ -73,9 +74,15 @@ enum BenchCommand {
 
 #[derive(Args, Debug)]
 struct SuiteArguments {
-    /// The suite
-    #[arg(value_name = "FILE.toml")]
-    file: PathBuf,
+    /// The suite: a file, or `performance` or `smoke`
+    #[arg(value_name = "SUITE", default_value = "performance")]
+    file: String,
+    /// A short look: few rounds of few seconds
+    #[arg(long)]
+    quick: bool,
+    /// Put the results into performance.md of this folder of documents
+    #[arg(long, value_name = "DIR")]
+    documents: Option<PathBuf>,
     /// Where results are written
     #[arg(short = 'd', long, value_name = "DIR", default_value = "tests")]
     results_dir: PathBuf,
@@ -88,7 +95,7 @@ struct SuiteArguments {
     /// Run each point so often
     #[arg(long, value_name = "N")]
     repeat: Option<usize>,
-    /// Run this measure only; may be repeated
+    /// Run this point or measure only; may be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// A setting of every load, as a line of the file; may be repeated
@@ -140,19 +147,19 @@ fn run_load(arguments: RunArguments) -> Result<(), String> {
 }
 
 fn run_suite(arguments: SuiteArguments) -> Result<(), String> {
-    let text = read(&arguments.file)?;
+    let text = suite::text_of(&arguments.file)?;
     let options = suite::SuiteOptions {
         results: arguments.results_dir,
         data: arguments.data_dir,
         peers: arguments.peers,
+        documents: arguments.documents,
         repeat: arguments.repeat,
         only: arguments.only,
-        settings: settings(&arguments.settings)?,
+        wish: suite::Wish { quick: arguments.quick, settings: settings(&arguments.settings)? },
     };
     // What is printed is a courtesy: the results are files.
     let mut say = |line: &str| drop(print(line));
-    let file = arguments.file.display().to_string();
-    let (folder, text) = suite::run(&file, &text, &options, &mut say)?;
+    let (folder, text) = suite::run(&arguments.file, &text, &options, &mut say)?;
     print(&format!("\n{text}\nwritten to {}\n", folder.display()))
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What the machine is.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's name.
     pub processor: String,

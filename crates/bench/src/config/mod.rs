@@ -19,3 +19,4 @@ pub use drivers::EtcdConfig;
 pub use drivers::{DriverConfig, EmbeddedConfig, HttpConfig, RespConfig};
 pub use items::{Item, Items};
 pub use run::{Config, Mode, Operation, Schedule, Weighted};
+pub use terms::duration_of;

@@ -122,6 +122,11 @@ fn blob(bytes: &[u8]) -> Value {
     }
 }
 
+/// A step that writes a row.
+fn set(key: &[u8], value: &[u8]) -> Value {
+    json!({ "op": "set", "key": blob(key), "value": blob(value) })
+}
+
 /// Bytes from JSON, as the door writes them.
 fn bytes_of(value: &Value) -> Option<Vec<u8>> {
     match value {
@@ -168,8 +173,7 @@ impl Tongue for Http {
                 Expected::List("rows")
             }
             Call::Sequence(rows) => {
-                let step = |(key, value): &(Vec<u8>, Vec<u8>)| json!({ "op": "set", "key": blob(key), "value": blob(value) });
-                let steps: Vec<_> = rows.iter().map(step).collect();
+                let steps: Vec<_> = rows.iter().map(|(key, value)| set(key, value)).collect();
                 self.post("sequence", "", &Value::Array(steps), out);
                 Expected::Status
             }

@@ -1,7 +1,9 @@
 //! What a suite's file says: servers, loads, and which of them meet.
 
-use crate::config::{Config, Item, Items};
+use super::work::{Words, Work, filled};
+use crate::config::{Config, Item, Items, duration_of};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// A suite.
 pub struct Suite {
@@ -15,6 +17,8 @@ pub struct Suite {
     pub server_core: Option<usize>,
     /// The core the load is bound to; none: any.
     pub driver_core: Option<usize>,
+    /// How long the codec is measured, each way; zero: not at all.
+    pub codec: Duration,
     /// By name.
     pub servers: BTreeMap<String, Server>,
     /// In the order of the file.
@@ -22,6 +26,7 @@ pub struct Suite {
 }
 
 /// A server: how it is started, made ready and spoken to.
+#[derive(Clone)]
 pub struct Server {
     /// The program and its arguments.
     pub command: Vec<String>,
@@ -31,26 +36,51 @@ pub struct Server {
     pub driver: Items,
 }
 
-/// A load that some servers get.
+/// A work that some servers get.
 pub struct Measure {
     /// Its name.
     pub name: String,
+    /// What it belongs to; several measures may belong to one point.
+    pub point: String,
+    /// What is to be known of it, for the results; may be empty.
+    pub note: String,
     /// Who gets it; the first is compared with each of the others.
     pub servers: Vec<String>,
     /// Numbers of clients.
     pub clients: Vec<usize>,
-    /// The load's settings, those of the whole suite included.
-    pub load: Items,
+    /// What is done.
+    pub work: Work,
     /// A load that is run before and not measured; none: nothing.
     pub prepare: Option<Items>,
+    /// By the number of clients: how many times the others' throughput the first shall have.
+    pub goal: BTreeMap<usize, f64>,
+    /// How many a second the first shall do; none: no goal.
+    pub goal_rate: Option<f64>,
+    /// How often it is run, if not as often as the others.
+    pub repeat: Option<usize>,
+    /// Whether a quick run takes it.
+    pub quick: bool,
 }
 
-/// Placeholders and what stands for them.
-pub type Words = BTreeMap<&'static str, String>;
+/// What a suite takes from the command line.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    /// Short: the file's table `quick` counts.
+    pub quick: bool,
+    /// Settings that replace those of every load.
+    pub settings: Items,
+}
+
+/// The file's table `quick`.
+struct Quick {
+    repeat: usize,
+    share: f64,
+    load: Items,
+}
 
 impl Suite {
-    /// Reads the file; `settings` replace those of every load.
-    pub fn read(mut items: Items, settings: &Items) -> Result<Suite, String> {
+    /// Reads the file.
+    pub fn read(mut items: Items, wish: &Wish) -> Result<Suite, String> {
         let text = |item: &Item| item.text().map(str::to_string);
         let core = |item: &Item| item.integer(0, 1023).map(|core| Some(core as usize));
         let mut base = items.read("load", Items::default(), Item::table)?;
@@ -58,18 +88,25 @@ impl Suite {
         let servers = servers.map(|(name, item)| Ok((name, Server::read(&item)?)));
         let servers: BTreeMap<_, _> = servers.collect::<Result<_, String>>()?;
         let prepare = items.read("prepare", None, |item| item.table().map(Some))?;
-        base.merge(settings.clone());
+        let repeat = items.read("repeat", 5, |item| item.integer(1, 100))? as usize;
+        let quick = items.read("quick", None, |item| Quick::read(item).map(Some))?;
+        let quick = quick.filter(|_| wish.quick);
+        if let Some(quick) = &quick {
+            base.merge(quick.load.clone());
+        }
+        base.merge(wish.settings.clone());
+        let share = quick.as_ref().map_or(1.0, |quick| quick.share);
+        let around = Around { base, prepare, wish, share, servers: &servers };
         let measures = items.need("a suite", "measure", |item| {
-            let list = item.list()?.iter();
-            list.map(|item| Measure::read(item, &base, &prepare, settings, &servers))
-                .collect::<Result<Vec<_>, _>>()
+            item.list()?.iter().map(|item| around.measure(item)).collect::<Result<Vec<_>, _>>()
         })?;
         let suite = Suite {
             name: items.need("a suite", "name", text)?,
             about: items.read("about", String::new(), text)?,
-            repeat: items.read("repeat", 5, |item| item.integer(1, 100))? as usize,
+            repeat: quick.as_ref().map_or(repeat, |quick| quick.repeat),
             server_core: items.read("server_core", None, core)?,
             driver_core: items.read("driver_core", None, core)?,
+            codec: items.read("codec", Duration::ZERO, |item| duration_of(item, 1.0))?,
             servers,
             measures,
         };
@@ -98,6 +135,19 @@ impl Suite {
     }
 }
 
+impl Quick {
+    fn read(item: &Item) -> Result<Quick, String> {
+        let mut items = item.table()?;
+        let quick = Quick {
+            repeat: items.read("repeat", 1, |item| item.integer(1, 100))? as usize,
+            share: items.read("share", 1.0, Item::positive)?,
+            load: items.read("load", Items::default(), Item::table)?,
+        };
+        items.end()?;
+        Ok(quick)
+    }
+}
+
 impl Server {
     fn read(item: &Item) -> Result<Server, String> {
         let mut items = item.table()?;
@@ -115,38 +165,63 @@ impl Server {
     }
 }
 
-impl Measure {
-    fn read(
-        item: &Item,
-        base: &Items,
-        prepare: &Option<Items>,
-        settings: &Items,
-        servers: &BTreeMap<String, Server>,
-    ) -> Result<Measure, String> {
+/// What a measure takes from its suite.
+struct Around<'a> {
+    base: Items,
+    prepare: Option<Items>,
+    wish: &'a Wish,
+    share: f64,
+    servers: &'a BTreeMap<String, Server>,
+}
+
+impl Around<'_> {
+    fn measure(&self, item: &Item) -> Result<Measure, String> {
         let mut items = item.table()?;
-        let mut load = base.clone();
-        load.merge(items.read("load", Items::default(), Item::table)?);
-        load.merge(settings.clone());
+        let text = |item: &Item| item.text().map(str::to_string);
         let clients = |item: &Item| {
             let list = item.list()?.iter();
             list.map(|item| item.integer(1, 10_000).map(|many| many as usize)).collect()
         };
-        let prepared = items.read("prepare", false, Item::boolean)?;
+        let name = items.need("a measure", "name", text)?;
+        let prepare = match items.take("prepare") {
+            None => None,
+            Some(item) if item.boolean().is_ok() => {
+                self.prepare.clone().filter(|_| item.boolean() == Ok(true))
+            }
+            Some(item) => Some(item.table()?),
+        };
         let measure = Measure {
-            name: items.need("a measure", "name", |item| item.text().map(str::to_string))?,
+            point: items.read("point", name.clone(), text)?,
+            note: items.read("note", String::new(), text)?,
             servers: items.need("a measure", "servers", Item::texts)?,
             clients: items.need("a measure", "clients", clients)?,
-            load,
-            prepare: prepare.clone().filter(|_| prepared),
+            goal: items.read("goal", BTreeMap::new(), goals_of)?,
+            goal_rate: items.read("goal_rate", None, |item| item.positive().map(Some))?,
+            repeat: items.read("repeat", None, |i| i.integer(1, 100).map(|n| Some(n as usize)))?,
+            quick: items.read("quick", true, Item::boolean)?,
+            work: Work::read(&mut items, &self.base, &self.wish.settings, self.share)?,
+            prepare,
+            name,
         };
         items.end()?;
-        if let Some(unknown) = measure.servers.iter().find(|name| !servers.contains_key(*name)) {
-            return Err(item.error(format!("there is no server `{unknown}` in this suite")));
+        match measure.servers.iter().find(|name| !self.servers.contains_key(*name)) {
+            Some(name) => Err(item.error(format!("there is no server `{name}` in this suite"))),
+            None => Ok(measure),
         }
-        Ok(measure)
     }
+}
 
-    /// The settings of one run.
+/// `{ 64 = 5.0 }`: at 64 clients five times.
+fn goals_of(item: &Item) -> Result<BTreeMap<usize, f64>, String> {
+    let goals = item.table()?.rest().into_iter().map(|(clients, goal)| {
+        let clients = clients.parse().map_err(|_| goal.error("wants a number of clients"))?;
+        Ok((clients, goal.positive()?))
+    });
+    goals.collect()
+}
+
+impl Measure {
+    /// The settings of one run; those of a work that is no load only say how to connect.
     pub fn config(
         &self,
         server: &Server,
@@ -154,7 +229,18 @@ impl Measure {
         words: &Words,
         core: Option<usize>,
     ) -> Result<Config, String> {
-        config(&self.load, server, Some(clients), words, core)
+        match &self.work {
+            Work::Load(load) => config(load, server, Some(clients), words, core),
+            _ => config(&Items::default(), server, Some(clients), words, core),
+        }
+    }
+
+    /// Whether the command line asks for it.
+    pub fn is_asked(&self, only: &[String], quick: bool) -> bool {
+        match only {
+            [] => self.quick || !quick,
+            names => names.contains(&self.name) || names.contains(&self.point),
+        }
     }
 }
 
@@ -179,11 +265,4 @@ pub fn config(
     }
     items.merge(Items::parse("suite", &own)?);
     Config::read(items)
-}
-
-/// A text with the words put in for `{word}`.
-pub fn filled(text: &str, words: &Words) -> String {
-    words.iter().fold(text.to_string(), |text, (word, stands_for)| {
-        text.replace(&format!("{{{word}}}"), stands_for)
-    })
 }

@@ -10,17 +10,29 @@ mod output;
 mod point;
 mod process;
 mod results;
+mod tables;
 #[cfg(test)]
 mod tests;
+mod work;
 
+use crate::codec;
 use crate::config::Items;
 use crate::machine::{Machine, allow_many_files};
 use crate::report::time_name;
 use file::Suite;
+pub use file::Wish;
 use results::Results;
 pub use results::median;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+/// The suites that every binary holds, by name.
+const SUITES: [(&str, &str); 2] = [
+    ("performance", include_str!("../../suites/performance.toml")),
+    ("smoke", include_str!("../../suites/smoke.toml")),
+];
+/// The point that needs no server.
+const CODEC: &str = "codec";
 
 /// What the command line says of a suite.
 #[derive(Clone, Debug, Default)]
@@ -31,12 +43,22 @@ pub struct SuiteOptions {
     pub data: Option<PathBuf>,
     /// Where the peers' programs are.
     pub peers: PathBuf,
+    /// The folder of documents whose `performance.md` gets the results; none: no document.
+    pub documents: Option<PathBuf>,
     /// Another number of repeats than the file's.
     pub repeat: Option<usize>,
-    /// Measures to run, by name; empty: all.
+    /// Measures or points to run, by name; empty: all.
     pub only: Vec<String>,
-    /// Settings that replace those of every load.
-    pub settings: Items,
+    /// What the suite's loads take from the command line.
+    pub wish: Wish,
+}
+
+/// The text of a suite: a file, or one that this binary holds.
+pub fn text_of(name: &str) -> Result<String, String> {
+    match SUITES.iter().find(|(known, _)| *known == name) {
+        Some((_, text)) => Ok(text.to_string()),
+        None => crate::command::read(Path::new(name)),
+    }
 }
 
 /// Runs a suite and writes its results; gives the folder and the Markdown text.
@@ -47,9 +69,8 @@ pub fn run(
     say: &mut dyn FnMut(&str),
 ) -> Result<(PathBuf, String), String> {
     allow_many_files();
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let suite = Suite::read(Items::parse(file, text)?, &options.settings)?;
-    let repeat = options.repeat.unwrap_or(suite.repeat);
+    let suite = Suite::read(Items::parse(file, text)?, &options.wish)?;
+    check_names(&suite, &options.only)?;
     let started = time_name(SystemTime::now());
     let folder = options.results.join(format!("{}-{started}", suite.name));
     make(&folder)?;
@@ -57,34 +78,80 @@ pub fn run(
     let data = options.data.clone().unwrap_or_else(|| folder.join("data"));
     make(&data)?;
     let place = point::Place {
-        program,
+        program: std::env::current_exe().map_err(|error| error.to_string())?,
         peers: options.peers.canonicalize().unwrap_or_else(|_| options.peers.clone()),
         data: data.canonicalize().map_err(|error| error.to_string())?,
         logs: folder.clone(),
     };
     let mut results = Results::new(&suite, started, Machine::here());
-    for round in 1..=repeat {
-        for (measure, clients) in suite.points() {
-            if !options.only.is_empty() && !options.only.contains(&measure.name) {
-                continue;
-            }
-            for server in &measure.servers {
-                let run = point::run(&suite, measure, server, clients, &place)?;
-                say(&format!(
-                    "{round}/{repeat} {:<24} {clients:>5} clients  {server:<20} {}\n",
-                    measure.name,
-                    run.line()
-                ));
-                results.add(&measure.name, server, clients, run);
-                // Written after every run, so that an interrupted suite keeps what it has.
-                results.write(&folder)?;
-            }
-        }
+    let absent = suite.servers.iter().filter(|(_, server)| !point::is_here(server, &place));
+    results.left_out = absent.map(|(name, _)| name.clone()).collect();
+    for name in &results.left_out {
+        say(&format!("{name} is left out: its program is not here (`make bench` sets it up)\n"));
     }
+    let asks_for_codec = options.only.is_empty() || options.only.iter().any(|name| name == CODEC);
+    if asks_for_codec && !suite.codec.is_zero() {
+        results.codec = codec::measure(suite.codec)?;
+    }
+    turns(&suite, options, &place, &mut results, say)?;
     // What is left of the data directories' parent is empty.
     let _ = std::fs::remove_dir(&data);
     let text = output::write(&suite, &results, &folder)?;
+    if let Some(documents) = &options.documents {
+        let known = Results::read(&documents.join("performance"));
+        let all = results.merged_into(known);
+        output::write_document(&suite, &all, documents)?;
+    }
     Ok((folder, text))
+}
+
+/// Every round takes every point, and on every point the servers take turns.
+fn turns(
+    suite: &Suite,
+    options: &SuiteOptions,
+    place: &point::Place,
+    results: &mut Results,
+    say: &mut dyn FnMut(&str),
+) -> Result<(), String> {
+    let quick = options.wish.quick;
+    let rounds = |own: Option<usize>| options.repeat.or(own).unwrap_or(suite.repeat);
+    let most = suite.measures.iter().map(|measure| rounds(measure.repeat)).max().unwrap_or(0);
+    for round in 1..=most {
+        for (measure, clients) in suite.points() {
+            let rounds = rounds(measure.repeat);
+            if round > rounds || !measure.is_asked(&options.only, quick) {
+                continue;
+            }
+            for server in &measure.servers {
+                if results.left_out.contains(server) {
+                    continue;
+                }
+                let run = point::run(suite, measure, server, clients, place)?;
+                say(&format!(
+                    "{round}/{rounds} {:<28} {clients:>5} clients  {server:<18} {}\n",
+                    measure.name,
+                    run.line()
+                ));
+                results.add(&measure.name, server, clients, quick, run);
+                // Written after every run, so that an interrupted suite keeps what it has.
+                results.write(&place.logs)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_names(suite: &Suite, only: &[String]) -> Result<(), String> {
+    let points = || suite.measures.iter().map(|measure| &measure.point);
+    let is_known = |name: &String| {
+        name == CODEC
+            || points().any(|point| point == name)
+            || suite.measures.iter().any(|measure| measure.name == *name)
+    };
+    let Some(unknown) = only.iter().find(|name| !is_known(name)) else { return Ok(()) };
+    let mut names: Vec<_> = points().map(String::as_str).chain([CODEC]).collect();
+    names.dedup();
+    Err(format!("there is no point `{unknown}` in this suite: its points are {}", names.join(", ")))
 }
 
 fn make(directory: &Path) -> Result<(), String> {

@@ -1,111 +1,91 @@
-//! A suite's results as tables and charts.
+//! A suite's results as files: the text with its tables, and the charts beside it.
 
 use super::file::{Measure, Suite};
-use super::results::Results;
-use crate::charts::{Axis, Chart, Scale, Series, short};
+use super::results::{Point, Results};
+use super::tables::{markdown, points, ratio};
+use super::work::Work;
+use crate::charts::{Axis, Chart, Scale, Series};
 use crate::report::file_label;
 use std::path::Path;
 
-/// Writes `results.md` and the charts; gives the Markdown text.
+/// Writes `results.md`, `results.json` and the charts; gives the Markdown text.
 pub fn write(suite: &Suite, results: &Results, folder: &Path) -> Result<String, String> {
-    let write = |name: &str, text: &str| {
-        let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    let text = markdown(suite, results);
-    write("results.md", &text)?;
-    for measure in measured(suite, results) {
-        let name = file_label(&measure.name);
-        write(&format!("{name}.svg"), &throughput(measure, results).lines()?)?;
-        write(&format!("{name}-latency.svg"), &latency(measure, results).lines()?)?;
-        if measure.servers.len() > 1 {
-            write(&format!("{name}-ratio.svg"), &ratios(measure, results).bars()?)?;
-        }
-    }
+    write_charts(suite, results, folder)?;
+    results.write(folder)?;
+    let text = markdown(suite, results, "");
+    write_file(&folder.join("results.md"), &text)?;
     Ok(text)
 }
 
-fn measured<'a>(suite: &'a Suite, results: &'a Results) -> impl Iterator<Item = &'a Measure> {
-    let was_run = |measure: &&Measure| results.points.iter().any(|p| p.measure == measure.name);
-    suite.measures.iter().filter(was_run)
+/// Writes `performance.md`, and the charts and numbers into `performance/`.
+pub fn write_document(suite: &Suite, results: &Results, documents: &Path) -> Result<(), String> {
+    let folder = documents.join("performance");
+    super::make(&folder)?;
+    write_charts(suite, results, &folder)?;
+    results.write(&folder)?;
+    let text = markdown(suite, results, "performance/");
+    write_file(&documents.join("performance.md"), &text)
 }
 
-/// The tables.
-pub fn markdown(suite: &Suite, results: &Results) -> String {
-    let machine = &results.machine;
-    let mut text = format!(
-        "# {}\n\n{}\n\n{}, {} cores, {} GB, {}; {} UTC; load: credenza {}.\n",
-        results.name,
-        results.about,
-        machine.processor,
-        machine.cores,
-        machine.memory_bytes.div_ceil(1 << 30),
-        machine.kernel,
-        results.started,
-        results.credenza
-    );
-    let cores = match (suite.server_core, suite.driver_core) {
-        (Some(server), Some(driver)) => {
-            format!("Server on core {server}, load on core {driver}, ")
+fn write_file(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn write_charts(suite: &Suite, results: &Results, folder: &Path) -> Result<(), String> {
+    for (_, measures) in points(suite, results) {
+        for (name, _, chart) in charts(&measures, results)? {
+            write_file(&folder.join(name), &chart)?;
         }
-        _ => String::new(),
+    }
+    Ok(())
+}
+
+/// The charts of a point: file name, what they show, SVG.
+pub fn charts(
+    measures: &[&Measure],
+    results: &Results,
+) -> Result<Vec<(String, String, String)>, String> {
+    let mut all = Vec::new();
+    let mut add = |name: String, chart: &Chart, svg: String| {
+        all.push((format!("{}.svg", file_label(&name)), chart.title.clone(), svg));
     };
-    text.push_str(&format!(
-        "{cores}one server at a time, turn by turn; medians. Ratio: {} / the other. \
-         Latencies in microseconds.\n",
-        "the first"
-    ));
-    for (server, version) in &results.versions {
-        text.push_str(&format!("\n- {server}: {version}"));
-    }
-    text.push('\n');
-    for measure in measured(suite, results) {
-        text.push_str(&table(measure, results));
-    }
-    text
-}
-
-fn table(measure: &Measure, results: &Results) -> String {
-    let mut text = format!(
-        "\n## {}\n\n| clients | server | runs | operations/s | ratio | p50 | p99 | \
-         fdatasync | server cores | load cores | memory MB | failed |\n\
-         |--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
-        measure.name
-    );
-    for clients in &measure.clients {
-        for server in &measure.servers {
-            let Some(point) = results.point(&measure.name, server, *clients) else { continue };
-            let median = &point.median;
-            let failed: u64 = point.runs.iter().map(|run| run.failed).sum();
-            // The load's core nearly full means that the server could do more.
-            let bound = if median.driver_cpu > 0.93 { " (bound)" } else { "" };
-            text.push_str(&format!(
-                "| {clients} | {server} | {} | {:.0} | {} | {} | {} | {} | {:.2} | {:.2}{bound} | {:.0} | \
-                 {failed} |\n",
-                point.runs.len(),
-                median.throughput,
-                ratio(measure, results, server, *clients).map_or("".into(), |r| format!("{r:.2}")),
-                short(median.p50_us),
-                short(median.p99_us),
-                short(median.fdatasync_us),
-                median.server_cpu,
-                median.driver_cpu,
-                median.memory_bytes / 1e6,
-            ));
+    let compares = |measure: &&&Measure| !matches!(measure.work, Work::Idle(_));
+    let of_many = |measure: &&Measure| measure.clients.len() > 1;
+    for measure in measures.iter().filter(compares).filter(|measure| of_many(measure)) {
+        let chart = throughput(measure, results);
+        add(measure.name.clone(), &chart, chart.lines()?);
+        let chart = latency(measure, results);
+        add(format!("{} latency", measure.name), &chart, chart.lines()?);
+        if measure.servers.len() > 1 {
+            let chart = ratios(measure, results);
+            add(format!("{} ratio", measure.name), &chart, chart.bars()?);
         }
     }
-    text
-}
-
-/// How many times the first server's throughput is this one's.
-pub fn ratio(measure: &Measure, results: &Results, server: &str, clients: usize) -> Option<f64> {
-    let first = measure.servers.first()?;
-    if first == server {
-        return None;
-    }
-    let ours = results.point(&measure.name, first, clients)?.median.throughput;
-    let theirs = results.point(&measure.name, server, clients)?.median.throughput;
-    (theirs > 0.0).then_some(ours / theirs)
+    let few: Vec<_> =
+        measures.iter().filter(compares).filter(|measure| !of_many(measure)).collect();
+    let (Some(first), true) = (few.first(), few.iter().any(|measure| measure.servers.len() > 1))
+    else {
+        return Ok(all);
+    };
+    let names: Vec<_> = few.iter().map(|measure| measure.name.clone()).collect();
+    let mut servers: Vec<&String> = few.iter().flat_map(|measure| &measure.servers).collect();
+    servers.sort_unstable();
+    servers.dedup();
+    let series = servers.iter().map(|server| {
+        let bars = few.iter().enumerate().filter_map(|(place, measure)| {
+            let point = results.point(&measure.name, server, *measure.clients.first()?)?;
+            Some((place as f64, point.median.throughput))
+        });
+        Series { name: server.to_string(), points: bars.collect() }
+    });
+    let chart = Chart {
+        title: format!("{}: operations a second", first.point),
+        x: Axis::new("", Scale::Names(names)),
+        y: Axis::new("operations/s", Scale::Linear),
+        series: series.collect(),
+    };
+    add(format!("{} together", first.point), &chart, chart.bars()?);
+    Ok(all)
 }
 
 fn clients_axis(measure: &Measure) -> Axis {
@@ -113,32 +93,40 @@ fn clients_axis(measure: &Measure) -> Axis {
     Axis::new("clients", Scale::Names(names))
 }
 
+/// A line over the numbers of clients.
+fn line(
+    measure: &Measure,
+    results: &Results,
+    server: &str,
+    name: String,
+    height: impl Fn(&Point) -> f64,
+) -> Series {
+    let points = measure.clients.iter().enumerate().filter_map(|(place, clients)| {
+        Some((place as f64, height(results.point(&measure.name, server, *clients)?)))
+    });
+    Series { name, points: points.collect() }
+}
+
 fn throughput(measure: &Measure, results: &Results) -> Chart {
-    let line = |server: &String| {
-        let points = measure.clients.iter().enumerate().filter_map(|(place, clients)| {
-            let point = results.point(&measure.name, server, *clients)?;
-            Some((place as f64, point.median.throughput))
-        });
-        Series { name: server.clone(), points: points.collect() }
-    };
+    let lines = measure.servers.iter().map(|server| {
+        line(measure, results, server, server.clone(), |point| point.median.throughput)
+    });
     Chart {
         title: format!("{}: operations a second", measure.name),
         x: clients_axis(measure),
         y: Axis::new("operations/s", Scale::Linear),
-        series: measure.servers.iter().map(line).collect(),
+        series: lines.collect(),
     }
 }
 
 fn latency(measure: &Measure, results: &Results) -> Chart {
     let lines = measure.servers.iter().flat_map(|server| {
-        ["p50", "p99"].map(|name| {
-            let points = measure.clients.iter().enumerate().filter_map(|(place, clients)| {
-                let median = &results.point(&measure.name, server, *clients)?.median;
-                let us = if name == "p50" { median.p50_us } else { median.p99_us };
-                Some((place as f64, us / 1000.0))
-            });
-            Series { name: format!("{server} {name}"), points: points.collect() }
-        })
+        let p50 = |point: &Point| point.median.p50_us / 1000.0;
+        let p99 = |point: &Point| point.median.p99_us / 1000.0;
+        [
+            line(measure, results, server, format!("{server} p50"), p50),
+            line(measure, results, server, format!("{server} p99"), p99),
+        ]
     });
     Chart {
         title: format!("{}: latency", measure.name),
@@ -149,8 +137,7 @@ fn latency(measure: &Measure, results: &Results) -> Chart {
 }
 
 fn ratios(measure: &Measure, results: &Results) -> Chart {
-    let others = measure.servers.iter().skip(1);
-    let bars = others.map(|server| {
+    let bars = measure.servers.iter().skip(1).map(|server| {
         let points = measure.clients.iter().enumerate().filter_map(|(place, clients)| {
             Some((place as f64, ratio(measure, results, server, *clients)?))
         });

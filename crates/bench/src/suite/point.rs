@@ -1,16 +1,17 @@
 //! One run of a suite: a fresh server, the load, what it cost.
 
-use super::file::{Measure, Server, Suite, Words, config, filled};
-use super::process::{Process, cpu_seconds};
+use super::file::{Measure, Server, Suite, config};
+use super::process::{Process, bound, our_cpu_seconds};
 use super::results::Run;
+use super::work::{Gives, Tool, Words, Work, filled, redis_benchmark, write_records};
 use crate::config::{Config, DriverConfig};
 use crate::drivers::Target;
-use crate::load::{self, Row, View};
+use crate::load::{self, Collected, Row, View};
 use crate::report::Percentiles;
 use crate::{disk, drivers};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -62,7 +63,7 @@ pub fn run(
     let _ = std::fs::remove_dir_all(&data.0);
     std::fs::create_dir_all(&data.0).map_err(|error| of(error.to_string()))?;
     let fdatasync_us = disk::fdatasync_us(&data.0).map_err(of)?;
-    let words = words(place, &data.0)?;
+    let mut words = words(place, &data.0)?;
     let config = measure.config(server, clients, &words, suite.driver_core)?;
     let command: Vec<_> = server.command.iter().map(|word| filled(word, &words)).collect();
     let log = place.logs.join(format!("{name}.log"));
@@ -77,23 +78,69 @@ pub fn run(
             return Err(of(format!("{failed} operations of the preparation failed")));
         }
     }
-    let before = (process.cpu_seconds(), cpu_seconds("self"), Instant::now());
-    let collected =
-        load::run(&config, &*target, &AtomicBool::new(false), &mut Nobody).map_err(of)?;
+    if let Work::Tool(tool) = &measure.work {
+        words.insert("clients", clients.to_string());
+        words.insert("units", tool.units.to_string());
+        if tool.records {
+            let file = data.0.join("records.tsv");
+            write_records(&file, tool.units).map_err(of)?;
+            words.insert("records", file.display().to_string());
+        }
+    }
+    let before = (process.cpu_seconds(), our_cpu_seconds(), Instant::now());
+    let done = match &measure.work {
+        Work::Load(_) => {
+            let done = load::run(&config, &*target, &AtomicBool::new(false), &mut Nobody);
+            done.map(|collected| run_of(&collected))
+        }
+        Work::Tool(tool) => run_tool(tool, &words, suite.driver_core),
+        Work::Idle(time) => {
+            std::thread::sleep(*time);
+            Ok(Run::default())
+        }
+    };
+    let done = done.map_err(of)?;
     let seconds = before.2.elapsed().as_secs_f64();
     process.check().map_err(of)?;
-    let errors = collected.operations.iter().flat_map(|one| one.errors.clone()).collect();
     Ok(Run {
         version: target.version(),
-        throughput: collected.throughput(),
-        latency_us: Percentiles::of(&crate::report::merged(&collected)),
-        failed: collected.failed(),
-        errors,
         fdatasync_us,
         server_cpu: (process.cpu_seconds() - before.0) / seconds,
-        driver_cpu: (cpu_seconds("self") - before.1) / seconds,
+        driver_cpu: (our_cpu_seconds() - before.1) / seconds,
         memory_bytes: process.memory_bytes(),
+        ..done
     })
+}
+
+fn run_of(collected: &Collected) -> Run {
+    let errors = collected.operations.iter().flat_map(|one| one.errors.clone());
+    Run {
+        throughput: collected.throughput(),
+        latency_us: Percentiles::of(&crate::report::merged(collected)),
+        failed: collected.failed(),
+        errors: errors.collect(),
+        ..Run::default()
+    }
+}
+
+/// Runs a foreign tool to its end.
+fn run_tool(tool: &Tool, words: &Words, core: Option<usize>) -> Result<Run, String> {
+    let command: Vec<_> = tool.command.iter().map(|word| filled(word, words)).collect();
+    let command = bound(&command, core);
+    let begin = Instant::now();
+    let said = said_by(&command)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    match tool.gives {
+        Gives::Time => {
+            Ok(Run { throughput: tool.units as f64 / seconds.max(1e-9), ..Run::default() })
+        }
+        Gives::RedisBenchmark => {
+            let found = redis_benchmark(&said);
+            let (throughput, latency_us) =
+                found.ok_or_else(|| format!("{}: no table in {said:?}", command.join(" ")))?;
+            Ok(Run { throughput, latency_us, ..Run::default() })
+        }
+    }
 }
 
 fn words(place: &Place, data: &Path) -> Result<Words, String> {
@@ -134,13 +181,36 @@ fn ready(config: &Config, process: &mut Process) -> Result<Box<dyn Target>, Stri
 fn set_up(server: &Server, words: &Words) -> Result<(), String> {
     for command in &server.setup {
         let command: Vec<_> = command.iter().map(|word| filled(word, words)).collect();
-        let Some((program, arguments)) = command.split_first() else { continue };
-        let done = Command::new(program).args(arguments).output();
-        let done = done.map_err(|error| format!("{}: {error}", command.join(" ")))?;
-        if !done.status.success() {
-            let said = String::from_utf8_lossy(&done.stderr);
-            return Err(format!("{}: {}", command.join(" "), said.trim()));
-        }
+        said_by(&command)?;
     }
     Ok(())
+}
+
+/// What a program says that must succeed.
+fn said_by(command: &[String]) -> Result<String, String> {
+    let Some((program, arguments)) = command.split_first() else { return Ok(String::new()) };
+    let done = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let done = done.map_err(|error| format!("{}: {error}", command.join(" ")))?;
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr);
+        return Err(format!("{}: {}", command.join(" "), said.trim()));
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+/// Whether a server can be started here: its program is there, and its driver is built in.
+pub fn is_here(server: &Server, place: &Place) -> bool {
+    let words = Words::from([
+        ("program", place.program.display().to_string()),
+        ("peers", place.peers.display().to_string()),
+    ]);
+    let is_etcd = |text: &String| text.contains("etcd_endpoints");
+    let driver_is_there = cfg!(feature = "etcd") || !is_etcd(&server.driver.text());
+    let program = filled(&server.command[0], &words);
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let is_found = match program.contains('/') {
+        true => Path::new(&program).is_file(),
+        false => std::env::split_paths(&folders).any(|folder| folder.join(&program).is_file()),
+    };
+    driver_is_there && is_found
 }

@@ -25,11 +25,7 @@ impl Process {
         data: &Path,
         log: &Path,
     ) -> Result<Process, String> {
-        let mut words = Vec::new();
-        if let Some(core) = core {
-            words.extend(["taskset".to_string(), "-c".into(), core.to_string()]);
-        }
-        words.extend_from_slice(command);
+        let words = bound(command, core);
         let file = File::create(log).map_err(|error| format!("{}: {error}", log.display()))?;
         let again = file.try_clone().map_err(|error| error.to_string())?;
         let child = Command::new(&words[0])
@@ -96,16 +92,31 @@ impl Drop for Process {
     }
 }
 
-/// CPU seconds of a process (`self`: this one), all its threads together.
-pub fn cpu_seconds(pid: &str) -> f64 {
+/// CPU seconds of a process, all its threads together.
+fn cpu_seconds(pid: &str) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    ticks(&stat) as f64 / TICKS_PER_SECOND
+    ticks(&stat).0 as f64 / TICKS_PER_SECOND
 }
 
-/// User and system time in a line of /proc/PID/stat; the name in it may hold anything.
-pub fn ticks(stat: &str) -> u64 {
+/// CPU seconds of this process and of the programs that it ran to their end.
+pub fn our_cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let (own, children) = ticks(&stat);
+    (own + children) as f64 / TICKS_PER_SECOND
+}
+
+/// User and system time in a line of /proc/PID/stat, its own and that of its ended children; the
+/// name in it may hold anything.
+pub fn ticks(stat: &str) -> (u64, u64) {
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let fields: Vec<_> = fields.split_whitespace().collect();
     let number = |place: usize| fields.get(place).and_then(|field| field.parse().ok());
-    number(11).unwrap_or(0u64) + number(12).unwrap_or(0u64)
+    let sum = |place| number(place).unwrap_or(0u64) + number(place + 1).unwrap_or(0u64);
+    (sum(11), sum(13))
+}
+
+/// A command bound to a core, if one is named.
+pub fn bound(command: &[String], core: Option<usize>) -> Vec<String> {
+    let core = core.map(|core| ["taskset".to_string(), "-c".into(), core.to_string()]);
+    core.into_iter().flatten().chain(command.iter().cloned()).collect()
 }

@@ -2,6 +2,7 @@
 
 use super::file::Suite;
 use crate::charts::short;
+use crate::codec::Way;
 use crate::machine::Machine;
 use crate::report::Percentiles;
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,11 @@ pub struct Results {
     pub machine: Machine,
     /// What each server says of itself.
     pub versions: BTreeMap<String, String>,
-    /// In the order of the suite.
+    /// Who was left out, because the program is not here.
+    pub left_out: Vec<String>,
+    /// The codec's ways; empty: not measured.
+    pub codec: Vec<Way>,
+    /// In the order in which they were begun.
     pub points: Vec<Point>,
 }
 
@@ -36,6 +41,10 @@ pub struct Point {
     pub server: String,
     /// How many clients.
     pub clients: usize,
+    /// When its suite began, UTC.
+    pub started: String,
+    /// Whether it was a short look.
+    pub quick: bool,
     /// Median of the runs.
     pub median: Median,
     /// Every run.
@@ -114,12 +123,14 @@ impl Results {
             credenza: env!("CARGO_PKG_VERSION").into(),
             machine,
             versions: BTreeMap::new(),
+            left_out: Vec::new(),
+            codec: Vec::new(),
             points: Vec::new(),
         }
     }
 
     /// Adds a run.
-    pub fn add(&mut self, measure: &str, server: &str, clients: usize, run: Run) {
+    pub fn add(&mut self, measure: &str, server: &str, clients: usize, quick: bool, run: Run) {
         self.versions.insert(server.into(), run.version.clone());
         let at = self.points.iter().position(|point| {
             point.measure == measure && point.server == server && point.clients == clients
@@ -127,7 +138,8 @@ impl Results {
         let at = at.unwrap_or_else(|| {
             let (measure, server) = (measure.to_string(), server.to_string());
             let (median, runs) = (Median::default(), Vec::new());
-            self.points.push(Point { measure, server, clients, median, runs });
+            let started = self.started.clone();
+            self.points.push(Point { measure, server, clients, started, quick, median, runs });
             self.points.len() - 1
         });
         let point = &mut self.points[at];
@@ -149,6 +161,31 @@ impl Results {
         self.points.iter().find(|point| {
             point.measure == measure && point.server == server && point.clients == clients
         })
+    }
+
+    /// What is known with these results added: a measure that was run anew replaces what it was
+    /// before. Numbers of another machine are forgotten.
+    pub fn merged_into(&self, known: Option<Results>) -> Results {
+        let mut all = self.clone();
+        let known = known.filter(|known| known.machine == self.machine);
+        let Some(known) = known else { return all };
+        let is_new = |name: &str| self.points.iter().any(|point| point.measure == name);
+        all.points.extend(known.points.into_iter().filter(|point| !is_new(&point.measure)));
+        for (server, version) in known.versions {
+            all.versions.entry(server).or_insert(version);
+        }
+        let has_run = |server: &String| all.points.iter().any(|point| point.server == *server);
+        all.left_out.retain(|server| !has_run(server));
+        if all.codec.is_empty() {
+            all.codec = known.codec;
+        }
+        all
+    }
+
+    /// Reads `results.json`; none if there is none, or one of another form.
+    pub fn read(folder: &Path) -> Option<Results> {
+        let text = std::fs::read_to_string(folder.join("results.json")).ok()?;
+        serde_json::from_str(&text).ok()
     }
 
     /// Writes `results.json`.

@@ -1,9 +1,12 @@
 //! Suites are read whole before anything is started; medians, ratios and tables are right.
 
-use super::file::{Suite, filled};
-use super::output::{markdown, ratio};
-use super::process::ticks;
+use super::file::{Suite, Wish};
+use super::output::{charts, write_document};
+use super::process::{bound, ticks};
 use super::results::{Results, Run, median};
+use super::tables::{markdown, points, ratio};
+use super::work::{Work, filled, redis_benchmark, write_records};
+use super::{SUITES, SuiteOptions};
 use crate::config::Items;
 use crate::machine::Machine;
 
@@ -22,21 +25,28 @@ driver = { driver = "null" }
 name = "put"
 servers = ["a", "b"]
 clients = [1, 8]
+goal = { 8 = 4.0 }
 load = { operations = [["put", 1]] }
+[[measure]]
+name = "judge"
+servers = ["a"]
+clients = [50]
+quick = false
+tool = { command = ["judge", "{units}"], units = 1000, gives = "redis-benchmark" }
+[quick]
+repeat = 2
+share = 0.1
+load = { duration = "100ms" }
 "#;
 
 fn read(text: &str) -> Result<Suite, String> {
-    Suite::read(Items::parse("s.toml", text)?, &Items::default())
+    Suite::read(Items::parse("s.toml", text)?, &Wish::default())
 }
 
 #[test]
 fn the_suites_we_ship_can_be_read() {
-    for text in [
-        include_str!("../../suites/one-node.toml"),
-        include_str!("../../suites/redis.toml"),
-        include_str!("../../suites/smoke.toml"),
-    ] {
-        let suite = read(text).expect("whole");
+    for (name, text) in SUITES {
+        let suite = read(text).expect(name);
         assert!(suite.points().count() > 0);
     }
 }
@@ -51,6 +61,8 @@ fn mistakes_are_found_before_anything_starts() {
         ("\"put\", 1", "\"fly\", 1", "`operations` wants an operation"),
         ("\"null\"", "\"nil\"", "`driver` wants one of"),
         ("command = [\"b\"]", "command = []", "wants a command"),
+        ("gives = \"redis-benchmark\"", "gives = \"luck\"", "`gives` wants \"redis-benchmark\""),
+        ("{ 8 = 4.0 }", "{ many = 4.0 }", "`goal` wants a number of clients"),
     ] {
         let error = read(&TEXT.replace(from, to)).err().unwrap_or_default();
         assert!(error.contains(wanted), "{from}: {error}");
@@ -60,7 +72,8 @@ fn mistakes_are_found_before_anything_starts() {
 #[test]
 fn settings_of_the_command_line_replace_every_loads() {
     let settings = Items::parse("--set", "duration = '7s'").expect("whole");
-    let suite = Suite::read(Items::parse("s.toml", TEXT).expect("whole"), &settings);
+    let wish = Wish { quick: true, settings };
+    let suite = Suite::read(Items::parse("s.toml", TEXT).expect("whole"), &wish);
     let suite = suite.expect("whole");
     let words = [("port", "77".to_string())].into();
     let measure = &suite.measures[0];
@@ -76,25 +89,119 @@ fn medians_and_ratios_are_those_of_the_runs() {
     assert_eq!(median([3.0, 1.0, 2.0].into_iter()), 2.0);
     assert_eq!(median([4.0, 1.0].into_iter()), 2.5);
     assert_eq!(median(std::iter::empty()), 0.0);
+    let (suite, results) = measured();
+    assert_eq!(ratio(&suite.measures[0], &results, "b", 8), Some(5.0));
+    assert_eq!(ratio(&suite.measures[0], &results, "a", 8), None);
+    assert_eq!(ratio(&suite.measures[0], &results, "b", 1), None);
+    let text = markdown(&suite, &results, "");
+    assert!(text.contains("| 8 | b | 3 | 40 | 5.00 (2.00 to 22.50) |"), "{text}");
+    assert!(text.contains("| put, 8 clients, beside b | 5.00 | 4.00 | yes |"), "{text}");
+    assert!(text.contains("- a: v1"));
+}
+
+/// Three rounds of the first measure, with 8 clients.
+fn measured() -> (Suite, Results) {
     let suite = read(TEXT).expect("whole");
     let mut results = Results::new(&suite, "now".into(), Machine::default());
     for (server, numbers) in [("a", [100.0, 900.0, 200.0]), ("b", [50.0, 40.0, 10.0])] {
         for throughput in numbers {
             let run = Run { throughput, version: "v1".into(), ..Run::default() };
-            results.add("put", server, 8, run);
+            results.add("put", server, 8, false, run);
         }
     }
-    assert_eq!(ratio(&suite.measures[0], &results, "b", 8), Some(5.0));
-    assert_eq!(ratio(&suite.measures[0], &results, "a", 8), None);
-    assert_eq!(ratio(&suite.measures[0], &results, "b", 1), None);
-    let text = markdown(&suite, &results);
-    assert!(text.contains("| 8 | b | 3 | 40 | 5.00 |"), "{text}");
-    assert!(text.contains("- a: v1"));
+    (suite, results)
+}
+
+#[test]
+fn a_quick_run_is_shorter_and_leaves_out_what_it_may() {
+    let wish = Wish { quick: true, settings: Items::default() };
+    let suite = Suite::read(Items::parse("s.toml", TEXT).expect("whole"), &wish).expect("whole");
+    let words = [("port", "77".to_string())].into();
+    let config = suite.measures[0].config(&suite.servers["a"], 8, &words, None).expect("whole");
+    assert_eq!((config.duration.map(|time| time.as_millis()), suite.repeat), (Some(100), 2));
+    let Work::Tool(tool) = &suite.measures[1].work else { panic!("a tool") };
+    assert_eq!(tool.units, 100);
+    let judge = &suite.measures[1];
+    assert!(!judge.is_asked(&[], true) && judge.is_asked(&[], false));
+    assert!(judge.is_asked(&["judge".into()], true) && !judge.is_asked(&["put".into()], false));
+}
+
+#[test]
+fn a_point_that_is_run_again_replaces_itself_and_leaves_the_others() {
+    let (suite, known) = measured();
+    let mut anew = Results::new(&suite, "later".into(), Machine::default());
+    anew.left_out = vec!["b".into(), "c".into()];
+    anew.add("judge", "a", 50, true, Run { throughput: 7.0, ..Run::default() });
+    let all = anew.merged_into(Some(known.clone()));
+    assert_eq!((all.points.len(), all.left_out.clone()), (3, vec!["c".to_string()]));
+    let mut again = Results::new(&suite, "later".into(), Machine::default());
+    again.add("put", "a", 8, false, Run { throughput: 1.0, ..Run::default() });
+    let all = again.merged_into(Some(all));
+    assert!(all.point("put", "b", 8).is_none(), "half a measure would compare two days");
+    assert_eq!(all.point("put", "a", 8).map(|point| point.median.throughput), Some(1.0));
+    assert!(all.point("judge", "a", 50).is_some_and(|point| point.quick));
+    let elsewhere = Machine { processor: "another".into(), ..Machine::default() };
+    let moved = Results::new(&suite, "later".into(), elsewhere).merged_into(Some(known));
+    assert!(moved.points.is_empty());
+}
+
+#[test]
+fn a_document_holds_every_chart_it_shows() {
+    let (suite, results) = measured();
+    let folder = std::env::temp_dir().join(format!("bench-document-{}", std::process::id()));
+    write_document(&suite, &results, &folder).expect("written");
+    let text = std::fs::read_to_string(folder.join("performance.md")).expect("a document");
+    let shown: Vec<_> = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).collect();
+    assert_eq!(shown.len(), 3);
+    for (chart, _) in shown {
+        let svg = std::fs::read_to_string(folder.join(chart)).expect(chart);
+        assert!(svg.starts_with("<svg"), "{chart}");
+    }
+    let again = Results::read(&folder.join("performance")).expect("reads back");
+    assert_eq!(again.points.len(), results.points.len());
+    std::fs::remove_dir_all(&folder).expect("removed");
+    let measures = &points(&suite, &results)[0].1;
+    assert_eq!(charts(measures, &results).expect("drawn").len(), 3);
+}
+
+#[test]
+fn the_judges_table_is_read() {
+    let said = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\
+                \"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"\n\
+                \"SET\",\"95238.10\",\"0.280\",\"0.112\",\"0.279\",\"0.359\",\"0.463\",\"0.975\"\n";
+    let (rate, latency) = redis_benchmark(said).expect("a table");
+    assert_eq!((rate, latency.p50, latency.p99), (95_238.1, 279.0, 463.0));
+    assert!(redis_benchmark("Could not connect").is_none());
+    assert!(redis_benchmark(said.split_once('\n').map_or("", |(names, _)| names)).is_none());
+}
+
+#[test]
+fn records_have_keys_of_20_bytes_and_values_of_100_and_differ() {
+    let file = std::env::temp_dir().join(format!("bench-records-{}", std::process::id()));
+    write_records(&file, 100).expect("written");
+    let text = std::fs::read_to_string(&file).expect("a file");
+    std::fs::remove_file(&file).expect("removed");
+    let rows: std::collections::BTreeMap<_, _> =
+        text.lines().filter_map(|line| line.split_once('\t')).collect();
+    assert_eq!(rows.len(), 100);
+    assert!(rows.iter().all(|(key, value)| (key.len(), value.len()) == (20, 100)));
+    let values: std::collections::BTreeSet<_> = rows.values().collect();
+    assert_eq!(values.len(), 100);
+}
+
+#[test]
+fn an_unknown_point_is_refused_with_those_there_are() {
+    let folder = std::env::temp_dir().join("bench-never-made");
+    let options = SuiteOptions { only: vec!["pit".into()], results: folder, ..Default::default() };
+    let error = super::run("s.toml", TEXT, &options, &mut |_| ()).expect_err("refused");
+    assert!(error.contains("no point `pit`") && error.contains("put, judge, codec"), "{error}");
 }
 
 #[test]
 fn cpu_time_is_read_whatever_the_process_is_called() {
-    let stat = "12 (a) b (c) R 1 1 1 0 -1 4194304 100 0 0 0 70 30 0 0 20 0 1 0 100";
-    assert_eq!(ticks(stat), 100);
-    assert_eq!(ticks(""), 0);
+    let stat = "12 (a) b (c) R 1 1 1 0 -1 4194304 100 0 0 0 70 30 5 6 20 0 1 0 100";
+    assert_eq!(ticks(stat), (100, 11));
+    assert_eq!(ticks(""), (0, 0));
+    assert_eq!(bound(&["a".into()], Some(1)), ["taskset", "-c", "1", "a"]);
+    assert_eq!(bound(&["a".into()], None), ["a"]);
 }

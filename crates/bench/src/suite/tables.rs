@@ -1,0 +1,226 @@
+//! A suite's results as Markdown.
+
+use super::file::{Measure, Suite};
+use super::output::charts;
+use super::results::{Point, Results};
+use super::work::{Gives, Work};
+use crate::charts::short;
+use crate::codec::PUBLISHED;
+
+/// A measure that was run, of each point in the order of the suite.
+pub fn points<'a>(suite: &'a Suite, results: &Results) -> Vec<(&'a str, Vec<&'a Measure>)> {
+    let mut points: Vec<(&str, Vec<&Measure>)> = Vec::new();
+    for measure in &suite.measures {
+        if !results.points.iter().any(|point| point.measure == measure.name) {
+            continue;
+        }
+        match points.last_mut() {
+            Some((point, measures)) if *point == measure.point => measures.push(measure),
+            _ => points.push((&measure.point, vec![measure])),
+        }
+    }
+    points
+}
+
+/// How many times the first server's throughput is this one's.
+pub fn ratio(measure: &Measure, results: &Results, server: &str, clients: usize) -> Option<f64> {
+    let first = measure.servers.first()?;
+    if first == server {
+        return None;
+    }
+    let ours = results.point(&measure.name, first, clients)?.median.throughput;
+    let theirs = results.point(&measure.name, server, clients)?.median.throughput;
+    (theirs > 0.0).then_some(ours / theirs)
+}
+
+/// The lowest and the highest ratio of two runs of one round.
+fn ratio_span(measure: &Measure, results: &Results, server: &str, clients: usize) -> String {
+    let runs = |server: &str| Some(&results.point(&measure.name, server, clients)?.runs);
+    let (Some(ours), Some(theirs)) = (measure.servers.first().and_then(|s| runs(s)), runs(server))
+    else {
+        return String::new();
+    };
+    let pairs = ours.iter().zip(theirs).filter(|(_, their)| their.throughput > 0.0);
+    let ratios = pairs.map(|(our, their)| our.throughput / their.throughput);
+    let span = ratios.fold((f64::MAX, 0.0f64), |(low, high), r| (low.min(r), high.max(r)));
+    match ours.len() {
+        0 | 1 => String::new(),
+        _ => format!(" ({:.2} to {:.2})", span.0, span.1),
+    }
+}
+
+/// Everything; `charts_in` is the charts' folder as seen from the text.
+pub fn markdown(suite: &Suite, results: &Results, charts_in: &str) -> String {
+    let machine = &results.machine;
+    let mut text = format!(
+        "# {}\n\n{}\n\nMachine: {}, {} cores, {} GB of memory, {}. Load: credenza {}.\n",
+        capital(&results.name),
+        results.about,
+        machine.processor,
+        machine.cores,
+        machine.memory_bytes.div_ceil(1 << 30),
+        machine.kernel,
+        results.credenza
+    );
+    if let (Some(server), Some(driver)) = (suite.server_core, suite.driver_core) {
+        text.push_str(&format!(
+            "The server is bound to core {server}, the load to core {driver} of the same machine."
+        ));
+    }
+    text.push_str(
+        " One server runs at a time, with a fresh data directory; servers take turns; the median \
+         of the rounds counts. A ratio is ours / theirs; in brackets are its lowest and highest \
+         value in one round. `fdatasync` is the median time of a 4 KiB write made durable just \
+         before; latencies are microseconds. `(bound)`: the load's core was full, so the server \
+         could do more. Numbers of one machine compare servers; they say little of another.\n",
+    );
+    for (server, version) in &results.versions {
+        text.push_str(&format!("\n- {server}: {version}"));
+    }
+    for server in &results.left_out {
+        text.push_str(&format!("\n- {server}: left out, its program was not there"));
+    }
+    text.push('\n');
+    text.push_str(&goals(suite, results));
+    for (point, measures) in points(suite, results) {
+        text.push_str(&format!("\n## {}\n\nAgain: `make bench POINT={point}`\n", capital(point)));
+        for measure in &measures {
+            text.push_str(&section(measure, results));
+        }
+        for (file, title, _) in charts(&measures, results).unwrap_or_default() {
+            text.push_str(&format!("\n![{title}]({charts_in}{file})\n"));
+        }
+    }
+    text.push_str(&codec(results));
+    text
+}
+
+fn capital(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// All goals, and whether they are reached.
+fn goals(suite: &Suite, results: &Results) -> String {
+    let mut rows = String::new();
+    let mut row = |what: String, found: f64, goal: f64| {
+        let met = if found >= goal { "yes" } else { "**no**" };
+        let [found, goal] = [found, goal].map(|number| match number >= 10_000.0 {
+            true => short(number),
+            false => format!("{number:.2}"),
+        });
+        rows.push_str(&format!("| {what} | {found} | {goal} | {met} |\n"));
+    };
+    for measure in &suite.measures {
+        for (clients, goal) in &measure.goal {
+            for server in measure.servers.iter().skip(1) {
+                if let Some(found) = ratio(measure, results, server, *clients) {
+                    let what = format!("{}, {clients} clients, beside {server}", measure.name);
+                    row(what, found, *goal);
+                }
+            }
+        }
+        let first = measure.servers.first().zip(measure.clients.first());
+        let found = first.and_then(|(server, many)| results.point(&measure.name, server, *many));
+        if let (Some(goal), Some(found)) = (measure.goal_rate, found) {
+            row(format!("{}, a second", measure.name), found.median.throughput, goal);
+        }
+    }
+    if rows.is_empty() {
+        return rows;
+    }
+    format!("\n## Goals\n\n| what | found | goal | reached |\n|---|--:|--:|---|\n{rows}")
+}
+
+type Column = (&'static str, fn(&Cell<'_>) -> String);
+
+/// A row of a table.
+struct Cell<'a> {
+    measure: &'a Measure,
+    results: &'a Results,
+    point: &'a Point,
+}
+
+const WHO: [Column; 3] = [
+    ("clients", |cell| cell.point.clients.to_string()),
+    ("server", |cell| cell.point.server.clone()),
+    ("rounds", |cell| {
+        format!("{}{}", cell.point.runs.len(), if cell.point.quick { ", quick" } else { "" })
+    }),
+];
+const SPEED: [Column; 2] = [
+    ("operations/s", |cell| format!("{:.0}", cell.point.median.throughput)),
+    ("ratio", |cell| {
+        let (server, clients) = (&cell.point.server, cell.point.clients);
+        ratio(cell.measure, cell.results, server, clients).map_or(String::new(), |found| {
+            let span = ratio_span(cell.measure, cell.results, server, clients);
+            format!("{found:.2}{span}")
+        })
+    }),
+];
+const LATENCY: [Column; 2] = [
+    ("p50", |cell| short(cell.point.median.p50_us)),
+    ("p99", |cell| short(cell.point.median.p99_us)),
+];
+const COST: [Column; 5] = [
+    ("fdatasync", |cell| short(cell.point.median.fdatasync_us)),
+    ("server cores", |cell| format!("{:.2}", cell.point.median.server_cpu)),
+    ("load cores", |cell| {
+        let used = cell.point.median.driver_cpu;
+        format!("{used:.2}{}", if used > 0.93 { " (bound)" } else { "" })
+    }),
+    ("memory MiB", |cell| format!("{:.0}", cell.point.median.memory_bytes / 1_048_576.0)),
+    ("failed", |cell| cell.point.runs.iter().map(|run| run.failed).sum::<u64>().to_string()),
+];
+const IDLE: [Column; 2] = [
+    ("% of a core", |cell| format!("{:.2}", cell.point.median.server_cpu * 100.0)),
+    ("memory MiB", |cell| format!("{:.0}", cell.point.median.memory_bytes / 1_048_576.0)),
+];
+
+fn section(measure: &Measure, results: &Results) -> String {
+    let columns: Vec<Column> = match &measure.work {
+        Work::Idle(_) => [&WHO[1..], &IDLE[..]].concat(),
+        Work::Tool(tool) if tool.gives == Gives::Time => {
+            [&WHO[1..], &SPEED[..], &COST[..]].concat()
+        }
+        _ => [&WHO[..], &SPEED[..], &LATENCY[..], &COST[..]].concat(),
+    };
+    let mut text = format!("\n### {}\n\n", capital(&measure.name));
+    if !measure.note.is_empty() {
+        text.push_str(&format!("{}\n\n", measure.note.trim()));
+    }
+    text.push('|');
+    columns.iter().for_each(|(name, _)| text.push_str(&format!(" {name} |")));
+    text.push_str("\n|");
+    for (name, _) in &columns {
+        text.push_str(if *name == "server" { "---|" } else { "--:|" });
+    }
+    text.push('\n');
+    for clients in &measure.clients {
+        for server in &measure.servers {
+            let Some(point) = results.point(&measure.name, server, *clients) else { continue };
+            let cell = Cell { measure, results, point };
+            text.push('|');
+            columns.iter().for_each(|(_, show)| text.push_str(&format!(" {} |", show(&cell))));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn codec(results: &Results) -> String {
+    if results.codec.is_empty() {
+        return String::new();
+    }
+    let [naive, second, words] = PUBLISHED;
+    let mut text = format!(
+        "\n## Codec\n\nAgain: `credenza bench codec`\n\nNumbers and strings written as bytes and \
+         read back, each verified. Published for int32 in OCaml, 2013: {naive} million round trips \
+         a second in a naive loop, {second} million in a second attempt, {words} million by whole \
+         words.\n\n| what | million round trips/s |\n|---|--:|\n"
+    );
+    for way in &results.codec {
+        text.push_str(&format!("| {} | {:.0} |\n", way.name, way.per_second / 1e6));
+    }
+    text
+}

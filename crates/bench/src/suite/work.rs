@@ -1,0 +1,133 @@
+//! What a measure does to a server: a load of ours, a foreign tool, or nothing at all.
+
+use crate::config::{Item, Items, duration_of};
+use crate::report::Percentiles;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+/// Placeholders and what stands for them.
+pub type Words = BTreeMap<&'static str, String>;
+
+/// What is done.
+pub enum Work {
+    /// Our load with these settings.
+    Load(Items),
+    /// A program that loads and, maybe, measures.
+    Tool(Tool),
+    /// The server is left alone so long.
+    Idle(Duration),
+}
+
+/// A program that loads a server.
+pub struct Tool {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// How much it does: `{units}` in its arguments.
+    pub units: u64,
+    /// Whether `{records}` shall be a file of so many records.
+    pub records: bool,
+    /// Where the speed comes from.
+    pub gives: Gives,
+}
+
+/// Where a tool's speed comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gives {
+    /// The table of `redis-benchmark --csv`.
+    RedisBenchmark,
+    /// The time the program takes for its units.
+    Time,
+}
+
+impl Work {
+    /// Takes `load`, `tool` or `idle`; without any it is the suite's load.
+    pub fn read(
+        items: &mut Items,
+        base: &Items,
+        settings: &Items,
+        share: f64,
+    ) -> Result<Work, String> {
+        if let Some(item) = items.take("idle") {
+            return Ok(Work::Idle(duration_of(&item, 1.0)?.mul_f64(share)));
+        }
+        if let Some(item) = items.take("tool") {
+            return Tool::read(&item, share).map(Work::Tool);
+        }
+        let mut load = items.read("load", Items::default(), Item::table)?;
+        let mut all = base.clone();
+        load.merge(settings.clone());
+        all.merge(load);
+        Ok(Work::Load(all))
+    }
+}
+
+impl Tool {
+    fn read(item: &Item, share: f64) -> Result<Tool, String> {
+        let mut items = item.table()?;
+        let units = items.need("a tool", "units", |item| item.integer(1, 1_000_000_000))?;
+        let tool = Tool {
+            command: items.need("a tool", "command", Item::texts)?,
+            units: ((units as f64 * share) as u64).max(1),
+            records: items.read("records", false, Item::boolean)?,
+            gives: items.read("gives", Gives::Time, |item| match item.text()? {
+                "redis-benchmark" => Ok(Gives::RedisBenchmark),
+                "time" => Ok(Gives::Time),
+                _ => Err(item.error("wants \"redis-benchmark\" or \"time\"")),
+            })?,
+        };
+        items.end()?;
+        match tool.command.is_empty() {
+            true => Err(item.error("wants a command with a program")),
+            false => Ok(tool),
+        }
+    }
+}
+
+/// A text with the words put in for `{word}`.
+pub fn filled(text: &str, words: &Words) -> String {
+    words.iter().fold(text.to_string(), |text, (word, stands_for)| {
+        text.replace(&format!("{{{word}}}"), stands_for)
+    })
+}
+
+/// The last row of `redis-benchmark --csv`: operations a second and latency.
+pub fn redis_benchmark(said: &str) -> Option<(f64, Percentiles)> {
+    let mut lines = said.lines().filter(|line| line.starts_with('"'));
+    let names: Vec<_> = lines.next()?.split(',').map(|name| name.trim_matches('"')).collect();
+    let row: Vec<_> = lines.next_back()?.split(',').map(|field| field.trim_matches('"')).collect();
+    let field = |name: &str| -> Option<f64> {
+        row.get(names.iter().position(|known| *known == name)?)?.parse().ok()
+    };
+    let us = |name: &str| Some(field(name)? * 1000.0);
+    let latency = Percentiles {
+        min: us("min_latency_ms")?,
+        mean: us("avg_latency_ms")?,
+        p50: us("p50_latency_ms")?,
+        p95: us("p95_latency_ms")?,
+        p99: us("p99_latency_ms")?,
+        max: us("max_latency_ms")?,
+        ..Percentiles::default()
+    };
+    Some((field("rps")?, latency))
+}
+
+/// Writes a file of records: keys of 20 bytes, values of 100, one a line, a tab between.
+pub fn write_records(file: &Path, many: u64) -> Result<(), String> {
+    let write = || {
+        let mut out = std::io::BufWriter::new(std::fs::File::create(file)?);
+        for number in 0..many {
+            // Values differ from each other, and so that compression gains little.
+            write!(out, "key:{number:016}\t")?;
+            let mut mixed = number.wrapping_add(1);
+            for _ in 0..5 {
+                mixed = mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+                write!(out, "{mixed:020}")?;
+            }
+            writeln!(out)?;
+        }
+        out.flush()
+    };
+    write().map_err(|error: std::io::Error| format!("{}: {error}", file.display()))
+}

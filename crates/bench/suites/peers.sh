@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Puts the programs that Credenza is measured beside into a folder, as far as they are missing:
+# etcd into DIR; redis-server, redis-benchmark and protoc come from Debian. What can't be had is
+# named, and its points are left out of the suite.
+#
+#   crates/bench/suites/peers.sh DIR
+set -euo pipefail
+[ $# -eq 1 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+ETCD=v3.6.16
+mkdir -p "$1"
+peers=$(cd "$1" && pwd)
+have() { command -v "$1" >/dev/null 2>&1; }
+
+packages=""
+have redis-server || packages="$packages redis-server"
+have redis-benchmark || packages="$packages redis-tools"
+have protoc || packages="$packages protobuf-compiler"
+have taskset || packages="$packages util-linux"
+if [ -n "$packages" ]; then
+    if [ "$(id -u)" = 0 ] && have apt-get; then
+        apt-get update -q >/dev/null
+        # shellcheck disable=SC2086 # one word a package
+        DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $packages >/dev/null
+    else
+        echo "missing; as root: apt-get install -y$packages" >&2
+    fi
+fi
+
+# From the Go module when there is a Go that can build it.
+from_module() {
+    have go || return 1
+    local build="$peers/src"
+    mkdir -p "$build"
+    (
+        cd "$build"
+        export GOTOOLCHAIN=local
+        [ -f go.mod ] || go mod init peers >/dev/null 2>&1
+        go get "go.etcd.io/etcd/server/v3@$ETCD" >/dev/null 2>&1
+        go build -o "$peers/etcd" go.etcd.io/etcd/server/v3
+    )
+}
+
+# Debian's, unpacked and not installed, so that no service starts.
+from_debian() {
+    have apt-get && have dpkg-deb || return 1
+    local build="$peers/deb"
+    mkdir -p "$build"
+    (
+        cd "$build"
+        apt-get download -q -o APT::Sandbox::User=root etcd-server >/dev/null
+        dpkg-deb -x etcd-server_*.deb .
+        cp usr/bin/etcd "$peers/etcd"
+    )
+    rm -rf "$build"
+}
+
+if [ ! -x "$peers/etcd" ]; then
+    from_module || from_debian || echo "etcd can't be had: its points are left out" >&2
+fi
