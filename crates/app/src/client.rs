@@ -15,10 +15,10 @@ use tokio::net::TcpStream;
 #[derive(Clone, Debug, clap::Args)]
 pub struct Address {
     /// The node's native door
-    #[arg(long, env = "CREDENZA_URL", default_value = "http://127.0.0.1:7711")]
+    #[arg(long, env = "CREDENZA_URL", default_value = "http://127.0.0.1:7711", global = true)]
     pub url: String,
     /// Longest wait for an answer
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time, global = true)]
     pub timeout: Duration,
 }
 

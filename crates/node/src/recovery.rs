@@ -19,7 +19,8 @@ use logic::consensus::{Configuration, LeaseClock, Replay, ReplayError, Replica, 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{
-    DataDir, FileDisk, Kind, Log, LogSettings, LsmTrees, OwnedRecord, TreeSettings, Trees,
+    DataDir, FileDisk, Kind, Log, LogSettings, LsmTrees, OwnedRecord, StoreError, TreeSettings,
+    Trees,
 };
 
 /// The directory's group.
@@ -46,7 +47,7 @@ pub(crate) struct RecoveredGroup {
 
 /// Opens everything under the data directory and replays the log. Blocking.
 pub(crate) fn recover(settings: &NodeSettings) -> Result<Recovered> {
-    let directory = DataDir::open(&settings.data).map_err(store_error)?;
+    let directory = DataDir::open(&settings.data).map_err(unusable)?;
     let trees = LsmTrees::open(TreeSettings {
         memory_bytes_max: settings.memory_bytes_max,
         ..TreeSettings::new(directory.path.join("store"))
@@ -156,4 +157,20 @@ impl Replaying {
 fn contradiction(error: ReplayError) -> Error {
     let text = format!("the log contradicts itself: {error}; restore from a checkpoint or a peer");
     Error::new(Reason::Damaged, text)
+}
+
+/// A data directory that can't be used is its operator's to mend: nothing has failed yet.
+fn unusable(error: StoreError) -> Error {
+    use std::io::ErrorKind::{
+        AlreadyExists, InvalidInput, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem,
+    };
+    let StoreError::Io { source, .. } = &error else { return store_error(error) };
+    let reason = match source.kind() {
+        PermissionDenied => Reason::Forbidden,
+        AlreadyExists | InvalidInput | NotADirectory | NotFound | ReadOnlyFilesystem => {
+            Reason::Malformed
+        }
+        _ => Reason::StoreFailed,
+    };
+    Error::new(reason, error.to_string())
 }

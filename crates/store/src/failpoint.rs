@@ -2,9 +2,10 @@
 //!
 //! A place costs one relaxed load and a branch that is never taken. Which place is armed is said
 //! once, before anything runs, by whoever starts the process (`CREDENZA_FAILPOINT=NAME=abort`, or
-//! `NAME=abort@7` for the seventh time it is reached); this room reads no environment.
+//! `NAME=abort@7` for the seventh time it is reached; `panic` instead of `abort` lets the thread
+//! panic there); this room reads no environment.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 macro_rules! points {
     ($($(#[$doc:meta])* $point:ident = $name:literal,)+) => {
@@ -81,24 +82,26 @@ const NONE: usize = 0;
 static ARMED: AtomicUsize = AtomicUsize::new(NONE);
 /// How often the armed point is still passed unharmed.
 static SPARED: AtomicU64 = AtomicU64::new(0);
+/// Whether the thread panics there, instead of the process dying without a word.
+static PANICS: AtomicBool = AtomicBool::new(false);
 
-/// Arms one point: `NAME=abort` or `NAME=abort@7`. Words that mean nothing here are refused, with
-/// the names there are.
+/// Arms one point: `NAME=abort`, `NAME=abort@7` or `NAME=panic`. Words that mean nothing here are
+/// refused, with the names there are.
 pub fn arm(words: &str) -> Result<(), String> {
     let (name, action) = words.split_once('=').unwrap_or((words, ""));
-    let nth = match action.split_once('@') {
-        None if action == "abort" => Some(1),
-        Some(("abort", nth)) => nth.parse::<u64>().ok().filter(|nth| *nth > 0),
-        _ => None,
-    };
+    let (action, nth) = action.split_once('@').unwrap_or((action, "1"));
+    let known = matches!(action, "abort" | "panic");
+    let nth = nth.parse::<u64>().ok().filter(|nth| known && *nth > 0);
     let at = POINTS.iter().position(|(_, known)| *known == name);
     let (Some(at), Some(nth)) = (at, nth) else {
         let names: Vec<_> = POINTS.iter().map(|(_, name)| *name).collect();
         return Err(format!(
-            "`{words}` is no failpoint: NAME=abort or NAME=abort@N is wanted, NAME one of {}",
+            "`{words}` is no failpoint: NAME=abort, NAME=panic or NAME=abort@N is wanted, NAME one \
+             of {}",
             names.join(" ")
         ));
     };
+    PANICS.store(action == "panic", Ordering::Relaxed);
     SPARED.store(nth - 1, Ordering::Relaxed);
     ARMED.store(at + 1, Ordering::Relaxed);
     Ok(())
@@ -113,12 +116,14 @@ pub fn reach(point: Point) {
     }
 }
 
-/// The process dies by SIGABRT, without unwinding: nothing is flushed, no destructor runs.
+/// The process dies by SIGABRT, without unwinding: nothing is flushed, no destructor runs. Or the
+/// thread panics, as a broken invariant would.
 #[cold]
 fn reached(point: Point, armed: usize) {
     let is_armed = POINTS.get(armed - 1).is_some_and(|(known, _)| *known == point);
     let spared = |left: u64| left.checked_sub(1);
     if is_armed && SPARED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spared).is_err() {
+        assert!(!PANICS.load(Ordering::Relaxed), "a test wanted a panic here");
         std::process::abort();
     }
 }

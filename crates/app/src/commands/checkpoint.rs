@@ -9,7 +9,7 @@ use serde_json::json;
 pub const EXAMPLES: &str = "\
 Examples:
   credenza checkpoint monday                       into DATA/checkpoints/monday
-  credenza restore data/checkpoints/monday /srv/copy
+  credenza restore data/checkpoints/monday --data /srv/copy
 
 The copy shares the disk blocks of tables that did not change (hard links), so it is quick and
 small. It is no backup before it is on another disk; `credenza check` verifies it there.";

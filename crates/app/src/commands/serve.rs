@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome};
 use crate::logging::{self, Logging};
 use crate::notify::notify;
 use crate::settings::{Flags, Settings};
-use base::Kind;
+use base::{Error, Kind};
 use doors::{DoorSettings, Doors};
 use node::Node;
 use rustix::fs::Mode;
@@ -79,7 +79,7 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
     let node = tokio::select! {
         biased;
         () = signals.stop() => return Ok(()),
-        node = Node::start(settings.node.clone()) => node?,
+        node = Node::start(settings.node.clone()) => node.map_err(not_started)?,
     };
     make_checkpoints(&data)?;
     let door = DoorSettings { log_levels: Some(Arc::new(log.clone())), ..settings.door };
@@ -99,6 +99,11 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
         }
         None => stop(&node, doors, &mut signals).await,
     }
+}
+
+/// Said to whoever started it: the sentence is enough, the word for doors is not needed.
+fn not_started(error: Error) -> Failure {
+    Failure::new(error.kind(), error.text())
 }
 
 /// Makes the folder that online checkpoints go into; links are not followed.

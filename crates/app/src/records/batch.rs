@@ -34,6 +34,21 @@ impl Batch {
         self.bytes.len()
     }
 
+    /// Adds a record that another batch holds.
+    pub fn push(&mut self, key: &[u8], value: &[u8], number: u64) {
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.places.push(Place { key_end, end: self.bytes.len(), number });
+    }
+
+    /// Lets go of all records, and keeps the memory for others.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.places.clear();
+        self.key_end = None;
+    }
+
     /// Key, value and number of every record.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8], u64)> {
         self.places.iter().enumerate().map(|(at, place)| {

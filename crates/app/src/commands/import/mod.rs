@@ -1,11 +1,12 @@
 //! `credenza import`: loads records from a file, many sequences in flight.
 //!
-//! One thread reads and cuts the input into parcels; a few connections send each parcel as one
-//! sequence; what is acknowledged without a gap from the beginning on is what the resume file
-//! remembers.
+//! One thread reads and cuts the input into rounds, with a parcel for each connection; a connection
+//! sends each of its parcels as one sequence, in order; what is acknowledged without a gap from the
+//! beginning on is what the resume file remembers.
 //!
 //! Promises: a record is counted only after it was acknowledged; a wrong record is named by its
-//! line; after a kill at any point, the same command with the same resume file loads the rest.
+//! line; of a key that stands twice the later value stays; after a kill at any point, the same
+//! command with the same resume file loads the rest.
 //! Never: holds more of the input in memory than the parcels in flight.
 //! Read next: `parcels.rs`, then `send.rs`.
 
@@ -26,8 +27,7 @@ use progress::Progress;
 use resume::Resume;
 use send::{Sender, Sent};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 pub const EXAMPLES: &str = "\
@@ -40,6 +40,9 @@ Examples:
 Formats: tsv (key, tab, value; \\t \\n \\r \\\\ \\xNN escaped), jsonl (an object a line; bytes that are
 no text as {\"base64\": \"..\"}), raw (what `credenza export --format raw` writes: the fastest).
 Existing keys are overwritten. After an interruption, run the same command with the same --resume.";
+
+/// Parcels that wait for a connection while another is on its way.
+const PARCELS_WAITING_MAX: usize = 2;
 
 /// What happens at a wrong record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -95,16 +98,18 @@ impl Import {
             None => None,
         };
         let start = resume.as_ref().map(|resume| resume.reached()).unwrap_or_default();
-        let mut progress = Progress::new(input.length(), start);
+        let connections = usize::from(self.connections);
+        let mut progress = Progress::new(input.length(), start, connections);
         let cut = Cut {
             format,
             fields: Fields { key: self.key_field.clone(), value: self.value_field.clone() },
             errors: self.errors,
             records_max: self.batch as usize,
         };
-        let (parcels, waiting) = mpsc::channel(2 * usize::from(self.connections));
-        let reader = parcels::read(input, start, cut, parcels)?;
+        let lanes = (0..connections).map(|_| mpsc::channel(PARCELS_WAITING_MAX));
+        let (lanes, waiting): (Vec<_>, Vec<_>) = lanes.unzip();
         let (mut senders, mut sent) = self.senders(waiting)?;
+        let reader = parcels::read(input, start, cut, lanes)?;
         while let Some(sent) = sent.recv().await {
             progress.take(sent);
             if let Some(resume) = &mut resume {
@@ -128,15 +133,14 @@ impl Import {
     /// failure.
     fn senders(
         &self,
-        waiting: mpsc::Receiver<Parcel>,
+        lanes: Vec<mpsc::Receiver<Parcel>>,
     ) -> Outcome<(JoinSet<Outcome>, mpsc::Receiver<Sent>)> {
-        let waiting = Arc::new(Mutex::new(waiting));
         let (report, sent) = mpsc::channel(64);
         let mut senders = JoinSet::new();
-        for _ in 0..self.connections {
+        for waiting in lanes {
             let path = self.place.path("/sequence");
             let sender = Sender::new(self.place.client()?, path, self.ttl, self.errors);
-            senders.spawn(sender.run(waiting.clone(), report.clone()));
+            senders.spawn(sender.run(waiting, report.clone()));
         }
         Ok((senders, sent))
     }

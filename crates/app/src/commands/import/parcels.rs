@@ -5,6 +5,7 @@ use super::resume::Reached;
 use crate::failure::{Failure, Outcome};
 use crate::records::{Batch, Fault, Fields, Format, Reader};
 use base::Kind;
+use base::codec::checksum;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -17,15 +18,18 @@ const READ_BYTES: usize = 256 * 1024;
 
 /// Records that travel as one sequence.
 pub struct Parcel {
-    /// Counts up from 0 without gaps.
+    /// The round it was cut in: counts up from 0 without gaps, one parcel for each lane.
     pub number: u64,
     /// The records.
     pub batch: Batch,
     /// Wrong records that stood among or before them.
     pub skipped: u64,
-    /// Where the input stands behind them.
+    /// Where the input stands behind the round.
     pub end: Reached,
 }
+
+/// Where the parcels of each connection go.
+pub type Lanes = Vec<mpsc::Sender<Parcel>>;
 
 /// Where the records come from.
 pub struct Input {
@@ -90,13 +94,16 @@ pub struct Cut {
     pub records_max: usize,
 }
 
-/// Starts the thread; it ends with the input, at a wrong record (if so asked), or when nobody takes
-/// parcels.
+/// Starts the thread; it ends with the input, at a wrong record (if so asked), or when a lane takes
+/// no more parcels.
+///
+/// A key always takes the same lane, and a lane keeps the order of the input: of a key that stands
+/// twice the later value stays.
 pub fn read(
     mut input: Input,
     start: Reached,
     cut: Cut,
-    parcels: mpsc::Sender<Parcel>,
+    lanes: Lanes,
 ) -> Outcome<JoinHandle<Outcome>> {
     let path = input.path.clone();
     input.from.skip(start.offset).map_err(|error| Failure::file("go on reading", &path, &error))?;
@@ -105,23 +112,31 @@ pub fn read(
     let reader = reader.skipped_to(start.offset, start.number);
     let thread = std::thread::Builder::new().name("read".into());
     thread
-        .spawn(move || cut_all(reader, &cut, &parcels))
+        .spawn(move || cut_all(reader, &cut, &lanes))
         .map_err(|error| Failure::new(Kind::Unavailable, format!("can't start a thread: {error}")))
 }
 
-fn cut_all<R: BufRead>(
-    mut reader: Reader<R>,
-    cut: &Cut,
-    parcels: &mpsc::Sender<Parcel>,
-) -> Outcome {
+/// One parcel for each lane.
+struct Round {
+    batches: Vec<Batch>,
+    skipped: u64,
+    end: Reached,
+}
+
+fn cut_all<R: BufRead>(mut reader: Reader<R>, cut: &Cut, lanes: &Lanes) -> Outcome {
     for number in 0.. {
-        let end = reached(&reader);
-        let mut parcel = Parcel { number, batch: Batch::default(), skipped: 0, end };
-        let ended = fill(&mut reader, cut, &mut parcel);
-        let worth = !parcel.batch.is_empty() || parcel.skipped > 0;
-        // An error means that all senders have failed; their failure is the one to tell.
-        if worth && parcels.blocking_send(parcel).is_err() {
-            return Ok(());
+        let batches = vec![Batch::default(); lanes.len()];
+        let mut round = Round { batches, skipped: 0, end: reached(&reader) };
+        let ended = fill(&mut reader, cut, &mut round);
+        let Round { batches, mut skipped, end } = round;
+        if skipped > 0 || batches.iter().any(|batch| !batch.is_empty()) {
+            for (lane, batch) in lanes.iter().zip(batches) {
+                let skipped = std::mem::take(&mut skipped);
+                // An error means that this lane has failed; its failure is the one to tell.
+                if lane.blocking_send(Parcel { number, batch, skipped, end }).is_err() {
+                    return Ok(());
+                }
+            }
         }
         match ended {
             Ok(true) => {}
@@ -132,30 +147,39 @@ fn cut_all<R: BufRead>(
     Ok(())
 }
 
-/// Fills a parcel; `false` at the end of the input.
-fn fill<R: BufRead>(reader: &mut Reader<R>, cut: &Cut, parcel: &mut Parcel) -> Outcome<bool> {
-    while parcel.batch.len() < cut.records_max && parcel.batch.bytes() < PARCEL_BYTES {
-        match reader.read(&mut parcel.batch) {
+/// Fills a round until one lane's batch is full; `false` at the end of the input.
+fn fill<R: BufRead>(reader: &mut Reader<R>, cut: &Cut, round: &mut Round) -> Outcome<bool> {
+    let mut one = Batch::default();
+    loop {
+        one.clear();
+        match reader.read(&mut one) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(Fault::Record(what)) => {
                 let line = reader.number();
                 if cut.errors == Errors::Stop {
-                    // The parcel ends before this line, so that a resumed import meets it again.
+                    // The round ends before this line, so that a resumed import meets it again.
                     let text = format!("line {line}: {what}: mend it, or --errors skip");
                     return Err(Failure::invalid(text));
                 }
                 eprintln!("credenza: line {line}: {what}: skipped");
-                parcel.skipped += 1;
+                round.skipped += 1;
             }
             Err(Fault::End(what)) => {
                 let text = format!("after record {}: {what}", reader.number());
                 return Err(Failure::invalid(text));
             }
         }
-        parcel.end = reached(reader);
+        round.end = reached(reader);
+        for (key, value, number) in one.iter() {
+            let lane = checksum(key, 0) % round.batches.len() as u64;
+            let batch = &mut round.batches[lane as usize];
+            batch.push(key, value, number);
+            if batch.len() >= cut.records_max || batch.bytes() >= PARCEL_BYTES {
+                return Ok(true);
+            }
+        }
     }
-    Ok(true)
 }
 
 fn reached<R: BufRead>(reader: &Reader<R>) -> Reached {

@@ -14,7 +14,8 @@ pub struct Progress {
     began: Instant,
     reached: Reached,
     next: u64,
-    early: BTreeMap<u64, Reached>,
+    lanes: usize,
+    early: BTreeMap<u64, usize>,
     records: u64,
     bytes: u64,
     skipped: u64,
@@ -30,8 +31,8 @@ pub struct Summary {
 }
 
 impl Progress {
-    /// A bar (on a terminal) over an input of this length.
-    pub fn new(length: Option<u64>, start: Reached) -> Progress {
+    /// A bar (on a terminal) over an input of this length, sent in so many lanes.
+    pub fn new(length: Option<u64>, start: Reached, lanes: usize) -> Progress {
         let bar = match length {
             Some(length) => ProgressBar::new(length).with_style(style(
                 "{wide_bar} {bytes}/{total_bytes}  {msg}  {elapsed} (about {eta} to go)",
@@ -46,6 +47,7 @@ impl Progress {
             began: Instant::now(),
             reached: start,
             next: 0,
+            lanes,
             early: BTreeMap::new(),
             records: 0,
             bytes: 0,
@@ -58,9 +60,12 @@ impl Progress {
         self.records += sent.records;
         self.bytes += sent.bytes;
         self.skipped += sent.skipped;
-        self.early.insert(sent.number, sent.end);
-        while let Some(end) = self.early.remove(&self.next) {
-            self.reached = end;
+        // A lane's parcels are acknowledged in their order, so this one's end is that of the oldest
+        // round when it completes it.
+        *self.early.entry(sent.number).or_default() += 1;
+        if self.early.get(&self.next) == Some(&self.lanes) {
+            self.early.remove(&self.next);
+            self.reached = sent.end;
             self.next += 1;
         }
         self.bar.set_position(self.reached.offset);

@@ -10,9 +10,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Method;
 use std::io::Write;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::mpsc;
 
 /// A parcel that cannot be sent now is tried again this often, with growing pauses (about a
 /// minute).
@@ -52,21 +51,15 @@ impl Sender {
     /// Sends until there are no more parcels.
     pub async fn run(
         mut self,
-        waiting: Arc<Mutex<mpsc::Receiver<Parcel>>>,
+        mut waiting: mpsc::Receiver<Parcel>,
         report: mpsc::Sender<Sent>,
     ) -> Outcome {
-        loop {
-            let parcel = waiting.lock().await.recv().await;
-            let Some(parcel) = parcel else { return Ok(()) };
-            match self.parcel(parcel).await {
-                // An error means that nobody counts any more: the import is over.
-                Ok(sent) => report.send(sent).await.unwrap_or_default(),
-                Err(failure) => {
-                    waiting.lock().await.close();
-                    return Err(failure);
-                }
-            }
+        while let Some(parcel) = waiting.recv().await {
+            let sent = self.parcel(parcel).await?;
+            // An error means that nobody counts any more: the import is over.
+            report.send(sent).await.unwrap_or_default();
         }
+        Ok(())
     }
 
     async fn parcel(&mut self, parcel: Parcel) -> Outcome<Sent> {

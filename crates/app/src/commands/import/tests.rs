@@ -17,13 +17,18 @@ fn sent(number: u64, offset: u64) -> Sent {
 
 #[test]
 fn a_parcel_acknowledged_early_does_not_move_the_place_to_resume_from() {
-    let mut progress = Progress::new(Some(100), reached(10));
+    let mut progress = Progress::new(Some(100), reached(10), 2);
+    // One lane is ahead of the other.
+    progress.take(sent(0, 30));
     progress.take(sent(1, 50));
     progress.take(sent(2, 70));
     assert_eq!(progress.reached(), reached(10));
     progress.take(sent(0, 30));
+    assert_eq!(progress.reached(), reached(30));
+    progress.take(sent(1, 50));
+    progress.take(sent(2, 70));
     assert_eq!(progress.reached(), reached(70));
-    assert!(progress.finish().text().starts_with("6 records (60 B)"));
+    assert!(progress.finish().text().starts_with("12 records (120 B)"));
 }
 
 #[test]
@@ -69,7 +74,7 @@ fn the_input_is_cut_into_parcels_that_end_before_a_wrong_line() {
         let (parcels, mut waiting) = mpsc::channel(10);
         let fields = Fields::default();
         let cut = Cut { format: Format::Tsv, fields, errors, records_max: 2 };
-        let reader = parcels::read(Input::open(&file).expect("there"), start, cut, parcels);
+        let reader = parcels::read(Input::open(&file).expect("there"), start, cut, vec![parcels]);
         let ended = reader.expect("started").join().expect("no panic");
         let mut all = Vec::new();
         while let Ok(parcel) = waiting.try_recv() {
@@ -82,5 +87,43 @@ fn the_input_is_cut_into_parcels_that_end_before_a_wrong_line() {
     assert!(ended.expect_err("wrong").starts_with("line 4: there is no tab"));
     let (all, ended) = cut(Errors::Skip, Reached { offset: 8, number: 2 });
     assert_eq!((all, ended), (vec![(0, 2, 1, 22)], Ok(())));
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+#[test]
+fn a_key_keeps_its_lane_and_the_order_of_its_records() {
+    let folder = std::env::temp_dir().join(format!("credenza-lanes-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a temporary directory");
+    let file = folder.join("a.tsv");
+    let lines: String = (0..1_000).map(|n| format!("key{}\t{n}\n", n % 10)).collect();
+    std::fs::write(&file, lines).expect("a file");
+    let (lanes, mut waiting): (Vec<_>, Vec<_>) = (0..3).map(|_| mpsc::channel(2_000)).unzip();
+    let cut = Cut {
+        format: Format::Tsv,
+        fields: Fields::default(),
+        errors: Errors::Stop,
+        records_max: 20,
+    };
+    let input = Input::open(&file).expect("there");
+    let reader = parcels::read(input, Reached::default(), cut, lanes).expect("started");
+    reader.join().expect("no panic").expect("every line is good");
+    let mut last_of_key = std::collections::BTreeMap::new();
+    let mut rounds = std::collections::BTreeSet::new();
+    for (lane, waiting) in waiting.iter_mut().enumerate() {
+        let mut count = 0;
+        while let Ok(parcel) = waiting.try_recv() {
+            assert_eq!(parcel.number, count, "a lane misses a round");
+            (count, _) = (count + 1, rounds.insert(parcel.number));
+            assert!(parcel.batch.len() <= 20);
+            for (key, value, _) in parcel.batch.iter() {
+                let value: u32 = String::from_utf8_lossy(value).parse().expect("a number");
+                let before = last_of_key.insert(key.to_vec(), (lane, value));
+                assert!(before.is_none_or(|before| before.0 == lane && before.1 < value));
+            }
+        }
+        assert_eq!(count, rounds.len() as u64);
+    }
+    let last: Vec<u32> = last_of_key.values().map(|(_, value)| *value).collect();
+    assert_eq!(last, (990..1_000).collect::<Vec<_>>());
     std::fs::remove_dir_all(folder).expect("ours");
 }

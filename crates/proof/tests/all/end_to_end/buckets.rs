@@ -69,7 +69,7 @@ fn a_dropped_bucket_is_gone_at_once_and_its_space_returns() {
     let store = scratch.join("data/store");
     let full = bytes_below(&store);
     assert!(full > 50 << 20, "only {full} bytes reached the store");
-    tool(&server, &["bucket", "drop", "big"]);
+    tool(&server, &["bucket", "drop", "big", "--yes"]);
     let gone = web.ask("GET", "/v1/buckets/default/big/keys/row1", b"").expect("answers");
     assert_eq!((gone.status, gone.reason()), (404, "no_such_bucket".into()));
     tool(&server, &["bucket", "create", "big"]);

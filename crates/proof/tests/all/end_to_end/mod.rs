@@ -7,11 +7,16 @@
 mod buckets;
 mod checkpoint;
 mod clients;
+mod commands;
+mod crash_log;
 mod defaults;
 mod first_start;
 mod limits;
+mod mistakes;
+mod offline;
 mod once;
 mod real_input;
+mod transfer;
 
 use proof::client::{Answer, Http, Resp, encoded};
 use proof::rigs::Scratch;

@@ -1,0 +1,83 @@
+//! Commands that have no other house: bucket types, settings, the load tool within the binary.
+
+use super::{fresh, http, output, tool};
+use proof::rigs::{Scratch, text};
+use serde_json::Value;
+
+#[test]
+fn a_type_gives_its_properties_to_buckets_made_later() {
+    let (_scratch, server) = fresh("types");
+    tool(&server, &["type", "create", "events", "sync=interval", "value_bytes_max=10"]);
+    tool(&server, &["bucket", "create", "events/web"]);
+    tool(&server, &["put", "-b", "events/web", "a", "0123456789"]);
+    let large = output(server.tool(&["put", "-b", "events/web", "a", "0123456789+"]));
+    assert_eq!(large.status.code(), Some(2), "{}", String::from_utf8_lossy(&large.stderr));
+    assert!(String::from_utf8_lossy(&large.stderr).contains("too_large"));
+    tool(&server, &["type", "alter", "events", "value_bytes_max=20"]);
+    tool(&server, &["bucket", "create", "events/app"]);
+    tool(&server, &["put", "-b", "events/app", "a", "0123456789+"]);
+    let kept = output(server.tool(&["put", "-b", "events/web", "a", "0123456789+"]));
+    assert_eq!(kept.status.code(), Some(2), "a bucket made before keeps its properties");
+    let listed = tool(&server, &["type", "list", "--json"]);
+    let listed: Value = serde_json::from_str(&listed).expect("JSON");
+    let events = listed.as_array().into_iter().flatten().find(|kind| kind["name"] == "events");
+    let limit = &events.expect("it is listed")["properties"]["value_bytes_max"];
+    assert!(limit == 20 || limit == "20", "{limit}");
+    let table = tool(&server, &["type", "list"]);
+    let row = table.lines().find(|line| line.starts_with("events ")).unwrap_or(&table);
+    assert!(row.contains("interval") && row.contains("20"), "{table}");
+    let used = output(server.tool(&["type", "drop", "events"]));
+    assert!(!used.status.success(), "a type with buckets was dropped");
+    for name in ["events/web", "events/app"] {
+        tool(&server, &["bucket", "drop", name, "--yes"]);
+    }
+    tool(&server, &["type", "drop", "events"]);
+    assert!(!tool(&server, &["type", "list"]).contains("events"));
+}
+
+#[test]
+fn the_load_tool_is_part_of_the_binary_and_loads_a_node() {
+    let (scratch, server) = fresh("bench");
+    let file = scratch.join("load.toml");
+    let address = server.address;
+    let load = format!(
+        "driver = \"resp\"\nconcurrent = 4\nduration = \"2s\"\nmode = \"max\"\n\
+         resp_address = \"{address}\"\nkey_generator = [\"uniform_int\", 1000]\n\
+         value_generator = [\"fixed_bin\", 100]\noperations = [[\"put\", 1], [\"get\", 1]]\n"
+    );
+    std::fs::write(&file, load).expect("ours");
+    let results = scratch.join("results");
+    let words = ["bench", text(&file), "-d", text(&results), "-n", "one", "--json"];
+    let done = output(proof::server::tool(&words));
+    let complained = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{complained}");
+    let report: Value = serde_json::from_slice(&done.stdout).expect("JSON and nothing else");
+    assert!(report.to_string().contains("put"), "{report}");
+    assert!(results.join("one/summary.csv").exists(), "{complained}");
+    let status = http(&server).ask("GET", "/status", b"").expect("answers").json();
+    assert!(status["requests"]["resp"].as_u64().is_some_and(|count| count > 10), "{status}");
+    let wrong = output(proof::server::tool(&["bench", "/nowhere/load.toml"]));
+    let complained = String::from_utf8_lossy(&wrong.stderr);
+    assert_eq!(wrong.status.code(), Some(2), "{complained}");
+    assert!(complained.contains("/nowhere/load.toml"), "{complained}");
+    let codec = output(proof::server::tool(&["bench", "codec", "--seconds", "1", "--json"]));
+    let codec: Value = serde_json::from_slice(&codec.stdout).expect("JSON");
+    assert!(!codec.is_null());
+}
+
+#[test]
+fn settings_in_force_and_where_they_came_from_are_shown() {
+    let scratch = Scratch::new("settings");
+    let file = scratch.join("node.toml");
+    std::fs::write(&file, "node = \"from-file\"\nthreads = 3\n").expect("ours");
+    let mut command = proof::server::tool(&["settings", "--config", text(&file), "--json"]);
+    command.env("CREDENZA_THREADS", "2").args(["--interval-ms", "5s"]);
+    let said = output(command).stdout;
+    let said: Value = serde_json::from_slice(&said).expect("JSON");
+    assert_eq!(said["node"]["value"], "from-file");
+    assert_eq!(said["node"]["from"], format!("{}:1", text(&file)));
+    let (threads, interval) = (&said["threads"], &said["interval_ms"]);
+    assert_eq!((&threads["value"], &threads["from"]), (&"2".into(), &"CREDENZA_THREADS".into()));
+    assert_eq!((&interval["value"], &interval["from"]), (&"5s".into(), &"--interval-ms".into()));
+    assert_eq!(said["data"]["from"], "default");
+}

@@ -1,0 +1,109 @@
+//! What a user does wrong, and the one line that tells how to mend it.
+
+use super::{fresh, http, output, put};
+use proof::report::skipped;
+use proof::rigs::{Scratch, find, text};
+use proof::server::{Refusal, Server, Setup};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+/// A refused start: its exit code, and one line that holds all these words.
+fn refused(setup: &Setup, code: i32, words: &[&str]) {
+    let Refusal { code: given, words: said } = Server::start(setup).expect_err("it started");
+    let lines: Vec<_> = said.lines().filter(|line| line.starts_with("credenza: ")).collect();
+    assert_eq!(lines.len(), 1, "not one line: {said}");
+    for word in words {
+        assert!(lines[0].contains(word), "`{word}` is not said: {said}");
+    }
+    assert_eq!(given, Some(code), "{said}");
+}
+
+#[test]
+fn a_taken_port_is_named_with_its_setting() {
+    let (scratch, server) = fresh("port-taken");
+    let address = server.address.to_string();
+    let setup = Setup { listen: address.clone(), ..Setup::on(&scratch.join("other")) };
+    refused(&setup, 5, &[&address, "in use", "listen"]);
+    assert_eq!(put(&mut http(&server), b"a", b"b").status / 100, 2, "the first is unhurt");
+}
+
+#[test]
+fn a_wrong_settings_file_is_named_with_its_line() {
+    let scratch = Scratch::new("wrong-settings");
+    let file = scratch.join("node.toml");
+    let with = Setup::on(&scratch.join("data")).with(&["--config", text(&file)]);
+    for (content, words) in [
+        ("node = \"a\"\n\nlog_bites_max = \"1GiB\"\n", ["node.toml:3", "log_bytes_max"]),
+        ("node = \"a\"\nmemory_bytes_max = \"much\"\n", ["node.toml:2", "memory_bytes_max"]),
+        ("node = \"a\"\nnode = \"b\"\n", ["node.toml:2", "duplicate"]),
+        ("node = \n", ["node.toml:1", ""]),
+        ("[log]\nlevel = \"info\"\n", ["node.toml:1", "log"]),
+    ] {
+        fs::write(&file, content).expect("ours");
+        refused(&with, 2, &words);
+    }
+    fs::remove_file(&file).expect("ours");
+    refused(&with, 2, &["node.toml", "No such file"]);
+    let variable = Setup::on(&scratch.join("data")).env("CREDENZA_THREADS", "many");
+    refused(&variable, 2, &["CREDENZA_THREADS", "`many`"]);
+    assert!(!scratch.join("data").exists(), "a wrong setting made a data directory");
+}
+
+#[test]
+fn a_data_directory_that_is_none_is_refused_and_left_alone() {
+    let scratch = Scratch::new("strange-data");
+    let strange = scratch.join("strange");
+    fs::create_dir(&strange).expect("ours");
+    fs::write(strange.join("letter.txt"), "dear").expect("ours");
+    refused(&Setup::on(&strange), 2, &["strange", "other files", "empty or new"]);
+    assert_eq!(fs::read_dir(&strange).expect("ours").count(), 1, "something was written");
+    refused(&Setup::on(&strange.join("letter.txt")), 2, &["letter.txt"]);
+    refused(&Setup::on(&scratch.join("no/such/folder")), 2, &["no/such/folder"]);
+}
+
+#[test]
+fn a_data_directory_that_may_not_be_read_is_named() {
+    let scratch = Scratch::new("unreadable");
+    let data = scratch.join("data");
+    fs::create_dir(&data).expect("ours");
+    let mut setup = Setup::on(&data);
+    if rustix::process::geteuid().is_root() {
+        // Root reads everything, unless it lays that right down.
+        let words = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"];
+        let may = |words: &[&str]| {
+            let mut command = std::process::Command::new(words[0]);
+            command.args(&words[1..]).arg("true");
+            find(words[0]).is_some() && output(command).status.success()
+        };
+        if !may(&words) {
+            return skipped("unreadable directory", "root can't lay down its rights here");
+        }
+        setup = setup.under(&words);
+    }
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o000)).expect("ours");
+    refused(&setup, 3, &["data", "ermission denied"]);
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).expect("ours");
+}
+
+#[test]
+fn commands_say_what_is_wrong_in_a_line_and_by_their_exit_code() {
+    let (scratch, server) = fresh("wrong-words");
+    let says = |words: &[&str], code: i32, wanted: &[&str]| {
+        let done = output(server.tool(words));
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(code), "{words:?}: {said}");
+        for word in wanted {
+            assert!(said.contains(word), "{words:?}: `{word}` is not said: {said}");
+        }
+    };
+    says(&["get", "-b", "cellar", "a"], 2, &["no_such_bucket", "cellar"]);
+    says(&["bucket", "create", "default"], 4, &["already_exists"]);
+    says(&["put", "a", "1", "--if-absent"], 0, &[]);
+    says(&["put", "a", "2", "--if-absent"], 4, &["a"]);
+    says(&["import", text(&scratch.join("none.tsv"))], 2, &["none.tsv", "No such file"]);
+    says(&["get", "a", "--consistency", "soon"], 2, &["consistency"]);
+    let nobody = output(proof::server::tool(&["get", "a", "--url", "http://127.0.0.1:1"]));
+    let said = String::from_utf8_lossy(&nobody.stderr).into_owned();
+    assert_eq!(nobody.status.code(), Some(5), "{said}");
+    assert!(said.contains("credenza serve") && said.contains("--url"), "{said}");
+}
