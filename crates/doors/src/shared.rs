@@ -4,9 +4,10 @@ use crate::counters::Counters;
 use crate::guard::Guard;
 use crate::resp::{Clock, Registry};
 use crate::settings::DoorSettings;
+use bytes::Bytes;
 use node::Node;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -30,6 +31,8 @@ pub struct Shared {
     pub(crate) connections: AtomicUsize,
     /// What is said of connections turned away.
     pub(crate) complaint: Complaint,
+    /// The description of the native door.
+    pub(crate) document: OnceLock<Bytes>,
     budget: Arc<Semaphore>,
 }
 
@@ -44,6 +47,7 @@ impl Shared {
             counters: Counters::default(),
             connections: AtomicUsize::new(0),
             complaint: Complaint::default(),
+            document: OnceLock::new(),
             budget: Arc::new(Semaphore::new(units)),
             settings,
         }

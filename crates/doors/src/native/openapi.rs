@@ -1,18 +1,16 @@
 //! The OpenAPI document, made from the table of routes, so that the two can't drift apart.
 
 use super::parameters::{BUCKETS_PER_PAGE_MAX, Parameter};
-use super::routes::{Gives, Headers, Route, Takes};
+use super::routes::{Gives, Name, Route, Takes};
 use super::schemas;
 use super::table::ROUTES;
 use base::limits::{KEY_BYTES_MAX, PAGE_ROWS_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
-use std::sync::OnceLock;
 
-/// The document as JSON; made once.
-pub fn document() -> Bytes {
-    static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
-    DOCUMENT.get_or_init(|| Bytes::from(build().to_string())).clone()
+/// The document as JSON; `sections` are those of the log, whose levels can be changed.
+pub fn document(sections: &[String]) -> Bytes {
+    Bytes::from(build(sections).to_string())
 }
 
 const DESCRIPTION: &str = "Keys and values are any bytes. In paths and queries keys are \
@@ -26,7 +24,7 @@ const DESCRIPTION: &str = "Keys and values are any bytes. In paths and queries k
 /// outcome, damage.
 const ERRORS_EVERYWHERE: [u16; 9] = [400, 403, 408, 414, 421, 431, 500, 503, 504];
 
-fn build() -> Value {
+fn build(sections: &[String]) -> Value {
     let mut paths = Map::new();
     for route in &ROUTES {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
@@ -42,7 +40,7 @@ fn build() -> Value {
         },
         "servers": [{ "url": "/" }],
         "paths": paths,
-        "components": { "schemas": schemas::all() },
+        "components": { "schemas": schemas::all(sections) },
     })
 }
 
@@ -74,7 +72,7 @@ fn parameters(route: &Route) -> Vec<Value> {
             "name": parameter.name(), "in": "query", "description": words, "schema": schema,
         }));
     }
-    parameters.extend(header_parameters(route.headers));
+    parameters.extend(header_parameters(route));
     parameters
 }
 
@@ -85,7 +83,7 @@ fn path_schema(name: &str) -> Value {
             "description":
                 format!("The key, percent-encoded byte by byte; at most {KEY_BYTES_MAX} bytes."),
         }),
-        "id" => json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX }),
+        "id" => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
         _ => json!({ "type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,62}$" }),
     }
 }
@@ -119,7 +117,7 @@ fn query_schema(parameter: Parameter) -> (Value, &'static str) {
             (json!({ "enum": ["keys", "entries"], "default": "entries" }), "What a row shows.")
         }
         Parameter::AfterBucket => (
-            json!({ "type": "string", "pattern": schemas::BUCKET_PATTERN }),
+            json!({ "type": "string", "pattern": schemas::SHORT_BUCKET_PATTERN }),
             "The last bucket of the page before: `continue`.",
         ),
         Parameter::LimitBuckets => (
@@ -129,26 +127,27 @@ fn query_schema(parameter: Parameter) -> (Value, &'static str) {
     }
 }
 
-fn header_parameters(headers: Headers) -> Vec<Value> {
+fn header_parameters(route: &Route) -> Vec<Value> {
     let header = |name: &str, schema: Value, words: &str| -> Value {
         json!({ "name": name, "in": "header", "description": words, "schema": schema })
     };
-    let condition = || json!({ "type": "string", "pattern": "^(\\*|\"[0-9]{1,19}\")$" });
-    let number = || json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX });
+    let condition = json!({
+        "type": "string", "pattern": "^(\\*|\"[0-9]{1,19}\")$", "examples": ["\"17\""],
+    });
+    let number = || json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX });
     let mut parameters = Vec::new();
-    if headers.has_conditions() {
-        parameters.push(header(
-            "if-match",
-            condition(),
-            "Only if the row has this version, or is there.",
-        ));
-        parameters.push(header(
-            "if-none-match",
-            condition(),
-            "A read: 304 if the row has this version. A write: `*` alone, only if it is absent.",
-        ));
+    if route.headers.has_conditions() {
+        let words = "Only if the row has this version, or is there.";
+        parameters.push(header("if-match", condition.clone(), words));
+        if route.name == Name::PutKey {
+            let words = "Only if the row is absent.";
+            parameters.push(header("if-none-match", json!({ "const": "*" }), words));
+        } else if route.name != Name::DeleteKey {
+            let words = "304 if the row has this version.";
+            parameters.push(header("if-none-match", condition, words));
+        }
     }
-    if headers.has_retry() {
+    if route.headers.has_retry() {
         parameters.push(header(
             "x-credenza-session",
             number(),

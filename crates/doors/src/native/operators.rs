@@ -6,6 +6,7 @@ use crate::counters::{Tongue, Verdict};
 use crate::http::{Answer, Content, Status};
 use crate::shared::Shared;
 use base::{Error, Kind, Reason};
+use bytes::Bytes;
 use node::{Sample, SampleKind};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -39,8 +40,18 @@ pub async fn answer(shared: &Shared, what: Operate) -> Answer {
             let words = "the node does not take writes now; /status tells why";
             errors::answer(&Error::new(Reason::GoingDown, words))
         }
-        Operate::OpenApi => Answer::new(Status::Ok, Content::Json(openapi::document())),
+        Operate::OpenApi => Answer::new(Status::Ok, Content::Json(document(shared))),
     }
+}
+
+/// The description of this door; made once.
+fn document(shared: &Shared) -> Bytes {
+    let make = || {
+        let levels = shared.settings.log_levels.as_ref().map(|levels| levels.levels());
+        let sections: Vec<String> = levels.into_iter().flatten().map(|(name, _)| name).collect();
+        openapi::document(&sections)
+    };
+    shared.document.get_or_init(make).clone()
 }
 
 /// How an operator's answer is counted.

@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 
 /// A bucket's full name.
 pub const BUCKET_PATTERN: &str = "^[a-z0-9][a-z0-9_-]{0,62}/[a-z0-9][a-z0-9_-]{0,62}$";
+/// The same, whose type may be left out if it is `default`.
+pub const SHORT_BUCKET_PATTERN: &str = "^([a-z0-9][a-z0-9_-]{0,62}/)?[a-z0-9][a-z0-9_-]{0,62}$";
 /// Standard base64 with padding, in its one form.
 const BASE64_PATTERN: &str =
     "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
@@ -33,9 +35,10 @@ fn object(properties: Value) -> Value {
 }
 
 /// All schemas by name.
-pub fn all() -> Value {
+pub fn all(sections: &[String]) -> Value {
     let mut schemas = Map::new();
     requests(&mut schemas);
+    schemas.insert("LogLevels".into(), log_levels(sections));
     steps(&mut schemas, "Update", Place::Reads);
     steps(&mut schemas, "Read", Place::Updates);
     replies(&mut schemas);
@@ -83,11 +86,6 @@ fn requests(schemas: &mut Map<String, Value>) {
         object(json!({ "target": {
         "type": "string", "pattern": "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$" } })),
     );
-    schemas.insert(
-        "LogLevels".into(),
-        json!({ "type": "object", "maxProperties": 64,
-        "additionalProperties": { "enum": ["off", "error", "warn", "info", "debug", "trace"] } }),
-    );
     let mut properties = Map::new();
     for property in &PROPERTIES {
         properties.insert(property.name.into(), property_schema(property.name, property.doc));
@@ -99,10 +97,20 @@ fn requests(schemas: &mut Map<String, Value>) {
     );
 }
 
+/// Levels by section; `all` stands for every section when levels are changed.
+fn log_levels(sections: &[String]) -> Value {
+    let mut properties = Map::new();
+    for section in sections.iter().map(String::as_str).chain(["all"]) {
+        let levels = ["off", "error", "warn", "info", "debug", "trace"];
+        properties.insert(section.into(), json!({ "enum": levels }));
+    }
+    json!({ "type": "object", "properties": properties, "additionalProperties": false })
+}
+
 fn property_schema(name: &str, doc: &str) -> Value {
     use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
     let mut schema = match name {
-        "promise" => json!({ "enum": ["consistent", "available"] }),
+        "promise" => json!({ "enum": ["consistent"] }),
         "sync" => json!({ "enum": ["sync", "interval"] }),
         "key_bytes_max" => json!({ "type": "integer", "minimum": 1, "maximum": KEY_BYTES_MAX }),
         "value_bytes_max" => json!({ "type": "integer", "minimum": 1, "maximum": VALUE_BYTES_MAX }),

@@ -34,7 +34,7 @@ pub const ROUTES: [Route; 32] = [
     Route {
         query: &[Consistency],
         gives: Gives::Value,
-        errors: &[304, 404, 412],
+        errors: &[304, 404, 412, 413],
         headers: Headers::Conditions,
         operation: Operation::Get,
         ..route(Name::GetKey, Method::Get, KEY, "The value of a key; its version is the ETag.")
@@ -48,7 +48,7 @@ pub const ROUTES: [Route; 32] = [
         ..route(Name::PutKey, Method::Put, KEY, "Writes a value, if the conditions hold.")
     },
     Route {
-        errors: &[404, 409, 412],
+        errors: &[404, 409, 412, 413],
         headers: Headers::Both,
         operation: Operation::Delete,
         ..route(Name::DeleteKey, Method::Delete, KEY, "Deletes a key, if the conditions hold.")
@@ -56,7 +56,7 @@ pub const ROUTES: [Route; 32] = [
     Route {
         query: &[Consistency],
         gives: Gives::Value,
-        errors: &[304, 404, 412],
+        errors: &[304, 404, 412, 413],
         headers: Headers::Conditions,
         operation: Operation::Get,
         ..route(
@@ -121,7 +121,7 @@ pub const ROUTES: [Route; 32] = [
     Route {
         query: RANGE,
         gives: Gives::Json("Page"),
-        errors: &[404],
+        errors: &[404, 413],
         operation: Operation::Range,
         ..route(
             Name::Range,
@@ -133,7 +133,7 @@ pub const ROUTES: [Route; 32] = [
     Route {
         query: STREAM,
         gives: Gives::JsonLines("Entry"),
-        errors: &[404],
+        errors: &[404, 413],
         operation: Operation::Range,
         ..route(
             Name::Stream,

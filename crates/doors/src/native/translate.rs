@@ -171,15 +171,14 @@ fn put(target: &mut Target, value: Bytes) -> Result<Option<Update>, Error> {
             [None] => return Ok(None),
             _ => return Err(malformed("a write compares with one version")),
         },
-        (None, Some(Tags::These(_))) => {
+        (_, Some(Tags::These(_))) => {
             return Err(malformed("a write takes `if-none-match: *` alone"));
         }
-        (Some(_), Some(_)) => return Err(malformed(ONE_CONDITION)),
+        // A row can't be there and absent.
+        (Some(_), Some(_)) => return Ok(None),
     };
     Ok(Some(Update::SetIf { key, value, expiry, when }))
 }
-
-const ONE_CONDITION: &str = "a write has one condition, if-match or if-none-match";
 
 /// A delete under its condition, as one update; `None` if it can't hold.
 fn delete(target: &mut Target) -> Result<Option<(Update, Shape)>, Error> {

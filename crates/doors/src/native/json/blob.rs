@@ -93,6 +93,45 @@ impl<'de> Deserialize<'de> for Encoded {
 /// Reads a list of keys; counts the keys of the whole body.
 pub struct KeysSeed<'a>(pub &'a Cell<usize>);
 
+/// A whole number from 0 on; `7.0` is one too, as JSON Schema has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whole(pub u64);
+
+/// Up to here a floating point number says exactly which whole number it means.
+const EXACT_FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
+
+impl Whole {
+    /// The whole number that this is, if it is one.
+    pub fn of_float(number: f64) -> Option<Whole> {
+        let is_whole = number.fract() == 0.0 && (0.0..=EXACT_FLOAT_MAX).contains(&number);
+        is_whole.then_some(Whole(number as u64))
+    }
+
+    /// As a size; what no size can hold is larger than any limit all the same.
+    pub fn size(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Whole, D::Error> {
+        struct WholeVisitor;
+        impl Visitor<'_> for WholeVisitor {
+            type Value = Whole;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number from 0 to 2^64 - 1")
+            }
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Whole, E> {
+                Ok(Whole(number))
+            }
+            fn visit_f64<E: Error>(self, number: f64) -> Result<Whole, E> {
+                Whole::of_float(number).ok_or_else(|| E::custom("a number is not whole"))
+            }
+        }
+        deserializer.deserialize_any(WholeVisitor)
+    }
+}
+
 /// How an error begins that is `too_large` and not `malformed`.
 pub const TOO_MANY_KEYS: &str = "a body lists more than 131072 keys";
 

@@ -1,6 +1,6 @@
 //! The bodies of requests: JSON in, words of the house out.
 
-use super::blob::{Blob, KeysSeed, TOO_MANY_KEYS};
+use super::blob::{Blob, KeysSeed, TOO_MANY_KEYS, Whole};
 use super::scan;
 use super::steps::{self, StepSeed, StepsSeed, TOO_MANY_STEPS};
 use base::bucket::Changes;
@@ -238,6 +238,11 @@ impl<'de> Deserialize<'de> for Text {
             }
             fn visit_u64<E: de::Error>(self, number: u64) -> Result<Text, E> {
                 Ok(Text(number.to_string()))
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Text, E> {
+                let whole = Whole::of_float(number);
+                let whole = whole.ok_or_else(|| E::custom("a number is not whole"))?;
+                Ok(Text(whole.0.to_string()))
             }
         }
         deserializer.deserialize_any(TextVisitor)

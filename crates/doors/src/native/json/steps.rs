@@ -3,7 +3,7 @@
 //! All operations share one set of field names; the table says which of them each needs and may
 //! have.
 
-use super::blob::{Blob, KeysSeed};
+use super::blob::{Blob, KeysSeed, Whole};
 use super::fields::Field;
 use super::operations::{self, Name, Operation, Place};
 use crate::native::ranges::{self, Bounds};
@@ -102,14 +102,16 @@ impl Fields {
             Field::Value => self.value = blob(map)?,
             Field::Ttl => self.ttl = map.next_value::<Ttl>()?.0,
             Field::When => self.when = word(map)?,
-            Field::Version => self.version = map.next_value()?,
+            Field::Version => {
+                self.version = map.next_value::<Option<Whole>>()?.map(|version| version.0);
+            }
             Field::Missing => self.missing = word(map)?,
             Field::Expected => self.expected = maybe(map)?,
             Field::Wanted => self.wanted = maybe(map)?,
             Field::Prefix => self.bounds.prefix = blob(map)?,
             Field::Keys => self.keys = map.next_value_seed(KeysSeed(seed.keys))?,
             Field::Delta => self.delta = Some(map.next_value()?),
-            Field::Offset => self.offset = map.next_value()?,
+            Field::Offset => self.offset = map.next_value::<Whole>()?.size(),
             Field::From => self.bounds.from = blob(map)?,
             Field::To => self.bounds.to = blob(map)?,
             Field::OnlyWhen => self.only_when = word(map)?,
@@ -119,7 +121,7 @@ impl Fields {
             Field::FromExclusive => self.bounds.from_exclusive = map.next_value()?,
             Field::ToInclusive => self.bounds.to_inclusive = map.next_value()?,
             Field::Reverse => self.bounds.reverse = map.next_value()?,
-            Field::Limit => self.bounds.limit = Some(map.next_value()?),
+            Field::Limit => self.bounds.limit = Some(map.next_value::<Whole>()?.size()),
             Field::After => self.bounds.after = blob(map)?,
             Field::Want => {
                 let word = map.next_value::<Word>()?;
@@ -269,7 +271,12 @@ impl Fields {
     }
 
     fn delta(&self) -> Result<i64, String> {
-        let number = self.delta.as_ref().and_then(serde_json::Number::as_i64);
+        let whole = |number: &serde_json::Number| {
+            let float = number.as_f64().filter(|_| number.is_f64())?;
+            let whole = Whole::of_float(float.abs())?.0 as i64;
+            Some(if float < 0.0 { -whole } else { whole })
+        };
+        let number = self.delta.as_ref().and_then(|n| n.as_i64().or_else(|| whole(n)));
         number.ok_or_else(|| "`delta` is a whole number of 64 bits".into())
     }
 
@@ -337,6 +344,10 @@ impl<'de> Deserialize<'de> for Ttl {
             type Value = Ttl;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("milliseconds up to 2^53, or one of `keep`, `never`, `default`")
+            }
+            fn visit_f64<E: de::Error>(self, ms: f64) -> Result<Ttl, E> {
+                let whole = Whole::of_float(ms);
+                self.visit_u64(whole.ok_or_else(|| E::custom("a number is not whole"))?.0)
             }
             fn visit_u64<E: de::Error>(self, ms: u64) -> Result<Ttl, E> {
                 if ms > TTL_MS_MAX {

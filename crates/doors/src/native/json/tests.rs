@@ -309,3 +309,23 @@ proptest! {
         let _ = bodies::changes(&bytes);
     }
 }
+
+#[test]
+fn whole_numbers_may_be_written_with_a_point() {
+    let set = |number: &str| {
+        let body = format!(r#"{{"op":"set","key":"k","value":"v","ttl_ms":{number}}}"#);
+        bodies::update(body.as_bytes())
+    };
+    let add = |number: &str| {
+        bodies::update(format!(r#"{{"op":"add","key":"k","delta":{number}}}"#).as_bytes())
+    };
+    assert_eq!(set("7.0"), set("7"));
+    assert_eq!(add("-7.0"), add("-7"));
+    for bad in ["7.5", "-1.0", "1e300"] {
+        assert!(set(bad).is_err(), "{bad}");
+    }
+    assert!(add("7.5").is_err() && add("1e300").is_err());
+    let changed = bodies::changes(br#"{"ttl_ms":5.0}"#);
+    assert_eq!(changed, Ok(vec![("ttl_ms".to_string(), "5".to_string())]));
+    assert!(bodies::changes(br#"{"ttl_ms":5.5}"#).is_err());
+}

@@ -1,13 +1,19 @@
 //! Unmodified clients of other makers, in a virtual environment of their own.
 
 use super::fresh;
-use proof::report::skipped;
+use proof::report::{skipped, times};
 use proof::rigs::find;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::OnceLock;
 
-/// The virtual environment with the foreign clients: `./check` makes it, or this does.
+/// The virtual environment with the foreign clients: `./check all` makes it, or this does, once.
 fn python() -> Result<PathBuf, String> {
+    static MADE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    MADE.get_or_init(make).clone()
+}
+
+fn make() -> Result<PathBuf, String> {
     let root = proof::tidy::root();
     let made = root.join("target/python/bin/python");
     if find("python3").is_none() {
@@ -15,7 +21,8 @@ fn python() -> Result<PathBuf, String> {
     }
     let has = |python: &PathBuf| {
         let mut command = Command::new(python);
-        command.args(["-c", "import redis"]).output().is_ok_and(|done| done.status.success())
+        command.args(["-c", "import redis, schemathesis, openapi_spec_validator"]);
+        command.output().is_ok_and(|done| done.status.success())
     };
     if has(&made) {
         return Ok(made);
@@ -26,32 +33,49 @@ fn python() -> Result<PathBuf, String> {
         let venv = Command::new("python3").args(["-m", "venv"]).arg(&own).output();
         let venv = venv.is_ok_and(|done| done.status.success());
         let mut pip = Command::new(own.join("bin/pip"));
-        pip.args(["install", "--quiet", "--disable-pip-version-check", "redis"]);
+        pip.args(["install", "--quiet", "--disable-pip-version-check", "-r"]);
+        pip.arg(root.join("crates/proof/clients/requirements.txt"));
         if !venv || !pip.output().is_ok_and(|done| done.status.success()) {
-            return Err("a virtual environment with `redis` can't be made (no network?)".into());
+            return Err("a virtual environment can't be made (no network, no python3-venv?)".into());
         }
     }
     Ok(python)
 }
 
+/// Runs one of the scripts in `clients/`, which must succeed; what it said.
+fn run(python: PathBuf, script: &str, words: &[String]) -> String {
+    let script = proof::tidy::root().join("crates/proof/clients").join(script);
+    let done = Command::new(python).arg(script).args(words).output().expect("python runs");
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    said
+}
+
 #[test]
 fn redis_py_is_served_unchanged() {
-    let name = "redis-py against the binary";
+    let python = match python() {
+        Ok(python) => python,
+        Err(why) => return skipped("redis-py against the binary", &why),
+    };
+    let (_scratch, server) = fresh("redis-py");
+    run(python, "redis_round_trip.py", &[server.address.port().to_string()]);
+}
+
+#[test]
+fn the_openapi_document_is_valid_and_the_server_does_what_it_says() {
+    let name = "schemathesis against the binary";
     let python = match python() {
         Ok(python) => python,
         Err(why) => return skipped(name, &why),
     };
-    let (_scratch, server) = fresh("redis-py");
-    let script = proof::tidy::root().join("crates/proof/clients/redis_round_trip.py");
-    let done = Command::new(python)
-        .arg(script)
-        .arg(server.address.port().to_string())
-        .output()
-        .expect("python runs");
-    assert!(
-        done.status.success(),
-        "{}{}",
-        String::from_utf8_lossy(&done.stdout),
-        String::from_utf8_lossy(&done.stderr)
-    );
+    let (_scratch, mut server) = fresh("openapi");
+    let seconds = times(20, 600);
+    let seed = std::env::var("CREDENZA_SEED").unwrap_or("11".into());
+    let words = [server.address.port().to_string(), seconds.to_string(), seed];
+    let said = run(python, "openapi_fuzz.py", &words);
+    assert!(server.alive(), "it died: {}", server.said());
+    assert!(!server.said().contains("panicked"), "{}", server.said());
+    for line in said.lines() {
+        println!("{name}: {line}");
+    }
 }
