@@ -37,6 +37,8 @@ points! {
     SyncBefore = "log.sync.before",
     /// The log is synced and nobody was told.
     SyncAfter = "log.sync.after",
+    /// What an earlier life left and nothing states to be durable is written again, not synced.
+    TailRewritten = "log.tail.rewritten",
     /// The first frame of this life is written and not synced.
     OpeningWritten = "log.opening.written",
     /// A file for the next segment is filled, synced and not yet named a spare.
@@ -67,6 +69,8 @@ points! {
     CompactAfter = "compact.after",
     /// Table files under a dropped prefix are gone, single rows are not yet.
     DropFilesAfter = "drop.files.after",
+    /// All rows under a dropped prefix are gone, on disk too.
+    DropAfter = "drop.after",
     /// A checkpoint's tables are linked, its list is not yet named.
     CheckpointLinked = "checkpoint.linked",
     /// A checkpoint of the trees is whole.

@@ -15,6 +15,7 @@ use super::writer::{Log, name_segment, segment_bytes, write_header};
 use super::{LogSettings, SEGMENT_BYTES_MIN};
 use crate::StoreError;
 use crate::disk::{Access, Disk};
+use crate::failpoint::{Point, reach};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -190,6 +191,7 @@ fn make_durable(disk: &dyn Disk, last: &Segment, scan: &Scan) -> Result<(), Stor
         last.file.write_at(bytes, at).map_err(|error| failed("write", error))?;
         at += length as u64;
     }
+    reach(Point::TailRewritten);
     last.file.sync_data().map_err(|error| failed("sync", error))?;
     disk.sync_directory().map_err(|error| failed("sync the directory of", error))
 }

@@ -174,7 +174,9 @@ impl LsmTrees {
             }
         }
         self.rotate()?;
-        self.flush_sealed()
+        self.flush_sealed()?;
+        reach(Point::DropAfter);
+        Ok(())
     }
 }
 
