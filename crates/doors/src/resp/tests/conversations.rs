@@ -3,13 +3,14 @@
 //! A line is a command, sent as an array of bulk strings; `raw "..."` sends bytes as they are and
 //! `raw replies=2 "..."` waits for two answers, `raw closed "..."` for the end of the connection.
 //! A prefix names the connection (`b: GET k`). `[numbers]` shows digits as `#`. `$cursor` is what
-//! the last answer began with.
+//! the last `SCAN` began with, `$kept` the last answer tagged `[keep]`.
 //!
 //! With `REDIS_ADDRESS` set, what stands in `redis_*.txt` is played against that Redis instead.
 
 use super::house::{Guest, House, shown};
+use crate::resp::translate::table;
 use goldenscript::{Argument, Command, Context, Runner};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::net::SocketAddr;
 
@@ -18,23 +19,25 @@ struct Player {
     address: SocketAddr,
     guests: BTreeMap<String, Guest>,
     cursor: String,
+    kept: String,
 }
 
 impl Player {
     fn new() -> Player {
-        match std::env::var("REDIS_ADDRESS") {
+        let (house, address) = match std::env::var("REDIS_ADDRESS") {
             Ok(address) => {
                 let address = address.parse().expect("an address");
                 Guest::new(address).ask(&["FLUSHALL"]);
-                Player { house: None, address, guests: BTreeMap::new(), cursor: String::new() }
+                (None, address)
             }
             Err(_) => {
                 let house = House::build();
                 let address = house.address;
-                let guests = BTreeMap::new();
-                Player { house: Some(house), address, guests, cursor: String::new() }
+                (Some(house), address)
             }
-        }
+        };
+        let (cursor, kept) = (String::new(), String::new());
+        Player { house, address, guests: BTreeMap::new(), cursor, kept }
     }
 }
 
@@ -82,6 +85,7 @@ impl Runner for Player {
             let words = command.args.iter().map(|argument| match argument {
                 Argument::KeyValue(key, value) => format!("{key}={value}"),
                 Argument::Positional(word) if word == "$cursor" => self.cursor.clone(),
+                Argument::Positional(word) if word == "$kept" => self.kept.clone(),
                 Argument::Positional(word) => word.clone(),
                 other => other.to_string(),
             });
@@ -90,7 +94,7 @@ impl Runner for Player {
             super::frames::request(&words.iter().map(Vec::as_slice).collect::<Vec<_>>())
         };
         guest.send(&sent);
-        let mut lines = format!("> {}\n", shown(&sent).replace(&self.cursor_or_none(), "CURSOR"));
+        let mut lines = format!("> {}\n", self.without_chance(&shown(&sent)));
         let guest = self.guests.entry(context.prefix.clone().unwrap_or_default());
         let guest = guest.or_insert_with(|| Guest::new(address));
         for _ in 0..replies {
@@ -103,6 +107,9 @@ impl Runner for Player {
                 break;
             };
             let mut answer = shown(&answer);
+            if context.tags.contains("keep") {
+                self.kept = answer.split('|').nth(1).unwrap_or_default().into();
+            }
             if command.name.eq_ignore_ascii_case("scan") {
                 let cursor = first_bulk(&answer);
                 if cursor.len() > 1 {
@@ -120,9 +127,15 @@ impl Runner for Player {
 }
 
 impl Player {
-    /// What stands for a cursor in what is sent; something that is never sent when there is none.
-    fn cursor_or_none(&self) -> String {
-        if self.cursor.len() > 1 { self.cursor.clone() } else { "\u{0}".into() }
+    /// A line in which a cursor or a number that was kept stands by its name.
+    fn without_chance(&self, line: &str) -> String {
+        let mut line = line.to_string();
+        for (chance, name) in [(&self.cursor, "CURSOR"), (&self.kept, "KEPT")] {
+            if chance.len() > 1 {
+                line = line.replace(&format!("${}|{chance}|", chance.len()), &format!("{name}|"));
+            }
+        }
+        line
     }
 }
 
@@ -145,4 +158,34 @@ fn conversations_are_played_as_they_were_recorded() {
         played += 1;
     }
     assert!(played > 0);
+}
+
+/// What every conversation says, command by command, its names in lower case.
+fn said() -> BTreeSet<String> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/resp/conversations");
+    let files = std::fs::read_dir(folder).expect("the folder of conversations");
+    let texts = files.map(|file| std::fs::read_to_string(file.expect("a file").path()));
+    let text: String = texts.map(|text| text.expect("text")).collect();
+    let mut said = BTreeSet::new();
+    // What is sent is recorded as `> *2|$3|GET|$1|k|`.
+    for line in text.lines().filter_map(|line| line.split_once("> *")) {
+        let mut words = line.1.split('|').skip(2).step_by(2).map(str::to_lowercase);
+        let name = words.next().unwrap_or_default();
+        said.insert(format!("{name}|{}", words.next().unwrap_or_default()));
+        said.insert(name);
+    }
+    said
+}
+
+#[test]
+fn every_command_stands_in_a_conversation() {
+    let said = said();
+    let unsaid = |name: &&str| !said.contains(*name);
+    let missing: Vec<_> = table::all()
+        .filter(|command| !command.is_hidden())
+        .flat_map(|command| command.under.iter().chain([command]))
+        .map(|command| command.full_name)
+        .filter(unsaid)
+        .collect();
+    assert!(missing.is_empty(), "no conversation says {missing:?}");
 }

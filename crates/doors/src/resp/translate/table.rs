@@ -299,7 +299,7 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
 
 static DOCS: LazyLock<BTreeMap<&'static str, Docs>> = LazyLock::new(|| {
     let line = |line: &'static str| {
-        let mut parts = line.split(';').map(str::trim);
+        let mut parts = line.splitn(5, ';').map(str::trim);
         let mut next = || parts.next().unwrap_or_default();
         let name = next();
         (name, Docs { group: next(), since: next(), syntax: next(), summary: next() })
@@ -307,6 +307,12 @@ static DOCS: LazyLock<BTreeMap<&'static str, Docs>> = LazyLock::new(|| {
     let lines = include_str!("commands.txt").lines();
     lines.filter(|line| !line.starts_with('#') && !line.is_empty()).map(line).collect()
 });
+
+/// The names in `commands.txt`.
+#[cfg(test)]
+pub fn documented() -> impl Iterator<Item = &'static str> {
+    DOCS.keys().copied()
+}
 
 impl Command {
     /// Whether it takes this many words, its name counted.
