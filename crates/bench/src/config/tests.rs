@@ -9,6 +9,29 @@ fn read(text: &str) -> Result<Config, String> {
 }
 
 #[test]
+fn the_examples_of_the_document_are_whole_and_every_key_is_in_it() {
+    let text = include_str!("../../../../docs/use/bench.md");
+    let blocks: Vec<_> =
+        text.split("```toml\n").skip(1).filter_map(|rest| rest.split_once("```")).collect();
+    assert_eq!(blocks.len(), 2);
+    for (block, _) in blocks {
+        let config = read(block).expect("whole");
+        assert!(config.concurrent > 3);
+    }
+    let source = [include_str!("run.rs"), include_str!("drivers.rs")].concat();
+    let keys: Vec<_> = source
+        .split(".read(")
+        .chain(source.split(".need("))
+        .filter_map(|rest| rest.split('"').nth(1).filter(|_| rest.trim_start().starts_with('"')))
+        .collect();
+    assert!(keys.len() > 20, "{keys:?}");
+    // What `need` names first is whose the key is, in several words.
+    for key in keys.into_iter().filter(|key| !key.contains(' ')) {
+        assert!(text.contains(&format!("`{key}`")), "docs/use/bench.md does not name `{key}`");
+    }
+}
+
+#[test]
 fn a_ported_config_reads_as_in_basho_bench() {
     let config = read(
         r#"

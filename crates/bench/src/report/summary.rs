@@ -179,8 +179,8 @@ impl Report {
             "{}: {} with {}, {:.1} s: {:.0} operations/s, {} failed\n",
             self.name, self.server, self.driver, self.seconds, self.throughput, self.failed
         );
-        let columns = ["p50", "p95", "p99", "p99.9", "max", "microseconds"];
-        text.push_str(&format!("{:<16}{:>12}", "operation", "op/s"));
+        let columns = ["p50", "p95", "p99", "p99.9", "max"];
+        text.push_str(&format!("{:<16}{:>12}", "operation (us)", "op/s"));
         columns.iter().for_each(|column| text.push_str(&format!("{column:>12}")));
         text.push('\n');
         for (label, operation) in &self.operations {

@@ -71,7 +71,8 @@ pub fn markdown(suite: &Suite, results: &Results, charts_in: &str) -> String {
         " One server runs at a time, with a fresh data directory; servers take turns; the median \
          of the rounds counts. A ratio is ours / theirs; in brackets are its lowest and highest \
          value in one round. `fdatasync` is the median time of a 4 KiB write made durable just \
-         before; latencies are microseconds. `(bound)`: the load's core was full, so the server \
+         before; `server us/op` is the server's CPU time for one operation, which a busy machine \
+         changes least; latencies are microseconds. `(bound)`: the load's core was full, so the server \
          could do more. Numbers of one machine compare servers; they say little of another.\n",
     );
     for (server, version) in &results.versions {
@@ -162,7 +163,11 @@ const LATENCY: [Column; 2] = [
     ("p50", |cell| short(cell.point.median.p50_us)),
     ("p99", |cell| short(cell.point.median.p99_us)),
 ];
-const COST: [Column; 5] = [
+const COST: [Column; 6] = [
+    ("server us/op", |cell| {
+        let median = &cell.point.median;
+        short(median.server_cpu * 1e6 / median.throughput.max(1e-9))
+    }),
     ("fdatasync", |cell| short(cell.point.median.fdatasync_us)),
     ("server cores", |cell| format!("{:.2}", cell.point.median.server_cpu)),
     ("load cores", |cell| {
