@@ -1,26 +1,24 @@
-//! Rows that were read lately, in front of the tree.
+//! Rows of the disk that were read lately.
 //!
-//! How it stays true, without a lock that readers and the writer share for long. The writer, for
-//! each batch: makes the `epoch` odd; replaces the cached rows of the keys it changes and removes
-//! their placeholders; publishes the batch; makes the epoch even. A reader that misses: counts
-//! itself as `loading`; puts a placeholder; looks at the epoch, and only if it is even reads the
-//! tree and fills the placeholder, which fails if the writer removed it.
+//! A row that is in memory, written but not flushed, is never asked for here. So the writer has
+//! nothing to do with the cache, and it is a flush that must see to it that nothing stale is left:
+//! it offers every row it has made durable, while its table is still in every reader's view; a
+//! cached row of that key is replaced, and whoever is reading that key from the disk this moment
+//! can't put it here any more. A reader that begins to read from the disk looks for the tables in
+//! memory *after* it has reserved its place here: it either finds the row in the table that is
+//! being flushed, or came after all rows under its key were flushed.
 //!
-//! So a stale row cannot settle: if the epoch was even, any batch not yet published touches the
-//! cache after the placeholder was there, and removes it. And no batch shows early: a row carries
-//! the batch that wrote it, and a reader takes only rows of published batches. The writer asks once
-//! per batch whether anybody is loading; if nobody is, whoever begins later sees the odd epoch, and
-//! there are no placeholders to look for (both sides write one flag and then read the other's:
-//! sequentially consistent).
+//! A dropped prefix takes rows away without writing them. Then readers that hold a place are waited
+//! for, and others do without one (`loading` and `closed`: both sides write one and then read the
+//! other: sequentially consistent).
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, EntryAction, EntryResult, GuardResult};
 
-use super::view::Version;
 use crate::StoreError;
 
 /// Larger rows are not cached: the block cache and the system's pages serve them well enough.
@@ -34,21 +32,37 @@ const ROWS_EXPECTED: usize = 100_000;
 #[derive(Clone)]
 struct Weight;
 
-impl Weighter<Vec<u8>, Version> for Weight {
-    fn weight(&self, key: &Vec<u8>, row: &Version) -> u64 {
-        (key.len() + row.value.as_ref().map_or(0, Bytes::len)) as u64 + ROW_OVERHEAD_BYTES
+impl Weighter<Vec<u8>, Option<Bytes>> for Weight {
+    fn weight(&self, key: &Vec<u8>, value: &Option<Bytes>) -> u64 {
+        (key.len() + value.as_ref().map_or(0, Bytes::len)) as u64 + ROW_OVERHEAD_BYTES
     }
 }
 
-/// The row cache.
+/// The row cache. Of a row that is known to be absent, the value is none.
 pub(super) struct RowCache {
-    rows: Cache<Vec<u8>, Version, Weight>,
-    /// Odd while a batch is being applied.
-    epoch: AtomicU64,
-    /// Readers that may hold a placeholder.
+    rows: Cache<Vec<u8>, Option<Bytes>, Weight>,
+    /// While a prefix is forgotten: nobody may reserve a place.
+    closed: AtomicBool,
+    /// Readers that may hold a place.
     loading: AtomicUsize,
     hits: AtomicU64,
     misses: AtomicU64,
+}
+
+/// What was read below the cache.
+pub(super) enum Loaded {
+    /// From a table in memory: not for the cache.
+    Memory(Option<Bytes>),
+    /// From the disk.
+    Disk(Option<Bytes>),
+}
+
+impl Loaded {
+    fn value(self) -> Option<Bytes> {
+        match self {
+            Loaded::Memory(value) | Loaded::Disk(value) => value,
+        }
+    }
 }
 
 /// Numbers for the statistics.
@@ -63,68 +77,69 @@ impl RowCache {
     pub fn new(bytes_max: u64) -> RowCache {
         RowCache {
             rows: Cache::with_weighter(ROWS_EXPECTED, bytes_max, Weight),
-            epoch: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
             loading: AtomicUsize::new(0),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         }
     }
 
-    /// The newest published value of a key; `load` reads it from the tree.
+    /// The value of a key that was not found in memory; `load` looks there again, then on the disk.
     pub fn get(
         &self,
         key: &[u8],
-        published: &AtomicU64,
-        load: impl FnOnce() -> Result<Version, StoreError>,
+        load: impl FnOnce() -> Result<Loaded, StoreError>,
     ) -> Result<Option<Bytes>, StoreError> {
-        if let Some(row) = self.rows.get(key) {
-            // Asked after the row was found: a row of the batch now being applied is not for us
-            // yet.
-            if row.sequence <= published.load(Ordering::Acquire) {
-                self.hits.fetch_add(1, Ordering::Relaxed);
-                return Ok(row.value);
-            }
-            return Ok(load()?.value);
+        if let Some(value) = self.rows.get(key) {
+            self.hits.fetch_add(1, Ordering::Relaxed);
+            return Ok(value);
         }
         self.misses.fetch_add(1, Ordering::Relaxed);
         let _loading = Loading::begin(&self.loading);
-        if self.is_changing() {
-            return Ok(load()?.value);
+        if self.closed.load(Ordering::SeqCst) {
+            return Ok(load()?.value());
         }
         let GuardResult::Guard(place) = self.rows.get_value_or_guard(key, Some(Duration::ZERO))
         else {
-            return Ok(load()?.value);
+            return Ok(load()?.value());
         };
-        if self.is_changing() {
-            return Ok(load()?.value);
+        let loaded = load()?;
+        if let Loaded::Disk(value) = &loaded
+            && key.len() + value.as_ref().map_or(0, Bytes::len) <= ROW_BYTES_MAX
+        {
+            // Copied, so that a small row does not keep a whole block in memory. Refused if the key
+            // was flushed meanwhile.
+            let _ = place.insert(value.as_deref().map(Bytes::copy_from_slice));
         }
-        let row = load()?;
-        if key.len() + row.value.as_ref().map_or(0, Bytes::len) <= ROW_BYTES_MAX {
-            // Copied, so that a small row does not keep a whole block or batch in memory. Refused
-            // if the key was written meanwhile.
-            let copy = row.value.as_deref().map(Bytes::copy_from_slice);
-            let _ = place.insert(Version { sequence: row.sequence, value: copy });
+        Ok(loaded.value())
+    }
+
+    /// A row was flushed: what is cached under its key is replaced, so that what is hot stays
+    /// cached; other rows are not brought in.
+    pub fn flushed(&self, key: &[u8], value: Option<&[u8]>) {
+        let small = key.len() + value.map_or(0, <[u8]>::len) <= ROW_BYTES_MAX;
+        if small && self.rows.contains_key(key) {
+            let found = self.rows.entry(key, Some(Duration::ZERO), |_, row: &mut Option<Bytes>| {
+                *row = value.map(Bytes::copy_from_slice);
+                EntryAction::Retain(())
+            });
+            if matches!(found, EntryResult::Retained(())) {
+                return;
+            }
         }
-        Ok(row.value)
+        // Also takes the place away that a reader has reserved.
+        self.rows.remove(key);
     }
 
-    fn is_changing(&self) -> bool {
-        self.epoch.load(Ordering::SeqCst) % 2 == 1
-    }
-
-    /// A batch begins; there is one writer.
-    pub fn begin(&self) -> Writing<'_> {
-        self.epoch.fetch_add(1, Ordering::SeqCst);
-        Writing { cache: self, anybody_loading: self.loading.load(Ordering::SeqCst) > 0 }
-    }
-
-    /// Forgets every row under a prefix that left the tree without being removed one by one.
+    /// Forgets every row under a prefix that left the tree without being removed one by one, after
+    /// readers see the tree without them.
     pub fn forget(&self, prefix: &[u8]) {
-        let _writing = self.begin();
+        self.closed.store(true, Ordering::SeqCst);
         while self.loading.load(Ordering::SeqCst) > 0 {
-            std::thread::yield_now(); // new readers see the odd epoch and put no placeholder
+            std::thread::yield_now();
         }
         self.rows.retain(|key, _| !key.starts_with(prefix));
+        self.closed.store(false, Ordering::SeqCst);
     }
 
     pub fn figures(&self) -> CacheFigures {
@@ -133,43 +148,6 @@ impl RowCache {
             bytes: self.rows.weight(),
             hits: self.hits.load(Ordering::Relaxed),
             misses: self.misses.load(Ordering::Relaxed),
-        }
-    }
-}
-
-/// A batch on its way through the cache; dropped after it was published.
-pub(super) struct Writing<'a> {
-    cache: &'a RowCache,
-    anybody_loading: bool,
-}
-
-impl Writing<'_> {
-    /// A key changes: a cached row is replaced, so that what is hot stays cached; others are not
-    /// brought in.
-    pub fn change(&self, key: &[u8], sequence: u64, value: Option<&[u8]>) {
-        let rows = &self.cache.rows;
-        let mut stale = self.anybody_loading;
-        if rows.contains_key(key) {
-            let found = rows.entry(key, Some(Duration::ZERO), |_, row: &mut Version| {
-                if key.len() + value.map_or(0, <[u8]>::len) > ROW_BYTES_MAX {
-                    return EntryAction::Remove;
-                }
-                *row = Version { sequence, value: value.map(Bytes::copy_from_slice) };
-                EntryAction::Retain(())
-            });
-            // Else it was evicted this moment, and perhaps somebody is loading it again.
-            stale = !matches!(found, EntryResult::Retained(()) | EntryResult::Removed(..));
-        }
-        if stale {
-            rows.remove(key);
-        }
-    }
-}
-
-impl Drop for Writing<'_> {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            self.cache.epoch.fetch_add(1, Ordering::SeqCst);
         }
     }
 }

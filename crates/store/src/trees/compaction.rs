@@ -15,9 +15,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lsm_tree::compaction::Leveled;
-use lsm_tree::{AbstractTree, SeqNo};
+use lsm_tree::{AbstractTree, InternalValue, SeqNo, ValueType};
 
 use super::manifest::TABLES;
+use super::run::Walk;
+use super::table::MemoryTable;
+use super::view::{Bounds, Version};
 use super::{Change, LsmTrees, Trees};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
@@ -29,6 +32,7 @@ const TABLE_FILE_BYTES: u64 = 64 * 1024 * 1024;
 const ROWS_PER_TOMBSTONE: u64 = 4;
 /// The crate's list counts the runs of a level in one byte; far below that, flush merges first.
 const RUNS_AT_MOST: usize = 128;
+const EVERYTHING: Bounds = (Bound::Unbounded, Bound::Unbounded);
 /// Rows removed in one batch when a prefix is dropped, so that the writer never waits long.
 const ROWS_PER_DROP: usize = 1_000;
 
@@ -38,20 +42,40 @@ impl LsmTrees {
         while self.view().level0_runs >= RUNS_AT_MOST {
             self.merge_all_runs()?;
         }
-        let flushed = self.guarded(|| {
-            let lock = self.tree.get_flush_lock();
-            self.tree.flush(&lock, SeqNo::MAX)
-        });
-        if matches!(flushed, Err(StoreError::Full)) {
-            let _alone = self.merging.lock().map_err(|_| StoreError::Closed)?;
-            self.sweep()?;
+        let one = self.tree.get_flush_lock();
+        let sealed = self.view().sealed.clone();
+        for table in &sealed {
+            let flushed = self.flush_table(table);
+            if matches!(flushed, Err(StoreError::Full)) {
+                drop(one);
+                let _alone = self.merging.lock().map_err(|_| StoreError::Closed)?;
+                self.sweep()?;
+                return flushed;
+            }
+            flushed?;
+            reach(Point::FlushAfter);
         }
-        let flushed = flushed?;
-        if flushed.is_none() {
-            return self.free_retired();
-        }
-        reach(Point::FlushAfter);
-        self.refresh()
+        self.free_retired()
+    }
+
+    /// Makes a sealed table durable, the newest row of each key; readers then read that.
+    fn flush_table(&self, table: &Arc<MemoryTable>) -> Result<(), StoreError> {
+        let whole = Arc::new(table.whole());
+        let every = || Walk::new(Arc::clone(&whole), &EVERYTHING, u64::MAX, false);
+        self.guarded(|| {
+            let rows = every().map(|(key, Version { sequence, value })| {
+                Ok(match value {
+                    Some(value) => {
+                        InternalValue::from_components(key, value, sequence, ValueType::Value)
+                    }
+                    None => InternalValue::new_tombstone(key, sequence),
+                })
+            });
+            let Some((tables, _)) = self.tree.flush_to_tables(rows)? else { return Ok(()) };
+            self.tree.register_tables(&tables, None, None, &[], SeqNo::MAX)
+        })?;
+        every().for_each(|(key, row)| self.rows.flushed(&key, row.value.as_deref()));
+        self.let_go(table)
     }
 
     /// One round of merging by levels; when there is none due, one that gets rid of tombstones, if
@@ -155,10 +179,7 @@ impl LsmTrees {
         reach(Point::DropFilesAfter);
         drop(alone);
         self.refresh()?;
-        {
-            let _writer = self.writer()?;
-            self.rows.forget(prefix);
-        }
+        self.rows.forget(prefix);
         let rest = self.snapshot();
         let mut keys = rest.range(low, high, false);
         loop {

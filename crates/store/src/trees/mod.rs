@@ -2,7 +2,7 @@
 //!
 //! The tree keeps every change under the number of the batch that made it. A batch is inserted
 //! whole into the active table in memory and then *published* by moving one number, so a reader
-//! sees all of it or none. A table that has grown is *sealed* (between batches only), written to
+//! sees all of it or none (`table.rs`, `run.rs`). A table that has grown is *sealed* (between batches only), written to
 //! disk by *flush*, and merged with older ones by *compaction*. What was flushed survives any
 //! crash; what was not is replayed from the log.
 //!
@@ -15,7 +15,7 @@
 //! crash the tree holds exactly the batches up to a flush; damaged blocks are errors, never values.
 //! Never: keeps a journal of its own; starts a thread; reads a clock; makes a writer wait for a
 //! long read.
-//! Read next: `lsm.rs`, then `view.rs`, `cache.rs`, `compaction.rs`.
+//! Read next: `lsm.rs`, then `view.rs`, `table.rs`, `cache.rs`, `compaction.rs`.
 
 pub(crate) mod archive;
 mod cache;
@@ -24,8 +24,10 @@ mod compaction;
 mod lsm;
 pub(crate) mod manifest;
 mod memory;
+mod run;
 mod settings;
 mod snapshot;
+mod table;
 mod view;
 
 #[cfg(test)]
@@ -119,6 +121,11 @@ pub trait Snapshot: Send {
 
     /// Rows between two bounds, ascending or (`reverse`) descending. Bounds that cross hold no row.
     fn range(&self, low: Bound<Bytes>, high: Bound<Bytes>, reverse: bool) -> Rows<'_>;
+}
+
+/// What tables in memory find a key by.
+fn hash(key: &[u8], salt: u64) -> u32 {
+    xxhash_rust::xxh3::xxh3_64_with_seed(key, salt) as u32
 }
 
 /// How far the disk is behind what was applied.

@@ -1,8 +1,8 @@
 //! What a reader reads: the tables of one moment.
 //!
-//! The crate below has such a thing too, but finds it by number in a list that keeps every table
-//! made since the oldest reader began, sealed ones in memory included. Here each reader holds its
-//! own view and nothing else.
+//! The crate below has such a thing too, for the tables on disk, but finds it by number in a list
+//! that keeps every table made since the oldest reader began. Here each reader holds its own view
+//! and nothing else.
 
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lsm_tree::table::filter::standard_bloom::Builder as Bloom;
-use lsm_tree::{AbstractTree, InternalValue, Memtable, SeqNo, TableId, Tree};
+use lsm_tree::{AbstractTree, InternalValue, SeqNo, TableId, Tree};
 
 use super::manifest::damage;
+use super::table::MemoryTable;
 use crate::StoreError;
 
 /// A row as the tree keeps it: who wrote it and what; no value means absent.
@@ -25,7 +26,8 @@ pub(super) struct Version {
 }
 
 pub(super) type Bounds = (Bound<Bytes>, Bound<Bytes>);
-type Merged = Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<InternalValue>> + Send>;
+pub(super) type Merged =
+    Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<InternalValue>> + Send>;
 // The crate does not let its list of tables be named, only used: hence closures.
 type ReadPoint = dyn Fn(&[u8], SeqNo) -> Result<Option<InternalValue>, StoreError> + Send + Sync;
 type ReadRange = dyn Fn(Bounds, SeqNo) -> Merged + Send + Sync;
@@ -33,9 +35,9 @@ type ReadRange = dyn Fn(Bounds, SeqNo) -> Merged + Send + Sync;
 /// Tables of one moment. Only the active one still grows, by batches that a reader's number hides.
 pub(super) struct View {
     /// Takes the batches.
-    pub active: Arc<Memtable>,
+    pub active: Arc<MemoryTable>,
     /// Waits for flush, oldest first.
-    pub sealed: Vec<Arc<Memtable>>,
+    pub sealed: Vec<Arc<MemoryTable>>,
     /// Unmerged runs on disk.
     pub level0_runs: usize,
     /// Table files that it may read.
@@ -45,15 +47,10 @@ pub(super) struct View {
 }
 
 impl View {
-    /// The tables as they are now. `sealed`: those that were sealed so far; the flushed ones among
-    /// them are left out. Nobody may rotate meanwhile; if somebody flushes, a table may be seen
-    /// twice, which is harmless.
-    pub fn capture(tree: &Tree, mut sealed: Vec<Arc<Memtable>>) -> View {
+    /// These tables in memory, and those on disk as they are now. A row that is in both is harmless.
+    pub fn capture(tree: &Tree, active: Arc<MemoryTable>, sealed: Vec<Arc<MemoryTable>>) -> View {
         let frozen = tree.get_version_history_lock().latest_version();
-        let flushed = sealed.len().saturating_sub(tree.sealed_memtable_count());
-        sealed.drain(..flushed);
         let version = tree.current_version();
-        let active = Arc::clone(&frozen.active_memtable);
         let level0_runs = version.l0().run_count();
         let files = version.iter_tables().map(|table| table.id()).collect();
         let tables = Box::new(move |key: &[u8], limit: SeqNo| {
@@ -76,32 +73,34 @@ impl View {
         View { active, sealed, level0_runs, files, tables, merged }
     }
 
-    /// The newest version of a key that is not newer than `sequence`.
-    pub fn get(&self, key: &[u8], sequence: u64) -> Result<Version, StoreError> {
+    /// The newest version of a key in memory that is not newer than `sequence`.
+    pub fn in_memory(&self, key: &[u8], hash: u32, sequence: u64) -> Option<Version> {
+        self.in_order().find_map(|table| table.get(key, hash, sequence))
+    }
+
+    /// The newest version of a key on disk that is not newer than `sequence`.
+    pub fn on_disk(&self, key: &[u8], sequence: u64) -> Result<Version, StoreError> {
         let limit = sequence + 1; // the crate's limits are exclusive
-        let in_memory = std::iter::once(&self.active).chain(self.sealed.iter().rev());
-        let mut found = in_memory.into_iter().find_map(|table| table.get(key, limit));
-        if found.is_none() {
-            found = (self.tables)(key, limit)?;
-        }
-        Ok(match found {
+        Ok(match (self.tables)(key, limit)? {
             None => Version { sequence: 0, value: None },
             Some(row) if row.is_tombstone() => Version { sequence: row.key.seqno, value: None },
             Some(row) => Version { sequence: row.key.seqno, value: Some(row.value.into()) },
         })
     }
 
-    /// Rows between bounds, newest versions not newer than `sequence`, tombstones left out.
-    pub fn range(&self, bounds: Bounds, sequence: u64) -> Merged {
-        if crossed(&bounds) {
-            return Box::new(std::iter::empty());
-        }
+    /// Tables in memory, newest first.
+    pub fn in_order(&self) -> impl Iterator<Item = &Arc<MemoryTable>> {
+        std::iter::once(&self.active).chain(self.sealed.iter().rev())
+    }
+
+    /// Rows on disk between bounds, newest versions not newer than `sequence`, tombstones left out.
+    pub fn range_on_disk(&self, bounds: Bounds, sequence: u64) -> Merged {
         (self.merged)(bounds, sequence + 1)
     }
 
     /// Bytes in memory.
     pub fn memory_bytes(&self) -> u64 {
-        self.active.size() + self.sealed.iter().map(|table| table.size()).sum::<u64>()
+        self.in_order().map(|table| table.bytes()).sum()
     }
 }
 

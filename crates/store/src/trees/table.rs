@@ -1,0 +1,218 @@
+//! Rows that are not on disk yet: found by hash, put in order only when somebody asks for a range.
+//!
+//! Most rows are written, read by key a few times, and flushed. An ordered table makes each of them
+//! search its place among all others, which costs ten times more than all else that is done for the
+//! row. So rows are kept in the order they came, in chunks that never change once they are full,
+//! with a hash table over them. A range sorts the chunks that came since the last one into *runs*;
+//! small runs are merged into larger ones, so that a row is sorted a few times in its life and a
+//! range meets few runs.
+//!
+//! There is one writer. Rows carry the number of their batch, and a reader asks for rows up to a
+//! number: batches that are being inserted are hidden by that alone.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use bytes::Bytes;
+use hashbrown::HashTable;
+
+use super::Change;
+use super::run::{Chunk, Entry, Run};
+use super::view::{Bounds, Version};
+
+/// Rows of a chunk. A range looks through the rows of the last, unfinished one.
+pub(super) const CHUNK_ROWS: usize = 1_024;
+/// Longest run made by merging, in chunks: bounds how long a range can be held up by sorting.
+const RUN_CHUNKS_MAX: usize = 64;
+/// Rows inserted under one lock: readers wait no longer than that.
+const ROWS_PER_TURN: usize = 64;
+/// What a row costs beside its key and value: entry, hash slot, place in a run; bytes.
+const ROW_OVERHEAD_BYTES: u64 = 96;
+/// No older row.
+const NONE: u32 = u32::MAX;
+
+/// The table.
+pub(super) struct MemoryTable {
+    growing: RwLock<Growing>,
+    /// The runs, oldest first; together they cover a part of the full chunks, from the first.
+    runs: Mutex<Vec<Arc<Run>>>,
+    bytes: AtomicU64,
+}
+
+struct Growing {
+    full: Vec<Arc<Chunk>>,
+    tail: Chunk,
+    newest: HashTable<Slot>,
+}
+
+/// The newest row of a key.
+struct Slot {
+    hash: u32,
+    row: u32,
+}
+
+impl MemoryTable {
+    /// An empty table.
+    pub fn new() -> MemoryTable {
+        let (full, tail, newest) = (Vec::new(), Chunk::new(), HashTable::new());
+        MemoryTable {
+            growing: RwLock::new(Growing { full, tail, newest }),
+            runs: Mutex::new(Vec::new()),
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Inserts rows of one batch, whose number is not below any before. `hash` is that of `get`.
+    pub fn insert(
+        &self,
+        sequence: u64,
+        changes: &mut dyn Iterator<Item = Change>,
+        hash: impl Fn(&[u8]) -> u32,
+    ) {
+        let mut bytes = 0;
+        loop {
+            let mut growing = self.growing.write().unwrap_or_else(PoisonError::into_inner);
+            let mut inserted = 0;
+            for change in Iterator::take(&mut *changes, ROWS_PER_TURN) {
+                let (key, value) = match change {
+                    Change::Put(key, value) => (key, Some(value)),
+                    Change::Remove(key) => (key, None),
+                };
+                bytes += (key.len() + value.as_ref().map_or(0, Bytes::len)) as u64;
+                growing.put(hash(&key), Entry { key, value, sequence, older: NONE });
+                inserted += 1;
+            }
+            bytes += inserted as u64 * ROW_OVERHEAD_BYTES;
+            if inserted < ROWS_PER_TURN {
+                break;
+            }
+        }
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The newest row of a key that no batch after `sequence` wrote; a removed one has no value.
+    pub fn get(&self, key: &[u8], hash: u32, sequence: u64) -> Option<Version> {
+        let growing = self.growing.read().unwrap_or_else(PoisonError::into_inner);
+        let mut at = growing.find(key, hash)?;
+        while at != NONE {
+            let entry = growing.entry(at);
+            if entry.sequence <= sequence {
+                let (sequence, value) = (entry.sequence, entry.value.clone());
+                return Some(Version { sequence, value });
+            }
+            at = entry.older;
+        }
+        None
+    }
+
+    /// The rows in order, as runs, newest first: all those between the bounds up to `sequence`, and
+    /// others beside.
+    pub fn runs(&self, bounds: &Bounds, sequence: u64) -> Vec<Arc<Run>> {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let covered: usize = runs.iter().map(|run| run.chunks().len()).sum();
+        let (fresh, tail) = {
+            let growing = self.growing.read().unwrap_or_else(PoisonError::into_inner);
+            let asked = |entry: &&Entry| entry.sequence <= sequence && within(bounds, &entry.key);
+            let tail: Chunk = growing.tail.iter().filter(asked).cloned().collect();
+            (growing.full[covered..].to_vec(), tail)
+        };
+        for chunks in fresh.chunks(RUN_CHUNKS_MAX) {
+            runs.push(Arc::new(Run::sorted(chunks.to_vec())));
+            merge_last(&mut runs);
+        }
+        let tail = (!tail.is_empty()).then(|| Arc::new(Run::sorted(vec![Arc::new(tail)])));
+        tail.into_iter().chain(runs.iter().rev().cloned()).collect()
+    }
+
+    /// Every row in one order, for a table that takes no more.
+    pub fn whole(&self) -> Run {
+        let growing = self.growing.read().unwrap_or_else(PoisonError::into_inner);
+        let mut chunks = growing.full.clone();
+        if !growing.tail.is_empty() {
+            chunks.push(Arc::new(growing.tail.clone()));
+        }
+        drop(growing);
+        Run::sorted(chunks)
+    }
+
+    /// Bytes it takes in memory, about.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Rows, superseded and removed ones counted.
+    pub fn rows(&self) -> usize {
+        let growing = self.growing.read().unwrap_or_else(PoisonError::into_inner);
+        growing.full.len() * CHUNK_ROWS + growing.tail.len()
+    }
+}
+
+impl Growing {
+    fn entry(&self, row: u32) -> &Entry {
+        entry_of(&self.full, &self.tail, row)
+    }
+
+    fn find(&self, key: &[u8], hash: u32) -> Option<u32> {
+        let same = |slot: &Slot| slot.hash == hash && self.entry(slot.row).key == key;
+        self.newest.find(spread(hash), same).map(|slot| slot.row)
+    }
+
+    fn put(&mut self, hash: u32, mut entry: Entry) {
+        let row = u32::try_from(self.full.len() * CHUNK_ROWS + self.tail.len())
+            .expect("a table is sealed long before it has so many rows");
+        let (full, tail) = (&self.full, &self.tail);
+        let same =
+            |slot: &Slot| slot.hash == hash && entry_of(full, tail, slot.row).key == entry.key;
+        match self.newest.find_mut(spread(hash), same) {
+            Some(slot) => entry.older = std::mem::replace(&mut slot.row, row),
+            None => {
+                let slot = Slot { hash, row };
+                self.newest.insert_unique(spread(hash), slot, |slot| spread(slot.hash));
+            }
+        }
+        self.tail.push(entry);
+        if self.tail.len() == CHUNK_ROWS {
+            let full = std::mem::replace(&mut self.tail, Chunk::with_capacity(CHUNK_ROWS));
+            self.full.push(Arc::new(full));
+        }
+    }
+}
+
+fn entry_of<'a>(full: &'a [Arc<Chunk>], tail: &'a [Entry], row: u32) -> &'a Entry {
+    let (chunk, at) = (row as usize / CHUNK_ROWS, row as usize % CHUNK_ROWS);
+    full.get(chunk).map_or_else(|| &tail[at], |chunk| &chunk[at])
+}
+
+/// Merges the last runs while they are of a kind; like a binary counter, each row takes part in a
+/// number of merges that grows with the logarithm only.
+fn merge_last(runs: &mut Vec<Arc<Run>>) {
+    while let [.., one, two] = &runs[..] {
+        let (first, second) = (one.chunks().len(), two.chunks().len());
+        if first > second || first + second > RUN_CHUNKS_MAX {
+            return;
+        }
+        let merged = Run::merged(one, two);
+        runs.truncate(runs.len() - 2);
+        runs.push(Arc::new(merged));
+    }
+}
+
+/// The hash table wants all bits of its hashes to differ; 32 are kept.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+fn within((low, high): &Bounds, key: &Bytes) -> bool {
+    use std::ops::Bound::{Excluded, Included, Unbounded};
+    let above = match low {
+        Included(low) => key >= low,
+        Excluded(low) => key > low,
+        Unbounded => true,
+    };
+    above
+        && match high {
+            Included(high) => key <= high,
+            Excluded(high) => key < high,
+            Unbounded => true,
+        }
+}
