@@ -8,6 +8,7 @@
 mod copies;
 mod damage;
 mod model;
+mod ranges;
 mod space;
 mod threads;
 
