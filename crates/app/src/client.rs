@@ -153,8 +153,8 @@ impl Client {
     /// Adds who we speak to.
     fn nobody(&self, what: &str) -> String {
         format!(
-            "no node answers at http://{}: {what}; start one with `credenza serve`, or name it with \
-             --url",
+            "no node answers at http://{}: {what}; start one with `credenza serve`, or name it \
+             with --url",
             self.authority
         )
     }

@@ -11,8 +11,8 @@ pub const EXAMPLES: &str = "\
 Examples:
   credenza restore data/checkpoints/monday --data /srv/credenza
 
-The checkpoint is verified, copied, synced, and the copy is verified again. The copy is the same node
-of the same cluster: of the two, only one may serve.";
+The checkpoint is verified, copied, synced, and the copy is verified again. The copy is the same
+node of the same cluster: of the two, only one may serve.";
 
 /// `credenza restore`.
 #[derive(clap::Args)]

@@ -139,7 +139,8 @@ async fn greet(mut stream: TcpStream, face: Face, shared: &Arc<Shared>, mut shut
         hello = timeout(bound, hello(&mut stream, &mut first)) => hello,
     };
     let Ok(Some(told)) = hello else { return };
-    tracing::debug!(target: "doors", peer = ?stream.peer_addr().ok(), language = ?told, "connected");
+    let peer = stream.peer_addr().ok();
+    tracing::debug!(target: "doors", ?peer, language = ?told, "connected");
     let connection = |stream, first| Connection { stream, first, face };
     match told {
         Told::More => {}

@@ -37,8 +37,8 @@ Examples:
   zcat dump.raw.gz | credenza import --format raw --resume dump.resume
   credenza import dirty.tsv --errors skip
 
-Formats: tsv (key, tab, value; \\t \\n \\r \\\\ \\xNN escaped), jsonl (an object a line; bytes that are
-no text as {\"base64\": \"..\"}), raw (what `credenza export --format raw` writes: the fastest).
+Formats: tsv (key, tab, value; \\t \\n \\r \\\\ \\xNN escaped), jsonl (an object a line; bytes
+that are no text as {\"base64\": \"..\"}), raw (what `credenza export --format raw` writes).
 Existing keys are overwritten. After an interruption, run the same command with the same --resume.";
 
 /// Parcels that wait for a connection while another is on its way.

@@ -1,5 +1,5 @@
-//! The crash log: written when asked, at a panic and at a failure that ends the node; and the levels
-//! of the log, changed while it runs.
+//! The crash log: written when asked, at a panic and at a failure that ends the node; and the
+//! levels of the log, changed while it runs.
 
 use super::{fresh, http, resp, tool};
 use proof::client::Word;

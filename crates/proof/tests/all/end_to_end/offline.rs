@@ -109,7 +109,8 @@ fn damage(folder: &Path, bytes: &[u8]) -> (PathBuf, u64) {
     panic!("no file below {} holds it", folder.display())
 }
 
-/// What `check` says of a damaged directory: exit code 7, the file, and a place at or before the bit.
+/// What `check` says of a damaged directory: exit code 7, the file, and a place at or before the
+/// bit.
 fn must_be_found(data: &Path, (path, at): &(PathBuf, u64)) {
     let name = path.file_name().expect("a file").to_str().expect("ours");
     let (code, report) = json(&["check", text(data), "--json"]);
