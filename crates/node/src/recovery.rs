@@ -164,13 +164,21 @@ fn unusable(error: StoreError) -> Error {
     use std::io::ErrorKind::{
         AlreadyExists, InvalidInput, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem,
     };
-    let StoreError::Io { source, .. } = &error else { return store_error(error) };
-    let reason = match source.kind() {
-        PermissionDenied => Reason::Forbidden,
-        AlreadyExists | InvalidInput | NotADirectory | NotFound | ReadOnlyFilesystem => {
-            Reason::Malformed
+    match &error {
+        StoreError::Locked { .. } => {
+            let text = format!("{error}: stop that one, or name another directory with `data`");
+            Error::new(Reason::TooMany, text)
         }
-        _ => Reason::StoreFailed,
-    };
-    Error::new(reason, error.to_string())
+        StoreError::Io { source, .. } => {
+            let reason = match source.kind() {
+                PermissionDenied => Reason::Forbidden,
+                AlreadyExists | InvalidInput | NotADirectory | NotFound | ReadOnlyFilesystem => {
+                    Reason::Malformed
+                }
+                _ => Reason::StoreFailed,
+            };
+            Error::new(reason, error.to_string())
+        }
+        _ => store_error(error),
+    }
 }
