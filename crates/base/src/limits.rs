@@ -55,8 +55,17 @@ pub const LOG_RECORD_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const UNDECIDED_UPDATES_MAX: usize = 200_000;
 /// Most bytes of undecided updates of one group; one more is answered `overloaded`.
 pub const UNDECIDED_BYTES_MAX: usize = 128 * 1024 * 1024;
-/// Longest HTTP header section.
+/// Longest HTTP request line with its end: room for three keys of the largest size, every byte
+/// percent-encoded, and some words.
+pub const HTTP_LINE_BYTES_MAX: usize = 292 * 1024;
+/// Longest HTTP header section: the lines behind the request line, with the empty one.
 pub const HTTP_HEADER_BYTES_MAX: usize = 64 * 1024;
+/// Most HTTP headers in one request.
+pub const HTTP_HEADERS_MAX: usize = 64;
+/// Largest HTTP body of properties, log levels and other small things.
+pub const HTTP_SMALL_BODY_BYTES_MAX: usize = 64 * 1024;
+/// An HTTP connection between two requests is closed after this, in milliseconds.
+pub const HTTP_IDLE_MS_MAX: u64 = 120_000;
 /// A connection that sent the beginning of a request and not its end is closed after this, in
 /// milliseconds.
 pub const REQUEST_READ_MS_MAX: u64 = 30_000;

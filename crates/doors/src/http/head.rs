@@ -1,14 +1,10 @@
 //! The head of a request: from bytes to words, strictly.
 
 use super::answer::Status;
+use base::limits::{HTTP_HEADER_BYTES_MAX, HTTP_HEADERS_MAX, HTTP_LINE_BYTES_MAX, KEY_BYTES_MAX};
 
-/// Longest request line: three keys of the largest size, every byte percent-encoded, and some
-/// words.
-pub const LINE_BYTES_MAX: usize = 3 * 3 * base::limits::KEY_BYTES_MAX + 4 * 1024;
-/// Longest head: the line and the headers.
-pub const HEAD_BYTES_MAX: usize = LINE_BYTES_MAX + base::limits::HTTP_HEADER_BYTES_MAX;
-/// Most headers.
-pub const HEADERS_MAX: usize = 64;
+// A range may name three keys of the largest size, every byte percent-encoded.
+const _: () = assert!(HTTP_LINE_BYTES_MAX == 3 * 3 * KEY_BYTES_MAX + 4 * 1024);
 
 /// A method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,16 +108,14 @@ fn refused<T>(status: Status, detail: &'static str) -> Result<T, Refused> {
 
 /// Reads one head from the beginning of `bytes`.
 pub fn parse(bytes: &[u8]) -> Result<Parsed<'_>, Refused> {
-    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut headers = [httparse::EMPTY_HEADER; HTTP_HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     let length = match request.parse(bytes) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return partial(bytes),
         Err(error) => return Err(unreadable(error)),
     };
-    if length > HEAD_BYTES_MAX {
-        return refused(Status::HeadersTooLarge, HEAD_TOO_LARGE);
-    }
+    check_sizes(&bytes[..length])?;
     if has_bare_line_end(&bytes[..length]) {
         return refused(Status::BadRequest, "a line ends without carriage return");
     }
@@ -130,9 +124,6 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed<'_>, Refused> {
     else {
         return refused(Status::BadRequest, "the request line is not complete");
     };
-    if target.len() > LINE_BYTES_MAX {
-        return refused(Status::UriTooLong, LINE_TOO_LONG);
-    }
     let mut slots = Slots::default();
     for header in request.headers.iter() {
         slots.take(header.name, header.value)?;
@@ -142,17 +133,26 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed<'_>, Refused> {
 }
 
 const HEAD_TOO_LARGE: &str = "the headers are larger than 64 KiB, or there are more than 64";
-const LINE_TOO_LONG: &str = "the request line is too long";
+const LINE_TOO_LONG: &str = "the request line is larger than 292 KiB";
 
 fn partial(bytes: &[u8]) -> Result<Parsed<'_>, Refused> {
-    let line = bytes.iter().position(|&byte| byte == b'\n');
-    match line {
-        None if bytes.len() > LINE_BYTES_MAX => refused(Status::UriTooLong, LINE_TOO_LONG),
-        Some(line) if bytes.len() - line > base::limits::HTTP_HEADER_BYTES_MAX => {
-            refused(Status::HeadersTooLarge, HEAD_TOO_LARGE)
-        }
-        _ => Ok(Parsed::More),
+    check_sizes(bytes)?;
+    Ok(Parsed::More)
+}
+
+/// The request line and the headers have a limit each, whether they come at once or in pieces.
+fn check_sizes(head: &[u8]) -> Result<(), Refused> {
+    // Blank lines before a request are read over.
+    let blank = head.iter().take_while(|&&byte| byte == b'\r' || byte == b'\n').count();
+    let head = &head[blank..];
+    let line = head.iter().position(|&byte| byte == b'\n').map_or(head.len(), |end| end + 1);
+    if line > HTTP_LINE_BYTES_MAX {
+        return refused(Status::UriTooLong, LINE_TOO_LONG);
     }
+    if head.len() - line > HTTP_HEADER_BYTES_MAX {
+        return refused(Status::HeadersTooLarge, HEAD_TOO_LARGE);
+    }
+    Ok(())
 }
 
 fn unreadable(error: httparse::Error) -> Refused {

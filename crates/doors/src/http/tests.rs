@@ -2,6 +2,7 @@
 
 use super::percent::{Plus, decode, encode_onto};
 use super::*;
+use base::limits::{HTTP_HEADER_BYTES_MAX, HTTP_HEADERS_MAX, HTTP_LINE_BYTES_MAX};
 use proptest::prelude::*;
 
 fn head(text: &str) -> std::result::Result<String, u16> {
@@ -94,13 +95,22 @@ fn what_two_readers_could_understand_differently_is_refused() {
 
 #[test]
 fn lines_and_headers_have_limits() {
-    let path = |length| format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "x".repeat(length));
-    assert!(head(&path(head::LINE_BYTES_MAX - 1)).is_ok());
-    assert_eq!(head(&path(head::LINE_BYTES_MAX)), Err(414));
-    assert_eq!(head(&format!("GET /{}", "x".repeat(head::LINE_BYTES_MAX))), Err(414));
+    let line = |length: usize| format!("GET /{} HTTP/1.1\r\n", "x".repeat(length - 16));
+    let path = |length| format!("{}Host: x\r\n\r\n", line(length));
+    assert!(head(&path(HTTP_LINE_BYTES_MAX - 1)).is_ok());
+    assert!(head(&path(HTTP_LINE_BYTES_MAX)).is_ok());
+    assert_eq!(head(&path(HTTP_LINE_BYTES_MAX + 1)), Err(414));
+    assert_eq!(head(&format!("GET /{}", "x".repeat(HTTP_LINE_BYTES_MAX))), Err(414));
     let many = |count| format!("GET / HTTP/1.1\r\nHost: x\r\n{}\r\n", "A: b\r\n".repeat(count));
-    assert!(head(&many(head::HEADERS_MAX - 1)).is_ok());
-    assert_eq!(head(&many(head::HEADERS_MAX)), Err(431));
+    assert!(head(&many(HTTP_HEADERS_MAX - 1)).is_ok());
+    assert_eq!(head(&many(HTTP_HEADERS_MAX)), Err(431));
+    // The limit is the same whether a head comes at once or in pieces.
+    let begin = "Host: x\r\nA: ";
+    for (length, fits) in [(HTTP_HEADER_BYTES_MAX, true), (HTTP_HEADER_BYTES_MAX + 1, false)] {
+        let value = "b".repeat(length - begin.len() - 4);
+        let whole = format!("GET / HTTP/1.1\r\n{begin}{value}\r\n\r\n");
+        assert_eq!(head(&whole).is_ok(), fits, "{length}");
+    }
     let long = format!("GET / HTTP/1.1\r\nHost: x\r\nA: {}", "b".repeat(64 * 1024));
     assert_eq!(head(&long), Err(431));
 }

@@ -10,6 +10,7 @@ use crate::http::answer::Manner;
 use crate::http::{Body, Method};
 use crate::listener::{Connection, Face, Shutdown};
 use crate::shared::Shared;
+use base::limits::HTTP_IDLE_MS_MAX;
 use base::request::Call;
 use base::{BucketName, Error, Key, Request};
 use bytes::Bytes;
@@ -20,8 +21,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-/// A connection without a request is closed after this, in milliseconds.
-const IDLE_MS_MAX: u64 = 120_000;
 /// A body that nobody wants is read to its end if it is not larger; else the connection ends.
 const UNWANTED_BYTES_MAX: u64 = 256 * 1024;
 /// How long, and how much, a client may go on sending when its connection ends with an answer.
@@ -102,7 +101,7 @@ impl Conversation {
         if self.input.has_begun() {
             return self.input.fill(&mut self.stream, &self.shared).await;
         }
-        let idle = Duration::from_millis(IDLE_MS_MAX);
+        let idle = Duration::from_millis(HTTP_IDLE_MS_MAX);
         let heard = tokio::select! {
             biased;
             heard = timeout(idle, self.input.wait(&mut self.stream)) => heard,

@@ -4,7 +4,7 @@ use super::parameters::Parameter;
 use super::table::ROUTES;
 use crate::counters::Operation;
 use crate::http::Method;
-use base::limits::{FRAME_BYTES_MAX, VALUE_BYTES_MAX};
+use base::limits::{FRAME_BYTES_MAX, HTTP_SMALL_BODY_BYTES_MAX, VALUE_BYTES_MAX};
 
 /// What a route does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,17 +68,14 @@ pub enum Takes {
     MaybeJson(&'static str),
 }
 
-/// Largest JSON body of properties and other small things.
-const SMALL_BODY_BYTES_MAX: usize = 64 * 1024;
-
 impl Takes {
     /// Most bytes of the body.
     pub fn bytes_max(self) -> usize {
         match self {
             Takes::Nothing => 0,
             Takes::Value => VALUE_BYTES_MAX,
-            Takes::Json("Properties" | "LogLevels" | "Target") => SMALL_BODY_BYTES_MAX,
-            Takes::MaybeJson(_) => SMALL_BODY_BYTES_MAX,
+            Takes::Json("Properties" | "LogLevels" | "Target") => HTTP_SMALL_BODY_BYTES_MAX,
+            Takes::MaybeJson(_) => HTTP_SMALL_BODY_BYTES_MAX,
             Takes::Json(_) => FRAME_BYTES_MAX,
         }
     }

@@ -86,6 +86,11 @@ impl Http {
         self.receive(method == "HEAD").map_err(|error| sent.err().unwrap_or(error))
     }
 
+    /// The connection's writing end, for a thread of its own.
+    pub fn sender(&self) -> io::Result<TcpStream> {
+        self.stream.try_clone()
+    }
+
     /// Bytes as they are.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)

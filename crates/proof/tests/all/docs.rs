@@ -6,12 +6,24 @@ use std::fs;
 const INTRODUCTION: &str = "\
 # Limits
 
-<!-- Made from `crates/base/src/limits.rs`; `UPDATE_DOCS=1 cargo test -p proof limits` writes it. -->
+<!-- Made from the source; `UPDATE_DOCS=1 cargo test -p proof limits` writes it. -->
 
 Every size, count and time that the whole house agrees on. All doors enforce the same ones, before
 anything is allocated for a claimed size. A limit is never a crash: what is larger is answered with
 `too_large` (or `too_many`, `overloaded`), and the answer names the limit. What a deployment may
-choose for itself stands in [settings.md](settings.md); a bucket may choose smaller keys and values.
+choose for itself stands at the end and in [settings.md](settings.md); a bucket may choose smaller
+keys and values (`key_bytes_max`, `value_bytes_max`).
+
+How a refusal is told, before anything is written to the log:
+
+| reason | HTTP | Redis |
+|---|---|---|
+| `too_large` | 413 (414 the request line, 431 the headers) | `-ERR ...` with the limit |
+| `too_many` | 503 with `retry-after` | `-TOOMANY ...`; a connection too many `-ERR max number ...` |
+| `overloaded` | 503 with `retry-after` | `-OVERLOADED ...` |
+| a time has passed | 408, then the connection is closed | the connection is closed |
+
+## Of the whole house
 
 | limit | value | what it bounds |
 |---|---|---|
@@ -49,15 +61,77 @@ fn shown(name: &str, value: u64) -> String {
     unit.map_or(text.clone(), |(unit, name)| format!("{text} ({} {name})", value / unit))
 }
 
-/// The page, from the source's constants and their comments.
+/// Limits that one door alone has: where they stand, and which.
+const OF_ONE_DOOR: [(&str, &[&str]); 7] = [
+    ("crates/doors/src/http/chunks.rs", &["SIZE_LINE_BYTES_MAX", "TRAILER_BYTES_MAX"]),
+    ("crates/doors/src/native/parameters.rs", &["BUCKETS_PER_PAGE_MAX"]),
+    ("crates/doors/src/native/json/bodies.rs", &["CHANGES_MAX"]),
+    ("crates/doors/src/resp/frame.rs", &["INLINE_BYTES_MAX", "WORDS_MAX"]),
+    ("crates/doors/src/resp/cursors.rs", &["CURSORS_MAX", "CURSOR_BYTES_MAX"]),
+    ("crates/doors/src/resp/translate/transaction.rs", &["WATCHED_MAX"]),
+    ("crates/doors/src/resp/translate/strings.rs", &["MGET_KEYS_MAX"]),
+];
+
+/// Settings that bound something.
+const SETTINGS: [&str; 8] = [
+    "connections_max",
+    "buffer_bytes_max",
+    "memory_bytes_max",
+    "log_bytes_max",
+    "segment_bytes",
+    "reserve_bytes",
+    "close_ms_max",
+    "open_files",
+];
+
+const DOORS: &str = "
+## Of one door
+
+| limit | value | what it bounds |
+|---|---|---|
+";
+
+const CHOSEN: &str = "
+## Chosen by the deployment
+
+| setting | default | what it does |
+|---|---|---|
+";
+
+/// The page, from the source's constants and their comments, and the page of settings.
 fn limits_page() -> (String, usize) {
-    let path = tidy::root().join("crates/base/src/limits.rs");
-    let source = fs::read_to_string(path).expect("the limits are there");
-    let (mut page, mut about, mut rows) = (INTRODUCTION.to_string(), String::new(), 0);
+    let (house, rows) = limits_of("crates/base/src/limits.rs", None);
+    let mut page = format!("{INTRODUCTION}{house}{DOORS}");
+    for (path, names) in OF_ONE_DOOR {
+        let (door, found) = limits_of(path, Some(names));
+        assert_eq!(found, names.len(), "{path} has other limits now than {names:?}");
+        page.push_str(&door);
+    }
+    page.push_str(CHOSEN);
+    let settings = fs::read_to_string(tidy::root().join("docs/run/settings.md"));
+    let settings = settings.expect("the page of settings is there");
+    for name in SETTINGS {
+        let row = settings.lines().find(|line| line.starts_with(&format!("| `{name}` ")));
+        let row = row.unwrap_or_else(|| panic!("{name} is no setting"));
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        page.push_str(&format!("| `{name}` | {} | {} |\n", cells[4], cells[5]));
+    }
+    (page, rows)
+}
+
+/// The rows of one file's limits, all or those named.
+fn limits_of(path: &str, names: Option<&[&str]>) -> (String, usize) {
+    let source = fs::read_to_string(tidy::root().join(path)).expect("the limits are there");
+    let (mut page, mut about, mut rows) = (String::new(), String::new(), 0);
     for line in source.lines() {
         if let Some(words) = line.strip_prefix("///") {
             about.push_str(words);
-        } else if let Some(rest) = line.strip_prefix("pub const ") {
+        } else if let Some(rest) = line.trim_start_matches("pub ").strip_prefix("const ") {
+            let named = |name: &&str| rest.strip_prefix(name).is_some_and(|r| r.starts_with(':'));
+            if names.is_some_and(|names| !names.iter().any(|name| named(&name))) {
+                about.clear();
+                continue;
+            }
             let parts = rest.split_once(':').zip(rest.split_once("= "));
             let ((name, _), (_, value)) = parts.expect("`NAME: type = value;`");
             let value = value_of(value.trim_end_matches(';'));

@@ -12,6 +12,7 @@ mod crash_log;
 mod defaults;
 mod first_start;
 mod limits;
+mod limits_http;
 mod mistakes;
 mod offline;
 mod once;
