@@ -128,7 +128,7 @@ fn limits_of(path: &str, names: Option<&[&str]>) -> (String, usize) {
             about.push_str(words);
         } else if let Some(rest) = line.trim_start_matches("pub ").strip_prefix("const ") {
             let named = |name: &&str| rest.strip_prefix(name).is_some_and(|r| r.starts_with(':'));
-            if names.is_some_and(|names| !names.iter().any(|name| named(&name))) {
+            if names.is_some_and(|names| !names.iter().any(named)) {
                 about.clear();
                 continue;
             }
