@@ -10,6 +10,7 @@ mod damage;
 mod model;
 mod ranges;
 mod space;
+mod table;
 mod threads;
 
 use std::path::{Path, PathBuf};
