@@ -1,10 +1,10 @@
 //! The local store: one ordered tree for the node, filled by one writer from the log.
 //!
 //! The tree keeps every change under the number of the batch that made it. A batch is inserted
-//! whole into the active table in memory and then *published* by moving one number, so a reader
-//! sees all of it or none (`table.rs`, `run.rs`). A table that has grown is *sealed* (between batches only), written to
-//! disk by *flush*, and merged with older ones by *compaction*. What was flushed survives any
-//! crash; what was not is replayed from the log.
+//! whole into the active table in memory (`table.rs`, `run.rs`) and then *published* by moving one
+//! number, so a reader sees all of it or none. A table that has grown is *sealed* (between batches
+//! only), written to disk by *flush*, and merged with older ones by *compaction*. What was flushed
+//! survives any crash; what was not is replayed from the log.
 //!
 //! What a reader reads is a *view*: the tables as they were at one moment, immutable but for the
 //! active one, plus the newest published number. Because a view keeps its tables alive, flush and

@@ -47,7 +47,8 @@ pub(super) struct View {
 }
 
 impl View {
-    /// These tables in memory, and those on disk as they are now. A row that is in both is harmless.
+    /// These tables in memory, and those on disk as they are now. A row that is in both is
+    /// harmless.
     pub fn capture(tree: &Tree, active: Arc<MemoryTable>, sealed: Vec<Arc<MemoryTable>>) -> View {
         let frozen = tree.get_version_history_lock().latest_version();
         let version = tree.current_version();
