@@ -22,6 +22,11 @@ pub struct House {
 impl House {
     /// A fresh one.
     pub fn build() -> House {
+        House::of(DoorSettings::default())
+    }
+
+    /// A fresh one with these settings of its doors.
+    pub fn of(settings: DoorSettings) -> House {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("credenza-resp-{}-{number}", std::process::id());
@@ -41,7 +46,7 @@ impl House {
         let settings = DoorSettings {
             listen: "127.0.0.1:0".parse().expect("an address"),
             close_ms_max: 1_000,
-            ..DoorSettings::default()
+            ..settings
         };
         let (node, doors) = runtime.block_on(async {
             let node = Node::start(data).await.expect("a node");

@@ -40,7 +40,7 @@ fn feed(bytes: &[u8], cut: usize) -> Result<usize, Fault> {
     Ok(requests)
 }
 
-const NUMBERS: [&str; 14] = [
+pub const NUMBERS: [&str; 14] = [
     "0",
     "-0",
     "-1",
@@ -57,7 +57,8 @@ const NUMBERS: [&str; 14] = [
     "1e9",
 ];
 
-fn samples() -> Vec<Vec<u8>> {
+/// Valid requests, to be spoilt.
+pub fn samples() -> Vec<Vec<u8>> {
     vec![
         request(&[b"SET", b"key", b"value"]),
         request(&[b"MGET", b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h", b"i", b"j", b"k"]),

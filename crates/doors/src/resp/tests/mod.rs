@@ -2,7 +2,9 @@
 
 mod conversations;
 mod frames;
+mod hostile;
 mod house;
+mod limits;
 mod malformed;
 mod outputs;
 mod patterns;
