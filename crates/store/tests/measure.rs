@@ -71,12 +71,37 @@ fn what_a_batch_costs_in_the_trees() {
     gets("get, any row, again", &trees, |n| key(number(n * 7_919, rows)));
     gets("get, absent", &trees, |n| key(rows + n));
     gets("get, row cache", &trees, |n| key(number(n % 10_000, rows)));
-    short_ranges(&trees, rows);
     let snapshot = trees.snapshot();
     let begun = processor_time();
     let all = snapshot.range(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded, false);
     each("range, all rows", all.inspect(|row| assert!(row.is_ok())).count() as u64, since(begun));
     println!("{}", memory());
+}
+
+/// Ten rows from anywhere, after every small batch: what is in memory is put in order in between.
+#[test]
+#[ignore = "a measurement"]
+fn what_a_short_range_costs() {
+    for rows in [10_000, rows(300_000)] {
+        let folder = folder();
+        let trees = LsmTrees::open(TreeSettings::new(folder.path())).expect("opens");
+        load(&trees, rows, 200);
+        let (mut took, mut longest) = (Duration::ZERO, Duration::ZERO);
+        let (turns, batch) = (20_000, 4);
+        for turn in 0..turns {
+            let batch = changes(turn * batch..(turn + 1) * batch);
+            trees.apply(&mut batch.into_iter()).expect("applies");
+            let from = Bytes::copy_from_slice(&key(number(turn, rows)));
+            let begun = processor_time();
+            let snapshot = trees.snapshot();
+            let low = std::ops::Bound::Included(from);
+            black_box(snapshot.range(low, std::ops::Bound::Unbounded, false).take(10).count());
+            let once = since(begun);
+            (took, longest) = (took + once, longest.max(once));
+        }
+        each(&format!("ten rows of {rows}, between small batches"), turns, took);
+        each("  the longest", 1, longest);
+    }
 }
 
 #[test]
@@ -244,22 +269,6 @@ fn with_background<T>(trees: &LsmTrees, work: impl FnOnce() -> T) -> T {
         background.join().expect("no panic").expect("flushes and merges");
         done
     })
-}
-
-/// Ten rows from anywhere, after every small batch: what is in memory is put in order in between.
-fn short_ranges(trees: &LsmTrees, rows: u64) {
-    let mut took = Duration::ZERO;
-    let (turns, batch) = (20_000, 16);
-    for turn in 0..turns {
-        trees.apply(&mut changes(turn * batch..(turn + 1) * batch).into_iter()).expect("applies");
-        let from = Bytes::copy_from_slice(&key(number(turn, rows)));
-        let begun = processor_time();
-        let snapshot = trees.snapshot();
-        let low = std::ops::Bound::Included(from);
-        black_box(snapshot.range(low, std::ops::Bound::Unbounded, false).take(10).count());
-        took += since(begun);
-    }
-    each("range, ten rows, between small batches", turns, took);
 }
 
 fn gets(what: &str, trees: &LsmTrees, key: impl Fn(u64) -> [u8; KEY_BYTES]) {

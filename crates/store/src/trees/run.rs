@@ -1,9 +1,11 @@
 //! Rows of a table in memory, in order.
 //!
-//! A run is a list of places in chunks, sorted by key, the newest row of a key first. It is sorted
-//! by the eight bytes that follow what all its keys begin with; only where those are equal the keys
-//! themselves are looked at, which are all over the memory.
+//! A run is a list of places in chunks, sorted by key, the newest row of a key first. Beside each
+//! place stand the eight bytes that follow what all keys of the run begin with: sorting, merging and
+//! searching look at these, and only where they are equal at the keys themselves, which are all over
+//! the memory.
 
+use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -27,53 +29,77 @@ pub(super) struct Entry {
 /// Rows in the order they were written; all but the last chunk of a run are full.
 pub(super) type Chunk = Vec<Entry>;
 
+/// Where a row is.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The eight bytes of its key behind those that all keys of the run begin with.
+    head: u64,
+    row: u32,
+}
+
 /// Chunks that follow each other, and the order of their rows.
 pub(super) struct Run {
     chunks: Vec<Arc<Chunk>>,
-    order: Box<[u32]>,
+    /// How many bytes all keys begin with.
+    common: usize,
+    order: Box<[Place]>,
 }
 
 impl Run {
     /// Sorts the rows of chunks.
     pub fn sorted(chunks: Vec<Arc<Chunk>>) -> Run {
-        let rows: usize = chunks.iter().map(|chunk| chunk.len()).sum();
-        let order = (0..rows as u32).collect();
-        Run::in_order(chunks, order)
+        let mut keys = chunks.iter().flat_map(|chunk| chunk.iter()).map(|entry| &entry.key);
+        let first = keys.next();
+        let common = first.map_or(0, |first| {
+            keys.fold(first.len(), |common, key| same_bytes(&first[..common], key))
+        });
+        let rows = (0..chunks.iter().map(|chunk| chunk.len()).sum::<usize>() as u32).collect();
+        let run = Run { chunks, common, order: Box::default() };
+        let order = run.places(rows);
+        run.in_order(order)
     }
 
     /// Two runs that follow each other, as one.
     pub fn merged(first: &Run, second: &Run) -> Run {
         let chunks = first.chunks.iter().chain(&second.chunks).cloned().collect();
         let behind = (first.chunks.len() * CHUNK_ROWS) as u32;
-        let moved = second.order.iter().map(|row| row + behind);
-        Run::in_order(chunks, first.order.iter().copied().chain(moved).collect())
+        let common = match (first.order.first(), second.order.first()) {
+            (Some(one), Some(other)) => {
+                let (one, other) = (&first.entry(one.row).key, &second.entry(other.row).key);
+                same_bytes(&one[..first.common], &other[..second.common])
+            }
+            _ => first.common.min(second.common),
+        };
+        let run = Run { chunks, common, order: Box::default() };
+        let moved = second.order.iter().map(|at| Place { row: at.row + behind, ..*at });
+        let mut order: Vec<Place> = Vec::with_capacity(first.order.len() + second.order.len());
+        for (places, before) in
+            [(first.order.to_vec(), first.common), (moved.collect(), second.common)]
+        {
+            if before == common {
+                order.extend(places);
+            } else {
+                order.extend(run.places(places.into_iter().map(|at| at.row).collect()));
+            }
+        }
+        run.in_order(order)
+    }
+
+    fn places(&self, rows: Vec<u32>) -> Vec<Place> {
+        let head = |row: u32| head_of(&self.entry(row).key[self.common..]);
+        rows.into_iter().map(|row| Place { head: head(row), row }).collect()
     }
 
     /// `order` has every row; what is in order in it already makes the sort shorter.
-    fn in_order(chunks: Vec<Arc<Chunk>>, order: Vec<u32>) -> Run {
-        let mut run = Run { chunks, order: Box::default() };
-        let common = run.common(&order);
-        let head = |row: u32| head_of(&run.entry(row).key[common..]);
-        let mut rows: Vec<(u64, u32)> = order.into_iter().map(|row| (head(row), row)).collect();
-        rows.sort_by(|(head, row), (other_head, other)| {
-            head.cmp(other_head).then_with(|| {
-                let (key, other_key) = (&run.entry(*row).key, &run.entry(*other).key);
-                key[common..].cmp(&other_key[common..]).then(other.cmp(row))
+    fn in_order(mut self, mut order: Vec<Place>) -> Run {
+        order.sort_by(|one, other| {
+            one.head.cmp(&other.head).then_with(|| {
+                let (key, other_key) = (&self.entry(one.row).key, &self.entry(other.row).key);
+                key.cmp(other_key).then(other.row.cmp(&one.row))
             })
         });
-        run.order = rows.into_iter().map(|(_, row)| row).collect();
-        run
-    }
-
-    /// How many bytes all keys begin with.
-    fn common(&self, rows: &[u32]) -> usize {
-        let Some((first, rest)) = rows.split_first() else { return 0 };
-        let first = &self.entry(*first).key;
-        rest.iter().fold(first.len(), |common, row| {
-            let key = &self.entry(*row).key;
-            let pairs = first[..common].iter().zip(key.iter());
-            pairs.take_while(|(one, other)| one == other).count()
-        })
+        self.order = order.into();
+        self
     }
 
     /// The chunks it covers.
@@ -86,8 +112,32 @@ impl Run {
     }
 
     fn at(&self, place: usize) -> &Entry {
-        self.entry(self.order[place])
+        self.entry(self.order[place].row)
     }
+
+    fn same_key(&self, one: usize, other: usize) -> bool {
+        self.order[one].head == self.order[other].head && self.at(one).key == self.at(other).key
+    }
+
+    /// How many places are below a key, or (`up_to_it`) not above it.
+    fn below(&self, key: &[u8], up_to_it: bool) -> usize {
+        let Some(any) = self.order.first() else { return 0 };
+        let begins = &self.entry(any.row).key[..self.common];
+        let head = key.strip_prefix(begins).map(head_of);
+        self.order.partition_point(|at| {
+            let by_head = head.map_or(Ordering::Equal, |head| at.head.cmp(&head));
+            match by_head.then_with(|| self.entry(at.row).key[..].cmp(key)) {
+                Ordering::Less => true,
+                Ordering::Equal => up_to_it,
+                Ordering::Greater => false,
+            }
+        })
+    }
+}
+
+/// How many bytes two keys both begin with.
+fn same_bytes(one: &[u8], other: &[u8]) -> usize {
+    one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
 /// The first eight bytes, as a number in the order of keys.
@@ -111,22 +161,15 @@ pub(super) struct Walk {
 impl Walk {
     /// Rows between the bounds, upwards or (`reverse`) downwards.
     pub fn new(run: Arc<Run>, (from, to): &Bounds, sequence: u64, reverse: bool) -> Walk {
-        let below = |key: &Bytes, up_to_it: bool| {
-            run.order.partition_point(|row| match run.entry(*row).key.cmp(key) {
-                std::cmp::Ordering::Less => true,
-                std::cmp::Ordering::Equal => up_to_it,
-                std::cmp::Ordering::Greater => false,
-            })
-        };
         let low = match from {
             Bound::Unbounded => 0,
-            Bound::Included(key) => below(key, false),
-            Bound::Excluded(key) => below(key, true),
+            Bound::Included(key) => run.below(key, false),
+            Bound::Excluded(key) => run.below(key, true),
         };
         let high = match to {
             Bound::Unbounded => run.order.len(),
-            Bound::Included(key) => below(key, true),
-            Bound::Excluded(key) => below(key, false),
+            Bound::Included(key) => run.below(key, true),
+            Bound::Excluded(key) => run.below(key, false),
         };
         Walk { run, low, high, sequence, reverse }
     }
@@ -139,13 +182,13 @@ impl Walk {
         let (mut low, mut high) = (self.low, self.high);
         if self.reverse {
             low = high - 1;
-            while low > self.low && self.run.at(low - 1).key == self.run.at(low).key {
+            while low > self.low && self.run.same_key(low - 1, low) {
                 low -= 1;
             }
             self.high = low;
         } else {
             high = low + 1;
-            while high < self.high && self.run.at(high).key == self.run.at(low).key {
+            while high < self.high && self.run.same_key(high, low) {
                 high += 1;
             }
             self.low = high;

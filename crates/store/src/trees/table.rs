@@ -21,13 +21,13 @@ use super::run::{Chunk, Entry, Run};
 use super::view::{Bounds, Version};
 
 /// Rows of a chunk. A range looks through the rows of the last, unfinished one.
-pub(super) const CHUNK_ROWS: usize = 1_024;
+pub(super) const CHUNK_ROWS: usize = 128;
 /// Longest run made by merging, in chunks: bounds how long a range can be held up by sorting.
-const RUN_CHUNKS_MAX: usize = 64;
+const RUN_CHUNKS_MAX: usize = 512;
 /// Rows inserted under one lock: readers wait no longer than that.
 const ROWS_PER_TURN: usize = 64;
 /// What a row costs beside its key and value: entry, hash slot, place in a run; bytes.
-const ROW_OVERHEAD_BYTES: u64 = 96;
+const ROW_OVERHEAD_BYTES: u64 = 108;
 /// No older row.
 const NONE: u32 = u32::MAX;
 
