@@ -1,9 +1,9 @@
 //! Rows of a table in memory, in order.
 //!
 //! A run is a list of places in chunks, sorted by key, the newest row of a key first. Beside each
-//! place stand the eight bytes that follow what all keys of the run begin with: sorting, merging and
-//! searching look at these, and only where they are equal at the keys themselves, which are all over
-//! the memory.
+//! place stand the eight bytes that follow what all keys of the run begin with: sorting, merging
+//! and searching look at these, and only where they are equal at the keys themselves, which are all
+//! over the memory.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
