@@ -72,8 +72,9 @@ pub fn markdown(suite: &Suite, results: &Results, charts_in: &str) -> String {
          of the rounds counts. A ratio is ours / theirs; in brackets are its lowest and highest \
          value in one round. `fdatasync` is the median time of a 4 KiB write made durable just \
          before; `server us/op` is the server's CPU time for one operation, which a busy machine \
-         changes least; latencies are microseconds. `(bound)`: the load's core was full, so the server \
-         could do more. Numbers of one machine compare servers; they say little of another.\n",
+         changes least; latencies are microseconds. `(bound)`: the load's core was full, so the \
+         server could do more. Numbers of one machine compare servers; they say little of \
+         another.\n",
     );
     for (server, version) in &results.versions {
         text.push_str(&format!("\n- {server}: {version}"));
