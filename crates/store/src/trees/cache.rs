@@ -114,6 +114,13 @@ impl RowCache {
         Ok(loaded.value())
     }
 
+    /// Nothing is cached, and nobody is about to: a flush has nothing to replace. Whoever begins to
+    /// read after this finds the flushed rows in memory still. Asked in this order: a reader is
+    /// counted until its row is here.
+    pub fn is_idle(&self) -> bool {
+        self.loading.load(Ordering::SeqCst) == 0 && self.rows.is_empty()
+    }
+
     /// A row was flushed: what is cached under its key is replaced, so that what is hot stays
     /// cached; other rows are not brought in.
     pub fn flushed(&self, key: &[u8], value: Option<&[u8]>) {

@@ -74,7 +74,9 @@ impl LsmTrees {
             let Some((tables, _)) = self.tree.flush_to_tables(rows)? else { return Ok(()) };
             self.tree.register_tables(&tables, None, None, &[], SeqNo::MAX)
         })?;
-        every().for_each(|(key, row)| self.rows.flushed(&key, row.value.as_deref()));
+        if !self.rows.is_idle() {
+            every().for_each(|(key, row)| self.rows.flushed(&key, row.value.as_deref()));
+        }
         self.let_go(table)
     }
 
