@@ -93,49 +93,65 @@ pub fn run(
     if asks_for_codec && !suite.codec.is_zero() {
         results.codec = codec::measure(suite.codec)?;
     }
-    turns(&suite, options, &place, &mut results, say)?;
+    let known = options
+        .documents
+        .as_deref()
+        .and_then(|documents| Results::read(&documents.join("performance")));
+    let rounds = |own: Option<usize>| options.repeat.or(own).unwrap_or(suite.repeat);
+    let most = suite.measures.iter().map(|measure| rounds(measure.repeat)).max().unwrap_or(0);
+    for round in 1..=most {
+        turns(&suite, options, &place, (round, &rounds), &mut results, say)?;
+        // After every round, so that an interrupted suite leaves a document of whole rounds.
+        if let Some(documents) = &options.documents {
+            let all = results.merged_into(known.clone());
+            output::write_document(&suite, &all, documents)?;
+        }
+    }
     // What is left of the data directories' parent is empty.
     let _ = std::fs::remove_dir(&data);
     let text = output::write(&suite, &results, &folder)?;
-    if let Some(documents) = &options.documents {
-        let known = Results::read(&documents.join("performance"));
-        let all = results.merged_into(known);
-        output::write_document(&suite, &all, documents)?;
+    match results.failures.len() {
+        0 => Ok((folder, text)),
+        many => Err(format!(
+            "{many} runs failed, the others are in {}; the first: {}",
+            folder.display(),
+            results.failures[0]
+        )),
     }
-    Ok((folder, text))
 }
 
-/// Every round takes every point, and on every point the servers take turns.
+/// One round: every point once, and on every point the servers take turns. A run that fails is
+/// noted, and the others go on.
 fn turns(
     suite: &Suite,
     options: &SuiteOptions,
     place: &point::Place,
+    (round, rounds): (usize, &dyn Fn(Option<usize>) -> usize),
     results: &mut Results,
     say: &mut dyn FnMut(&str),
 ) -> Result<(), String> {
     let quick = options.wish.quick;
-    let rounds = |own: Option<usize>| options.repeat.or(own).unwrap_or(suite.repeat);
-    let most = suite.measures.iter().map(|measure| rounds(measure.repeat)).max().unwrap_or(0);
-    for round in 1..=most {
-        for (measure, clients) in suite.points() {
-            let rounds = rounds(measure.repeat);
-            if round > rounds || !measure.is_asked(&options.only, quick) {
+    for (measure, clients) in suite.points() {
+        let rounds = rounds(measure.repeat);
+        if round > rounds || !measure.is_asked(&options.only, quick) {
+            continue;
+        }
+        for server in &measure.servers {
+            if results.left_out.contains(server) {
                 continue;
             }
-            for server in &measure.servers {
-                if results.left_out.contains(server) {
-                    continue;
-                }
-                let run = point::run(suite, measure, server, clients, place)?;
-                say(&format!(
-                    "{round}/{rounds} {:<28} {clients:>5} clients  {server:<18} {}\n",
-                    measure.name,
-                    run.line()
-                ));
-                results.add(&measure.name, server, clients, quick, run);
-                // Written after every run, so that an interrupted suite keeps what it has.
-                results.write(&place.logs)?;
+            let run = point::run(suite, measure, server, clients, place);
+            let line = run.as_ref().map_or_else(Clone::clone, results::Run::line);
+            say(&format!(
+                "{round}/{rounds} {:<34} {clients:>5} clients  {server:<18} {line}\n",
+                measure.name
+            ));
+            match run {
+                Ok(run) => results.add(&measure.name, server, clients, quick, run),
+                Err(error) => results.failures.push(error),
             }
+            // Written after every run, so that an interrupted suite keeps what it has.
+            results.write(&place.logs)?;
         }
     }
     Ok(())

@@ -26,6 +26,8 @@ pub struct Results {
     pub versions: BTreeMap<String, String>,
     /// Who was left out, because the program is not here.
     pub left_out: Vec<String>,
+    /// Runs that failed, and why.
+    pub failures: Vec<String>,
     /// The codec's ways; empty: not measured.
     pub codec: Vec<Way>,
     /// In the order in which they were begun.
@@ -124,6 +126,7 @@ impl Results {
             machine,
             versions: BTreeMap::new(),
             left_out: Vec::new(),
+            failures: Vec::new(),
             codec: Vec::new(),
             points: Vec::new(),
         }

@@ -82,6 +82,9 @@ pub fn markdown(suite: &Suite, results: &Results, charts_in: &str) -> String {
     for server in &results.left_out {
         text.push_str(&format!("\n- {server}: left out, its program was not there"));
     }
+    for failure in &results.failures {
+        text.push_str(&format!("\n- a run failed: {failure}"));
+    }
     text.push('\n');
     text.push_str(&goals(suite, results));
     for (point, measures) in points(suite, results) {

@@ -198,6 +198,34 @@ fn an_unknown_point_is_refused_with_those_there_are() {
 }
 
 #[test]
+fn a_server_that_does_not_start_is_noted_and_the_others_go_on() {
+    let text = TEXT.replace("command = [\"b\"]", "command = [\"sleep\", \"60\"]");
+    let text = text.replace("\"{program}\", \"--port\", \"{port}\"", "\"false\"");
+    let text = text.replace("clients = [1, 8]", "clients = [1]");
+    let folder = std::env::temp_dir().join(format!("bench-failing-{}", std::process::id()));
+    let settings = Items::parse("--set", "duration = '50ms'").expect("whole");
+    let options = SuiteOptions {
+        only: vec!["put".into()],
+        results: folder.clone(),
+        documents: Some(folder.join("documents")),
+        repeat: Some(2),
+        wish: Wish { quick: false, settings },
+        ..SuiteOptions::default()
+    };
+    let mut said = Vec::new();
+    let done = super::run("s.toml", &text, &options, &mut |line| said.push(line.to_string()));
+    let error = done.expect_err("two runs failed");
+    assert!(error.contains("2 runs failed") && error.contains("the server ended"), "{error}");
+    assert_eq!(said.len(), 4, "{said:?}");
+    let known = Results::read(&folder.join("documents/performance")).expect("written");
+    assert_eq!((known.failures.len(), known.points.len()), (2, 1));
+    assert_eq!(known.point("put", "b", 1).map(|point| point.runs.len()), Some(2));
+    let document = std::fs::read_to_string(folder.join("documents/performance.md"));
+    assert!(document.expect("written").contains("a run failed: put on a with 1 clients"));
+    std::fs::remove_dir_all(&folder).expect("removed");
+}
+
+#[test]
 fn cpu_time_is_read_whatever_the_process_is_called() {
     let stat = "12 (a) b (c) R 1 1 1 0 -1 4194304 100 0 0 0 70 30 5 6 20 0 1 0 100";
     assert_eq!(ticks(stat), (100, 11));
