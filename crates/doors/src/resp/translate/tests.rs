@@ -1,6 +1,8 @@
 //! The table and its documentation name the same commands.
 
 use super::table::{self, Command};
+use crate::resp::errors;
+use base::{Kind, Reason};
 use std::collections::BTreeSet;
 
 /// Every command that clients may know of, those under others too.
@@ -43,4 +45,59 @@ fn every_command_is_found_in_any_case_and_no_other() {
         }
     }
     assert!(table::find(b"").is_none());
+}
+
+/// What `docs/use/resp.md` lists of the commands.
+fn table_of_commands() -> String {
+    let mut text = String::from("\n| command | since | what it does |\n|---|---|---|\n");
+    for command in commands().into_iter().filter(|command| command.under.is_empty()) {
+        let docs = command.docs();
+        let name = command.full_name.replace('|', " ").to_ascii_uppercase();
+        let syntax = docs.syntax.replace('|', "\\|");
+        let shown = [name.as_str(), &syntax].join(" ");
+        let (shown, since, does) = (shown.trim_end(), docs.since, docs.summary);
+        text.push_str(&format!("| `{shown}` | {since} | {does} |\n"));
+    }
+    text
+}
+
+/// What it lists of the errors.
+fn table_of_errors() -> String {
+    let advice = |kind: Kind| match kind {
+        Kind::Invalid => "mend the request",
+        Kind::Denied => "bring other credentials",
+        Kind::Conflict => "read again, decide again",
+        Kind::Unavailable => "nothing happened: wait, then send it again",
+        Kind::Unknown => "it may have happened: read before you send it again",
+        Kind::Corrupt => "look after the node: its log says what is broken",
+    };
+    let mut text = String::from("\n| word | reason | what to do |\n|---|---|---|\n");
+    for reason in Reason::ALL {
+        let (code, word, advice) = (errors::code(reason), reason.word(), advice(reason.kind()));
+        text.push_str(&format!("| `{code}` | {word} | {advice} |\n"));
+    }
+    text
+}
+
+#[test]
+fn the_documented_commands_and_errors_are_those_served() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/use/resp.md");
+    let mut page = std::fs::read_to_string(path).expect("the page is there");
+    let kept = page.clone();
+    for (mark, table) in
+        [("<!-- errors:", table_of_errors()), ("<!-- commands:", table_of_commands())]
+    {
+        let begin = page.find(mark).expect("a mark");
+        let begin = begin + page[begin..].find("-->\n").expect("the end of the mark") + 4;
+        let end = begin + page[begin..].find("<!-- end -->").expect("the end of the table");
+        page.replace_range(begin..end, &(table + "\n"));
+    }
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(path, &page).expect("the docs can be written");
+        return;
+    }
+    assert!(
+        kept == page,
+        "docs/use/resp.md is stale: UPDATE_DOCS=1 cargo test -p doors documented"
+    );
 }

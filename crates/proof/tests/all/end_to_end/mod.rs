@@ -17,6 +17,7 @@ mod mistakes;
 mod offline;
 mod once;
 mod real_input;
+mod redis_tools;
 mod transfer;
 
 use proof::client::{Answer, Http, Resp, encoded};
