@@ -29,7 +29,7 @@ impl Default for NodeSettings {
             name: "node1".into(),
             log_bytes_max: 1 << 30,
             segment_bytes: 64 << 20,
-            memory_bytes_max: 512 << 20,
+            memory_bytes_max: 640 << 20,
             interval_ms: 1_000,
             reserve_bytes: 64 << 20,
         }

@@ -151,7 +151,7 @@ pub const TABLE: &[Row] = &[
     Row {
         name: "memory_bytes_max",
         value: "SIZE",
-        default: "512MiB",
+        default: "640MiB",
         doc: "memory of the store: rows not yet on disk, block cache and row cache share it",
         take: |settings, text| {
             settings.node.memory_bytes_max = at_least(units::size(text)?, 16 << 20, "16MiB")?;

@@ -1,9 +1,9 @@
 //! Rows of a table in memory, in order.
 //!
 //! A run is a list of places in chunks, sorted by key, the newest row of a key first. Beside each
-//! place stand the eight bytes that follow what all keys of the run begin with: sorting, merging
+//! place stand the eight bytes that follow what most keys of the run begin with: sorting, merging
 //! and searching look at these, and only where they are equal at the keys themselves, which are all
-//! over the memory.
+//! over the memory. Most and not all: some rows of the house's own come with every batch.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -13,6 +13,9 @@ use bytes::Bytes;
 
 use super::table::CHUNK_ROWS;
 use super::view::{Bounds, Version};
+
+/// Keys looked at to find what most begin with.
+const KEYS_TRIED: usize = 64;
 
 /// A row as it was written.
 #[derive(Clone)]
@@ -32,7 +35,7 @@ pub(super) type Chunk = Vec<Entry>;
 /// Where a row is.
 #[derive(Clone, Copy)]
 struct Place {
-    /// The eight bytes of its key behind those that all keys of the run begin with.
+    /// What `head_of` says of its key.
     head: u64,
     row: u32,
 }
@@ -40,21 +43,17 @@ struct Place {
 /// Chunks that follow each other, and the order of their rows.
 pub(super) struct Run {
     chunks: Vec<Arc<Chunk>>,
-    /// How many bytes all keys begin with.
-    common: usize,
+    /// What most keys begin with.
+    begins: Bytes,
     order: Box<[Place]>,
 }
 
 impl Run {
     /// Sorts the rows of chunks.
     pub fn sorted(chunks: Vec<Arc<Chunk>>) -> Run {
-        let mut keys = chunks.iter().flat_map(|chunk| chunk.iter()).map(|entry| &entry.key);
-        let first = keys.next();
-        let common = first.map_or(0, |first| {
-            keys.fold(first.len(), |common, key| same_bytes(&first[..common], key))
-        });
+        let begins = beginning(&chunks);
         let rows = (0..chunks.iter().map(|chunk| chunk.len()).sum::<usize>() as u32).collect();
-        let run = Run { chunks, common, order: Box::default() };
+        let run = Run { chunks, begins, order: Box::default() };
         let order = run.places(rows);
         run.in_order(order)
     }
@@ -63,20 +62,14 @@ impl Run {
     pub fn merged(first: &Run, second: &Run) -> Run {
         let chunks = first.chunks.iter().chain(&second.chunks).cloned().collect();
         let behind = (first.chunks.len() * CHUNK_ROWS) as u32;
-        let common = match (first.order.first(), second.order.first()) {
-            (Some(one), Some(other)) => {
-                let (one, other) = (&first.entry(one.row).key, &second.entry(other.row).key);
-                same_bytes(&one[..first.common], &other[..second.common])
-            }
-            _ => first.common.min(second.common),
-        };
-        let run = Run { chunks, common, order: Box::default() };
+        let begins = first.begins.slice(..same_bytes(&first.begins, &second.begins));
+        let run = Run { chunks, begins, order: Box::default() };
         let moved = second.order.iter().map(|at| Place { row: at.row + behind, ..*at });
         let mut order: Vec<Place> = Vec::with_capacity(first.order.len() + second.order.len());
         for (places, before) in
-            [(first.order.to_vec(), first.common), (moved.collect(), second.common)]
+            [(first.order.to_vec(), &first.begins), (moved.collect(), &second.begins)]
         {
-            if before == common {
+            if *before == run.begins {
                 order.extend(places);
             } else {
                 order.extend(run.places(places.into_iter().map(|at| at.row).collect()));
@@ -86,7 +79,7 @@ impl Run {
     }
 
     fn places(&self, rows: Vec<u32>) -> Vec<Place> {
-        let head = |row: u32| head_of(&self.entry(row).key[self.common..]);
+        let head = |row: u32| head_of(&self.begins, &self.entry(row).key);
         rows.into_iter().map(|row| Place { head: head(row), row }).collect()
     }
 
@@ -121,12 +114,9 @@ impl Run {
 
     /// How many places are below a key, or (`up_to_it`) not above it.
     fn below(&self, key: &[u8], up_to_it: bool) -> usize {
-        let Some(any) = self.order.first() else { return 0 };
-        let begins = &self.entry(any.row).key[..self.common];
-        let head = key.strip_prefix(begins).map(head_of);
+        let head = head_of(&self.begins, key);
         self.order.partition_point(|at| {
-            let by_head = head.map_or(Ordering::Equal, |head| at.head.cmp(&head));
-            match by_head.then_with(|| self.entry(at.row).key[..].cmp(key)) {
+            match at.head.cmp(&head).then_with(|| self.entry(at.row).key[..].cmp(key)) {
                 Ordering::Less => true,
                 Ordering::Equal => up_to_it,
                 Ordering::Greater => false,
@@ -140,11 +130,29 @@ fn same_bytes(one: &[u8], other: &[u8]) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
-/// The first eight bytes, as a number in the order of keys.
-fn head_of(key: &[u8]) -> u64 {
+/// What most keys begin with: of some, in order, what all but the outermost have in common.
+fn beginning(chunks: &[Arc<Chunk>]) -> Bytes {
+    let rows: usize = chunks.iter().map(|chunk| chunk.len()).sum();
+    let every = chunks.iter().flat_map(|chunk| chunk.iter());
+    let some = every.step_by((rows / KEYS_TRIED).max(1)).map(|entry| &entry.key);
+    let mut keys: Vec<&Bytes> = some.collect();
+    keys.sort_unstable();
+    let outermost = keys.len() / 8;
+    match keys.get(outermost..keys.len() - outermost) {
+        Some([first, .., last]) => first.slice(..same_bytes(first, last)),
+        _ => Bytes::new(),
+    }
+}
+
+/// The eight bytes of a key behind its beginning, as a number in the order of keys. Keys that begin
+/// otherwise are below or above all those.
+fn head_of(begins: &[u8], key: &[u8]) -> u64 {
+    let Some(rest) = key.strip_prefix(begins) else {
+        return if key < begins { 0 } else { u64::MAX };
+    };
     let mut head = [0; 8];
-    let length = key.len().min(8);
-    head[..length].copy_from_slice(&key[..length]);
+    let length = rest.len().min(8);
+    head[..length].copy_from_slice(&rest[..length]);
     u64::from_be_bytes(head)
 }
 

@@ -21,9 +21,9 @@ pub struct TreeSettings {
 }
 
 impl TreeSettings {
-    /// The defaults for a directory: 512 MiB of memory, 512 open files.
+    /// The defaults for a directory: 640 MiB of memory, 512 open files.
     pub fn new(path: impl Into<PathBuf>) -> TreeSettings {
-        TreeSettings { path: path.into(), memory_bytes_max: 512 * MIB, open_files_max: 512 }
+        TreeSettings { path: path.into(), memory_bytes_max: 640 * MIB, open_files_max: 512 }
     }
 
     /// Where the active table is sealed. With the sealed ones (`SEALED_TABLES_MAX`) at most three
@@ -32,13 +32,13 @@ impl TreeSettings {
         (self.memory_bytes_max / 8).clamp(MIB, TABLE_BYTES_MAX)
     }
 
-    /// A quarter for rows that are read again and again.
+    /// Half of it for rows that are read again and again.
     pub fn row_cache_bytes_max(&self) -> u64 {
-        self.memory_bytes_max / 4
+        self.memory_bytes_max / 2
     }
 
-    /// A quarter for blocks of table files; the system's page cache stands behind it.
+    /// An eighth for blocks of table files; the system's page cache stands behind it.
     pub fn block_cache_bytes_max(&self) -> u64 {
-        self.memory_bytes_max / 4
+        self.memory_bytes_max / 8
     }
 }
