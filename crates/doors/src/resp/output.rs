@@ -9,6 +9,9 @@ use node::Ticket;
 /// Values from this size on are not copied but sent from where they are.
 const LARGE_BYTES: usize = 16 * 1024;
 
+/// Room for places of large values that is kept between batches.
+const LARGE_KEPT: usize = 64;
+
 /// Which version of the protocol a connection speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
@@ -109,9 +112,10 @@ impl Output {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.pending.clear();
-        if !self.large.is_empty() {
+        self.large.clear();
+        self.large_bytes = 0;
+        if self.large.capacity() > LARGE_KEPT {
             self.large = Vec::new();
-            self.large_bytes = 0;
         }
         if self.bytes.capacity() > 4 * LARGE_BYTES {
             self.bytes = Vec::new();

@@ -56,8 +56,13 @@ async fn write_some(stream: &mut TcpStream, out: &Output, sent: usize) -> Result
         skip -= skipped;
         (skipped < piece.len()).then(|| IoSlice::new(&piece[skipped..]))
     });
-    let slices: Vec<IoSlice<'_>> = rest.take(PIECES_MAX).collect();
-    stream.write_vectored(&slices).await
+    let mut slices = [IoSlice::new(&[]); PIECES_MAX];
+    let mut count = 0;
+    for (slice, piece) in slices.iter_mut().zip(rest) {
+        *slice = piece;
+        count += 1;
+    }
+    stream.write_vectored(&slices[..count]).await
 }
 
 /// Ends a connection so that the client sees the last answer: what it still sends is taken for a
