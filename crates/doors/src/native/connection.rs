@@ -152,6 +152,8 @@ impl Conversation {
         }
         let Conversation { stream, input, shared, .. } = self;
         let body = input.body(stream, shared, begun.body, begun.bytes_max).await?;
+        // The doors may have been closed while the body was on its way.
+        manner.keep_alive &= !self.shutdown.is_called();
         self.answer(target, body, manner).await?;
         self.input.finish_request();
         Ok(manner.keep_alive)

@@ -125,7 +125,7 @@ fn status(shared: &Shared) -> Value {
         "cluster": status.cluster.0,
         "version": status.version,
         "uptime_ms": status.uptime_ms,
-        "ready": status.ready,
+        "ready": shared.node.ready(),
         "insecure": shared.settings.insecure,
         "groups": groups,
         "log": {

@@ -51,6 +51,11 @@ fn good(shape: &Shape, key: &Bytes, body: &Body) -> Answer {
             out.push(b'}');
             Answer::new(Status::Ok, Content::Json(out.into()))
         }
+        (Shape::Updated, Body::Updated(_)) => json(Status::Ok, body, 0),
+        (Shape::Updated, read) => {
+            let outcome = Outcome::Read(Box::new(read.clone()));
+            json(Status::Ok, &Body::Updated(outcome), 0)
+        }
         (_, body) => json(Status::Ok, body, 0),
     }
 }

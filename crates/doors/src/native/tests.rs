@@ -203,6 +203,19 @@ fn writes_and_deletes_are_told_by_their_outcome() {
     assert_eq!(deleted(false, Err(Reason::Overloaded)), 503);
 }
 
+#[test]
+fn a_lone_read_among_the_updates_is_an_outcome_too() {
+    let read = Body::Count(3);
+    let answer = |body: Body| {
+        let result = Ok(Reply { index: LogIndex(5), body });
+        let answer = render::answer(&Shape::Updated, &Bytes::new(), &result);
+        String::from_utf8_lossy(&answer.content.bytes()).into_owned()
+    };
+    let wrapped = Body::Updated(Outcome::Read(Box::new(read.clone())));
+    assert_eq!(answer(read), answer(wrapped.clone()));
+    assert_eq!(answer(wrapped), r#"{"outcome":"read","read":{"count":3}}"#);
+}
+
 fn document() -> Value {
     serde_json::from_slice(&openapi::document(&["node".into()])).expect("the document is JSON")
 }

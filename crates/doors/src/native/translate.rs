@@ -42,6 +42,8 @@ pub enum Shape {
     },
     /// The reply's body as JSON, with these fields.
     Json,
+    /// An outcome as JSON; a lone read among the updates is one too.
+    Updated,
     /// The same, of reads among an operation's words.
     Buckets {
         /// Most buckets asked.
@@ -98,7 +100,7 @@ pub fn plan(mut target: Target, body: Bytes) -> Result<Plan, Error> {
             Some((update, shape)) => (Call::Update(update), shape),
             None => return Ok(Plan::ConditionFails),
         },
-        Name::Update => (Call::Update(bodies::update(&body)?), Shape::Json),
+        Name::Update => (Call::Update(bodies::update(&body)?), Shape::Updated),
         Name::Sequence => (Call::Update(bodies::sequence(&body)?), Shape::Json),
         Name::DeletePrefix => {
             (Call::Update(Update::DeletePrefix { prefix: bodies::prefix(&body)? }), Shape::Json)

@@ -9,11 +9,17 @@ use std::path::Path;
 #[test]
 fn an_address_beyond_loopback_is_refused_until_it_is_meant() {
     let scratch = Scratch::new("beyond-loopback");
+    let admin = Setup::on(&scratch.join("data")).with(&["--admin-listen", "0.0.0.0:0"]);
+    let refusal = Server::start(&admin).expect_err("the operators' listener is one too");
+    assert!(refusal.words.contains("admin_listen"), "the setting is not named: {refusal}");
     for listen in ["0.0.0.0:0", "[::]:0"] {
         let setup = Setup { listen: listen.into(), ..Setup::on(&scratch.join("data")) };
         let refusal = Server::start(&setup).expect_err("open to the network by default");
         assert!(refusal.code.is_some_and(|code| code != 0), "{refusal}");
         assert!(refusal.words.contains("listen"), "the setting is not named: {refusal}");
+        let refusal = Server::start(&setup.with(&["--admin-listen", "127.0.0.1:0"]));
+        let refusal = refusal.expect_err("nobody said that it is meant");
+        assert!(refusal.words.contains("insecure"), "the remedy is not named: {refusal}");
     }
 }
 
@@ -57,7 +63,15 @@ fn ours(pid: u32, table: &str, inodes: &[String]) -> Vec<String> {
 
 #[test]
 fn folders_are_0700_and_files_0600() {
-    let (scratch, server) = fresh("modes");
+    let scratch = Scratch::new("modes");
+    // With the widest umask there is: the modes are the program's own doing.
+    let wide = ["sh", "-c", "umask 0; exec \"$0\" \"$@\""];
+    let server = Server::must(&Setup::on(&scratch.join("data")).under(&wide));
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.pid()));
+    let limits = limits.expect("the process is ours");
+    let core = limits.lines().find(|line| line.starts_with("Max core file size"));
+    let core = core.and_then(|line| line.split_whitespace().nth(4));
+    assert_eq!(core, Some("0"), "a core file would hold keys and values");
     let mut redis = super::resp(&server);
     for n in 0..100 {
         redis.say(&format!("SET key{n} value{n}")).expect("answers");

@@ -7,6 +7,7 @@
 
 mod failpoints;
 mod hostile;
+mod hostile_http;
 mod kill;
 mod overload;
 mod power;
