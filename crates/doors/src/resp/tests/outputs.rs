@@ -85,3 +85,28 @@ fn an_answer_can_be_taken_back() {
     assert_eq!(out.to_bytes(), b"+kept\r\n");
     assert_eq!((out.len(), out.pending().len()), (7, 0));
 }
+
+#[test]
+fn more_large_values_than_one_system_call_takes_arrive_in_order() {
+    use super::house::{Guest, House, shown};
+    let house = House::build();
+    let mut guest = Guest::new(house.address);
+    let keys: Vec<String> = (0..200).map(|n| format!("large-{n}")).collect();
+    let value = |n: usize| vec![b'a' + (n % 26) as u8; 20_000 + n];
+    for (n, key) in keys.iter().enumerate() {
+        guest.send(&super::frames::request(&[b"SET", key.as_bytes(), &value(n)]));
+        assert_eq!(shown(&guest.answer().expect("an answer")), "+OK|");
+    }
+    let words: Vec<&[u8]> =
+        [&b"MGET"[..]].into_iter().chain(keys.iter().map(|key| key.as_bytes())).collect();
+    for _ in 0..2 {
+        guest.send(&super::frames::request(&words));
+        let mut wanted = b"*200\r\n".to_vec();
+        for n in 0..200 {
+            wanted.extend(format!("${}\r\n", 20_000 + n).bytes());
+            wanted.extend(value(n));
+            wanted.extend(b"\r\n");
+        }
+        assert!(guest.answer().expect("an answer") == wanted, "other bytes than were written");
+    }
+}
