@@ -111,7 +111,10 @@ fn a_client_that_never_reads_is_cut_off_and_costs_no_memory() {
     let value = vec![b'x'; 1 << 20];
     redis.call(&[b"SET", b"big", &value]).expect("answers");
     let asks = command(&[b"GET", b"big"]).repeat(500);
-    let mut deaf: Vec<_> = (0..20).map(|_| hang(server.address, &asks)).collect();
+    let get = b"GET /v1/buckets/default/default/keys/big HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let by_http = get.repeat(500);
+    let mut deaf: Vec<_> =
+        (0..20).map(|n| hang(server.address, if n % 2 == 0 { &asks } else { &by_http })).collect();
     figures.faults = deaf.len() as u64;
     std::thread::sleep(Duration::from_secs(5));
     let resident = proof::rigs::resident_bytes(server.pid());
