@@ -5,6 +5,7 @@ mod commands;
 mod failure;
 mod given;
 mod logging;
+mod machine;
 mod notify;
 mod offline;
 mod output;

@@ -53,7 +53,8 @@ pub const VALUE_BATCH_BYTES: usize = 1024 * 1024;
 pub const LOG_RECORD_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Most updates of one group that may wait undecided; one more is answered `overloaded`.
 pub const UNDECIDED_UPDATES_MAX: usize = 200_000;
-/// Most bytes of undecided updates of one group; one more is answered `overloaded`.
+/// Most bytes of undecided updates of one group (or a quarter of `memory_bytes_max`, if that is
+/// less); one more is answered `overloaded`.
 pub const UNDECIDED_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// Longest HTTP request line with its end: room for three keys of the largest size, every byte
 /// percent-encoded, and some words.

@@ -28,11 +28,12 @@ pub(crate) async fn start(settings: NodeSettings) -> Result<Node> {
     let Recovered { directory: data, trees, log, groups: found } = recovered;
     let (keeper, metrics) = (Keeper::new(), Arc::new(Metrics::default()));
     let bell = Arc::new(Bell::default());
+    let memory = settings.memory_bytes_max;
     let groups: Vec<_> = found
         .into_iter()
         .map(|found| {
             let (keeper, metrics) = (keeper.clone(), metrics.clone());
-            Arc::new(Group::new(found, trees.clone(), keeper, metrics, bell.clone()))
+            Arc::new(Group::new(found, trees.clone(), keeper, metrics, bell.clone(), memory))
         })
         .collect();
     let catalog = Arc::new(Catalog::default());

@@ -1,8 +1,10 @@
-//! What clients were told: a ledger of acknowledgements, and the judge that compares it with what is found.
+//! What clients were told: a ledger of acknowledgements, and the judge that compares it with what
+//! is found.
 //!
-//! Each key has one writer, which counts its writes of it. A key's state is a function of that count, so after any
-//! crash the state found must be the one after the last acknowledged write, or after one of the writes whose
-//! outcome is unknown. A key with an unknown outcome is retired: nobody writes it again.
+//! Each key has one writer, which counts its writes of it. A key's state is a function of that
+//! count, so after any crash the state found must be the one after the last acknowledged write, or
+//! after one of the writes whose outcome is unknown. A key with an unknown outcome is retired:
+//! nobody writes it again.
 
 use crate::client::{Fate, Http, Resp, Word, command, encoded};
 use std::collections::BTreeMap;
@@ -327,7 +329,8 @@ impl Load {
         Load { stop, clients }
     }
 
-    /// The usual mix: pipelined and single RESP clients, and one of HTTP. `round` keeps keys of rounds apart.
+    /// The usual mix: pipelined and single RESP clients, and one of HTTP. `round` keeps keys of
+    /// rounds apart.
     pub fn mix(address: SocketAddr, round: usize, clients: usize, bytes: usize) -> Load {
         let how = |client: usize| Writing {
             client: round * 100 + client,

@@ -2,6 +2,7 @@
 //! and check.
 
 use super::{Settings, units};
+use crate::machine;
 use std::path::PathBuf;
 
 /// One setting.
@@ -103,11 +104,14 @@ pub const TABLE: &[Row] = &[
     Row {
         name: "buffer_bytes_max",
         value: "SIZE",
-        default: "128MiB",
-        doc: "memory for large bodies and pages of all HTTP connections together",
+        default: "auto",
+        doc: "memory for large requests and pages of all connections together; `auto`: 128MiB, or a \
+              quarter of the memory this process may use",
         take: |settings, text| {
-            let bytes = at_least(units::size(text)?, 64 << 20, "64MiB")?;
-            settings.door.buffer_bytes_max = bytes as usize;
+            settings.door.buffer_bytes_max = match text {
+                "auto" => share(128 << 20, BUFFER_BYTES_MIN),
+                _ => at_least(units::size(text)?, BUFFER_BYTES_MIN, "64MiB")?,
+            } as usize;
             Ok(())
         },
     },
@@ -151,10 +155,14 @@ pub const TABLE: &[Row] = &[
     Row {
         name: "memory_bytes_max",
         value: "SIZE",
-        default: "640MiB",
-        doc: "memory of the store: rows not yet on disk, block cache and row cache share it",
+        default: "auto",
+        doc: "memory of the store: rows not yet on disk, block cache and row cache share it; \
+              `auto`: 640MiB, or a quarter of the memory this process may use",
         take: |settings, text| {
-            settings.node.memory_bytes_max = at_least(units::size(text)?, 16 << 20, "16MiB")?;
+            settings.node.memory_bytes_max = match text {
+                "auto" => share(640 << 20, MEMORY_BYTES_MIN),
+                _ => at_least(units::size(text)?, MEMORY_BYTES_MIN, "16MiB")?,
+            };
             Ok(())
         },
     },
@@ -233,6 +241,17 @@ pub const TABLE: &[Row] = &[
         },
     },
 ];
+
+/// A store with less than this would write tables all day.
+const MEMORY_BYTES_MIN: u64 = 16 << 20;
+/// The largest request must find room.
+const BUFFER_BYTES_MIN: u64 = 64 << 20;
+
+/// A quarter of the memory this process may use, within bounds: so that a small machine or
+/// container is enough, too.
+fn share(most: u64, least: u64) -> u64 {
+    machine::memory_bytes().map_or(most, |all| (all / 4).clamp(least, most))
+}
 
 fn address(text: &str) -> Result<std::net::SocketAddr, String> {
     text.parse().map_err(|_| "an address like 127.0.0.1:7711 is wanted".into())

@@ -80,6 +80,9 @@ fn every_default_passes_its_own_check() {
     let settings = flags(&[]).settings(&none).expect("defaults are good");
     assert!(settings.door.listen.ip().is_loopback());
     let defaults = NodeSettings::default();
+    let memory_bytes_max = settings.node.memory_bytes_max;
+    assert!(memory_bytes_max <= defaults.memory_bytes_max, "less on a small machine, never more");
+    let defaults = NodeSettings { memory_bytes_max, ..defaults };
     assert_eq!(format!("{:?}", settings.node), format!("{defaults:?}"));
 }
 

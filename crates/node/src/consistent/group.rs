@@ -33,6 +33,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use store::Trees;
 use tokio::sync::{Notify, watch};
 
+/// Undecided updates may take this part of the store's memory, on top of it.
+const UNDECIDED_PART: u64 = 4;
+
 /// A group's part on this node.
 pub(crate) struct Group {
     pub id: GroupId,
@@ -53,6 +56,8 @@ pub(crate) struct Group {
     /// Written records that the driver has not seen yet.
     pub mailbox: Mutex<Vec<Done>>,
     pub wake: Notify,
+    /// More undecided bytes than this, and updates are answered `overloaded`.
+    undecided_bytes_max: usize,
     state: Mutex<State>,
 }
 
@@ -114,8 +119,10 @@ impl Group {
         keeper: Arc<Keeper>,
         metrics: Arc<Metrics>,
         bell: Arc<Bell>,
+        memory_bytes_max: u64,
     ) -> Group {
         let RecoveredGroup { id, replica, mark, tail } = found;
+        let share = usize::try_from(memory_bytes_max / UNDECIDED_PART).unwrap_or(usize::MAX);
         let applied = Applied::default();
         applied.advance(LogIndex(mark.applied));
         Group {
@@ -131,6 +138,7 @@ impl Group {
             role: watch::Sender::new(Role::Candidate),
             mailbox: Mutex::new(Vec::new()),
             wake: Notify::new(),
+            undecided_bytes_max: share.min(UNDECIDED_BYTES_MAX),
             state: Mutex::new(State {
                 replica,
                 effects: Vec::new(),
@@ -250,7 +258,7 @@ impl State {
             return Err(Error::new(Reason::NotMaster, master));
         }
         let (updates, bytes) = self.undecided();
-        if updates >= UNDECIDED_UPDATES_MAX as u64 || bytes >= UNDECIDED_BYTES_MAX {
+        if updates >= UNDECIDED_UPDATES_MAX as u64 || bytes >= group.undecided_bytes_max {
             Metrics::count(&group.metrics.updates_refused);
             return Err(Error::new(
                 Reason::Overloaded,

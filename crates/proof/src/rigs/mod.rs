@@ -13,7 +13,7 @@ mod trace;
 
 pub use group::MemoryGroup;
 pub use mount::{Mount, System};
-pub use trace::{Trace, injected};
+pub use trace::Trace;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

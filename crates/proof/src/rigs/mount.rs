@@ -1,4 +1,5 @@
-//! A file system of the test's own, in a file: it can be filled, made read-only, and lose its power.
+//! A file system of the test's own, in a file: it can be filled, made read-only, and lose its
+//! power.
 
 use super::{compiled, must, run, text};
 use std::path::{Path, PathBuf};
@@ -122,11 +123,12 @@ impl Mount {
         std::fs::write(&switch, "planted by the test").expect("ext4 has this switch");
     }
 
-    /// Writes a file until only `leave` bytes are free; gives the file.
+    /// Writes a file, or goes on writing it, until only `leave` bytes are free; gives the file.
     pub fn fill(&self, leave: u64) -> PathBuf {
         use std::io::Write as _;
         let path = self.point.join("filler");
-        let mut file = std::fs::File::create(&path).expect("the filler can be made");
+        let file = std::fs::File::options().create(true).append(true).open(&path);
+        let mut file = file.expect("the filler can be made");
         let block = vec![0x55_u8; 64 * 1024];
         while self.free() > leave + block.len() as u64 && file.write_all(&block).is_ok() {}
         let _ = file.sync_all();

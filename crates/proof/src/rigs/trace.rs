@@ -5,14 +5,6 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The words that run a command with an injection from its start.
-pub fn injected(calls: &str, what: &str) -> Vec<String> {
-    let trace = format!("trace={calls}");
-    let inject = format!("inject={calls}:{what}");
-    let words = ["strace", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e", &trace, "-e"];
-    words.iter().copied().chain([inject.as_str()]).map(String::from).collect()
-}
-
 /// An injection into a running process. Dropped, it lets go of it.
 #[derive(Debug)]
 pub struct Trace {

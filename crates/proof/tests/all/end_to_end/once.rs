@@ -1,4 +1,5 @@
-//! Sequences hold together or not at all; a retry with its session applies once, also after a crash.
+//! Sequences hold together or not at all; a retry with its session applies once, also after a
+//! crash.
 
 use super::{fresh, http, resp};
 use proof::client::{Answer, Http, Word};

@@ -1,4 +1,5 @@
-//! Real input: the package lists of the machine, one record a package, in and out through every door.
+//! Real input: the package lists of the machine, one record a package, in and out through every
+//! door.
 
 use super::{fresh, http, resp, tool};
 use proof::client::{Word, command};

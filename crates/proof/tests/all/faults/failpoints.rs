@@ -3,7 +3,7 @@
 use super::{count, judge, small};
 use proof::client::Http;
 use proof::history::{Ledger, Load};
-use proof::report::Figures;
+use proof::report::{Figures, times};
 use proof::rigs::{Scratch, alone};
 use proof::server::{Refusal, Server, Setup};
 use std::os::unix::process::ExitStatusExt as _;
@@ -63,7 +63,14 @@ fn it_opens_again_whereever_it_died() {
     let _alone = alone();
     let mut figures = Figures::begin("F-07 death at every failpoint");
     let mut missed = Vec::new();
-    for (round, (_, name)) in store::failpoint::POINTS.iter().enumerate() {
+    let points = store::failpoint::POINTS;
+    let laps = (1..).take(times(1, 8));
+    let deaths = laps.flat_map(|nth| points.iter().map(move |(_, name)| (nth * nth, *name)));
+    for (round, (nth, name)) in deaths.enumerate() {
+        // A process reaches the places of a first start once.
+        if nth > 1 && name.starts_with("first_start.") {
+            continue;
+        }
         // A first start is an empty directory; every other place gets data that has seen a life.
         let scratch = Scratch::new("f07");
         let plain = small(&scratch.join("data"));
@@ -74,8 +81,11 @@ fn it_opens_again_whereever_it_died() {
             server.kill();
             told.join(load.stop());
         }
-        if !dies_at(name, 1, &plain, round, &mut told, &mut figures) {
-            missed.push(*name);
+        if !dies_at(name, nth, &plain, round, &mut told, &mut figures) {
+            // Some are reached a few times only within the wait; once each is what must be.
+            if nth == 1 {
+                missed.push(name);
+            }
             continue;
         }
         figures.faults += 1;
@@ -87,7 +97,7 @@ fn it_opens_again_whereever_it_died() {
         judge(&mut figures, &told, &server);
         checkpoints_are_whole_or_refused(&plain, name);
     }
-    figures.also("known", store::failpoint::POINTS.len());
+    figures.also("known", points.len());
     figures.print();
     assert!(missed.is_empty(), "never reached: {missed:?}");
 }

@@ -6,9 +6,11 @@
 //! Read next: `kill.rs`, then `power.rs`.
 
 mod failpoints;
+mod flood;
 mod hostile;
 mod hostile_http;
 mod kill;
+mod million;
 mod overload;
 mod power;
 mod slow;

@@ -1,106 +1,49 @@
 //! F-32, F-34, F-35: more than it can take: calls, bytes, connections. It refuses, lives, recovers.
 
+use super::flood::{at_once, steadily};
 use super::{count, judge, small};
-use proof::client::{Http, Resp, Word, command};
+use proof::client::{Http, Resp, Word};
 use proof::history::{Load, Tongue, Writing};
 use proof::report::{Figures, skipped, times};
 use proof::rigs::{MemoryGroup, Root, Scratch, alone, missing, resident_bytes};
 use proof::server::{Server, Setup};
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// A call that is refused for overload must be refused soon.
-const SECONDS: usize = 4;
-
-fn closed_loop(address: SocketAddr, round: usize, seconds: u64) -> proof::history::Ledger {
-    let how = |client| Writing {
-        client: round * 100 + client,
-        keys: 1_000,
-        depth: 32,
-        bytes: 100,
-        tongue: Tongue::Resp,
-    };
-    let load = Load::start(address, &(0..8).map(how).collect::<Vec<_>>());
-    std::thread::sleep(Duration::from_secs(seconds));
-    load.stop()
-}
-
-/// Sends `rate` calls a second whatever comes back; what came back, by its first word.
-fn open_loop(address: SocketAddr, rate: u64, seconds: u64) -> (u64, u64, u64) {
-    const CONNECTIONS: u64 = 16;
-    let one = |_| {
-        let stream = std::net::TcpStream::connect(address).expect("it listens");
-        let mut writer = stream.try_clone().expect("a socket can be cloned");
-        writer.set_write_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");
-        let sender = std::thread::spawn(move || {
-            use std::io::Write as _;
-            let begun = Instant::now();
-            let mut sent = 0;
-            while begun.elapsed() < Duration::from_secs(seconds) {
-                let due = begun.elapsed().as_micros() as u64 * rate / CONNECTIONS / 1_000_000;
-                let batch = due.saturating_sub(sent).min(2_000);
-                let call = command(&[b"SET", b"open", b"0123456789"]);
-                if batch == 0 || writer.write_all(&call.repeat(batch as usize)).is_err() {
-                    std::thread::sleep(Duration::from_millis(2));
-                    continue;
-                }
-                sent += batch;
-            }
-            let _ = writer.write_all(&command(&[b"QUIT"]));
-            sent
-        });
-        (sender, std::thread::spawn(move || answers(stream)))
-    };
-    let pairs: Vec<_> = (0..CONNECTIONS).map(one).collect();
-    let (mut sent, mut ok, mut refused) = (0, 0, 0);
-    for (sender, reader) in pairs {
-        sent += sender.join().expect("a sender does not panic");
-        let (good, bad) = reader.join().expect("a reader does not panic");
-        ok += good;
-        refused += bad;
-    }
-    (sent, ok, refused)
-}
-
-/// Counts answers until the connection ends: taken, refused.
-fn answers(stream: std::net::TcpStream) -> (u64, u64) {
-    use std::io::BufRead as _;
-    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout can be set");
-    let (mut ok, mut refused) = (0, 0);
-    for line in std::io::BufReader::new(stream).lines().map_while(Result::ok) {
-        match line.as_bytes().first() {
-            Some(b'+') => ok += 1,
-            Some(b'-') => refused += 1,
-            _ => {}
-        }
-    }
-    (ok, refused)
-}
+/// Seconds of each part of the experiment: short, long.
+const SECONDS: (usize, usize) = (4, 30);
 
 #[test]
-fn three_times_too_many_calls_are_survived_and_forgotten() {
+fn three_times_too_many_calls_are_refused_in_words_survived_and_forgotten() {
     let _alone = alone();
     let scratch = Scratch::new("f32");
-    let mut server = Server::must(&Setup::on(&scratch.join("data")));
+    let setup = Setup::on(&scratch.join("data")).with(&["--memory-bytes-max", "64MiB"]);
+    let mut server = Server::must(&setup);
     let mut figures = Figures::begin("F-32 overload");
-    let seconds = times(SECONDS, 30) as u64;
-    let before = closed_loop(server.address, 1, seconds);
-    count(&mut figures, &before);
-    let peak = before.ok / seconds;
-    let (sent, ok, refused) = open_loop(server.address, 3 * peak, seconds);
-    figures.faults = sent;
+    let seconds = times(SECONDS.0, SECONDS.1) as u64;
+    at_once(server.address, 1); // warm
+    let peak = at_once(server.address, seconds) / seconds;
+    let told = Load::mix(server.address, 1, 2, 900);
+    let flood = steadily(server.address, 3 * peak, seconds);
+    let told = told.stop();
+    count(&mut figures, &told);
+    figures.faults = flood.sent;
     figures.also("peak_per_s", peak);
-    figures.also("taken_during", ok);
-    figures.also("refused_during", refused);
+    figures.also("offered_per_s", flood.sent / seconds);
+    figures.also("goodput_percent", 100 * flood.taken / seconds / peak.max(1));
+    figures.also("refused", flood.refused.values().sum::<u64>());
+    figures.also("refused_after_p99_ms", flood.refusal_p99_ms());
     figures.also("resident_mib", resident_bytes(server.pid()) >> 20);
     assert!(server.alive(), "overload ended it: {}", server.said());
-    assert!(ok > 0, "nothing was taken during overload");
-    let after = closed_loop(server.address, 2, seconds);
-    count(&mut figures, &after);
-    figures.also("after_per_s", after.ok / seconds);
-    assert!(after.ok > 0, "it does not recover from overload");
-    judge(&mut figures, &before, &server);
-    judge(&mut figures, &after, &server);
+    assert!(flood.taken > 0, "nothing was taken during overload");
+    assert!(flood.refused.values().sum::<u64>() > 0, "it was never overloaded: {flood:?}");
+    let other: Vec<_> = flood.refused.keys().filter(|word| *word != "-OVERLOADED").collect();
+    assert!(other.is_empty(), "refused in other words: {other:?}");
+    let calm = steadily(server.address, peak / 2, seconds);
+    figures.also("calm_taken_percent", 100 * calm.taken / calm.sent.max(1));
+    let after = at_once(server.address, seconds) / seconds;
+    figures.also("after_percent", 100 * after / peak.max(1));
+    assert!(after > 0, "it does not recover from overload");
+    judge(&mut figures, &told, &server);
     figures.print();
 }
 
@@ -115,44 +58,42 @@ fn two_hundred_and_fifty_six_mebibytes_are_enough() {
     let group = MemoryGroup::new("f34", 256 << 20);
     let wrapper = group.wrapper();
     let words: Vec<_> = wrapper.iter().map(String::as_str).collect();
-    let setup = Setup::on(&scratch.join("data"))
-        .with(&["--memory-bytes-max", "48MiB", "--segment-bytes", "16MiB"])
-        .under(&words);
-    let mut server = Server::must(&setup);
+    // No setting: it must see by itself how little there is.
+    let mut server = Server::must(&Setup::on(&scratch.join("data")).under(&words));
     let mut figures = Figures::begin(name);
     let how = |client| Writing {
         client,
-        keys: 20,
+        keys: 30,
         depth: 2,
-        bytes: 2 << 20,
+        bytes: 1 << 20,
         tongue: if client % 2 == 0 { Tongue::Resp } else { Tongue::Http },
     };
     let load = Load::start(server.address, &(0..20).map(how).collect::<Vec<_>>());
     let idle: Vec<_> = (0..180).filter_map(|_| Resp::connect(server.address).ok()).collect();
-    let begun = Instant::now();
-    let mut read = 0;
-    while begun.elapsed() < Duration::from_secs(times(6, 60) as u64) {
-        let mut web = Http::connect(server.address).expect("it listens");
+    let (begun, mut read, mut resident) = (Instant::now(), 0, 0);
+    let long_enough = Duration::from_secs(times(8, 60) as u64);
+    while begun.elapsed() < long_enough && server.alive() {
         let path = "/v1/buckets/default/default/stream?want=entries";
-        if let Ok(answer) = web.ask("GET", path, b"") {
-            read += answer.body.len();
-        }
+        let answer = Http::connect(server.address).and_then(|mut web| web.ask("GET", path, b""));
+        read += answer.map_or(0, |answer| answer.body.len());
+        resident = resident.max(resident_bytes(server.pid()));
     }
     let ledger = load.stop();
     figures.faults = 20 + idle.len() as u64;
     count(&mut figures, &ledger);
     figures.also("streamed_mib", read >> 20);
-    figures.also("peak_mib", group.peak() >> 20);
+    figures.also("resident_mib", resident >> 20);
+    figures.also("peak_with_page_cache_mib", group.peak() >> 20);
     figures.also("killed", group.kills());
     for (why, times) in &ledger.refusals {
         figures.also("refusal", format!("{times}x'{why}'"));
     }
+    figures.print();
     assert_eq!(group.kills(), 0, "the kernel killed for lack of memory");
     assert!(server.alive(), "{}", server.said());
     assert!(read > 0, "nothing was streamed");
     assert!(ledger.ok > 20, "almost nothing was written: {:?}", ledger.refusals);
     judge(&mut figures, &ledger, &server);
-    figures.print();
     server.kill();
 }
 
@@ -170,7 +111,7 @@ fn out_of_file_descriptors_it_serves_whom_it_has_and_does_not_spin() {
     assert_eq!(old.say("SET a b").expect("answers").error(), None);
     proof::rigs::must(&["prlimit", "--pid", &server.pid().to_string(), "--nofile=256:256"]);
     let crowd: Vec<_> =
-        (0..1_000).filter_map(|_| std::net::TcpStream::connect(server.address).ok()).collect();
+        (0..2_000).filter_map(|_| std::net::TcpStream::connect(server.address).ok()).collect();
     figures.faults = crowd.len() as u64;
     let before = proof::rigs::cpu_seconds(server.pid());
     let begun = Instant::now();

@@ -3,8 +3,8 @@
 use super::small;
 use base::limits::{HELLO_MS_MAX, REQUEST_READ_MS_MAX};
 use proof::client::{Resp, Word, command};
-use proof::report::{Figures, long};
-use proof::rigs::{Scratch, alone};
+use proof::report::{Figures, long, skipped, times};
+use proof::rigs::{Root, Scratch, alone, missing};
 use proof::server::Server;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -98,10 +98,44 @@ fn slow_clients_are_closed_at_the_limits_and_others_do_not_feel_them() {
     assert!(left.is_empty(), "{} are never closed: {:?}", left.len(), left.first());
 }
 
+/// The attacks of slowhttptest, with its own judge: did the service stay available?
+#[test]
+fn slowhttptest_does_not_make_the_service_unavailable() {
+    let name = "F-36 slowhttptest";
+    if let Some(why) = missing(Root::Spared, &["slowhttptest"]) {
+        return skipped(name, &why);
+    }
+    let _alone = alone();
+    let scratch = Scratch::new("f36-tool");
+    let server = Server::must(&small(&scratch.join("data")));
+    let mut figures = Figures::begin(name);
+    figures.also("p99_us_before", p99(&server, 400));
+    let url = format!("{}/v1/buckets/default/default/stream", server.url());
+    let seconds = times(8, 60).to_string();
+    // Headers, a body and the reading of an answer, each a few bytes every ten seconds.
+    for (attack, how) in [("headers", "-H"), ("body", "-B"), ("reading", "-X")] {
+        let mut words = vec![how, "-c", "500", "-r", "250", "-i", "10", "-p", "3", "-l", &seconds];
+        words.extend(["-u", &url]);
+        let tool = std::thread::scope(|scope| {
+            let tool = scope.spawn(|| proof::rigs::run(&[&["slowhttptest"], &words[..]].concat()));
+            std::thread::sleep(Duration::from_secs(4));
+            let during = p99(&server, 400);
+            figures.also(&format!("p99_us_during_{attack}"), during);
+            figures.ok += 400;
+            tool.join().expect("it does not panic")
+        });
+        let said = String::from_utf8_lossy(&tool.stdout).into_owned();
+        let state = said.lines().rev().find(|line| line.contains("service available"));
+        assert!(state.is_some_and(|line| line.contains("YES")), "{attack}: {state:?}: {said}");
+        figures.faults += 500;
+    }
+    figures.print();
+}
+
 #[test]
 fn a_client_that_never_reads_is_cut_off_and_costs_no_memory() {
     if !long() {
-        return proof::report::skipped("F-36 never reading", "takes a minute: `make test-long`");
+        return skipped("F-36 never reading", "takes a minute: `make test-long`");
     }
     let _alone = alone();
     let scratch = Scratch::new("f36-unread");

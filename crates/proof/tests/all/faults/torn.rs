@@ -82,11 +82,16 @@ fn a_torn_tail_is_cut_and_nothing_acknowledged_with_it() {
     count(&mut figures, &ledger);
     let (segment, end) = tail(&scratch.join("data/log"));
     let kept = std::fs::read(&segment).expect("ours to read");
-    for garbage in [1_usize, 7, 64, 511, 4_096, 70_000] {
+    for (turn, garbage) in [1_usize, 7, 64, 511, 4_096, 70_000].into_iter().enumerate() {
         let mut torn = kept.clone();
         let from = end.next_multiple_of(8);
         let to = (from + garbage).min(torn.len());
-        torn[from..to].fill(0xA5);
+        if turn % 2 == 0 {
+            torn[from..to].fill(0xA5);
+        } else {
+            // What looks like one of ours: the beginning of this segment's first frame.
+            torn[from..to].copy_from_slice(&kept[4_096..4_096 + to - from]);
+        }
         std::fs::write(&segment, &torn).expect("ours to write");
         figures.faults += 1;
         let mut server = Server::start(&setup).unwrap_or_else(|refusal| {

@@ -1,0 +1,70 @@
+//! How much memory this process may use: the machine's, or what its control group allows.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where control groups are mounted, by custom.
+const GROUPS: &str = "/sys/fs/cgroup";
+
+/// Bytes of memory this process may use at most, if the system says.
+pub fn memory_bytes() -> Option<u64> {
+    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_bytes(&text));
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let read = |path: &Path| fs::read_to_string(path).ok()?.trim().parse().ok();
+    limits(&groups).iter().filter_map(|path| read(path)).chain(machine).min()
+}
+
+/// `MemTotal` of `/proc/meminfo`.
+fn total_bytes(text: &str) -> Option<u64> {
+    let kib = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    kib.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The files that may hold a limit: those of the group named by `/proc/self/cgroup` and of every
+/// group around it. A container often sees its own group as the root, so that is among them.
+fn limits(groups: &str) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(kinds), Some(group)) = (fields.next(), fields.next()) else { continue };
+        let (home, file) = match kinds {
+            "" => (PathBuf::from(GROUPS), "memory.max"),
+            kinds if kinds.split(',').any(|kind| kind == "memory") => {
+                (Path::new(GROUPS).join("memory"), "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        let inside = Path::new(group.trim_start_matches('/'));
+        files.extend(inside.ancestors().map(|part| home.join(part).join(file)));
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_groups_of_both_versions_are_asked_up_to_the_root() {
+        let text = "12:cpu,cpuacct:/a\n9:memory:/outer/inner\n0::/slice\n";
+        let files: Vec<_> = limits(text).iter().map(|path| path.display().to_string()).collect();
+        let expected = [
+            "/sys/fs/cgroup/memory/outer/inner/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/outer/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/slice/memory.max",
+            "/sys/fs/cgroup/memory.max",
+        ];
+        assert_eq!(files, expected);
+        assert!(limits("nonsense\n3:memory\n").is_empty());
+    }
+
+    #[test]
+    fn the_machine_has_some_memory() {
+        assert_eq!(total_bytes("MemTotal:       24000 kB\nMemFree: 1 kB\n"), Some(24_000 * 1024));
+        assert_eq!(total_bytes("MemFree: 1 kB\n"), None);
+        if Path::new("/proc/meminfo").exists() {
+            assert!(memory_bytes().is_some_and(|bytes| bytes > 1 << 20));
+        }
+    }
+}
