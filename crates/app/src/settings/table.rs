@@ -109,7 +109,7 @@ pub const TABLE: &[Row] = &[
               quarter of the memory this process may use",
         take: |settings, text| {
             settings.door.buffer_bytes_max = match text {
-                "auto" => share(128 << 20, BUFFER_BYTES_MIN),
+                "auto" => share(4, BUFFER_BYTES_MIN, 128 << 20),
                 _ => at_least(units::size(text)?, BUFFER_BYTES_MIN, "64MiB")?,
             } as usize;
             Ok(())
@@ -157,10 +157,10 @@ pub const TABLE: &[Row] = &[
         value: "SIZE",
         default: "auto",
         doc: "memory of the store: rows not yet on disk, block cache and row cache share it; \
-              `auto`: 640MiB, or a quarter of the memory this process may use",
+              `auto`: 640MiB, or an eighth of the memory this process may use",
         take: |settings, text| {
             settings.node.memory_bytes_max = match text {
-                "auto" => share(640 << 20, MEMORY_BYTES_MIN),
+                "auto" => share(8, MEMORY_BYTES_MIN, 640 << 20),
                 _ => at_least(units::size(text)?, MEMORY_BYTES_MIN, "16MiB")?,
             };
             Ok(())
@@ -247,10 +247,10 @@ const MEMORY_BYTES_MIN: u64 = 16 << 20;
 /// The largest request must find room.
 const BUFFER_BYTES_MIN: u64 = 64 << 20;
 
-/// A quarter of the memory this process may use, within bounds: so that a small machine or
-/// container is enough, too.
-fn share(most: u64, least: u64) -> u64 {
-    machine::memory_bytes().map_or(most, |all| (all / 4).clamp(least, most))
+/// A part of the memory this process may use, within bounds: so that a small machine or container
+/// is enough, too.
+fn share(part: u64, least: u64, most: u64) -> u64 {
+    machine::memory_bytes().map_or(most, |all| (all / part).clamp(least, most))
 }
 
 fn address(text: &str) -> Result<std::net::SocketAddr, String> {

@@ -25,13 +25,9 @@ use super::{Change, LsmTrees, Trees};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
 
-/// Size of a table made by merging, in bytes.
-const TABLE_FILE_BYTES: u64 = 64 * 1024 * 1024;
 /// One tombstone in so many rows is too many: merging them away then costs at most this many rows
 /// for each.
 const ROWS_PER_TOMBSTONE: u64 = 4;
-/// The crate's list counts the runs of a level in one byte; far below that, flush merges first.
-const RUNS_AT_MOST: usize = 128;
 const EVERYTHING: Bounds = (Bound::Unbounded, Bound::Unbounded);
 /// Rows removed in one batch when a prefix is dropped, so that the writer never waits long.
 const ROWS_PER_DROP: usize = 1_000;
@@ -39,7 +35,7 @@ const ROWS_PER_DROP: usize = 1_000;
 impl LsmTrees {
     pub(super) fn flush_sealed(&self) -> Result<(), StoreError> {
         reach(Point::FlushBefore);
-        while self.view().level0_runs >= RUNS_AT_MOST {
+        while self.view().level0_runs >= self.settings.runs_at_most() {
             self.merge_all_runs()?;
         }
         let one = self.tree.get_flush_lock();
@@ -84,7 +80,7 @@ impl LsmTrees {
     /// they are many.
     pub(super) fn compact_round(&self) -> Result<bool, StoreError> {
         let _alone = self.merging.lock().map_err(|_| StoreError::Closed)?;
-        let levels = Leveled::default().with_table_target_size(TABLE_FILE_BYTES);
+        let levels = Leveled::default().with_table_target_size(self.settings.merged_table_bytes());
         Ok(self.merge(levels)? || self.reclaim()?)
     }
 
@@ -92,8 +88,9 @@ impl LsmTrees {
     /// counted.
     fn merge_all_runs(&self) -> Result<(), StoreError> {
         let _alone = self.merging.lock().map_err(|_| StoreError::Closed)?;
-        let levels =
-            Leveled::default().with_table_target_size(TABLE_FILE_BYTES).with_l0_threshold(1);
+        let levels = Leveled::default()
+            .with_table_target_size(self.settings.merged_table_bytes())
+            .with_l0_threshold(1);
         if !self.merge(levels)? {
             self.rewrite()?;
         }
@@ -102,7 +99,11 @@ impl LsmTrees {
 
     /// Merges everything into the last level.
     pub(super) fn rewrite(&self) -> Result<(), StoreError> {
-        self.swept(self.guarded(|| self.tree.major_compact(TABLE_FILE_BYTES, SeqNo::MAX)))?;
+        self.swept(
+            self.guarded(|| {
+                self.tree.major_compact(self.settings.merged_table_bytes(), SeqNo::MAX)
+            }),
+        )?;
         self.refresh()
     }
 
@@ -154,7 +155,7 @@ impl LsmTrees {
             return self.free_retired().map(|()| false);
         }
         let draining = Leveled::default()
-            .with_table_target_size(TABLE_FILE_BYTES)
+            .with_table_target_size(self.settings.merged_table_bytes())
             .with_l0_threshold(1)
             .with_level_ratio_policy(vec![1e-6]);
         if !self.merge(draining)? {

@@ -8,6 +8,15 @@ const MIB: u64 = 1024 * 1024;
 /// cheaper, and flushing slower.
 const TABLE_BYTES_MAX: u64 = 64 * MIB;
 
+/// Tables made by merging are never smaller.
+const MERGED_TABLE_BYTES_MIN: u64 = 4 * MIB;
+
+/// The crate's list counts the runs of a level in one byte; far below that, flush merges first.
+const RUNS_AT_MOST: u64 = 128;
+
+/// With less memory fewer, down to this.
+const RUNS_AT_MOST_MIN: u64 = 12;
+
 /// What the trees need to know.
 #[derive(Clone, Debug)]
 pub struct TreeSettings {
@@ -32,7 +41,20 @@ impl TreeSettings {
         (self.memory_bytes_max / 8).clamp(MIB, TABLE_BYTES_MAX)
     }
 
-    /// Half of it for rows that are read again and again.
+    /// Size of a table made by merging. While it is written, the last key of each of its blocks is
+    /// kept, and with the key the block it was read from: all of it, where rows are large.
+    pub(super) fn merged_table_bytes(&self) -> u64 {
+        (self.memory_bytes_max / 8).clamp(MERGED_TABLE_BYTES_MIN, TABLE_BYTES_MAX)
+    }
+
+    /// More flushed tables that lie over each other are merged before the next is flushed. A merge
+    /// holds a block of each, and a block is as large as the row in it.
+    pub(super) fn runs_at_most(&self) -> usize {
+        let runs = (self.memory_bytes_max / (4 * MIB)).clamp(RUNS_AT_MOST_MIN, RUNS_AT_MOST);
+        usize::try_from(runs).unwrap_or(usize::MAX)
+    }
+
+    /// A quarter for rows that are read again and again.
     pub fn row_cache_bytes_max(&self) -> u64 {
         self.memory_bytes_max / 2
     }
