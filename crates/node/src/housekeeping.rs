@@ -63,6 +63,25 @@ impl Inner {
         }
     }
 
+    /// The life of the thread that merges tables: one of its own, for a merge may take longer than
+    /// the store has memory for what is written meanwhile.
+    pub(crate) fn keep_merging(&self) {
+        while !self.stopping.load(Ordering::Acquire) {
+            match self.trees.compact().map_err(store_error) {
+                Ok(true) => {}
+                Ok(false) => std::thread::sleep(PAUSE),
+                Err(error) if error.kind() == Kind::Corrupt => {
+                    self.fail(error);
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(target: "store", %error, "merging put off");
+                    std::thread::sleep(PAUSE_IDLE);
+                }
+            }
+        }
+    }
+
     /// Whether there was something to do.
     fn round(&self, reclaimed: &mut Vec<BucketId>) -> Result<bool> {
         self.watch_disk();
@@ -73,7 +92,7 @@ impl Inner {
         if flush {
             self.flush_and_collapse()?;
         }
-        let mut busy = self.trees.compact().map_err(store_error)? || flush;
+        let mut busy = flush;
         for (bucket, group) in self.directory.dropped()? {
             if reclaimed.contains(&bucket) {
                 continue;

@@ -72,14 +72,20 @@ pub(crate) async fn start(settings: NodeSettings) -> Result<Node> {
     }
     let node = Node { inner };
     become_ready(&node).await?;
-    let keeper = node.inner.clone();
-    std::thread::Builder::new()
-        .name("housekeeper".into())
-        .spawn(move || keeper.keep_house())
-        .map_err(|error| Error::new(Reason::TooMany, format!("no thread to be had: {error}")))?;
+    let (keeper, merger) = (node.inner.clone(), node.inner.clone());
+    start_thread("housekeeper", move || keeper.keep_house())?;
+    start_thread("merger", move || merger.keep_merging())?;
     let took_ms = world::milliseconds() - began;
     tracing::info!(target: "node", took_ms, "serving");
     Ok(node)
+}
+
+fn start_thread(name: &str, life: impl FnOnce() + Send + 'static) -> Result<()> {
+    std::thread::Builder::new()
+        .name(name.into())
+        .spawn(life)
+        .map(|_| ())
+        .map_err(|error| Error::new(Reason::TooMany, format!("no thread to be had: {error}")))
 }
 
 async fn become_ready(node: &Node) -> Result<()> {

@@ -58,7 +58,9 @@ impl Group {
     pub(crate) async fn drive(self: Arc<Group>, mut stop: watch::Receiver<bool>) -> Result<()> {
         self.begin();
         loop {
-            while self.trees.pressure().must_wait() && !*stop.borrow() {
+            // Not while the housekeeper waits for this very loop to copy something.
+            let asked = || self.state().copy_asked.is_some();
+            while self.trees.pressure().must_wait() && !*stop.borrow() && !asked() {
                 self.bell.ring();
                 tokio::time::sleep(FULL_PAUSE).await;
             }

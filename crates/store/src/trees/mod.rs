@@ -147,14 +147,19 @@ impl Pressure {
         self.active_bytes >= self.active_bytes_max
     }
 
-    /// Writers should wait for the background thread before the next batch.
+    /// Writers should wait for the background threads before the next batch: also when nobody comes
+    /// to seal the active table, or it would grow for as long as they are busy.
     pub fn must_wait(&self) -> bool {
-        self.sealed_tables >= SEALED_TABLES_MAX || self.level0_runs >= LEVEL0_RUNS_MAX
+        self.sealed_tables >= SEALED_TABLES_MAX
+            || self.level0_runs >= LEVEL0_RUNS_MAX
+            || self.active_bytes / ACTIVE_TABLES_MAX >= self.active_bytes_max.max(1)
     }
 }
 
 /// Sealed tables at which writers wait: the memory split counts on it.
 pub const SEALED_TABLES_MAX: usize = 2;
+/// Times its due size that the active table may have when writers wait.
+pub const ACTIVE_TABLES_MAX: u64 = 2;
 /// Unmerged runs on disk at which writers wait.
 pub const LEVEL0_RUNS_MAX: usize = 24;
 
