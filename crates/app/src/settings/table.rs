@@ -105,8 +105,8 @@ pub const TABLE: &[Row] = &[
         name: "buffer_bytes_max",
         value: "SIZE",
         default: "auto",
-        doc: "memory for large requests and pages of all connections together; `auto`: 128MiB, or a \
-              quarter of the memory this process may use",
+        doc: "memory for large requests and pages of all connections together; `auto`: 128MiB, \
+              or a quarter of the memory this process may use",
         take: |settings, text| {
             settings.door.buffer_bytes_max = match text {
                 "auto" => share(4, BUFFER_BYTES_MIN, 128 << 20),

@@ -28,8 +28,8 @@ fn set(redis: &mut Resp, key: u32) {
     assert_eq!(answer.expect("it answers"), Word::Simple("OK".into()));
 }
 
-/// Two lives: the first stopped in order, so that its rows are in tables; the second killed, so that
-/// its rows, one delete, one row that expires in a thousand years, a session and a bucket with its
+/// Two lives: the first stopped in order, so that its rows are in tables; the second killed, so
+/// that its rows, one delete, one row that expires in a thousand years, a session and a bucket with its
 /// properties are only in the log.
 fn live_twice(data: &Path) {
     let mut first = Server::must(&small(data));
