@@ -54,7 +54,7 @@ impl TreeSettings {
         usize::try_from(runs).unwrap_or(usize::MAX)
     }
 
-    /// A quarter for rows that are read again and again.
+    /// Half of it for rows that are read again and again.
     pub fn row_cache_bytes_max(&self) -> u64 {
         self.memory_bytes_max / 2
     }
