@@ -66,8 +66,15 @@ impl Inner {
     /// The life of the thread that merges tables: one of its own, for a merge may take longer than
     /// the store has memory for what is written meanwhile.
     pub(crate) fn keep_merging(&self) {
-        while !self.stopping.load(Ordering::Acquire) {
-            match self.trees.compact().map_err(store_error) {
+        loop {
+            let merged = {
+                let _one = self.merging.lock().expect("no one panics while holding it");
+                if self.stopping.load(Ordering::Acquire) {
+                    return;
+                }
+                self.trees.compact().map_err(store_error)
+            };
+            match merged {
                 Ok(true) => {}
                 Ok(false) => std::thread::sleep(PAUSE),
                 Err(error) if error.kind() == Kind::Corrupt => {

@@ -59,6 +59,8 @@ pub(crate) struct Inner {
     bell: Arc<Bell>,
     /// One flush at a time.
     flushing: Mutex<()>,
+    /// Held while tables are merged.
+    merging: Mutex<()>,
     full: AtomicBool,
     disk_free: AtomicU64,
     disk_total: AtomicU64,

@@ -15,6 +15,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 
+/// How often a stop looks whether a merge has ended.
+const MERGE_PAUSE: Duration = Duration::from_millis(5);
 /// A stop waits this long for what is in flight.
 const STOP_WAIT: Duration = Duration::from_secs(30);
 
@@ -51,6 +53,7 @@ pub(crate) async fn start(settings: NodeSettings) -> Result<Node> {
         metrics,
         bell,
         flushing: Mutex::new(()),
+        merging: Mutex::new(()),
         full: AtomicBool::new(false),
         disk_free: AtomicU64::new(u64::MAX),
         disk_total: AtomicU64::new(0),
@@ -102,6 +105,13 @@ async fn become_ready(node: &Node) -> Result<()> {
     }
 }
 
+/// Resolves when no table is being merged; a stopping node begins no merge.
+async fn merged(inner: &Inner) {
+    while inner.merging.try_lock().is_err() {
+        tokio::time::sleep(MERGE_PAUSE).await;
+    }
+}
+
 /// See [`Node::stop`].
 pub(crate) async fn stop(inner: &Arc<Inner>) -> Result<()> {
     if inner.stopping.swap(true, Ordering::AcqRel) {
@@ -123,7 +133,11 @@ pub(crate) async fn stop(inner: &Arc<Inner>) -> Result<()> {
         ending.trees.flush().map_err(store_error)
     });
     let ended = ended.await;
-    inner.data.lock().expect("no one panics while holding it").take();
+    // A merge that goes on writes files: then the directory stays locked until it ends, or until
+    // the process does, which harms nothing.
+    if tokio::time::timeout(STOP_WAIT, merged(inner)).await.is_ok() {
+        inner.data.lock().expect("no one panics while holding it").take();
+    }
     ended.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "the stop failed")))?;
     if let Some(error) = inner.failed.borrow().clone() {
         return Err(error);
