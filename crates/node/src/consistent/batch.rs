@@ -24,6 +24,9 @@ const HEAD_BYTES: usize = 21;
 const EFFECT_HEAD_BYTES: usize = 9;
 const PUT: u8 = 1;
 const REMOVE: u8 = 0;
+/// Most that a value is given before it needs it: what a busy moment took is not held for ever.
+const ROOM_BYTES_MAX: usize = 1 << 20;
+const ROOM_ROWS_MAX: usize = 8_192;
 
 struct Slot {
     hash: u64,
@@ -54,6 +57,25 @@ pub(crate) struct Batch {
     salt: u64,
 }
 
+/// What the values before needed: the next one is given that much at once, since growing a value
+/// byte by byte copies it several times.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Room {
+    bytes: usize,
+    rows: usize,
+}
+
+impl Room {
+    /// After this value: as much as it took, or half of what there was.
+    pub(crate) fn after(self, batch: &Batch) -> Room {
+        let bytes = batch.len() + batch.len() / 8;
+        Room {
+            bytes: bytes.max(self.bytes / 2).min(ROOM_BYTES_MAX),
+            rows: batch.table.len().max(self.rows / 2).min(ROOM_ROWS_MAX),
+        }
+    }
+}
+
 /// A place to come back to.
 #[derive(Clone, Copy)]
 pub(crate) struct Savepoint {
@@ -64,12 +86,15 @@ pub(crate) struct Savepoint {
 
 impl Batch {
     /// An empty value. `salt` keys the table's hashes.
-    pub(crate) fn new(index: LogIndex, time: u64, first_version: u64, salt: u64) -> Batch {
-        let mut bytes = Vec::with_capacity(4096);
-        bytes.push(FORMAT);
-        bytes.extend_from_slice(&time.to_le_bytes());
-        bytes.extend_from_slice(&first_version.to_le_bytes());
-        bytes.extend_from_slice(&0u32.to_le_bytes());
+    pub(crate) fn new(
+        index: LogIndex,
+        time: u64,
+        first_version: u64,
+        salt: u64,
+        room: Room,
+    ) -> Batch {
+        let mut bytes = Vec::with_capacity(room.bytes.max(HEAD_BYTES));
+        bytes.resize(HEAD_BYTES, 0); // filled in when it is closed
         Batch {
             index,
             time,
@@ -79,8 +104,8 @@ impl Batch {
             earliest_expiry: u64::MAX,
             start: None,
             payload: Payload::Open(bytes),
-            table: HashTable::new(),
-            journal: Vec::new(),
+            table: HashTable::with_capacity(room.rows),
+            journal: Vec::with_capacity(room.rows),
             salt,
         }
     }
@@ -240,7 +265,9 @@ impl Batch {
     pub(crate) fn close(&mut self) -> Bytes {
         if let Payload::Open(bytes) = &mut self.payload {
             let mut bytes = std::mem::take(bytes);
+            bytes[0] = FORMAT;
             bytes[1..9].copy_from_slice(&self.time.to_le_bytes());
+            bytes[9..17].copy_from_slice(&self.first_version.to_le_bytes());
             bytes[17..21].copy_from_slice(&self.updates.to_le_bytes());
             self.payload = Payload::Closed(Bytes::from(bytes));
             self.journal = Vec::new();

@@ -5,7 +5,7 @@
 //! a thousand clients share one record, one write and one sync, and nobody waits for a batch to
 //! fill.
 
-use super::batch::Batch;
+use super::batch::{Batch, Room};
 use super::evaluate::evaluate;
 use super::layout::Mark;
 use super::session::{self, Retried};
@@ -88,6 +88,7 @@ pub(crate) struct State {
     /// The driver has ended.
     pub ended: bool,
     scratch: Vec<u8>,
+    room: Room,
 }
 
 /// Group time: goes on from the last value's time, by monotonic time only.
@@ -156,6 +157,7 @@ impl Group {
                 retiring: false,
                 ended: false,
                 scratch: Vec::new(),
+                room: Room::default(),
             }),
         }
     }
@@ -287,7 +289,12 @@ impl State {
         let (version, salt) = (self.next_version, world::salt() ^ u64::from(group.0));
         let open = match &mut self.open {
             Some(open) if open.updates > 0 => open,
-            fresh => fresh.insert(Batch::new(index, now, version, salt)),
+            // The last update failed: the next may as well, and needs no room for others.
+            Some(open) => {
+                *open = Batch::new(index, now, version, salt, Room::default());
+                open
+            }
+            none => none.insert(Batch::new(index, now, version, salt, self.room)),
         };
         (open.updates == 0, open.len())
     }
@@ -319,6 +326,7 @@ impl State {
     pub(crate) fn close(&mut self) {
         let Some(mut open) = self.open.take_if(|open| open.updates > 0) else { return };
         open.close();
+        self.room = self.room.after(&open);
         self.next_version = open.first_version + u64::from(open.updates);
         self.pending.push_back(open);
     }

@@ -51,8 +51,13 @@ pub(super) struct Run {
 impl Run {
     /// Sorts the rows of chunks.
     pub fn sorted(chunks: Vec<Arc<Chunk>>) -> Run {
-        let begins = beginning(&chunks);
         let rows = (0..chunks.iter().map(|chunk| chunk.len()).sum::<usize>() as u32).collect();
+        Run::of(chunks, rows)
+    }
+
+    /// Sorts these rows of chunks.
+    pub fn of(chunks: Vec<Arc<Chunk>>, rows: Vec<u32>) -> Run {
+        let begins = beginning(&chunks);
         let run = Run { chunks, begins, order: Box::default() };
         let order = run.places(rows);
         run.in_order(order)

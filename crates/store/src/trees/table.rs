@@ -124,15 +124,17 @@ impl MemoryTable {
         tail.into_iter().chain(runs.iter().rev().cloned()).collect()
     }
 
-    /// Every row in one order, for a table that takes no more.
+    /// The newest row of every key in one order, for a table that takes no more.
     pub fn whole(&self) -> Run {
         let growing = self.growing.read().unwrap_or_else(PoisonError::into_inner);
         let mut chunks = growing.full.clone();
         if !growing.tail.is_empty() {
             chunks.push(Arc::new(growing.tail.clone()));
         }
+        let mut rows: Vec<u32> = growing.newest.iter().map(|slot| slot.row).collect();
         drop(growing);
-        Run::sorted(chunks)
+        rows.sort_unstable(); // as they lie in memory, so that they are read like that
+        Run::of(chunks, rows)
     }
 
     /// Bytes it takes in memory, about.
