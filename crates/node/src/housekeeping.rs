@@ -57,7 +57,7 @@ impl Inner {
                 }
                 Err(error) => {
                     tracing::warn!(target: "store", %error, "put off");
-                    self.bell.sleep(PAUSE_IDLE);
+                    std::thread::sleep(PAUSE); // whoever rings can't help
                 }
             }
         }
@@ -115,6 +115,9 @@ impl Inner {
     /// not needed.
     pub(crate) fn flush_and_collapse(&self) -> Result<()> {
         let _one = self.flushing.lock().expect("no one panics while holding it");
+        // What an earlier round sealed and could not write, for lack of space: no more is sealed
+        // before, since writers, deletes among them, wait when two tables are.
+        self.trees.flush().map_err(store_error)?;
         let mut keep_from = self.keeper.end();
         for group in &self.groups {
             if let Some(start) = group.first_unapplied() {

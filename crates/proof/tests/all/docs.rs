@@ -19,7 +19,7 @@ How a refusal is told, before anything is written to the log:
 | reason | HTTP | Redis |
 |---|---|---|
 | `too_large` | 413 (414 the request line, 431 the headers) | `-ERR ...` with the limit |
-| `too_many` | 503 with `retry-after` | `-TOOMANY ...`; a connection too many `-ERR max number ...` |
+| `too_many` | 503 with `retry-after` | `-TOOMANY ...`; for connections `-ERR max number ...` |
 | `overloaded` | 503 with `retry-after` | `-OVERLOADED ...` |
 | a time has passed | 408, then the connection is closed | the connection is closed |
 

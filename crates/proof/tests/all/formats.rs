@@ -29,8 +29,8 @@ fn set(redis: &mut Resp, key: u32) {
 }
 
 /// Two lives: the first stopped in order, so that its rows are in tables; the second killed, so
-/// that its rows, one delete, one row that expires in a thousand years, a session and a bucket with its
-/// properties are only in the log.
+/// that its rows, one delete, one row that expires in a thousand years, a session and a bucket with
+/// its properties are only in the log.
 fn live_twice(data: &Path) {
     let mut first = Server::must(&small(data));
     let mut redis = Resp::connect(first.address).expect("it listens");
