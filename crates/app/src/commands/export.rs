@@ -7,10 +7,10 @@ use crate::client::encode;
 use crate::failure::{Failure, Outcome};
 use crate::given::Encoding;
 use crate::output;
-use crate::records::{Fields, Format, Writer};
+use crate::records::{Fields, Format, Tail, Writer};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::fs::OpenOptions;
-use std::io::{BufWriter, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{BufReader, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ Examples:
 
 Rows are read page by page: each page is consistent, but a row that changes meanwhile is seen either
 old or new. For one moment of all buckets, see `credenza checkpoint`. Times to live are not
-written.";
+written. With --resume an export that was cut short goes on behind its last whole record.";
 
 /// Rows in a page.
 const PAGE_ROWS: usize = 5_000;
@@ -30,9 +30,12 @@ const PAGE_ROWS: usize = 5_000;
 /// `credenza export`.
 #[derive(clap::Args)]
 pub struct Export {
-    /// The file, which must not exist; `-` is standard output
+    /// The file, which must not exist (but see --resume); `-` is standard output
     #[arg(default_value = "-")]
     file: PathBuf,
+    /// Go on with a file that an export of the same rows was cut short in
+    #[arg(long)]
+    resume: bool,
     /// The file's format; by default told by its ending (.tsv, .jsonl, .raw), else tsv
     #[arg(short, long, value_enum)]
     format: Option<Format>,
@@ -61,16 +64,24 @@ impl Export {
         };
         let mut query = self.span.query(self.encoding)?;
         query.push_str(&format!("&consistency={}", encode(self.freshness.consistency.as_bytes())));
+        let to_file = self.file.as_os_str() != "-";
+        let fields = Fields { key: self.key_field.clone(), value: self.value_field.clone() };
+        let tail = if self.resume && to_file { self.tail(format, &fields)? } else { None };
         let mut pages = Pages::new(self.place.client()?, self.place.path("/range"), query);
+        if let Some(key) = tail.as_ref().and_then(|tail| tail.key.as_ref()) {
+            pages = pages.behind(key);
+        }
         // The first page before the file: a mistake in the request leaves no empty file behind.
         let mut page = pages.next(PAGE_ROWS).await?;
-        let to_file = self.file.as_os_str() != "-";
-        let file: Box<dyn Write> = match to_file {
-            true => Box::new(self.create()?),
-            false => Box::new(std::io::stdout().lock()),
+        let file: Box<dyn Write> = match (to_file, &tail) {
+            (true, Some(tail)) => Box::new(self.reopen(tail)?),
+            (true, None) => Box::new(self.create()?),
+            (false, _) => Box::new(std::io::stdout().lock()),
         };
-        let fields = Fields { key: self.key_field.clone(), value: self.value_field.clone() };
         let mut writer = Writer::new(BufWriter::with_capacity(256 * 1024, file), format, fields);
+        if tail.as_ref().is_some_and(|tail| tail.offset > 0) {
+            writer = writer.behind_others();
+        }
         let bar = ProgressBar::new_spinner();
         bar.set_style(
             ProgressStyle::with_template("{spinner} {human_pos} records  {per_sec}  {elapsed}")
@@ -90,15 +101,40 @@ impl Export {
         }
         writer.finish().map_err(unwritten)?;
         bar.finish_and_clear();
-        eprintln!("{} records", bar.position());
+        match tail {
+            Some(tail) => eprintln!("{} records behind {}", bar.position(), tail.records),
+            None => eprintln!("{} records", bar.position()),
+        }
         Ok(())
     }
 
-    fn create(&self) -> Outcome<std::fs::File> {
+    /// Where the file ends that is there; none if there is no file.
+    fn tail(&self, format: Format, fields: &Fields) -> Outcome<Option<Tail>> {
+        let file = match File::open(&self.file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Failure::file("read", &self.file, &error)),
+            Ok(file) => BufReader::with_capacity(256 * 1024, file),
+        };
+        let tail = Tail::of(file, format, fields.clone()).map_err(|what| {
+            let path = self.file.display();
+            Failure::invalid(format!("{path} is no export that can go on: {what}"))
+        })?;
+        Ok(Some(tail))
+    }
+
+    /// The file, cut behind its last whole record.
+    fn reopen(&self, tail: &Tail) -> Outcome<File> {
+        let failed = |error| Failure::file("write", &self.file, &error);
+        let file = OpenOptions::new().append(true).open(&self.file).map_err(failed)?;
+        file.set_len(tail.offset).map_err(failed)?;
+        Ok(file)
+    }
+
+    fn create(&self) -> Outcome<File> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
         options.open(&self.file).map_err(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => {
+            ErrorKind::AlreadyExists => {
                 Failure::invalid(format!("{} exists: name another file", self.file.display()))
             }
             _ => Failure::file("create", &self.file, &error),

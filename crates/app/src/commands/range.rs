@@ -121,6 +121,12 @@ impl Pages {
         Pages { client, path, query, after: None, more: true }
     }
 
+    /// From behind this key.
+    pub fn behind(mut self, key: &[u8]) -> Pages {
+        self.after = Some(encode(key));
+        self
+    }
+
     /// The next page's rows, at most so many; none at the end.
     pub async fn next(&mut self, rows_max: usize) -> Outcome<Option<Vec<serde_json::Value>>> {
         if !self.more {

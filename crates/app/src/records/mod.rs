@@ -12,6 +12,7 @@
 mod batch;
 mod jsonl;
 mod raw;
+mod tail;
 mod tsv;
 
 #[cfg(test)]
@@ -19,6 +20,7 @@ mod tests;
 
 pub use batch::Batch;
 pub use jsonl::Fields;
+pub use tail::Tail;
 pub use tsv::unescape;
 
 use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -80,6 +82,11 @@ impl<R: BufRead> Reader<R> {
     /// Bytes read so far.
     pub fn offset(&self) -> u64 {
         self.offset
+    }
+
+    /// Whether what was read last is there to its end: a line may lack it at the end of the file.
+    pub fn is_whole(&self) -> bool {
+        self.format == Format::Raw || self.line.last() == Some(&b'\n')
     }
 
     /// Number of the last record or line read, from 1.
@@ -144,6 +151,12 @@ impl<W: Write> Writer<W> {
     /// Nothing is written before the first record or `finish`.
     pub fn new(to: W, format: Format, fields: Fields) -> Writer<W> {
         Writer { to, format, fields, begun: false }
+    }
+
+    /// Goes on behind records that are there already.
+    pub fn behind_others(mut self) -> Writer<W> {
+        self.begun = true;
+        self
     }
 
     /// One record.

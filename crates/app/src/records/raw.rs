@@ -5,6 +5,8 @@ use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use std::io::{self, BufRead, ErrorKind, Read, Write};
 
 const HEAD: &[u8; 8] = b"credraw1";
+/// What is said of a file that ends too early.
+pub(super) const CUT: &str = "the file ends within a record";
 
 /// Reads the head and gives its length.
 pub fn read_head(from: &mut impl BufRead) -> Result<u64, Fault> {
@@ -59,7 +61,7 @@ fn exactly(from: &mut impl BufRead, length: u64, batch: &mut Batch) -> Result<()
 
 fn cut(error: io::Error) -> Fault {
     match error.kind() {
-        ErrorKind::UnexpectedEof => Fault::End("the file ends within a record".into()),
+        ErrorKind::UnexpectedEof => Fault::End(CUT.into()),
         _ => error.into(),
     }
 }

@@ -160,3 +160,35 @@ fn an_export_states_what_it_is_and_never_overwrites() {
     let help = String::from_utf8_lossy(&help.stdout).into_owned();
     assert!(help.contains("snapshot") || help.contains("consistent"), "{help}");
 }
+
+#[test]
+fn an_export_that_was_cut_anywhere_goes_on_to_the_same_bytes() {
+    let (scratch, server) = fresh("export-resume");
+    let mut http = http(&server);
+    for n in 0..40 {
+        let value = format!("line\none\ttab {}", "x".repeat(n * 3));
+        put(&mut http, format!("row {n}\n").as_bytes(), value.as_bytes());
+    }
+    for format in ["tsv", "jsonl", "raw"] {
+        let whole = scratch.join(&format!("whole.{format}"));
+        tool(&server, &["export", text(&whole)]);
+        let whole = std::fs::read(&whole).expect("it was written");
+        let part = scratch.join(&format!("part.{format}"));
+        let cuts = [0, 1, 7, 8, 9, 20, whole.len() / 3, whole.len() / 2, whole.len() - 1];
+        for cut in cuts.into_iter().chain([whole.len()]) {
+            std::fs::write(&part, &whole[..cut]).expect("ours to write");
+            tool(&server, &["export", "--resume", text(&part)]);
+            let found = std::fs::read(&part).expect("it was written");
+            assert!(found == whole, "{format} cut at {cut} of {}", whole.len());
+        }
+        std::fs::remove_file(&part).expect("ours");
+        tool(&server, &["export", "--resume", text(&part)]);
+        assert!(std::fs::read(&part).expect("it was made") == whole, "{format} from nothing");
+    }
+    let other = scratch.join("other.tsv");
+    std::fs::write(&other, "no tab in here\nnor here\n").expect("ours to write");
+    let refused = output(server.tool(&["export", "--resume", text(&other)]));
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let left = std::fs::read(&other).expect("it is there");
+    assert_eq!(left, b"no tab in here\nnor here\n", "a file that is none of ours is left alone");
+}

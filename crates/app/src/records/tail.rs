@@ -1,0 +1,41 @@
+//! Where a file of records that was cut short can go on.
+
+use super::{Batch, Fault, Fields, Format, Reader, raw};
+use std::io::BufRead;
+
+/// The end of the last whole record.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Tail {
+    /// Bytes up to there.
+    pub offset: u64,
+    /// Whole records.
+    pub records: u64,
+    /// The last one's key.
+    pub key: Option<Vec<u8>>,
+}
+
+impl Tail {
+    /// Reads everything. What is wrong before the end makes it an error, with the record's number:
+    /// the file is then none of ours.
+    pub fn of(from: impl BufRead, format: Format, fields: Fields) -> Result<Tail, String> {
+        let mut reader = Reader::new(from, format, fields);
+        let (mut tail, mut batch) = (Tail::default(), Batch::default());
+        loop {
+            batch.clear();
+            let read = reader.read(&mut batch);
+            match read {
+                Ok(true) | Err(Fault::Record(_)) if !reader.is_whole() => return Ok(tail),
+                Err(Fault::End(what)) if what == raw::CUT => return Ok(tail),
+                Ok(false) => return Ok(tail),
+                Ok(true) => {
+                    tail.offset = reader.offset();
+                    tail.records += 1;
+                    tail.key = batch.iter().next().map(|(key, ..)| key.to_vec());
+                }
+                Err(Fault::Record(what) | Fault::End(what)) => {
+                    return Err(format!("record {}: {what}", reader.number()));
+                }
+            }
+        }
+    }
+}
