@@ -10,7 +10,7 @@ use crate::Inner;
 use crate::consistent::group::Group;
 use crate::consistent::layout;
 use crate::keeper::store_error;
-use base::{BucketId, GroupId, Kind, Result};
+use base::{BucketId, GroupId, Kind, LogIndex, Result};
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
@@ -46,9 +46,9 @@ impl Bell {
 impl Inner {
     /// The thread's life.
     pub(crate) fn keep_house(&self) {
-        let mut reclaimed = Vec::new();
+        let (mut reclaimed, mut looked_at) = (Vec::new(), None);
         while !self.stopping.load(Ordering::Acquire) {
-            match self.round(&mut reclaimed) {
+            match self.round(&mut reclaimed, &mut looked_at) {
                 Ok(true) => self.bell.sleep(PAUSE),
                 Ok(false) => self.bell.sleep(PAUSE_IDLE),
                 Err(error) if error.kind() == Kind::Corrupt => {
@@ -89,8 +89,13 @@ impl Inner {
         }
     }
 
-    /// Whether there was something to do.
-    fn round(&self, reclaimed: &mut Vec<BucketId>) -> Result<bool> {
+    /// Whether there was something to do. `looked_at`: what the directory had applied when it was
+    /// asked for dropped buckets last; asking again costs a range.
+    fn round(
+        &self,
+        reclaimed: &mut Vec<BucketId>,
+        looked_at: &mut Option<LogIndex>,
+    ) -> Result<bool> {
         self.watch_disk();
         let pressure = self.trees.pressure();
         let flush = pressure.rotate_is_due()
@@ -100,6 +105,10 @@ impl Inner {
             self.flush_and_collapse()?;
         }
         let mut busy = flush;
+        let applied = self.groups.first().map(|directory| directory.applied.index());
+        if applied == *looked_at {
+            return Ok(busy);
+        }
         for (bucket, group) in self.directory.dropped()? {
             if reclaimed.contains(&bucket) {
                 continue;
@@ -108,6 +117,7 @@ impl Inner {
             reclaimed.push(bucket);
             busy = true;
         }
+        *looked_at = applied;
         Ok(busy)
     }
 
