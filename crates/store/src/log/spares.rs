@@ -226,7 +226,9 @@ impl Shared {
             Ok(spare) => state.ready.push(spare),
             Err(error) => {
                 state.refused = true;
-                tracing::warn!("the log's next segment can't be prepared yet: {error}");
+                if !self.stop.load(Ordering::Acquire) {
+                    tracing::warn!("the log's next segment can't be prepared yet: {error}");
+                }
             }
         }
         self.changed.notify_all();
