@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::logging::{self, Logging};
+use crate::machine;
 use crate::notify::notify;
 use crate::settings::{Flags, Settings};
 use base::{Error, Kind};
@@ -11,7 +12,9 @@ use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -25,6 +28,10 @@ Examples:
 
 Signals: TERM or INT stops gracefully (a second one: at once), USR2 writes the crash log.";
 
+/// With less memory than this, what is freed goes back to the system at once.
+const MEMORY_SCARCE_BYTES: u64 = 1 << 30;
+/// The allocator's setting for that, in milliseconds.
+const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 /// How long runtime threads may take to end after everything is stopped.
 const THREADS_END_MS_MAX: u64 = 1_000;
 
@@ -38,6 +45,7 @@ pub struct Serve {
 impl Serve {
     /// Serves until a signal or a failure.
     pub fn run(self) -> Outcome {
+        begin_again_where_memory_is_scarce();
         let settings = self.flags.settings(&|name| std::env::var(name).ok())?;
         let log = Logging::new(&settings.levels, settings.crash_log, Box::new(std::io::stderr()));
         log.install();
@@ -58,6 +66,18 @@ impl Serve {
         runtime.shutdown_timeout(Duration::from_millis(THREADS_END_MS_MAX));
         log.flush();
         outcome
+    }
+}
+
+/// The allocator keeps freed memory for a second, in case it is wanted again. Where memory is
+/// scarce, in a small container say, that is too much, and it asks for its settings before `main`:
+/// so the process begins again, with one more. An operator's own word stands.
+fn begin_again_where_memory_is_scarce() {
+    let scarce = machine::memory_bytes().is_some_and(|bytes| bytes < MEMORY_SCARCE_BYTES);
+    if scarce && std::env::var_os(PURGE_DELAY).is_none() {
+        let mut again = Command::new("/proc/self/exe");
+        let error = again.args(std::env::args_os().skip(1)).env(PURGE_DELAY, "0").exec();
+        eprintln!("credenza: freed memory is kept for a second: {error}");
     }
 }
 

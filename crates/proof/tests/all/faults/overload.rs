@@ -57,8 +57,8 @@ fn two_hundred_and_fifty_six_mebibytes_are_enough() {
     let group = MemoryGroup::new("f34", 256 << 20);
     let wrapper = group.wrapper();
     let words: Vec<_> = wrapper.iter().map(String::as_str).collect();
-    // No setting: it must see by itself how little there is. The allocator gives back at once.
-    let setup = Setup::on(&scratch.join("data")).under(&words).env("MIMALLOC_PURGE_DELAY", "0");
+    // No setting: it must see by itself how little there is, the allocator too.
+    let setup = Setup::on(&scratch.join("data")).under(&words);
     let mut server = Server::must(&setup);
     let mut figures = Figures::begin(name);
     let how = |client| Writing {
