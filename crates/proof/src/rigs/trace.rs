@@ -25,7 +25,8 @@ impl Trace {
             .expect("strace was found before");
         let trace = Trace { child, record };
         let until = Instant::now() + Duration::from_secs(10);
-        while !traced(pid) {
+        // It may have ended already, by the very call that was to fail.
+        while !traced(pid) && trace.injections() == 0 {
             assert!(Instant::now() < until, "strace does not attach to {pid}");
             std::thread::sleep(Duration::from_millis(5));
         }
