@@ -10,6 +10,7 @@ use crate::client::{Fate, Http, Resp, Word, command, encoded};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What one key was told.
@@ -74,6 +75,24 @@ pub enum Tongue {
     Http,
 }
 
+/// What clients are told while they write.
+#[derive(Debug, Default)]
+pub struct Orders {
+    /// Stop after this batch.
+    stop: AtomicBool,
+    /// Believe no acknowledgement any more.
+    doubted: AtomicBool,
+}
+
+impl Orders {
+    fn believed(&self, fate: Fate) -> Fate {
+        match fate {
+            Fate::Ok if self.doubted.load(Ordering::SeqCst) => Fate::Info,
+            fate => fate,
+        }
+    }
+}
+
 /// The state of a key after its `count`th write; none when that write deletes.
 pub fn state(key: &str, count: u64, bytes: usize) -> Option<Vec<u8>> {
     if count == 0 || count.is_multiple_of(11) {
@@ -92,25 +111,20 @@ pub fn state(key: &str, count: u64, bytes: usize) -> Option<Vec<u8>> {
 
 impl Ledger {
     /// Writes until told to stop or until the connection breaks.
-    pub fn write(&mut self, address: SocketAddr, how: Writing, stop: &AtomicBool) {
+    pub fn write(&mut self, address: SocketAddr, how: Writing, orders: &Orders) {
         let ended = match how.tongue {
-            Tongue::Resp => self.write_resp(address, how, stop),
-            Tongue::Http => self.write_http(address, how, stop),
+            Tongue::Resp => self.write_resp(address, how, orders),
+            Tongue::Http => self.write_http(address, how, orders),
         };
         if let Err(error) = ended {
             *self.refusals.entry(format!("connection: {}", error.kind())).or_default() += 1;
         }
     }
 
-    fn write_resp(
-        &mut self,
-        address: SocketAddr,
-        how: Writing,
-        stop: &AtomicBool,
-    ) -> io::Result<()> {
+    fn write_resp(&mut self, address: SocketAddr, how: Writing, orders: &Orders) -> io::Result<()> {
         let mut connection = Resp::connect(address)?;
         let mut next = 0;
-        while !stop.load(Ordering::Relaxed) {
+        while !orders.stop.load(Ordering::Relaxed) {
             let mut bytes = Vec::new();
             let mut batch = Vec::new();
             for _ in 0..how.depth {
@@ -129,7 +143,10 @@ impl Ledger {
                     Err(error) => Err(error.kind().into()),
                 };
                 match answer {
-                    Ok(word) => self.settle(&key, count, word.fate(), &refusal(&word)),
+                    Ok(word) => {
+                        let fate = orders.believed(word.fate());
+                        self.settle(&key, count, fate, &refusal(&word));
+                    }
                     Err(error) => {
                         self.settle(&key, count, Fate::Info, "");
                         sent = Err(error);
@@ -141,15 +158,10 @@ impl Ledger {
         Ok(())
     }
 
-    fn write_http(
-        &mut self,
-        address: SocketAddr,
-        how: Writing,
-        stop: &AtomicBool,
-    ) -> io::Result<()> {
+    fn write_http(&mut self, address: SocketAddr, how: Writing, orders: &Orders) -> io::Result<()> {
         let mut connection = Http::connect(address)?;
         let mut next = 0;
-        while !stop.load(Ordering::Relaxed) {
+        while !orders.stop.load(Ordering::Relaxed) {
             let (key, count) = self.attempt(how, next);
             next += 1;
             let path = format!("/v1/buckets/default/default/keys/{}", encoded(key.as_bytes()));
@@ -165,7 +177,7 @@ impl Ledger {
                         500 | 504 => Fate::Info,
                         _ => Fate::Fail,
                     };
-                    self.settle(&key, count, fate, &answer.reason());
+                    self.settle(&key, count, orders.believed(fate), &answer.reason());
                 }
                 Err(error) => {
                     self.settle(&key, count, Fate::Info, "");
@@ -309,24 +321,24 @@ fn refusal(word: &Word) -> String {
 
 /// Many clients that write at once, each on a thread of its own, until stopped.
 pub struct Load {
-    stop: std::sync::Arc<AtomicBool>,
+    orders: Arc<Orders>,
     clients: Vec<std::thread::JoinHandle<Ledger>>,
 }
 
 impl Load {
     /// Starts one client per element.
     pub fn start(address: SocketAddr, clients: &[Writing]) -> Load {
-        let stop = std::sync::Arc::new(AtomicBool::new(false));
+        let orders = Arc::new(Orders::default());
         let begin = |how: &Writing| {
-            let (stop, how) = (stop.clone(), *how);
+            let (orders, how) = (orders.clone(), *how);
             std::thread::spawn(move || {
                 let mut ledger = Ledger::default();
-                ledger.write(address, how, &stop);
+                ledger.write(address, how, &orders);
                 ledger
             })
         };
         let clients = clients.iter().map(begin).collect();
-        Load { stop, clients }
+        Load { orders, clients }
     }
 
     /// The usual mix: pipelined and single RESP clients, and one of HTTP. `round` keeps keys of
@@ -342,9 +354,18 @@ impl Load {
         Load::start(address, &(0..clients).map(how).collect::<Vec<_>>())
     }
 
+    /// The power is about to be cut: what is acknowledged from here on may or may not be there.
+    ///
+    /// A machine without power answers nobody, but here only the file system goes down: a sync that
+    /// is under way meanwhile can still return 0 (jbd2 counts a commit that was abandoned as one
+    /// that is over), and the process can still speak.
+    pub fn doubt(&self) {
+        self.orders.doubted.store(true, Ordering::SeqCst);
+    }
+
     /// Tells all to stop, waits, and joins what they were told.
     pub fn stop(self) -> Ledger {
-        self.stop.store(true, Ordering::Relaxed);
+        self.orders.stop.store(true, Ordering::Relaxed);
         let mut all = Ledger::default();
         for client in self.clients {
             all.join(client.join().expect("a client does not panic"));

@@ -14,6 +14,7 @@ const END_MAX: Duration = Duration::from_secs(10);
 fn cut(mount: &mut Mount, setup: &Setup, round: usize, figures: &mut Figures) -> Ledger {
     let mut server = Server::must(setup);
     let load = load_for_a_while(&server, round);
+    load.doubt();
     mount.cut();
     figures.faults += 1;
     let ended = server.wait(END_MAX);
