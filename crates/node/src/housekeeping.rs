@@ -109,15 +109,21 @@ impl Inner {
         if applied == *looked_at {
             return Ok(busy);
         }
+        let mut put_off = false;
         for (bucket, group) in self.directory.dropped()? {
             if reclaimed.contains(&bucket) {
                 continue;
             }
-            self.reclaim(bucket, group)?;
-            reclaimed.push(bucket);
-            busy = true;
+            if self.reclaim(bucket, group)? {
+                reclaimed.push(bucket);
+                busy = true;
+            } else {
+                put_off = true;
+            }
         }
-        *looked_at = applied;
+        if !put_off {
+            *looked_at = applied;
+        }
         Ok(busy)
     }
 
@@ -146,14 +152,15 @@ impl Inner {
         Ok(())
     }
 
-    fn reclaim(&self, bucket: BucketId, group: GroupId) -> Result<()> {
-        let Some(group) = self.groups.get(group.0 as usize) else { return Ok(()) };
+    /// Gives a dropped bucket's space back; `false`: not now, look again.
+    fn reclaim(&self, bucket: BucketId, group: GroupId) -> Result<bool> {
+        let Some(group) = self.groups.get(group.0 as usize) else { return Ok(true) };
         // Updates that found the bucket before it was retired are in a value by now, or were
         // refused.
         let last = group.last_ticket();
         while last.is_some_and(|last| group.applied.index() < last) {
             if self.stopping.load(Ordering::Acquire) || !group.master.load(Ordering::Acquire) {
-                return Ok(());
+                return Ok(false);
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -162,7 +169,7 @@ impl Inner {
         self.trees.drop_prefix(&prefix).map_err(store_error)?;
         self.flush_and_collapse()?;
         tracing::debug!(target: "store", bucket = bucket.0, "a dropped bucket's space is free");
-        self.directory.forget_dropped(bucket)
+        self.directory.forget_dropped(bucket).map(|()| true)
     }
 
     /// Refuses writes when the disk is nearly full, takes them again when there is room.

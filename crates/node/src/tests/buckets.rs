@@ -5,6 +5,8 @@ use crate::Node;
 use base::{
     Body, BucketName, Call, Consistency, DirectoryCall, Read, Reason, Reply, Request, Result,
 };
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 fn named(name: &str, call: Call) -> Request {
     Request { bucket: BucketName::parse(name).expect("a name"), call, retry: None }
@@ -54,6 +56,41 @@ async fn a_bucket_is_made_described_altered_cleared_and_dropped() {
     assert_eq!(reason(count(&node, "b").await), Reason::NoSuchBucket);
     ask(&node, "b", DirectoryCall::CreateBucket(vec![])).await.expect("made again");
     assert_eq!(count(&node, "b").await, Ok(Body::Count(0)), "nothing of the old one is left");
+    node.stop().await.expect("it stops");
+}
+
+/// Waits until the directory remembers no dropped bucket any more.
+async fn space_is_back(node: &Node) -> bool {
+    for _ in 0..2_000 {
+        if node.inner.directory.dropped().expect("readable").is_empty() {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    false
+}
+
+#[tokio::test]
+async fn a_dropped_buckets_space_comes_back_also_when_it_had_to_wait_for_a_master() {
+    let place = Place::new();
+    let node = place.start().await;
+    ask(&node, "b", DirectoryCall::CreateBucket(vec![])).await.expect("made");
+    node.handle(named("b", Call::Update(set("k", "v")))).await.expect("set");
+    let group = &node.inner.groups[1];
+    // An update is under way, and this node is master no more.
+    {
+        let mut state = group.state();
+        state.begin(group.id);
+        state.open.as_mut().expect("just begun").updates += 1;
+        group.master.store(false, Ordering::Release);
+    }
+    ask(&node, "b", DirectoryCall::DropBucket).await.expect("dropped");
+    node.inner.bell.ring();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(node.inner.directory.dropped().expect("readable").len(), 1, "not without a master");
+    group.master.store(true, Ordering::Release);
+    group.wake.notify_one();
+    assert!(space_is_back(&node).await, "it was given up for good");
     node.stop().await.expect("it stops");
 }
 

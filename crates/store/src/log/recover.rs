@@ -76,7 +76,8 @@ fn begin(
     let header =
         Header { generation: 1, log: settings.id, sequence: 1, base: 0, length: spare.length };
     write_header(&spare, &header)?;
-    let segment = name_segment(&*disk, spare, header)?;
+    name_segment(&*disk, &spare, &header)?;
+    let segment = Segment { header, file: spare.file };
     let log = Log::new(disk, settings, VecDeque::new(), Tail::fresh(segment), spares);
     let found = Recovered { torn_bytes: 0, records: 0, unclean: false };
     Ok((log, Replay::new(VecDeque::new(), 0, found)))

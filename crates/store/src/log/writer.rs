@@ -29,6 +29,8 @@ pub struct Log {
     /// opened.
     pub(super) opening: Option<u64>,
     spares: Spares,
+    /// The next segment behind a tail that is sealed: the disk had no room for its name.
+    unnamed: Option<(Spare, Header)>,
     durable: u64,
     /// Whether the log's last frame states that all before it is durable.
     settled: bool,
@@ -44,9 +46,18 @@ impl Log {
         spares: Spares,
     ) -> Log {
         let durable = tail.position();
-        let (opening, settled, failed) = (None, true, false);
-        let mut log =
-            Log { disk, settings, sealed, tail, opening, spares, durable, settled, failed };
+        let mut log = Log {
+            disk,
+            settings,
+            sealed,
+            tail,
+            opening: None,
+            spares,
+            unnamed: None,
+            durable,
+            settled: true,
+            failed: false,
+        };
         log.look_ahead();
         log
     }
@@ -94,9 +105,13 @@ impl Log {
         if self.settled { Ok(()) } else { self.state_and_sync(false) }
     }
 
-    /// Commits with a sync and says in the log that it was closed in order.
+    /// Commits with a sync and says in the log that it was closed in order. Where there is no room
+    /// to say so, all is durable all the same, and the next life finds it unclean.
     pub fn close(mut self) -> Result<(), StoreError> {
-        self.ready()?;
+        match self.ready() {
+            Err(StoreError::Full) if self.unnamed.is_some() => return Ok(()),
+            ready => ready?,
+        }
         self.commit(true)?;
         self.state_and_sync(true)
     }
@@ -144,7 +159,8 @@ impl Log {
     /// Bytes that can be appended without new space from the disk, a little less than that in small
     /// records.
     pub fn room(&self) -> u64 {
-        self.tail.room() + self.spares.ready_bytes()
+        let next = self.unnamed.as_ref().map_or(self.tail.room(), |(spare, _)| spare.length);
+        next + self.spares.ready_bytes()
     }
 
     /// Not closed by a failure, here or while clearing away.
@@ -158,11 +174,12 @@ impl Log {
         }
     }
 
-    /// Usable, and this life has begun.
+    /// Usable, this life has begun, and the tail is not sealed.
     #[inline]
     fn ready(&mut self) -> Result<(), StoreError> {
-        if self.opening.is_some() || self.failed {
+        if self.opening.is_some() || self.unnamed.is_some() || self.failed {
             self.usable()?;
+            self.name_next()?;
             return self.begin_life();
         }
         Ok(())
@@ -176,10 +193,8 @@ impl Log {
             let (before, after) = (self.tail.generation, next(self.tail.generation)?);
             self.tail.generation = after;
             let rolled = self.roll(0);
-            if rolled.is_err() {
+            if rolled.is_err() && self.unnamed.is_none() {
                 self.tail.generation = before;
-            } else {
-                self.opening = None;
             }
             return rolled;
         }
@@ -246,7 +261,7 @@ impl Log {
     }
 
     /// Seals the tail and goes on in a new segment of at least this length. `Full` has changed
-    /// nothing.
+    /// nothing, or only the new segment's name is missing.
     fn roll(&mut self, at_least: u64) -> Result<(), StoreError> {
         let (spare, header) = self.prepare(at_least)?;
         let waiting = self.tail.waiting();
@@ -257,15 +272,16 @@ impl Log {
             return Err(error);
         }
         self.sync()?;
+        self.settled = true;
         reach(Point::RollSealed);
-        self.install(spare, header)
+        self.unnamed = Some((spare, header));
+        self.name_next()
     }
 
     /// A segment behind a tail that is sealed already.
     pub(super) fn next_segment(&mut self) -> Result<(), StoreError> {
-        let (spare, header) = self.prepare(0)?;
-        self.opening = None;
-        self.install(spare, header)
+        self.unnamed = Some(self.prepare(0)?);
+        self.name_next()
     }
 
     /// A spare with the header of the next segment in it, still under its old name.
@@ -294,15 +310,22 @@ impl Log {
         }
     }
 
-    fn install(&mut self, spare: Spare, header: Header) -> Result<(), StoreError> {
-        let segment = match name_segment(&*self.disk, spare, header) {
-            Ok(segment) => segment,
+    /// Names the segment behind a sealed tail, if there is one, and goes on in it. `Full`: it has
+    /// its old name still, and it is tried again before anything else is written.
+    fn name_next(&mut self) -> Result<(), StoreError> {
+        let Some((spare, header)) = &self.unnamed else { return Ok(()) };
+        match name_segment(&*self.disk, spare, header) {
+            Ok(()) => {}
+            Err(StoreError::Full) => return Err(StoreError::Full),
             Err(error) => return Err(self.fail(error)),
-        };
-        let sealed = std::mem::replace(&mut self.tail, Tail::fresh(segment));
+        }
+        let Some((spare, header)) = self.unnamed.take() else { return Ok(()) };
+        // Its generation is above that of all before it: this life has begun with it.
+        self.opening = None;
+        let fresh = Tail::fresh(Segment { header, file: spare.file });
+        let sealed = std::mem::replace(&mut self.tail, fresh);
         self.sealed.push_back(sealed.into_segment());
         self.durable = self.tail.position();
-        self.settled = true;
         self.look_ahead();
         Ok(())
     }
@@ -339,18 +362,16 @@ pub(super) fn write_header(spare: &Spare, header: &Header) -> Result<(), StoreEr
     spare.file.sync_data().map_err(|source| StoreError::Io { what: what("sync"), source })
 }
 
-/// Gives the spare its name as a segment, durably.
+/// Gives the spare its name as a segment, durably. `Full`: there was no room for the name, and
+/// nothing changed.
 pub(super) fn name_segment(
     disk: &dyn Disk,
-    spare: Spare,
-    header: Header,
-) -> Result<Segment, StoreError> {
-    let what = format!("can't name {}", header.name());
-    disk.rename(&spare.name, &header.name())
-        .and_then(|()| {
-            reach(Point::RollNamed);
-            disk.sync_directory()
-        })
-        .map_err(|source| StoreError::Io { what, source })?;
-    Ok(Segment { header, file: spare.file })
+    spare: &Spare,
+    header: &Header,
+) -> Result<(), StoreError> {
+    let what = || format!("can't name {}", header.name());
+    disk.rename(&spare.name, &header.name()).map_err(|error| StoreError::io(what(), error))?;
+    reach(Point::RollNamed);
+    // Also for lack of space: whether the name is durable is not known.
+    disk.sync_directory().map_err(|source| StoreError::Io { what: what(), source })
 }

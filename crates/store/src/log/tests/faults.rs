@@ -1,5 +1,6 @@
 //! Calls that fail: what the log says, what it keeps, and what it never does again.
 
+use super::super::segment::Names;
 use super::*;
 use crate::disk::{Operation, crash_states};
 use std::io::ErrorKind;
@@ -143,6 +144,99 @@ fn a_full_disk_refuses_the_record_that_needs_a_new_segment_and_nothing_else() {
         let expected: Vec<u64> = (1..=refused).collect();
         assert_eq!(numbers(&read(&disk).expect("sound")), expected, "{operation:?} {nth}");
         assert!(names(&disk).iter().all(|name| !name.ends_with(".new")), "{:?}", names(&disk));
+    }
+}
+
+#[test]
+fn no_room_for_a_segments_name_is_a_full_disk_and_no_failed_log() {
+    for restarted in [false, true] {
+        let disk = memory();
+        let (mut log, ..) = open(&disk, SMALL).expect("begins");
+        // The first rename makes the spare, the others give it its name.
+        for nth in 2..4 + u64::from(restarted) {
+            disk.fail_nth(Operation::Rename, nth, ErrorKind::StorageFull);
+        }
+        let (refused, error) = until_refused(&mut log, 1);
+        assert!(matches!(error, StoreError::Full), "{error}");
+        let before: Vec<u64> = (1..refused).collect();
+        for found in after_power_cut(&disk) {
+            assert_eq!(found, before, "what was taken was sealed, and nothing else is there");
+        }
+        let (end, segments) = (log.end(), log.segments());
+        assert!(log.room() >= SMALL.segment_bytes, "the next segment is ready but for its name");
+        log.commit(true).expect("all of it is durable");
+        log.settle().expect("and said to be");
+        assert_eq!(log.collapse(Position(0)).expect("usable"), 0);
+        assert!(matches!(append(&mut log, refused, 500), Err(StoreError::Full)), "not yet");
+        assert_eq!((log.end(), log.durable(), log.segments()), (end, end, segments));
+        if restarted {
+            log.close().expect("all is durable; there was no room to say that it was closed");
+            let (next, found, recovered) = open(&disk, SMALL).expect("space is back");
+            assert_eq!((numbers(&found), recovered.unclean), (before, true));
+            log = next;
+        }
+        append(&mut log, refused, 500).expect("space is back");
+        log.commit(true).expect("commits");
+        assert_eq!(log.segments(), 2);
+        log.close().expect("closes");
+        let expected: Vec<u64> = (1..=refused).collect();
+        for found in after_power_cut(&disk) {
+            assert_eq!(found, expected);
+        }
+        assert!(verify(&disk, &mut |_| {}).expect("reads").is_sound());
+    }
+}
+
+#[test]
+fn no_room_for_a_name_at_the_beginning_of_a_life_is_tried_again_too() {
+    let disk = memory();
+    let segments = |disk: &MemoryDisk| Names::list(disk).expect("lists").segments.len();
+    let (mut log, ..) = open(&disk, SMALL).expect("begins");
+    for number in 1..11 {
+        append(&mut log, number, 1000).expect("appends");
+    }
+    log.close().expect("closes");
+    assert_eq!(segments(&disk), 1);
+    // Lives that only open and close, until an opening needs a new segment.
+    let last = loop {
+        let before = disk.copy(Honesty::Honest);
+        open(&disk, SMALL).expect("opens").0.close().expect("closes");
+        if segments(&disk) == 2 {
+            break before;
+        }
+    };
+    let (mut log, found, _) = open(&last, SMALL).expect("opens");
+    last.fail_nth(Operation::Rename, 2, ErrorKind::StorageFull);
+    last.fail_nth(Operation::Rename, 3, ErrorKind::StorageFull);
+    for _ in 0..2 {
+        assert!(matches!(append(&mut log, 11, 16), Err(StoreError::Full)));
+        assert_eq!(segments(&last), 1);
+    }
+    append(&mut log, 11, 16).expect("space is back");
+    log.commit(true).expect("commits");
+    assert_eq!(segments(&last), 2);
+    drop(log);
+    let expected: Vec<u64> = numbers(&found).into_iter().chain([11]).collect();
+    assert!(after_power_cut(&last).iter().all(|found| *found == expected));
+    assert!(verify(&last, &mut |_| {}).expect("reads").is_sound());
+}
+
+#[test]
+fn another_failure_to_name_a_segment_closes_the_log() {
+    let faults = [
+        (Operation::Rename, 2, ErrorKind::Other),
+        (Operation::SyncDirectory, 1, ErrorKind::StorageFull),
+    ];
+    for (operation, nth, kind) in faults {
+        let disk = memory();
+        let (mut log, ..) = open(&disk, SMALL).expect("begins");
+        disk.fail_nth(operation, nth, kind);
+        let (refused, error) = until_refused(&mut log, 1);
+        assert!(matches!(error, StoreError::Io { .. }), "{operation:?}: {error}");
+        assert!(matches!(append(&mut log, refused, 500), Err(StoreError::Closed)));
+        drop(log);
+        let before: Vec<u64> = (1..refused).collect();
+        assert!(after_power_cut(&disk).iter().all(|found| *found == before));
     }
 }
 
