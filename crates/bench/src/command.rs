@@ -1,6 +1,7 @@
 //! The words of `credenza bench`.
 
 use crate::config::{Config, Items};
+use crate::wrong::Wrong;
 use crate::{codec, disk, job, suite};
 use clap::{Args, Subcommand};
 use std::io::Write;
@@ -104,18 +105,18 @@ struct SuiteArguments {
 }
 
 /// Does what the arguments say; the error is one sentence.
-pub fn run(arguments: BenchArguments) -> Result<(), String> {
+pub fn run(arguments: BenchArguments) -> Result<(), Wrong> {
     match arguments.command {
         None => run_load(arguments.run),
         Some(BenchCommand::Suite(arguments)) => run_suite(arguments),
-        Some(BenchCommand::Disk { directory, json }) => print(&disk::run(&directory, json)?),
+        Some(BenchCommand::Disk { directory, json }) => Ok(print(&disk::run(&directory, json)?)?),
         Some(BenchCommand::Codec { seconds, json }) => {
-            print(&codec::run(Duration::from_secs(seconds.min(3_600)), json)?)
+            Ok(print(&codec::run(Duration::from_secs(seconds.min(3_600)), json)?)?)
         }
     }
 }
 
-fn run_load(arguments: RunArguments) -> Result<(), String> {
+fn run_load(arguments: RunArguments) -> Result<(), Wrong> {
     if arguments.files.is_empty() && arguments.settings.is_empty() {
         return Err("bench needs a file of settings (see `credenza bench --help`)".into());
     }
@@ -141,12 +142,13 @@ fn run_load(arguments: RunArguments) -> Result<(), String> {
         print(&format!("{}written to {}\n", report.text(), folder.display()))?;
     }
     if config.shutdown_on_error && report.failed > 0 {
-        return Err("the run was ended by an error, as `shutdown_on_error` asks".into());
+        let text = "the run was ended by an error, as `shutdown_on_error` asks";
+        return Err(Wrong::unreachable(text));
     }
     Ok(())
 }
 
-fn run_suite(arguments: SuiteArguments) -> Result<(), String> {
+fn run_suite(arguments: SuiteArguments) -> Result<(), Wrong> {
     let text = suite::text_of(&arguments.file)?;
     let options = suite::SuiteOptions {
         results: arguments.results_dir,
@@ -160,7 +162,7 @@ fn run_suite(arguments: SuiteArguments) -> Result<(), String> {
     // What is printed is a courtesy: the results are files.
     let mut say = |line: &str| drop(print(line));
     let (folder, text) = suite::run(&arguments.file, &text, &options, &mut say)?;
-    print(&format!("\n{text}\nwritten to {}\n", folder.display()))
+    Ok(print(&format!("\n{text}\nwritten to {}\n", folder.display()))?)
 }
 
 fn settings(lines: &[String]) -> Result<Items, String> {

@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::report::{Csv, Curves, Folder, Live, Progress, Report, Views, time_name};
+use crate::wrong::Wrong;
 use crate::{disk, drivers, load, machine};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ pub enum Shown {
 }
 
 /// Runs and writes everything down; gives the folder and the report.
-pub fn run(config: &Config, name: Option<&str>, shown: Shown) -> Result<(PathBuf, Report), String> {
+pub fn run(config: &Config, name: Option<&str>, shown: Shown) -> Result<(PathBuf, Report), Wrong> {
     machine::allow_many_files();
     let started = time_name(SystemTime::now());
     let name = name.unwrap_or(&started).to_string();

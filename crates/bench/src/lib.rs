@@ -18,6 +18,8 @@ mod load;
 mod machine;
 mod report;
 mod suite;
+mod wrong;
 
 pub use command::{BenchArguments, EXAMPLES, run};
 pub use disk::fdatasync_us;
+pub use wrong::Wrong;

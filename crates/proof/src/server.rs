@@ -232,7 +232,7 @@ fn ready_address(line: &str) -> Option<SocketAddr> {
 }
 
 /// The child of a wrapper, or the wrapper itself when it became the server.
-fn child_of(pid: u32) -> u32 {
+pub fn child_of(pid: u32) -> u32 {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let is_child = |id: &u32| {

@@ -12,6 +12,6 @@ pub struct Bench {
 impl Bench {
     /// Runs a load to its end.
     pub fn run(self) -> Outcome {
-        bench::run(self.arguments).map_err(Failure::invalid)
+        bench::run(self.arguments).map_err(|wrong| Failure::new(wrong.kind, wrong.text))
     }
 }

@@ -3,6 +3,7 @@
 
 use super::{Answer, Call, Driver, Failure, Sink, Target};
 use crate::config::{EmbeddedConfig, Operation};
+use crate::wrong::Wrong;
 use base::request::{Expiry, Missing, Steps};
 use base::{Body, Bound, BucketName, Consistency, DirectoryCall, Outcome, Range, Read, Reason};
 use base::{Reply, Request, Update};
@@ -65,7 +66,7 @@ impl Target for EmbeddedTarget {
         Ok(())
     }
 
-    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, String> {
+    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
         let calls = Calls {

@@ -2,6 +2,7 @@
 
 use super::{Answer, Call, Driver, Failure, Sink, Target};
 use crate::config::{EtcdConfig, Operation};
+use crate::wrong::Wrong;
 use etcd_client::{
     Client, Compare, CompareOp, ConnectOptions, DeleteOptions, GetOptions, KvClient, Txn, TxnOp,
     TxnOpResponse,
@@ -25,7 +26,7 @@ pub struct EtcdTarget {
 
 impl EtcdTarget {
     /// Connects once and asks who is there.
-    pub fn find(config: &EtcdConfig) -> Result<EtcdTarget, String> {
+    pub fn find(config: &EtcdConfig) -> Result<EtcdTarget, Wrong> {
         let runtime = runtime()?;
         let version = runtime.block_on(async {
             let mut client = connect(config).await?;
@@ -33,8 +34,9 @@ impl EtcdTarget {
             let status = asked.map_err(|_| "it does not answer".to_string())?;
             status.map(|status| status.version().to_string()).map_err(|error| error.to_string())
         });
-        let version =
-            version.map_err(|error| format!("etcd at {:?}: {error}", config.endpoints))?;
+        let version = version.map_err(|error| {
+            Wrong::unreachable(format!("etcd at {:?}: {error}", config.endpoints))
+        })?;
         Ok(EtcdTarget { config: config.clone(), version: format!("etcd {version}") })
     }
 }
@@ -57,7 +59,7 @@ impl Target for EtcdTarget {
         Ok(())
     }
 
-    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, String> {
+    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong> {
         let runtime = runtime()?;
         let connections = runtime.block_on(async {
             let mut connections = Vec::new();
@@ -65,7 +67,8 @@ impl Target for EtcdTarget {
                 connections.push(connect(&self.config).await?.kv_client());
             }
             Ok::<_, String>(connections)
-        })?;
+        });
+        let connections = connections.map_err(Wrong::unreachable)?;
         let (sender, answers) = unbounded_channel();
         Ok(Box::new(EtcdDriver {
             runtime,

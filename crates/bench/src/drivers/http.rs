@@ -5,6 +5,7 @@ use super::http_reply::{body_json, head};
 use super::sockets::{Parsed, Sockets, Tongue, ask, connect, resolve};
 use super::{Answer, Call, Driver, Failure, Target};
 use crate::config::{HttpConfig, Operation};
+use crate::wrong::Wrong;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -42,7 +43,7 @@ pub enum Expected {
 
 impl HttpTarget {
     /// Connects once and asks who is there.
-    pub fn find(config: &HttpConfig) -> Result<HttpTarget, String> {
+    pub fn find(config: &HttpConfig) -> Result<HttpTarget, Wrong> {
         let address = resolve(&config.address)?;
         let query = config.read_query.trim_start_matches('?');
         let tongue = Http {
@@ -70,7 +71,7 @@ impl Target for HttpTarget {
         Ok(())
     }
 
-    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, String> {
+    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong> {
         Ok(Box::new(Sockets::connect(self.tongue.clone(), self.address, clients)?))
     }
 
@@ -228,7 +229,7 @@ impl Tongue for Http {
         Parsed::Reply(found.bytes, answer)
     }
 
-    fn greet(&self, _stream: &mut TcpStream) -> Result<(), String> {
+    fn greet(&self, _stream: &mut TcpStream) -> Result<(), Wrong> {
         Ok(())
     }
 }

@@ -21,6 +21,7 @@ mod sockets;
 mod tests;
 
 use crate::config::{DriverConfig, Operation};
+use crate::wrong::Wrong;
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
@@ -117,14 +118,14 @@ pub trait Target: Send + Sync {
     fn supports(&self, operation: Operation) -> Result<(), String>;
 
     /// Connects so many clients, for the thread that calls.
-    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, String>;
+    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong>;
 
     /// Ends what was started.
     fn close(&self) -> Result<(), String>;
 }
 
 /// Finds the server or starts the node.
-pub fn prepare(config: &DriverConfig) -> Result<Box<dyn Target>, String> {
+pub fn prepare(config: &DriverConfig) -> Result<Box<dyn Target>, Wrong> {
     match config {
         DriverConfig::Null => Ok(Box::new(null::NullTarget)),
         DriverConfig::Resp(config) => Ok(Box::new(resp::RespTarget::find(config)?)),

@@ -2,6 +2,7 @@
 
 use super::{Answer, Call, Driver, Sink, Target};
 use crate::config::Operation;
+use crate::wrong::Wrong;
 use std::time::{Duration, Instant};
 
 /// Nobody.
@@ -20,7 +21,7 @@ impl Target for NullTarget {
         Ok(())
     }
 
-    fn driver(&self, _clients: usize) -> Result<Box<dyn Driver>, String> {
+    fn driver(&self, _clients: usize) -> Result<Box<dyn Driver>, Wrong> {
         Ok(Box::new(NullDriver { begun: Vec::new() }))
     }
 

@@ -4,6 +4,7 @@ use super::resp_reply::{Reply, reply};
 use super::sockets::{Parsed, Sockets, Tongue, ask, connect, resolve};
 use super::{Answer, Call, Driver, Failure, Target};
 use crate::config::{Operation, RespConfig};
+use crate::wrong::Wrong;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 
@@ -41,7 +42,7 @@ pub enum Expected {
 
 impl RespTarget {
     /// Connects once and asks who is there.
-    pub fn find(config: &RespConfig) -> Result<RespTarget, String> {
+    pub fn find(config: &RespConfig) -> Result<RespTarget, Wrong> {
         let address = resolve(&config.address)?;
         let mut tongue = Resp { greeting: Vec::new(), greetings: 0 };
         if let Some(password) = &config.password {
@@ -93,7 +94,7 @@ impl Target for RespTarget {
         }
     }
 
-    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, String> {
+    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong> {
         Ok(Box::new(Sockets::connect(self.tongue.clone(), self.address, clients)?))
     }
 
@@ -206,8 +207,9 @@ impl Tongue for Resp {
         Parsed::Reply(at + bytes, answer)
     }
 
-    fn greet(&self, stream: &mut TcpStream) -> Result<(), String> {
-        stream.write_all(&self.greeting).map_err(|error| error.to_string())?;
+    fn greet(&self, stream: &mut TcpStream) -> Result<(), Wrong> {
+        let lost = |error: std::io::Error| Wrong::unreachable(error.to_string());
+        stream.write_all(&self.greeting).map_err(lost)?;
         for _ in 0..self.greetings {
             let refused = |failure: Failure| format!("the server refuses: {}", failure.kind);
             ask(self, stream, b"", &Expected::Status, |answer| answer.map(|_| ()))?

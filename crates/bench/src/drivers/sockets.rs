@@ -1,6 +1,7 @@
 //! Many connections on one thread: an epoll loop, one write per batch, one read per readiness.
 
 use super::{Answer, Call, Driver, Failure, Sink};
+use crate::wrong::Wrong;
 use rustix::event::epoll;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -26,7 +27,7 @@ pub trait Tongue: Send + Sync {
     fn parse<'a>(&self, input: &'a [u8], expected: &Self::Expected) -> Parsed<'a>;
 
     /// What is said first on a connection, before it is used.
-    fn greet(&self, stream: &mut TcpStream) -> Result<(), String>;
+    fn greet(&self, stream: &mut TcpStream) -> Result<(), Wrong>;
 }
 
 /// What stands at the front of the input.
@@ -70,8 +71,9 @@ pub fn resolve(address: &str) -> Result<SocketAddr, String> {
 }
 
 /// Connects and says what must be said first; the stream is blocking.
-pub fn connect<T: Tongue>(tongue: &T, address: SocketAddr) -> Result<TcpStream, String> {
-    let wrong = |error: std::io::Error| format!("can't connect to {address}: {error}");
+pub fn connect<T: Tongue>(tongue: &T, address: SocketAddr) -> Result<TcpStream, Wrong> {
+    let wrong =
+        |error: std::io::Error| Wrong::unreachable(format!("can't connect to {address}: {error}"));
     let mut stream = TcpStream::connect_timeout(&address, CONNECT_MAX).map_err(wrong)?;
     stream.set_nodelay(true).map_err(wrong)?;
     stream.set_read_timeout(Some(CONNECT_MAX)).map_err(wrong)?;
@@ -86,8 +88,9 @@ pub fn ask<T: Tongue, R>(
     request: &[u8],
     expected: &T::Expected,
     read: impl FnOnce(Result<Answer<'_>, Failure>) -> R,
-) -> Result<R, String> {
-    stream.write_all(request).map_err(|error| error.to_string())?;
+) -> Result<R, Wrong> {
+    let lost = |error: std::io::Error| Wrong::unreachable(format!("the server is gone: {error}"));
+    stream.write_all(request).map_err(lost)?;
     let (mut input, mut chunk) = (Vec::new(), vec![0; 64 * 1024]);
     loop {
         match tongue.parse(&input, expected) {
@@ -95,7 +98,7 @@ pub fn ask<T: Tongue, R>(
             Parsed::Broken => return Err("the server answers in an unknown language".into()),
             Parsed::Partial => {}
         }
-        let count = stream.read(&mut chunk).map_err(|error| error.to_string())?;
+        let count = stream.read(&mut chunk).map_err(lost)?;
         if count == 0 {
             return Err("the server closed the connection".into());
         }
@@ -105,7 +108,7 @@ pub fn ask<T: Tongue, R>(
 
 impl<T: Tongue> Sockets<T> {
     /// Connects so many clients.
-    pub fn connect(tongue: T, address: SocketAddr, clients: usize) -> Result<Sockets<T>, String> {
+    pub fn connect(tongue: T, address: SocketAddr, clients: usize) -> Result<Sockets<T>, Wrong> {
         let wrong = |error: rustix::io::Errno| format!("epoll: {error}");
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(wrong)?;
         let mut sockets = Sockets {
@@ -124,7 +127,7 @@ impl<T: Tongue> Sockets<T> {
         Ok(sockets)
     }
 
-    fn open(&mut self, client: usize) -> Result<(), String> {
+    fn open(&mut self, client: usize) -> Result<(), Wrong> {
         let stream = connect(&self.tongue, self.address)?;
         stream.set_nonblocking(true).map_err(|error| error.to_string())?;
         let data = epoll::EventData::new_u64(client as u64);

@@ -63,7 +63,7 @@ fn http_replies_are_read_and_every_part_of_one_is_partial() {
     }
 }
 
-fn target(address: &str) -> Result<Box<dyn Target>, String> {
+fn target(address: &str) -> Result<Box<dyn Target>, Wrong> {
     let text = format!("driver = 'resp'\nresp_address = '{address}'");
     prepare(&Config::read(Items::parse("a.toml", &text)?)?.driver)
 }

@@ -25,6 +25,7 @@ pub use record::{OperationWindow, Part, new_histogram};
 use crate::config::Config;
 use crate::drivers::Target;
 use crate::generators::Blob;
+use crate::wrong::Wrong;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -40,7 +41,7 @@ pub fn run(
     target: &dyn Target,
     stop: &AtomicBool,
     view: &mut dyn View,
-) -> Result<Collected, String> {
+) -> Result<Collected, Wrong> {
     for weighted in &config.operations {
         target.supports(weighted.operation)?;
     }
@@ -75,6 +76,6 @@ pub fn run(
         for thread in threads {
             thread.join().map_err(|_| "a load thread panicked".to_string())??;
         }
-        collected
+        Ok(collected?)
     })
 }

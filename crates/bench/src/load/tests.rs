@@ -44,7 +44,7 @@ impl Target for Server {
         if operation == Operation::Range { Err("no ranges".into()) } else { Ok(()) }
     }
 
-    fn driver(&self, _clients: usize) -> Result<Box<dyn Driver>, String> {
+    fn driver(&self, _clients: usize) -> Result<Box<dyn Driver>, Wrong> {
         Ok(Box::new(ServerDriver { server: self.clone(), begun: VecDeque::new() }))
     }
 
@@ -280,7 +280,7 @@ fn what_a_driver_cannot_do_is_said_before_the_run() {
     let items = Items::parse("a.toml", "driver = 'null'\noperations = [['range', 1]]");
     let config = Config::read(items.expect("whole")).expect("whole");
     let run = run(&config, &server, &AtomicBool::new(false), &mut Nobody);
-    assert_eq!(run.expect_err("refused"), "no ranges");
+    assert_eq!(run.expect_err("refused"), "no ranges".into());
 }
 
 #[test]

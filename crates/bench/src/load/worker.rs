@@ -6,6 +6,7 @@ use super::schedule::Starts;
 use crate::config::{Config, Mode};
 use crate::drivers::{Driver, Target};
 use crate::generators::{Blob, Dice};
+use crate::wrong::Wrong;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
@@ -37,7 +38,7 @@ impl<'a> Worker<'a> {
         blob: Blob,
         sender: SyncSender<Message>,
         stop: &'a AtomicBool,
-    ) -> Result<Worker<'a>, String> {
+    ) -> Result<Worker<'a>, Wrong> {
         if let Some(core) = config.pin.get(thread % config.pin.len().max(1)) {
             crate::machine::bind_to_core(*core)?;
         }

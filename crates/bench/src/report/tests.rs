@@ -149,6 +149,9 @@ fn a_whole_run_writes_its_folder() {
     assert_eq!(again.operations["get"].ok, report.operations["get"].ok);
     let get = &report.operations["get"].latency_us;
     assert!(get.p50 <= get.p99 && get.p99 <= get.p99_99 && get.p99_99 <= get.max * 1.001);
+    let text = report.text();
+    let head: Vec<_> = text.lines().nth(1).unwrap_or("").split_whitespace().collect();
+    assert_eq!(head, ["operation", "(us)", "op/s", "p50", "p95", "p99", "p99.9", "max"]);
     for name in ["throughput.svg", "latencies.svg", "distribution.svg"] {
         assert_well_formed(&read(name));
     }
@@ -158,7 +161,7 @@ fn a_whole_run_writes_its_folder() {
     let link = std::fs::read_link(directory.join("current")).expect("a link");
     assert_eq!(link, PathBuf::from("one"));
     let twice = crate::job::run(&config, Some("one"), crate::job::Shown::Nothing);
-    assert!(twice.expect_err("never overwrites").contains("can't make"));
+    assert!(twice.expect_err("never overwrites").text.contains("can't make"));
     std::fs::remove_dir_all(&directory).expect("removed");
 }
 

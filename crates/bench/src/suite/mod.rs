@@ -19,6 +19,7 @@ use crate::codec;
 use crate::config::Items;
 use crate::machine::{Machine, allow_many_files};
 use crate::report::time_name;
+use crate::wrong::Wrong;
 use file::Suite;
 pub use file::Wish;
 use results::Results;
@@ -67,7 +68,7 @@ pub fn run(
     text: &str,
     options: &SuiteOptions,
     say: &mut dyn FnMut(&str),
-) -> Result<(PathBuf, String), String> {
+) -> Result<(PathBuf, String), Wrong> {
     allow_many_files();
     let suite = Suite::read(Items::parse(file, text)?, &options.wish)?;
     check_names(&suite, &options.only)?;
@@ -112,11 +113,11 @@ pub fn run(
     let text = output::write(&suite, &results, &folder)?;
     match results.failures.len() {
         0 => Ok((folder, text)),
-        many => Err(format!(
+        many => Err(Wrong::unreachable(format!(
             "{many} runs failed, the others are in {}; the first: {}",
             folder.display(),
             results.failures[0]
-        )),
+        ))),
     }
 }
 

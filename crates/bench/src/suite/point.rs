@@ -8,6 +8,7 @@ use crate::config::{Config, DriverConfig};
 use crate::drivers::Target;
 use crate::load::{self, Collected, Row, View};
 use crate::report::Percentiles;
+use crate::wrong::Wrong;
 use crate::{disk, drivers};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -68,12 +69,12 @@ pub fn run(
     let command: Vec<_> = server.command.iter().map(|word| filled(word, &words)).collect();
     let log = place.logs.join(format!("{name}.log"));
     let mut process = Process::start(&command, suite.server_core, &data.0, &log).map_err(of)?;
-    let target = ready(&config, &mut process).map_err(of)?;
+    let target = ready(&config, &mut process).map_err(|wrong| of(wrong.text))?;
     set_up(server, &words).map_err(of)?;
     if let Some(load) = &measure.prepare {
         let prepare = self::config(load, server, None, &words, suite.driver_core)?;
         let done = load::run(&prepare, &*target, &AtomicBool::new(false), &mut Nobody);
-        let failed = done.map_err(of)?.failed();
+        let failed = done.map_err(|wrong| of(wrong.text))?.failed();
         if failed > 0 {
             return Err(of(format!("{failed} operations of the preparation failed")));
         }
@@ -91,7 +92,7 @@ pub fn run(
     let done = match &measure.work {
         Work::Load(_) => {
             let done = load::run(&config, &*target, &AtomicBool::new(false), &mut Nobody);
-            done.map(|collected| run_of(&collected))
+            done.map(|collected| run_of(&collected)).map_err(|wrong| wrong.text)
         }
         Work::Tool(tool) => run_tool(tool, &words, suite.driver_core),
         Work::Idle(time) => {
@@ -161,7 +162,7 @@ fn words(place: &Place, data: &Path) -> Result<Words, String> {
 }
 
 /// Waits until the server answers.
-fn ready(config: &Config, process: &mut Process) -> Result<Box<dyn Target>, String> {
+fn ready(config: &Config, process: &mut Process) -> Result<Box<dyn Target>, Wrong> {
     if matches!(config.driver, DriverConfig::Etcd(_)) && !cfg!(feature = "etcd") {
         return drivers::prepare(&config.driver);
     }
@@ -171,7 +172,8 @@ fn ready(config: &Config, process: &mut Process) -> Result<Box<dyn Target>, Stri
         match drivers::prepare(&config.driver) {
             Ok(target) => return Ok(target),
             Err(error) if begin.elapsed() > READY_MAX => {
-                return Err(format!("the server does not answer: {error}"));
+                let text = format!("the server does not answer: {error}");
+                return Err(Wrong::unreachable(text));
             }
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }

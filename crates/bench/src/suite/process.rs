@@ -25,7 +25,7 @@ impl Process {
         data: &Path,
         log: &Path,
     ) -> Result<Process, String> {
-        let words = bound(command, core);
+        let words = dying_with_us(bound(command, core));
         let file = File::create(log).map_err(|error| format!("{}: {error}", log.display()))?;
         let again = file.try_clone().map_err(|error| error.to_string())?;
         let child = Command::new(&words[0])
@@ -113,6 +113,17 @@ pub fn ticks(stat: &str) -> (u64, u64) {
     let number = |place: usize| fields.get(place).and_then(|field| field.parse().ok());
     let sum = |place| number(place).unwrap_or(0u64) + number(place + 1).unwrap_or(0u64);
     (sum(11), sum(13))
+}
+
+/// A command that is asked to end when this program ends, however it ends: a killed suite leaves no
+/// server behind. Without `setpriv` (of util-linux) it is only ended by a suite that lives.
+fn dying_with_us(command: Vec<String>) -> Vec<String> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    if !std::env::split_paths(&folders).any(|folder| folder.join("setpriv").is_file()) {
+        return command;
+    }
+    let words = ["setpriv", "--pdeathsig", "TERM", "--"].map(String::from);
+    words.into_iter().chain(command).collect()
 }
 
 /// A command bound to a core, if one is named.

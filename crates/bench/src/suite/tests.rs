@@ -194,7 +194,10 @@ fn an_unknown_point_is_refused_with_those_there_are() {
     let folder = std::env::temp_dir().join("bench-never-made");
     let options = SuiteOptions { only: vec!["pit".into()], results: folder, ..Default::default() };
     let error = super::run("s.toml", TEXT, &options, &mut |_| ()).expect_err("refused");
-    assert!(error.contains("no point `pit`") && error.contains("put, judge, codec"), "{error}");
+    assert!(
+        error.text.contains("no point `pit`") && error.text.contains("put, judge, codec"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -215,7 +218,10 @@ fn a_server_that_does_not_start_is_noted_and_the_others_go_on() {
     let mut said = Vec::new();
     let done = super::run("s.toml", &text, &options, &mut |line| said.push(line.to_string()));
     let error = done.expect_err("two runs failed");
-    assert!(error.contains("2 runs failed") && error.contains("the server ended"), "{error}");
+    assert!(
+        error.text.contains("2 runs failed") && error.text.contains("the server ended"),
+        "{error}"
+    );
     assert_eq!(said.len(), 4, "{said:?}");
     let known = Results::read(&folder.join("documents/performance")).expect("written");
     assert_eq!((known.failures.len(), known.points.len()), (2, 1));

@@ -1,8 +1,11 @@
 //! Commands that have no other house: bucket types, settings, the load tool within the binary.
 
 use super::{fresh, http, output, tool};
-use proof::rigs::{Scratch, text};
+use proof::report::skipped;
+use proof::rigs::{Root, Scratch, missing, text};
 use serde_json::Value;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_type_gives_its_properties_to_buckets_made_later() {
@@ -63,6 +66,77 @@ fn the_load_tool_is_part_of_the_binary_and_loads_a_node() {
     let codec = output(proof::server::tool(&["bench", "codec", "--seconds", "1", "--json"]));
     let codec: Value = serde_json::from_slice(&codec.stdout).expect("JSON");
     assert!(!codec.is_null());
+}
+
+#[test]
+fn a_server_that_is_not_there_is_no_mistake_of_the_load() {
+    for driver in ["resp", "http"] {
+        let address = format!("{driver}_address=127.0.0.1:1");
+        let driver = format!("driver={driver}");
+        let words = ["bench", "--set", "operations=[[\"get\", 1]]", "--set", "duration=1s"];
+        let mut command = proof::server::tool(&words);
+        command.args(["--set", &driver, "--set", &address]);
+        let done = output(command);
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(5), "{said}");
+        assert!(said.contains("can't connect to 127.0.0.1:1"), "{said}");
+    }
+}
+
+/// A suite of one server that idles for a minute.
+const IDLE_SUITE: &str = r#"
+name = "idle"
+repeat = 1
+[load]
+duration = "1s"
+[server.a]
+command = ["{program}", "serve", "--data", "{data}/node", "--listen", "127.0.0.1:{port}"]
+driver = { driver = "resp", resp_address = "127.0.0.1:{port}" }
+[[measure]]
+name = "idle"
+servers = ["a"]
+clients = [1]
+idle = "60s"
+"#;
+
+/// Whether a process is there and no corpse that nobody has looked at yet.
+fn lives(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
+}
+
+#[test]
+fn a_killed_suite_leaves_no_server_behind() {
+    if let Some(why) = missing(Root::Spared, &["setpriv"]) {
+        return skipped("a killed suite", &why);
+    }
+    let scratch = Scratch::new("killed-suite");
+    let (file, results) = (scratch.join("idle.toml"), scratch.join("results"));
+    std::fs::write(&file, IDLE_SUITE).expect("ours");
+    let mut suite = proof::server::tool(&["bench", "suite", text(&file), "-d", text(&results)])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary is there");
+    let is_ready = || {
+        let logs = std::fs::read_dir(&results).into_iter().flatten().flatten();
+        let mut said = logs.map(|run| std::fs::read_to_string(run.path().join("a.log")));
+        said.any(|said| said.is_ok_and(|said| said.contains("ready on")))
+    };
+    let until = Instant::now() + Duration::from_secs(60);
+    while !is_ready() {
+        assert!(Instant::now() < until, "the suite starts no server");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let server = proof::server::child_of(suite.id());
+    assert!(server != suite.id() && lives(server));
+    suite.kill().expect("it runs");
+    suite.wait().expect("it is ours");
+    let until = Instant::now() + Duration::from_secs(20);
+    while lives(server) {
+        assert!(Instant::now() < until, "process {server} outlives the suite that started it");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]
