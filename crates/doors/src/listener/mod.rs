@@ -19,9 +19,13 @@ use bytes::BytesMut;
 use node::Node;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+
+/// Connections that may wait to be accepted. The system drops what comes on top, and the client
+/// tries again only after a second. (The system's own bound, `net.core.somaxconn`, holds beside.)
+const WAITING_MAX: u32 = 4096;
 
 /// A connection whose language is known: the stream, and what was already read of it.
 pub struct Connection {
@@ -76,9 +80,9 @@ impl Doors {
     /// `TooMany` (the address is taken or can't be bound; the detail says which and why).
     pub async fn open(node: Node, settings: DoorSettings) -> Result<Doors> {
         check_addresses(&settings)?;
-        let mut bound = vec![(bind("listen", settings.listen).await?, main_face(&settings))];
+        let mut bound = vec![(bind("listen", settings.listen)?, main_face(&settings))];
         if let Some(address) = settings.admin_listen {
-            bound.push((bind("admin_listen", address).await?, Face::Operators));
+            bound.push((bind("admin_listen", address)?, Face::Operators));
         }
         let shared = Arc::new(Shared::new(node, settings));
         let (shutdown, receiver) = watch::channel(false);
@@ -144,7 +148,7 @@ fn check_addresses(settings: &DoorSettings) -> Result<()> {
     Ok(())
 }
 
-async fn bind(setting: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+fn bind(setting: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
     let refused = |error: std::io::Error| {
         let remedy = match error.kind() {
             std::io::ErrorKind::AddrInUse => "another process listens there; choose another port",
@@ -154,7 +158,17 @@ async fn bind(setting: &str, address: SocketAddr) -> Result<(TcpListener, Socket
         };
         Error::new(Reason::TooMany, format!("{setting} = {address}: {error}: {remedy}"))
     };
-    let listener = TcpListener::bind(address).await.map_err(refused)?;
+    let open = || {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        // A node that is started again takes its old address, whatever is left of old connections.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(WAITING_MAX)
+    };
+    let listener = open().map_err(refused)?;
     let local = listener.local_addr().map_err(refused)?;
     Ok((listener, local))
 }

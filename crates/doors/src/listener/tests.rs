@@ -21,3 +21,14 @@ fn addresses_beyond_loopback_need_a_word_of_consent() {
     assert_eq!(check_addresses(&settings), Ok(()));
     assert_eq!(main_face(&settings), Face::Both);
 }
+
+/// Nobody accepts meanwhile: the runtime's one thread is here. Each would wait a second or more.
+#[tokio::test]
+async fn many_connections_may_come_at_once() {
+    let loopback = "127.0.0.1:0".parse().expect("an address");
+    let (_listener, address) = bind("listen", loopback).expect("a free port");
+    let patience = std::time::Duration::from_millis(900);
+    let connect = |_| std::net::TcpStream::connect_timeout(&address, patience);
+    let all: std::io::Result<Vec<_>> = (0..400).map(connect).collect();
+    assert!(all.is_ok(), "{all:?}");
+}
