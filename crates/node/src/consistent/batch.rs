@@ -24,7 +24,7 @@ const HEAD_BYTES: usize = 21;
 const EFFECT_HEAD_BYTES: usize = 9;
 const PUT: u8 = 1;
 const REMOVE: u8 = 0;
-/// Most that a value is given before it needs it: what a busy moment took is not held for ever.
+/// Most that is kept for the next value: what a busy moment took is not held for ever.
 const ROOM_BYTES_MAX: usize = 1 << 20;
 const ROOM_ROWS_MAX: usize = 8_192;
 
@@ -57,23 +57,15 @@ pub(crate) struct Batch {
     salt: u64,
 }
 
-/// What the values before needed: the next one is given that much at once, since growing a value
-/// byte by byte copies it several times.
-#[derive(Clone, Copy, Default)]
+/// What the values before leave to the next. It is laid out in their buffer, which has its size
+/// and is still in the processor's caches, and the payload is copied out of it: that costs less
+/// than the slack of a buffer of its own, because payloads stay in memory until they are flushed.
+/// Only a large value takes its buffer with it.
+#[derive(Default)]
 pub(crate) struct Room {
-    bytes: usize,
+    bytes: Vec<u8>,
+    journal: Vec<(u32, Option<u32>)>,
     rows: usize,
-}
-
-impl Room {
-    /// After this value: as much as it took, or half of what there was.
-    pub(crate) fn after(self, batch: &Batch) -> Room {
-        let bytes = batch.len() + batch.len() / 8;
-        Room {
-            bytes: bytes.max(self.bytes / 2).min(ROOM_BYTES_MAX),
-            rows: batch.table.len().max(self.rows / 2).min(ROOM_ROWS_MAX),
-        }
-    }
 }
 
 /// A place to come back to.
@@ -93,7 +85,7 @@ impl Batch {
         salt: u64,
         room: Room,
     ) -> Batch {
-        let mut bytes = Vec::with_capacity(room.bytes.max(HEAD_BYTES));
+        let Room { mut bytes, journal, rows } = room;
         bytes.resize(HEAD_BYTES, 0); // filled in when it is closed
         Batch {
             index,
@@ -104,8 +96,8 @@ impl Batch {
             earliest_expiry: u64::MAX,
             start: None,
             payload: Payload::Open(bytes),
-            table: HashTable::with_capacity(room.rows),
-            journal: Vec::with_capacity(room.rows),
+            table: HashTable::with_capacity(rows),
+            journal,
             salt,
         }
     }
@@ -263,19 +255,37 @@ impl Batch {
 
     /// No more effects: gives the payload of the log record. The table stays usable.
     pub(crate) fn close(&mut self) -> Bytes {
-        if let Payload::Open(bytes) = &mut self.payload {
-            let mut bytes = std::mem::take(bytes);
-            bytes[0] = FORMAT;
-            bytes[1..9].copy_from_slice(&self.time.to_le_bytes());
-            bytes[9..17].copy_from_slice(&self.first_version.to_le_bytes());
-            bytes[17..21].copy_from_slice(&self.updates.to_le_bytes());
-            self.payload = Payload::Closed(Bytes::from(bytes));
-            self.journal = Vec::new();
-        }
+        self.leave_room();
         match &self.payload {
             Payload::Closed(bytes) => bytes.clone(),
             Payload::Open(_) => unreachable!("it was closed above"),
         }
+    }
+
+    /// Closes it, and gives what the next value can use.
+    pub(crate) fn leave_room(&mut self) -> Room {
+        let Payload::Open(bytes) = &mut self.payload else { return Room::default() };
+        let mut bytes = std::mem::take(bytes);
+        bytes[0] = FORMAT;
+        bytes[1..9].copy_from_slice(&self.time.to_le_bytes());
+        bytes[9..17].copy_from_slice(&self.first_version.to_le_bytes());
+        bytes[17..21].copy_from_slice(&self.updates.to_le_bytes());
+        let mut room = Room {
+            bytes: Vec::new(),
+            journal: std::mem::take(&mut self.journal),
+            rows: self.table.len().max(self.table.capacity() / 2).min(ROOM_ROWS_MAX),
+        };
+        room.journal.clear();
+        room.journal.shrink_to(ROOM_ROWS_MAX);
+        self.payload = Payload::Closed(if bytes.capacity() > ROOM_BYTES_MAX {
+            Bytes::from(bytes)
+        } else {
+            let payload = Bytes::copy_from_slice(&bytes);
+            bytes.clear();
+            room.bytes = bytes;
+            payload
+        });
+        room
     }
 }
 

@@ -294,7 +294,10 @@ impl State {
                 *open = Batch::new(index, now, version, salt, Room::default());
                 open
             }
-            none => none.insert(Batch::new(index, now, version, salt, self.room)),
+            none => {
+                let room = std::mem::take(&mut self.room);
+                none.insert(Batch::new(index, now, version, salt, room))
+            }
         };
         (open.updates == 0, open.len())
     }
@@ -325,8 +328,7 @@ impl State {
     /// The open value takes no more updates.
     pub(crate) fn close(&mut self) {
         let Some(mut open) = self.open.take_if(|open| open.updates > 0) else { return };
-        open.close();
-        self.room = self.room.after(&open);
+        self.room = open.leave_room();
         self.next_version = open.first_version + u64::from(open.updates);
         self.pending.push_back(open);
     }

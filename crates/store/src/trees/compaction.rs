@@ -73,13 +73,17 @@ impl LsmTrees {
         if !self.rows.is_idle() {
             every().for_each(|(key, row)| self.rows.flushed(&key, row.value.as_deref()));
         }
-        self.let_go(table)
+        self.kept.keep(Arc::clone(table));
+        self.let_go(table)?;
+        self.keep_within_room();
+        Ok(())
     }
 
     /// One round of merging by levels; when there is none due, one that gets rid of tombstones, if
     /// they are many.
     pub(super) fn compact_round(&self) -> Result<bool, StoreError> {
         let _alone = self.merging.lock().map_err(|_| StoreError::Closed)?;
+        self.keep_within_room();
         let levels = Leveled::default().with_table_target_size(self.settings.merged_table_bytes());
         Ok(self.merge(levels)? || self.reclaim()?)
     }
@@ -181,6 +185,7 @@ impl LsmTrees {
         })?;
         reach(Point::DropFilesAfter);
         drop(alone);
+        self.kept.shrink_to(0);
         self.refresh()?;
         self.rows.forget(prefix);
         let rest = self.snapshot();

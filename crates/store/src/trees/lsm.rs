@@ -18,6 +18,7 @@ use lsm_tree::{
 };
 
 use super::cache::{Loaded, RowCache};
+use super::kept::Kept;
 use super::manifest::{self, Manifest};
 use super::snapshot::LsmSnapshot;
 use super::table::MemoryTable;
@@ -32,6 +33,7 @@ pub struct LsmTrees {
     pub(super) settings: TreeSettings,
     blocks: Arc<Cache>,
     pub(super) rows: RowCache,
+    pub(super) kept: Kept,
     pub(super) writer: Mutex<Writer>,
     /// Seeds the hashes of tables in memory, so that nobody can choose keys that collide.
     pub(super) salt: u64,
@@ -77,6 +79,7 @@ impl LsmTrees {
         let writer = Writer { sequence, active: Arc::clone(&view.active) };
         Ok(LsmTrees {
             rows: RowCache::new(settings.row_cache_bytes_max()),
+            kept: Kept::default(),
             tree,
             settings,
             blocks,
@@ -185,6 +188,12 @@ impl LsmTrees {
         std::mem::replace(&mut *view, Arc::new(next))
     }
 
+    /// Flushed tables are kept in what the row cache has not taken yet.
+    pub(super) fn keep_within_room(&self) {
+        let taken = self.rows.figures().bytes;
+        self.kept.shrink_to(self.settings.row_cache_bytes_max().saturating_sub(taken));
+    }
+
     /// `Closed` after a failure that left doubt.
     pub(super) fn usable(&self) -> Result<(), StoreError> {
         if self.closed.load(Ordering::Acquire) { Err(StoreError::Closed) } else { Ok(()) }
@@ -222,6 +231,9 @@ impl Trees for LsmTrees {
             return Ok(found.value);
         }
         drop(view);
+        if let Some(found) = self.kept.get(key, hash) {
+            return Ok(found.value);
+        }
         self.rows.get(key, || {
             let (view, sequence) = self.now();
             Ok(match view.in_memory(key, hash, sequence) {
@@ -284,7 +296,7 @@ impl Trees for LsmTrees {
             rows_about: (self.tree.approximate_len() + in_memory) as u64,
             tombstones: self.tree.tombstone_count(),
             cached_rows: cache.rows,
-            cached_bytes: cache.bytes,
+            cached_bytes: cache.bytes + self.kept.bytes(),
             cache_hits: cache.hits,
             cache_misses: cache.misses,
             block_cache_bytes: self.blocks.size(),

@@ -15,12 +15,13 @@
 //! crash the tree holds exactly the batches up to a flush; damaged blocks are errors, never values.
 //! Never: keeps a journal of its own; starts a thread; reads a clock; makes a writer wait for a
 //! long read.
-//! Read next: `lsm.rs`, then `view.rs`, `table.rs`, `cache.rs`, `compaction.rs`.
+//! Read next: `lsm.rs`, then `view.rs`, `table.rs`, `kept.rs`, `cache.rs`, `compaction.rs`.
 
 pub(crate) mod archive;
 mod cache;
 mod checkpoint;
 mod compaction;
+mod kept;
 mod lsm;
 pub(crate) mod manifest;
 mod memory;
@@ -176,7 +177,7 @@ pub struct TreeStatistics {
     pub tombstones: u64,
     /// Rows in the row cache.
     pub cached_rows: u64,
-    /// Bytes of the row cache.
+    /// Bytes of the row cache, and of the flushed tables that are kept while it has room.
     pub cached_bytes: u64,
     /// Point reads that the row cache answered since the start.
     pub cache_hits: u64,

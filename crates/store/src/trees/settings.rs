@@ -54,7 +54,8 @@ impl TreeSettings {
         usize::try_from(runs).unwrap_or(usize::MAX)
     }
 
-    /// Half of it for rows that are read again and again.
+    /// Half of it for rows that are read again and again, and as long as these are few for tables
+    /// that were flushed.
     pub fn row_cache_bytes_max(&self) -> u64 {
         self.memory_bytes_max / 2
     }

@@ -51,9 +51,16 @@ pub(crate) fn open(scratch: &Scratch) -> LsmTrees {
 
 /// The same in any directory.
 pub(crate) fn open_at(path: &Path) -> Result<LsmTrees, StoreError> {
-    let mut settings = TreeSettings::new(path);
-    settings.memory_bytes_max = 8 * 1024 * 1024;
-    LsmTrees::open(settings)
+    open_with(path, 8 * 1024 * 1024)
+}
+
+/// Next to no memory: flushed tables are not kept, and most rows are read from the disk.
+pub(crate) fn open_narrow(scratch: &Scratch) -> LsmTrees {
+    open_with(&scratch.path().join("store"), 8 * 1024).unwrap()
+}
+
+fn open_with(path: &Path, memory_bytes_max: u64) -> Result<LsmTrees, StoreError> {
+    LsmTrees::open(TreeSettings { memory_bytes_max, ..TreeSettings::new(path) })
 }
 
 pub(crate) fn put(key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Change {

@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::super::{Change, LsmTrees, MemoryTrees, Snapshot, Trees};
-use super::{Scratch, open};
+use super::{Scratch, open, open_narrow};
 
 type Model = BTreeMap<Bytes, Bytes>;
 type Bounds = (Bound<Bytes>, Bound<Bytes>);
@@ -35,7 +35,7 @@ trait Subject {
     fn crash(&mut self);
 }
 
-struct OnDisk(Option<LsmTrees>, Scratch);
+struct OnDisk(Option<LsmTrees>, Scratch, fn(&Scratch) -> LsmTrees);
 
 impl Subject for OnDisk {
     fn trees(&self) -> &dyn Trees {
@@ -44,7 +44,7 @@ impl Subject for OnDisk {
 
     fn crash(&mut self) {
         drop(self.0.take());
-        self.0 = Some(open(&self.1));
+        self.0 = Some(self.2(&self.1));
     }
 }
 
@@ -194,12 +194,13 @@ fn run(subject: &mut dyn Subject, steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_trees_on_disk_are_a_map(steps in vec(step(), 1..60)) {
+    fn the_trees_on_disk_are_a_map(steps in vec(step(), 1..60), narrow in any::<bool>()) {
         let scratch = Scratch::new();
-        let mut subject = OnDisk(Some(open(&scratch)), scratch);
+        let open = if narrow { open_narrow } else { open };
+        let mut subject = OnDisk(Some(open(&scratch)), scratch, open);
         run(&mut subject, &steps);
     }
 

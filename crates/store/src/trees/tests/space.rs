@@ -154,6 +154,7 @@ fn a_long_read_keeps_nothing_that_was_written_later() {
         later.push(Arc::downgrade(&trees.view().active));
     }
     to_disk(&trees);
+    trees.kept.shrink_to(0);
     assert!(later.iter().all(|table| table.upgrade().is_none()), "flushed tables are freed");
     assert_eq!(long_read.get(b"a").unwrap().unwrap(), "1");
     drop(long_read);
@@ -161,6 +162,36 @@ fn a_long_read_keeps_nothing_that_was_written_later() {
     let files = std::fs::read_dir(scratch.path().join("store/tables")).unwrap().count();
     assert_eq!(files, 1);
     assert_eq!(trees.get(b"a").unwrap().unwrap(), 7u64.to_le_bytes().as_slice());
+}
+
+#[test]
+fn what_was_flushed_is_read_from_memory_while_there_is_room() {
+    let scratch = Scratch::new();
+    let trees = open(&scratch);
+    let flush = |n: u64| {
+        let rows = (0..2_000).map(|row: u64| put(row.to_be_bytes(), (n + row).to_le_bytes()));
+        apply(&trees, rows);
+        trees.rotate().unwrap();
+        trees.flush().unwrap();
+    };
+    let misses = || trees.statistics().cache_misses;
+    let room = trees.settings.row_cache_bytes_max();
+    for n in 0..12 {
+        flush(n);
+        assert_eq!(trees.get(&7u64.to_be_bytes()).unwrap().unwrap(), (n + 7).to_le_bytes()[..]);
+        assert!((1..=room).contains(&trees.kept.bytes()));
+    }
+    assert_eq!(misses(), 0);
+    let many = trees.kept.bytes();
+    flush(12);
+    assert_eq!(trees.kept.bytes(), many, "as many as it may");
+    trees.kept.shrink_to(many - 1);
+    assert!(trees.kept.bytes() < many);
+    assert_eq!(trees.get(&7u64.to_be_bytes()).unwrap().unwrap(), 19u64.to_le_bytes()[..]);
+    assert_eq!(misses(), 0);
+    trees.kept.shrink_to(0);
+    assert_eq!(trees.get(&7u64.to_be_bytes()).unwrap().unwrap(), 19u64.to_le_bytes()[..]);
+    assert_eq!(misses(), 1);
 }
 
 #[test]

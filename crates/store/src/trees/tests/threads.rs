@@ -8,7 +8,7 @@ use std::thread;
 use bytes::Bytes;
 
 use super::super::{Change, MemoryTrees, Trees};
-use super::{Scratch, apply, open, put, remove};
+use super::{Scratch, apply, open, open_narrow, put, remove};
 
 const KEYS: u64 = 40;
 const BATCHES: u64 = 4_000;
@@ -110,6 +110,12 @@ fn a_batch_on_disk_is_seen_whole_or_not() {
 }
 
 #[test]
+fn a_batch_that_is_nowhere_but_on_disk_is_seen_whole_or_not() {
+    let scratch = Scratch::new();
+    all_at_once(&open_narrow(&scratch));
+}
+
+#[test]
 fn a_batch_in_memory_is_seen_whole_or_not() {
     all_at_once(&MemoryTrees::new(1 << 20));
 }
@@ -121,7 +127,7 @@ fn a_batch_in_memory_is_seen_whole_or_not() {
 fn the_row_cache_never_keeps_an_old_row() {
     const FEW: u64 = 4;
     let scratch = Scratch::new();
-    let trees = &open(&scratch);
+    let trees = &open_narrow(&scratch);
     let written = &[const { AtomicU64::new(0) }; FEW as usize];
     let done = &AtomicBool::new(false);
     let large = Bytes::from(vec![0; 100_000]);
@@ -143,6 +149,13 @@ fn the_row_cache_never_keeps_an_old_row() {
     };
     thread::scope(|scope| {
         (0..3).for_each(|salt| drop(scope.spawn(move || read(salt))));
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                trees.rotate().unwrap();
+                trees.flush().unwrap();
+                trees.compact().unwrap();
+            }
+        });
         let _done = Done(done);
         for n in 1..=200_000u64 {
             let value = if n % 3 == 0 { large.clone() } else { n.to_le_bytes().to_vec().into() };
