@@ -2,7 +2,7 @@
 //!
 //! A row that is in memory, written but not flushed, is never asked for here. So the writer has
 //! nothing to do with the cache, and it is a flush that must see to it that nothing stale is left:
-//! it offers every row it has made durable, while its table is still in every reader's view; a
+//! it offers every row of its table, which is in every reader's view until all are offered; a
 //! cached row of that key is replaced, and whoever is reading that key from the disk this moment
 //! can't put it here any more. A reader that begins to read from the disk looks for the tables in
 //! memory *after* it has reserved its place here: it either finds the row in the table that is

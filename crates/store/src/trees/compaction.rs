@@ -57,9 +57,15 @@ impl LsmTrees {
     /// Makes a sealed table durable, the newest row of each key; readers then read that.
     fn flush_table(&self, table: &Arc<MemoryTable>) -> Result<(), StoreError> {
         let whole = Arc::new(table.whole());
-        let every = || Walk::new(Arc::clone(&whole), &EVERYTHING, u64::MAX, false);
+        // While the table is in every reader's view it does not matter when its rows are offered to
+        // the cache: now, when they are at hand.
+        let offer = !self.rows.is_idle();
         self.guarded(|| {
-            let rows = every().map(|(key, Version { sequence, value })| {
+            let newest = Walk::new(Arc::clone(&whole), &EVERYTHING, u64::MAX, false);
+            let rows = newest.map(|(key, Version { sequence, value })| {
+                if offer {
+                    self.rows.flushed(&key, value.as_deref());
+                }
                 Ok(match value {
                     Some(value) => {
                         InternalValue::from_components(key, value, sequence, ValueType::Value)
@@ -70,10 +76,11 @@ impl LsmTrees {
             let Some((tables, _)) = self.tree.flush_to_tables(rows)? else { return Ok(()) };
             self.tree.register_tables(&tables, None, None, &[], SeqNo::MAX)
         })?;
-        if !self.rows.is_idle() {
-            every().for_each(|(key, row)| self.rows.flushed(&key, row.value.as_deref()));
+        if table.is_mostly_live() {
+            self.kept.keep(Arc::clone(table));
+        } else {
+            self.kept.shrink_to(0); // without this one they would be stale
         }
-        self.kept.keep(Arc::clone(table));
         self.let_go(table)?;
         self.keep_within_room();
         Ok(())

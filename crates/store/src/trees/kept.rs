@@ -4,7 +4,8 @@
 //! anybody reads it or not.
 //!
 //! Only the newest tables are kept: the row of a key that is found here is newer than any on disk.
-//! So a table is put here *before* readers are turned away from it, and the oldest goes first.
+//! So a table is put here *before* readers are turned away from it, and the oldest goes first. One
+//! that holds mostly superseded rows is not worth its memory, and its elders go with it.
 
 use std::sync::{Arc, PoisonError, RwLock};
 

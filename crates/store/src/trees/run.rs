@@ -6,7 +6,8 @@
 //! over the memory. Most and not all: some rows of the house's own come with every batch.
 
 use std::cmp::Ordering;
-use std::ops::Bound;
+use std::hint::black_box;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,6 +17,8 @@ use super::view::{Bounds, Version};
 
 /// Keys looked at to find what most begin with.
 const KEYS_TRIED: usize = 64;
+/// Rows that a long walk fetches together.
+const FETCHED_MAX: usize = 16;
 
 /// A row as it was written.
 #[derive(Clone)]
@@ -113,6 +116,15 @@ impl Run {
         self.entry(self.order[place].row)
     }
 
+    /// Looks at rows that will be needed soon: they are all over the memory, and the processor
+    /// waits for several at once as long as nothing else is done with each.
+    fn fetch(&self, places: Range<usize>) {
+        for entry in places.map(|place| self.at(place)) {
+            let last = entry.value.as_ref().and_then(|value| value.last());
+            black_box((entry.key.first().copied(), last.copied()));
+        }
+    }
+
     fn same_key(&self, one: usize, other: usize) -> bool {
         self.order[one].head == self.order[other].head && self.at(one).key == self.at(other).key
     }
@@ -169,6 +181,9 @@ pub(super) struct Walk {
     high: usize,
     sequence: u64,
     reverse: bool,
+    /// Upwards: where what was fetched ends, and how many rows are fetched next.
+    fetched: usize,
+    fetch: usize,
 }
 
 impl Walk {
@@ -184,11 +199,11 @@ impl Walk {
             Bound::Included(key) => run.below(key, true),
             Bound::Excluded(key) => run.below(key, false),
         };
-        Walk { run, low, high, sequence, reverse }
+        Walk { run, low, high, sequence, reverse, fetched: low, fetch: 1 }
     }
 
     /// The places of the rows of the next key.
-    fn next_key(&mut self) -> Option<std::ops::Range<usize>> {
+    fn next_key(&mut self) -> Option<Range<usize>> {
         if self.low >= self.high {
             return None;
         }
@@ -200,6 +215,11 @@ impl Walk {
             }
             self.high = low;
         } else {
+            if low >= self.fetched {
+                self.fetched = (low + self.fetch).min(high);
+                self.fetch = (self.fetch * 2).min(FETCHED_MAX);
+                self.run.fetch(low..self.fetched);
+            }
             high = low + 1;
             while high < self.high && self.run.same_key(high, low) {
                 high += 1;

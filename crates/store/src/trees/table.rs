@@ -137,6 +137,12 @@ impl MemoryTable {
         Run::of(chunks, rows)
     }
 
+    /// Whether most of its rows are the newest of their key.
+    pub fn is_mostly_live(&self) -> bool {
+        let growing = self.growing.read().unwrap_or_else(PoisonError::into_inner);
+        growing.newest.len() * 2 > growing.full.len() * CHUNK_ROWS + growing.tail.len()
+    }
+
     /// Bytes it takes in memory, about.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)

@@ -192,6 +192,13 @@ fn what_was_flushed_is_read_from_memory_while_there_is_room() {
     trees.kept.shrink_to(0);
     assert_eq!(trees.get(&7u64.to_be_bytes()).unwrap().unwrap(), 19u64.to_le_bytes()[..]);
     assert_eq!(misses(), 1);
+    flush(13);
+    let same = (0..100u64).map(|n| put(7u64.to_be_bytes(), n.to_le_bytes()));
+    apply(&trees, same);
+    trees.rotate().unwrap();
+    trees.flush().unwrap();
+    assert_eq!(trees.kept.bytes(), 0, "a hundred rows of one key are not worth it");
+    assert_eq!(trees.get(&7u64.to_be_bytes()).unwrap().unwrap(), 99u64.to_le_bytes()[..]);
 }
 
 #[test]
