@@ -88,7 +88,10 @@ impl Keeper {
         let mut queue = self.queue();
         let idle = queue.jobs.is_empty();
         queue.jobs.extend(jobs);
-        if idle && !queue.jobs.is_empty() {
+        let fresh = idle && !queue.jobs.is_empty();
+        // Woken under the lock, the thread would find it held and sleep again.
+        drop(queue);
+        if fresh {
             self.wake.notify_one();
         }
     }
