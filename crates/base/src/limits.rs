@@ -65,8 +65,6 @@ pub const HTTP_HEADER_BYTES_MAX: usize = 64 * 1024;
 pub const HTTP_HEADERS_MAX: usize = 64;
 /// Largest HTTP body of properties, log levels and other small things.
 pub const HTTP_SMALL_BODY_BYTES_MAX: usize = 64 * 1024;
-/// An HTTP connection between two requests is closed after this, in milliseconds.
-pub const HTTP_IDLE_MS_MAX: u64 = 120_000;
 /// A connection that sent the beginning of a request and not its end is closed after this, in
 /// milliseconds.
 pub const REQUEST_READ_MS_MAX: u64 = 30_000;

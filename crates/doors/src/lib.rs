@@ -19,7 +19,7 @@ mod settings;
 mod shared;
 
 pub use counters::{Counters, Operation, Tongue, Verdict};
-pub use listener::{Connection, Doors, Shutdown};
+pub use listener::{Connection, Doors, Shutdown, Threshold};
 pub use log_levels::LogLevels;
 pub use settings::DoorSettings;
 pub use shared::Shared;

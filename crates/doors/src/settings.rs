@@ -22,6 +22,10 @@ pub struct DoorSettings {
     pub hosts: Vec<String>,
     /// Most bytes of large bodies and pages that all HTTP connections together hold at a time.
     pub buffer_bytes_max: usize,
+    /// An HTTP connection that has asked nothing for so long is closed.
+    pub http_idle_ms_max: u64,
+    /// The same for Redis' tongue, whose clients keep connections for later; none: never.
+    pub resp_idle_ms_max: Option<u64>,
     /// How long `close` waits for requests in flight.
     pub close_ms_max: u64,
     /// The only folder that `POST /v1/admin/checkpoint` writes into (`checkpoints` in the data
@@ -40,6 +44,8 @@ impl Default for DoorSettings {
             connections_max: 10_000,
             hosts: Vec::new(),
             buffer_bytes_max: 128 << 20,
+            http_idle_ms_max: 120_000,
+            resp_idle_ms_max: None,
             close_ms_max: 10_000,
             checkpoints: None,
             log_levels: None,

@@ -6,7 +6,7 @@ use crate::resp::{Clock, Registry};
 use crate::settings::DoorSettings;
 use bytes::Bytes;
 use node::Node;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -34,6 +34,7 @@ pub struct Shared {
     /// The description of the native door.
     pub(crate) document: OnceLock<Bytes>,
     budget: Arc<Semaphore>,
+    closing: AtomicBool,
 }
 
 impl Shared {
@@ -50,7 +51,18 @@ impl Shared {
             document: OnceLock::new(),
             budget: Arc::new(Semaphore::new(units)),
             settings,
+            closing: AtomicBool::new(false),
         }
+    }
+
+    /// The doors begin to close: health checks are told so.
+    pub(crate) fn begin_to_close(&self) {
+        self.closing.store(true, Ordering::Release);
+    }
+
+    /// Whether the doors are closing.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
     }
 
     /// A share of the memory for large buffers, if that much is free now; given back when dropped.

@@ -47,6 +47,7 @@ impl Inner {
     /// The thread's life.
     pub(crate) fn keep_house(&self) {
         let (mut reclaimed, mut looked_at) = (Vec::new(), None);
+        self.tell_reserve();
         while !self.stopping.load(Ordering::Acquire) {
             match self.round(&mut reclaimed, &mut looked_at) {
                 Ok(true) => self.bell.sleep(PAUSE),
@@ -172,16 +173,36 @@ impl Inner {
         self.directory.forget_dropped(bucket).map(|()| true)
     }
 
+    /// What is kept free on a disk of this size: on a small one the reserve is a part of it.
+    fn reserve(&self, total: u64) -> u64 {
+        self.settings.reserve_bytes.min(total / RESERVE_PART)
+    }
+
+    /// Says once when the disk is too small for the reserve that was set.
+    fn tell_reserve(&self) {
+        let Some((_, total)) = self.disk() else { return };
+        let (reserve, wanted) = (self.reserve(total), self.settings.reserve_bytes);
+        if reserve < wanted {
+            tracing::warn!(
+                target: "store", wanted, reserve, total,
+                "reserve_bytes is more than an eighth of this disk: an eighth is kept free"
+            );
+        }
+    }
+
+    /// Free and all bytes of the disk under the data directory.
+    fn disk(&self) -> Option<(u64, u64)> {
+        let disk = rustix::fs::statvfs(&self.settings.data).ok()?;
+        Some((disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize))
+    }
+
     /// Refuses writes when the disk is nearly full, takes them again when there is room.
     fn watch_disk(&self) {
-        let Ok(disk) = rustix::fs::statvfs(&self.settings.data) else { return };
-        let free = disk.f_bavail * disk.f_frsize;
-        let total = disk.f_blocks * disk.f_frsize;
+        let Some((free, total)) = self.disk() else { return };
         self.disk_free.store(free, Ordering::Relaxed);
         self.disk_total.store(total, Ordering::Relaxed);
-        // On a small disk the reserve is a part of it; a little more than it must be free before
-        // writes go on.
-        let reserve = self.settings.reserve_bytes.min(total / RESERVE_PART);
+        // A little more than the reserve must be free before writes go on.
+        let reserve = self.reserve(total);
         let full = self.full.load(Ordering::Relaxed);
         let line = if full { reserve + reserve / 8 } else { reserve };
         let now_full = free < line || self.keeper.no_space();

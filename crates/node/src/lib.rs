@@ -25,7 +25,7 @@ pub use settings::NodeSettings;
 pub use status::{DiskStatus, GroupStatus, LogStatus, Sample, SampleKind, Status, StoreStatus};
 pub use submit::{Flow, Submitted, Ticket};
 
-use base::{ClusterId, Error, NodeId, Reply, Request, Result};
+use base::{ClusterId, Error, NodeId, Reason, Reply, Request, Result};
 use catalog::Catalog;
 use consistent::group::Group;
 use directory::Directory;
@@ -111,11 +111,29 @@ impl Node {
         self.inner.samples()
     }
 
-    /// Whether the node can take writes now (`/ready`): recovered, master known, not stopping, disk
-    /// not failed.
+    /// Whether the node serves (`/ready`): recovered, master known, not stopping, not failed. A
+    /// full disk leaves it ready: reads and deletes go on, and only they can make room.
     pub fn ready(&self) -> bool {
-        let serving = |group: &Arc<Group>| group.master.load(Ordering::Acquire);
-        !self.inner.stopping.load(Ordering::Acquire) && self.inner.groups.iter().all(serving)
+        self.readiness().is_ok()
+    }
+
+    /// The same, and why not.
+    pub fn readiness(&self) -> Result<()> {
+        if let Some(error) = self.inner.failed.borrow().clone() {
+            let text = format!("the node has failed and ends: {}", error.text());
+            return Err(Error::new(error.reason, text));
+        }
+        if self.inner.stopping.load(Ordering::Acquire) {
+            return Err(Error::new(Reason::GoingDown, "the node is stopping"));
+        }
+        let serving = |group: &&Arc<Group>| group.master.load(Ordering::Acquire);
+        match self.inner.groups.iter().find(|group| !serving(group)) {
+            Some(group) => {
+                let text = format!("this node is not master of group {} now", group.id);
+                Err(Error::new(Reason::NotMaster, text))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Resolves when the node has stopped by itself: the reason (a failed sync, say). The process
@@ -144,7 +162,7 @@ impl Node {
         let inner = self.inner.clone();
         tokio::task::spawn_blocking(move || inner.checkpoint(&target))
             .await
-            .unwrap_or_else(|_| Err(Error::new(base::Reason::GoingDown, "the node is stopping")))
+            .unwrap_or_else(|_| Err(Error::new(Reason::GoingDown, "the node is stopping")))
     }
 }
 

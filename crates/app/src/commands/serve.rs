@@ -96,14 +96,16 @@ fn arm_failpoint() -> Outcome {
 async fn serve(settings: Settings, log: Logging) -> Outcome {
     let data = settings.node.data.clone();
     let mut signals = Signals::new()?;
+    let door = DoorSettings { log_levels: Some(Arc::new(log.clone())), ..settings.door };
+    let threshold = Doors::bind(door)?;
     let node = tokio::select! {
         biased;
         () = signals.stop() => return Ok(()),
         node = Node::start(settings.node.clone()) => node.map_err(not_started)?,
+        never = threshold.turn_away() => match never {},
     };
     make_checkpoints(&data)?;
-    let door = DoorSettings { log_levels: Some(Arc::new(log.clone())), ..settings.door };
-    let doors = Doors::open(node.clone(), door).await?;
+    let doors = threshold.open(node.clone());
     let address = doors.addresses().first().map(ToString::to_string).unwrap_or_default();
     let status = node.status();
     notify("READY=1");

@@ -126,6 +126,30 @@ pub const TABLE: &[Row] = &[
         },
     },
     Row {
+        name: "http_idle_ms_max",
+        value: "TIME",
+        default: "120s",
+        doc: "an HTTP connection is closed when it has asked nothing for so long",
+        take: |settings, text| {
+            settings.door.http_idle_ms_max = idle(text)?;
+            Ok(())
+        },
+    },
+    Row {
+        name: "resp_idle_ms_max",
+        value: "TIME",
+        default: "off",
+        doc: "a connection of Redis' tongue is closed when it has asked nothing for so long; \
+              `off`: never, as with Redis' own default",
+        take: |settings, text| {
+            settings.door.resp_idle_ms_max = match text {
+                "off" => None,
+                _ => Some(idle(text)?),
+            };
+            Ok(())
+        },
+    },
+    Row {
         name: "node",
         value: "NAME",
         default: "node1",
@@ -204,7 +228,8 @@ pub const TABLE: &[Row] = &[
         name: "reserve_bytes",
         value: "SIZE",
         default: "64MiB",
-        doc: "writes are refused (reads and deletes go on) when the disk has less than this free",
+        doc: "writes are refused (reads and deletes go on) when the disk has less than this free; \
+              of a small disk an eighth is kept at most, and the log says so at start",
         take: |settings, text| {
             settings.node.reserve_bytes = units::size(text)?;
             Ok(())
@@ -251,6 +276,11 @@ const BUFFER_BYTES_MIN: u64 = 64 << 20;
 /// is enough, too.
 fn share(part: u64, least: u64, most: u64) -> u64 {
     machine::memory_bytes().map_or(most, |all| (all / part).clamp(least, most))
+}
+
+/// Less would close connections that are still being used.
+fn idle(text: &str) -> Result<u64, String> {
+    at_least(units::time_ms(text)?, 1_000, "1s")
 }
 
 fn address(text: &str) -> Result<std::net::SocketAddr, String> {

@@ -53,7 +53,7 @@ impl HttpTarget {
         };
         let mut stream = connect(&tongue, address)?;
         let request = format!("GET /status HTTP/1.1\r\nhost: {}\r\n\r\n", tongue.host);
-        let version = ask(&tongue, &mut stream, request.as_bytes(), &Expected::Value, version_of)?;
+        let version = ask(&tongue, &mut stream, request.as_bytes(), &Expected::Value, version_of)??;
         let version = match version {
             Some(version) => format!("credenza {version}"),
             None => "unknown HTTP server".into(),
@@ -235,10 +235,16 @@ impl Tongue for Http {
 }
 
 /// The version in the answer to `/status`; none if that is no Credenza.
-fn version_of(answer: Result<Answer<'_>, Failure>) -> Option<String> {
-    let Ok(Answer::Value(Some(body))) = answer else { return None };
-    let status: Value = serde_json::from_slice(body).ok()?;
-    Some(status.get("version")?.as_str()?.to_string())
+fn version_of(answer: Result<Answer<'_>, Failure>) -> Result<Option<String>, Wrong> {
+    let body = match answer {
+        Ok(Answer::Value(Some(body))) => body,
+        Err(failure) if failure.kind.starts_with("503") => {
+            return Err(Wrong::unreachable("the server is starting"));
+        }
+        _ => return Ok(None),
+    };
+    let status: Value = serde_json::from_slice(body).unwrap_or_default();
+    Ok(status.get("version").and_then(Value::as_str).map(String::from))
 }
 
 fn unexpected() -> Failure {

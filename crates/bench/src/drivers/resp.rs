@@ -61,9 +61,12 @@ impl RespTarget {
         let mut request = Vec::new();
         command(&[b"INFO", b"server"], &mut request);
         let info = ask(&tongue, &mut stream, &request, &Expected::Value, |answer| match answer {
-            Ok(Answer::Value(Some(info))) => String::from_utf8_lossy(info).into_owned(),
-            _ => String::new(),
-        })?;
+            Ok(Answer::Value(Some(info))) => Ok(String::from_utf8_lossy(info).into_owned()),
+            Err(failure) if failure.kind.starts_with("LOADING") => {
+                Err(Wrong::unreachable("the server is starting"))
+            }
+            _ => Ok(String::new()),
+        })??;
         let line = |name: &str| {
             let mut lines = info.lines();
             lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)

@@ -19,11 +19,11 @@ use tokio::time::{sleep, timeout};
 /// Descriptors that connections leave to the log, the store and everything else.
 const DESCRIPTORS_KEPT_MIN: u64 = 96;
 /// How many refused connections may be told so at a time; others are closed without a word.
-const REFUSALS_MAX: usize = 64;
+pub(super) const REFUSALS_MAX: usize = 64;
 /// How long a refused connection may take to say what language it speaks.
-const REFUSAL_MS_MAX: u64 = 1_000;
+pub(super) const REFUSAL_MS_MAX: u64 = 1_000;
 /// Waits after a failed accept, milliseconds; doubled up to the second.
-const ACCEPT_PAUSE_MS: (u64, u64) = (10, 500);
+pub(super) const ACCEPT_PAUSE_MS: (u64, u64) = (10, 500);
 /// What is read before the language is known.
 const FIRST_BUFFER_BYTES: usize = 4 * 1024;
 
@@ -159,7 +159,8 @@ async fn greet(mut stream: TcpStream, face: Face, shared: &Arc<Shared>, mut shut
     }
 }
 
-async fn hello(stream: &mut TcpStream, first: &mut BytesMut) -> Option<Told> {
+/// Reads until the first bytes say what language this is; none if the client leaves before.
+pub(super) async fn hello(stream: &mut TcpStream, first: &mut BytesMut) -> Option<Told> {
     loop {
         match stream.read_buf(first).await {
             Ok(0) | Err(_) => return None,
@@ -172,14 +173,18 @@ async fn hello(stream: &mut TcpStream, first: &mut BytesMut) -> Option<Told> {
     }
 }
 
-async fn turn_away(mut stream: TcpStream, language: Foreign, first: &[u8], shared: &Shared) {
+async fn turn_away(stream: TcpStream, language: Foreign, first: &[u8], shared: &Shared) {
     shared.counters.foreign();
     shared.complaint.say(|| {
         format!("a connection is refused: its language is not served here: {}", language.name())
     });
-    let words = refusal::foreign(language, first);
+    part_with(stream, &refusal::foreign(language, first)).await;
+}
+
+/// The last words to a connection.
+pub(super) async fn part_with(mut stream: TcpStream, words: &[u8]) {
     let said = async {
-        stream.write_all(&words).await?;
+        stream.write_all(words).await?;
         stream.shutdown().await?;
         // What the client still sends is taken, or it would see a reset instead of the words.
         let mut rest = [0; 1024];

@@ -10,7 +10,10 @@
 
 mod accept;
 mod refusal;
+mod threshold;
 mod tongue;
+
+pub use threshold::Threshold;
 
 use crate::settings::DoorSettings;
 use crate::shared::Shared;
@@ -79,11 +82,14 @@ impl Doors {
     /// Errors: `NotSupported` (an address beyond loopback without `insecure`), `StoreFailed` never,
     /// `TooMany` (the address is taken or can't be bound; the detail says which and why).
     pub async fn open(node: Node, settings: DoorSettings) -> Result<Doors> {
-        check_addresses(&settings)?;
-        let mut bound = vec![(bind("listen", settings.listen)?, main_face(&settings))];
-        if let Some(address) = settings.admin_listen {
-            bound.push((bind("admin_listen", address)?, Face::Operators));
-        }
+        Ok(Doors::bind(settings)?.open(node))
+    }
+
+    fn serve(
+        node: Node,
+        settings: DoorSettings,
+        bound: Vec<((TcpListener, SocketAddr), Face)>,
+    ) -> Doors {
         let shared = Arc::new(Shared::new(node, settings));
         let (shutdown, receiver) = watch::channel(false);
         let mut addresses = Vec::new();
@@ -93,7 +99,7 @@ impl Doors {
             let shutdown = Shutdown(receiver.clone());
             listeners.push(tokio::spawn(accept::run(listener, face, shared.clone(), shutdown)));
         }
-        Ok(Doors { addresses, shared, shutdown, listeners })
+        Doors { addresses, shared, shutdown, listeners }
     }
 
     /// Where the doors listen: the clients' address first, then the operators' if it is another.
@@ -109,6 +115,7 @@ impl Doors {
     /// Stops accepting, lets requests in flight finish up to `close_ms_max`, closes all
     /// connections.
     pub async fn close(mut self) {
+        self.shared.begin_to_close();
         self.shutdown.send_replace(true);
         for listener in self.listeners.drain(..) {
             // A listener's task only ends; it was never cancelled.

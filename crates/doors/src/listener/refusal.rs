@@ -1,6 +1,6 @@
 //! How a connection is turned away: in its own language where that has words for it.
 
-use super::tongue::Foreign;
+use super::tongue::{Foreign, Told};
 use bytes::BufMut;
 
 const SPOKEN: &str = "this port speaks HTTP/1.1 and RESP (Redis)";
@@ -27,9 +27,33 @@ pub fn too_many(is_resp: bool, limit: usize) -> Vec<u8> {
     if is_resp {
         return format!("-ERR max number of clients reached ({limit})\r\n").into_bytes();
     }
+    unavailable("too_many", &format!("there are {limit} connections already; try again later"))
+}
+
+/// What is said while the node starts; `first` begins with the whole first line where it is HTTP's.
+pub fn starting(told: Told, first: &[u8]) -> Vec<u8> {
+    const WORDS: &str = "the node is starting: it reads its log; try again later";
+    match told {
+        Told::Http if is_live(first) => {
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/plain; charset=utf-8\r\n\
+            connection: close\r\ncontent-length: 5\r\n\r\nlive\n"
+                .to_vec()
+        }
+        Told::Resp => format!("-LOADING {WORDS}\r\n").into_bytes(),
+        Told::Foreign(language) => foreign(language, first),
+        Told::Http | Told::More => unavailable("going_down", WORDS),
+    }
+}
+
+/// Whether it is asked if the process answers.
+fn is_live(first: &[u8]) -> bool {
+    [&b"GET /live "[..], b"GET /live?"].iter().any(|begin| first.starts_with(begin))
+}
+
+fn unavailable(reason: &str, detail: &str) -> Vec<u8> {
     let body = format!(
-        "{{\"error\":{{\"reason\":\"too_many\",\"kind\":\"unavailable\",\
-         \"detail\":\"there are {limit} connections already; try again later\"}}}}"
+        "{{\"error\":{{\"reason\":\"{reason}\",\"kind\":\"unavailable\",\
+         \"detail\":\"{detail}\"}}}}"
     );
     let length = body.len();
     format!(
@@ -98,5 +122,20 @@ mod tests {
         let text = String::from_utf8(too_many(false, 7)).expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
         assert!(head.ends_with(&format!("content-length: {}", body.len())));
+    }
+
+    #[test]
+    fn a_starting_node_is_alive_and_not_ready() {
+        let said = |told, first: &str| {
+            let words = String::from_utf8(starting(told, first.as_bytes())).expect("text");
+            words.lines().next().unwrap_or_default().to_string()
+        };
+        assert_eq!(said(Told::Http, "GET /live HTTP/1.1\r\n"), "HTTP/1.1 200 OK");
+        for line in ["GET /ready HTTP/1.1\r\n", "GET /lives HTTP/1.1\r\n", "PUT /live HTTP/1.1\r\n"]
+        {
+            assert_eq!(said(Told::Http, line), "HTTP/1.1 503 Service Unavailable", "{line}");
+        }
+        assert!(said(Told::Resp, "*1\r\n").starts_with("-LOADING the node is starting"));
+        assert!(said(Told::Foreign(Foreign::Unknown), "x").contains("this port speaks"));
     }
 }

@@ -10,7 +10,6 @@ use crate::http::answer::Manner;
 use crate::http::{Body, Method};
 use crate::listener::{Connection, Face, Shutdown};
 use crate::shared::Shared;
-use base::limits::HTTP_IDLE_MS_MAX;
 use base::request::Call;
 use base::{BucketName, Error, Key, Request};
 use bytes::Bytes;
@@ -101,7 +100,7 @@ impl Conversation {
         if self.input.has_begun() {
             return self.input.fill(&mut self.stream, &self.shared).await;
         }
-        let idle = Duration::from_millis(HTTP_IDLE_MS_MAX);
+        let idle = Duration::from_millis(self.shared.settings.http_idle_ms_max);
         let heard = tokio::select! {
             biased;
             heard = timeout(idle, self.input.wait(&mut self.stream)) => heard,

@@ -33,15 +33,20 @@ pub async fn answer(shared: &Shared, what: Operate) -> Answer {
             Answer::new(Status::Ok, Content::Text(PROMETHEUS, text.into()))
         }
         Operate::Live => Answer::new(Status::Ok, Content::Text(PLAIN, "live\n".into())),
-        Operate::Ready if shared.node.ready() => {
-            Answer::new(Status::Ok, Content::Text(PLAIN, "ready\n".into()))
-        }
-        Operate::Ready => {
-            let words = "the node does not take writes now; /status tells why";
-            errors::answer(&Error::new(Reason::GoingDown, words))
-        }
+        Operate::Ready => match ready(shared) {
+            Ok(()) => Answer::new(Status::Ok, Content::Text(PLAIN, "ready\n".into())),
+            // Whatever it is, a health check shall look again.
+            Err(error) => errors::with_status(Status::Unavailable, &error),
+        },
         Operate::OpenApi => Answer::new(Status::Ok, Content::Json(document(shared))),
     }
+}
+
+fn ready(shared: &Shared) -> Result<(), Error> {
+    if shared.is_closing() {
+        return Err(Error::new(Reason::GoingDown, "the node is stopping"));
+    }
+    shared.node.readiness()
 }
 
 /// The description of this door; made once.
@@ -125,7 +130,7 @@ fn status(shared: &Shared) -> Value {
         "cluster": status.cluster.0,
         "version": status.version,
         "uptime_ms": status.uptime_ms,
-        "ready": shared.node.ready(),
+        "ready": ready(shared).is_ok(),
         "insecure": shared.settings.insecure,
         "groups": groups,
         "log": {

@@ -4,10 +4,15 @@ use super::errors::{self, Refusal};
 use super::glob::Glob;
 use super::information;
 use super::serve::{ANSWER_BYTES, Visit};
-use super::translate::{Errand, Kill, Listed, Scan, Shape, Talk, line_of_list, range_of};
+use super::translate::{
+    Errand, Kill, Listed, Scan, Section, Shape, Talk, line_of_list, parameters, range_of,
+};
 use base::limits::PAGE_ROWS_MAX;
 use base::range::Direction;
-use base::{Body, Bound, Call, Error, Key, Page, Range, Read, Reason, Want};
+use base::{
+    Body, Bound, Call, Consistency, DirectoryCall, Error, Key, Page, Range, Read, Reason,
+    SyncPolicy, Want,
+};
 use bytes::Bytes;
 
 /// Most bytes of keys in the answer to one `KEYS`.
@@ -16,6 +21,8 @@ const KEYS_BYTES_MAX: usize = 32 * 1024 * 1024;
 const KEYS_PAGE_ROWS: usize = 10_000;
 /// Keys of a large `MGET` that are asked for in one request.
 const VALUES_KEYS: usize = 128;
+/// `INFO` counts keys exactly in a store of up to so many rows; of a larger one it has an estimate.
+const ROWS_COUNTED_MAX: u64 = 100_000;
 
 impl Visit {
     /// Runs an errand; whatever it takes, it says exactly one answer.
@@ -26,9 +33,14 @@ impl Visit {
             Errand::RandomKey => self.random_key().await,
             Errand::Values(keys) => return self.values(&keys).await,
             Errand::Info(sections) => {
-                let text = information::text(&sections, &self.shared, &self.client);
+                let keys = match sections.contains(&Section::Keyspace) {
+                    true => self.keys_of_bucket().await,
+                    false => None,
+                };
+                let text = information::text(&sections, &self.shared, &self.client, keys);
                 self.out.verbatim(&text);
             }
+            Errand::Configuration(globs) => self.configuration(&globs).await,
             Errand::List(listed) => self.list(&listed),
             Errand::Kill(kill) => self.kill(&kill),
             Errand::Role => self.role(),
@@ -213,6 +225,36 @@ impl Visit {
             return Ok(());
         }
         self.send().await
+    }
+
+    /// The connection's keys, if the store is small enough to count them in passing.
+    async fn keys_of_bucket(&mut self) -> Option<u64> {
+        if self.shared.node.status().store.rows_about > ROWS_COUNTED_MAX {
+            return None;
+        }
+        let call = Call::Read(Read::KeyCount, Consistency::Dirty);
+        match self.ask(call).await.ok()?.body {
+            Body::Count(keys) => Some(keys),
+            _ => None,
+        }
+    }
+
+    async fn configuration(&mut self, globs: &[Glob]) {
+        // A bucket that is gone takes no writes, and promises nothing of them.
+        let described = self.ask(Call::Directory(DirectoryCall::DescribeBucket)).await;
+        let sync = match described.map(|reply| reply.body) {
+            Ok(Body::Buckets(found)) => found.first().map(|bucket| bucket.properties.sync),
+            _ => None,
+        };
+        let mut found =
+            parameters(sync.unwrap_or(SyncPolicy::Sync), self.shared.settings.resp_idle_ms_max)
+                .to_vec();
+        found.retain(|(name, _)| globs.iter().any(|glob| glob.fits(name.as_bytes())));
+        self.out.map(found.len());
+        for (name, text) in found {
+            self.out.text(name);
+            self.out.text(text);
+        }
     }
 
     fn list(&mut self, listed: &Listed) {

@@ -14,8 +14,8 @@ pub fn role(status: &Status) -> &'static str {
     if is_follower { "slave" } else { "master" }
 }
 
-/// The text of these sections.
-pub fn text(sections: &[Section], shared: &Shared, client: &Client) -> String {
+/// The text of these sections. `keys`: how many the connection's bucket holds, if that is known.
+pub fn text(sections: &[Section], shared: &Shared, client: &Client, keys: Option<u64>) -> String {
     let status = shared.node.status();
     let mut text = String::new();
     for section in sections {
@@ -30,7 +30,7 @@ pub fn text(sections: &[Section], shared: &Shared, client: &Client) -> String {
             Section::Stats => stats(shared),
             Section::Replication => replication(&status),
             Section::Cluster => vec![("cluster_enabled", "0".into())],
-            Section::Keyspace => keyspace(&status),
+            Section::Keyspace => keyspace(&status, keys),
             Section::Credenza => credenza(&status),
         };
         // Writing to a string can't fail.
@@ -141,9 +141,13 @@ fn replication(status: &Status) -> Lines {
     ]
 }
 
-/// Counting exactly walks all keys, so this is what the store estimates, of all buckets together.
-fn keyspace(status: &Status) -> Lines {
-    match status.store.rows_about {
+/// Counting exactly walks all keys; where that takes too long this is what the store estimates, of
+/// all buckets together, without the house's own rows as far as they are known.
+fn keyspace(status: &Status, keys: Option<u64>) -> Lines {
+    let sessions: u64 = status.groups.iter().map(|group| group.sessions).sum();
+    // A row for each bucket and session, a mark for each group, a type and a counter.
+    let own = (status.buckets + status.groups.len()) as u64 + sessions + 2;
+    match keys.unwrap_or_else(|| status.store.rows_about.saturating_sub(own)) {
         0 => Vec::new(),
         rows => vec![("db0", format!("keys={rows},expires=0,avg_ttl=0"))],
     }

@@ -31,6 +31,8 @@ pub struct Intake {
     share_bytes: usize,
     /// Until when a half-sent request may take, and from which length on it gets more time.
     patience: Option<(Instant, usize)>,
+    /// How long a client may say nothing between two requests; none: for ever.
+    idle: Option<Duration>,
 }
 
 impl Intake {
@@ -42,7 +44,13 @@ impl Intake {
             share: None,
             share_bytes: 0,
             patience: None,
+            idle: None,
         }
+    }
+
+    /// Closes a connection that says nothing between two requests for so long.
+    pub fn closing_idle(self, idle_ms_max: Option<u64>) -> Intake {
+        Intake { idle: idle_ms_max.map(Duration::from_millis), ..self }
     }
 
     /// Room for a request of this size. What outgrows a usual buffer takes a share of the memory
@@ -100,15 +108,18 @@ impl Intake {
             }
         };
         let spare = self.input.capacity() - arrived;
-        let patience = self.patience;
+        let until = match self.patience {
+            Some((deadline, _)) => Some(deadline),
+            None => self.idle.map(|idle| Instant::now() + idle),
+        };
         let read = stream.read_buf(&mut self.input);
         let read = tokio::select! {
             biased;
             () = ended => return false,
             read = async move {
-                match patience {
+                match until {
                     None => read.await.ok(),
-                    Some((deadline, _)) => timeout_at(deadline, read).await.ok()?.ok(),
+                    Some(deadline) => timeout_at(deadline, read).await.ok()?.ok(),
                 }
             } => read,
         };

@@ -65,13 +65,14 @@ impl Drop for Visit {
 
 impl Visit {
     fn new(connection: Connection, shared: Arc<Shared>, card: Arc<Card>) -> Visit {
+        let idle = shared.settings.resp_idle_ms_max;
         Visit {
             stream: connection.stream,
             shared,
             client: Client::new(card),
             out: Output::default(),
             flow: Flow::default(),
-            intake: Intake::new(connection.first),
+            intake: Intake::new(connection.first).closing_idle(idle),
             parser: Parser::default(),
             verdicts: Vec::new(),
         }

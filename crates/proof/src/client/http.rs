@@ -146,6 +146,11 @@ impl Http {
         Ok(body)
     }
 
+    /// Waits for the other side to close, swallowing what it still says; false when time runs out.
+    pub fn closed_within(&mut self, patience: Duration) -> bool {
+        super::closed_within(&self.stream, &mut self.reader, patience)
+    }
+
     fn line(&mut self) -> io::Result<String> {
         let mut line = Vec::new();
         self.reader.read_until(b'\n', &mut line)?;

@@ -10,6 +10,10 @@ mod resp;
 pub use http::{Answer, Http, encoded};
 pub use resp::{Resp, Word, command};
 
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
+use std::time::Duration;
+
 /// What became of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -19,4 +23,19 @@ pub enum Fate {
     Fail,
     /// It may have happened.
     Info,
+}
+
+/// Swallows what a connection still says until its other side closes; false when time runs out.
+fn closed_within(stream: &TcpStream, reader: &mut impl Read, patience: Duration) -> bool {
+    let _ = stream.set_read_timeout(Some(patience));
+    let mut scrap = [0; 4096];
+    loop {
+        match reader.read(&mut scrap) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => {
+                return !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+            }
+        }
+    }
 }

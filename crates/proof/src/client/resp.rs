@@ -145,20 +145,7 @@ impl Resp {
 
     /// Waits for the other side to close, swallowing what it still says; false when time runs out.
     pub fn closed_within(&mut self, patience: Duration) -> bool {
-        let _ = self.stream.set_read_timeout(Some(patience));
-        let mut scrap = [0; 4096];
-        loop {
-            match self.reader.read(&mut scrap) {
-                Ok(0) => return true,
-                Ok(_) => {}
-                Err(error) => {
-                    return !matches!(
-                        error.kind(),
-                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
-                    );
-                }
-            }
-        }
+        super::closed_within(&self.stream, &mut self.reader, patience)
     }
 }
 

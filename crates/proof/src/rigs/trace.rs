@@ -15,10 +15,20 @@ pub struct Trace {
 impl Trace {
     /// Attaches to every thread of the process; from then on the calls behave as told.
     pub fn attach(pid: u32, calls: &str, what: &str, record: PathBuf) -> Trace {
+        Trace::attach_each(pid, &[(calls, what)], record)
+    }
+
+    /// The same with several kinds of calls, each told its own.
+    pub fn attach_each(pid: u32, faults: &[(&str, &str)], record: PathBuf) -> Trace {
+        let all: Vec<_> = faults.iter().map(|(calls, _)| *calls).collect();
+        let injected = faults
+            .iter()
+            .flat_map(|(calls, what)| ["-e".to_string(), format!("inject={calls}:{what}")]);
         let child = Command::new("strace")
             .args(["-f", "-y", "-ttt", "-p", &pid.to_string(), "-o"])
             .arg(&record)
-            .args(["-e", &format!("trace={calls}"), "-e", &format!("inject={calls}:{what}")])
+            .args(["-e", &format!("trace={}", all.join(","))])
+            .args(injected)
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .spawn()

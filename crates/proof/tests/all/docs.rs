@@ -73,8 +73,10 @@ const OF_ONE_DOOR: [(&str, &[&str]); 7] = [
 ];
 
 /// Settings that bound something.
-const SETTINGS: [&str; 8] = [
+const SETTINGS: [&str; 10] = [
     "connections_max",
+    "http_idle_ms_max",
+    "resp_idle_ms_max",
     "buffer_bytes_max",
     "memory_bytes_max",
     "log_bytes_max",

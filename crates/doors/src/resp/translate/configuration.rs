@@ -5,14 +5,19 @@ use super::{Errand, Plan, Talk, Translated};
 use crate::resp::errors::Refusal;
 use crate::resp::frame::Words;
 use crate::resp::glob::Glob;
-use base::limits;
+use base::{SyncPolicy, limits};
 
-/// What Redis' tools ask for, as it is here.
-fn parameters() -> [(&'static str, String); 14] {
-    [
+/// What Redis' tools ask for, as it is here: for a bucket with this policy, and with connections
+/// closed after this many idle milliseconds.
+pub fn parameters(sync: SyncPolicy, idle_ms_max: Option<u64>) -> [(&'static str, String); 14] {
+    let appendfsync = match sync {
         // Every acknowledged write is in the log, and the log is synced before the answer.
+        SyncPolicy::Sync => "always",
+        SyncPolicy::Interval => "everysec",
+    };
+    [
         ("appendonly", "yes".into()),
-        ("appendfsync", "always".into()),
+        ("appendfsync", appendfsync.into()),
         // There are no moments at which everything is saved: it is saved already.
         ("save", String::new()),
         ("databases", "1".into()),
@@ -21,7 +26,7 @@ fn parameters() -> [(&'static str, String); 14] {
         ("maxmemory-clients", "0".into()),
         ("proto-max-bulk-len", limits::VALUE_BYTES_MAX.to_string()),
         ("client-query-buffer-limit", limits::FRAME_BYTES_MAX.to_string()),
-        ("timeout", "0".into()),
+        ("timeout", idle_ms_max.map_or(0, |ms| ms.div_ceil(1_000)).to_string()),
         ("tcp-keepalive", "0".into()),
         ("cluster-enabled", "no".into()),
         ("notify-keyspace-events", String::new()),
@@ -29,22 +34,17 @@ fn parameters() -> [(&'static str, String); 14] {
     ]
 }
 
-pub fn get(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+pub fn get(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let lower = |at| words.get(at).to_ascii_lowercase();
-    let globs: Vec<_> = (2..words.len()).map(|at| Glob::new(&lower(at))).collect();
-    let mut found = parameters().to_vec();
-    found.retain(|(name, _)| globs.iter().any(|glob| glob.fits(name.as_bytes())));
-    talk.out.map(found.len());
-    for (name, text) in found {
-        talk.out.text(name);
-        talk.out.text(text);
-    }
-    Ok(Plan::Said)
+    let globs = (2..words.len()).map(|at| Glob::new(&lower(at))).collect();
+    Ok(Plan::Run(Errand::Configuration(globs)))
 }
 
 pub fn set(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let name = base::codec::printable(words.get(2));
-    let known = parameters().iter().any(|(known, _)| name.eq_ignore_ascii_case(known));
+    let known = parameters(SyncPolicy::Sync, None)
+        .iter()
+        .any(|(known, _)| name.eq_ignore_ascii_case(known));
     Err(Refusal::made(match known {
         true => format!(
             "ERR CONFIG SET failed (possibly related to argument '{name}') - can't set immutable \

@@ -29,6 +29,7 @@ mod transaction;
 mod words;
 
 pub use clients::{Kill, Listed, line_of_list};
+pub use configuration::parameters;
 pub use connection::REDIS_VERSION;
 pub use keys::{Scan, range_of};
 pub use server::Section;
@@ -69,6 +70,8 @@ pub enum Errand {
     Values(Vec<Key>),
     /// What `INFO` says, in these sections.
     Info(Vec<Section>),
+    /// What `CONFIG GET` says of the parameters that fit.
+    Configuration(Vec<Glob>),
     /// Who is here.
     List(Listed),
     /// End connections.

@@ -1,9 +1,9 @@
-//! What health checks, operators and browsers see: status, metrics, readiness, who may ask.
+//! What health checks, operators and browsers see: status, metrics, who may ask.
 
 use super::{fresh, http, put};
 use proof::client::Http;
 use proof::rigs::{Scratch, resident_bytes};
-use proof::server::{Server, Setup, signal};
+use proof::server::{Server, Setup};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -96,33 +96,6 @@ fn metrics_are_read_by_prometheus_and_counters_only_grow() {
         counters.iter().filter(|((_, labels), _)| is_put(labels)).map(|(_, value)| value).sum()
     };
     assert_eq!(puts(&after) - puts(&before), 10.0);
-}
-
-#[test]
-fn a_stopping_node_is_alive_and_not_ready() {
-    let (_scratch, mut server) = fresh("ready");
-    let mut web = http(&server);
-    for path in ["/live", "/ready"] {
-        assert_eq!(web.ask("GET", path, b"").expect("answers").status, 200, "{path}");
-    }
-    let status = web.ask("GET", "/status", b"").expect("answers").json();
-    assert_eq!((&status["ready"], &status["insecure"]), (&true.into(), &false.into()));
-    // A request whose body is still under way keeps the stopping node waiting for it.
-    let mut slow = http(&server);
-    let head = format!(
-        "PUT {} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\na",
-        super::key_path(b"slow")
-    );
-    slow.send(head.as_bytes()).expect("it listens");
-    std::thread::sleep(Duration::from_millis(200));
-    signal(server.pid(), rustix::process::Signal::TERM);
-    std::thread::sleep(Duration::from_millis(200));
-    slow.send(b"b").expect("it waits for the rest");
-    let answer = slow.receive(false).expect("a request that was begun is answered");
-    assert_eq!(answer.status, 204, "{}", answer.text());
-    assert_eq!(answer.header("connection"), Some("close"));
-    let ended = server.wait(Duration::from_secs(30)).expect("it stops");
-    assert_eq!(ended.code(), Some(0), "{}", server.said());
 }
 
 #[test]
