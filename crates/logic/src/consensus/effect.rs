@@ -6,7 +6,8 @@
 //! only happen once a record is on disk is asked for in the step that brings
 //! [`super::Event::Saved`] or [`super::Event::PromiseSaved`].
 
-use super::event::{ReadToken, ValueHandle};
+use super::event::ReadToken;
+use super::message::Message;
 use base::{Ballot, LogIndex, NodeId, Reason};
 
 /// One thing to do.
@@ -17,16 +18,28 @@ pub enum Effect {
         /// The promised ballot.
         ballot: Ballot,
     },
-    /// Log that from here on the log up to `upto` counts as accepted under `ballot`, and that
-    /// anything behind `upto` is void (a record of kind *truncate*); sync it always; answer with
-    /// `Saved`.
+    /// Log a value of the log that is being adopted (a record of kind *accept*). It counts for
+    /// nothing until the `Adopt` of the same ballot, so what it will replace is kept beside it; no
+    /// answer is wanted. A higher ballot's `Stage` makes it void, and so does a restart.
+    Stage {
+        /// Its place.
+        index: LogIndex,
+        /// The ballot it will be accepted under.
+        ballot: Ballot,
+    },
+    /// Log that from here on the log counts as accepted under `ballot`: what it holds up to `from`,
+    /// then what was staged up to `upto`; anything else behind `from` is void (a record of kind
+    /// *truncate*). Sync it always; answer with `Saved`.
     Adopt {
         /// The new ballot.
         ballot: Ballot,
+        /// The last index that is kept; the staged ones follow. At most `upto`.
+        from: LogIndex,
         /// The last index of the adopted log.
         upto: LogIndex,
     },
-    /// Log an accepted value (a record of kind *accept*); answer with `Saved`.
+    /// Log an accepted value (a record of kind *accept*): the one proposed, or the one that came
+    /// with the message; answer with `Saved`.
     Save {
         /// Its place.
         index: LogIndex,
@@ -34,14 +47,27 @@ pub enum Effect {
         ballot: Ballot,
         /// What was decided when this was asked for; rides in the record for free.
         decided: LogIndex,
-        /// Which value: the one proposed.
-        value: ValueHandle,
     },
     /// Log what is decided (a record of kind *decided*), since no value will soon carry it there.
     /// Needs no sync and no answer: forgetting it costs a restart a little work, nothing else.
     SaveDecided {
         /// The last decided index.
         upto: LogIndex,
+    },
+    /// Send a message, with the values it names. It may be cut into several that name the same
+    /// stretch; what can't be sent is told with [`super::Event::Unsent`] if it named values, and is
+    /// forgotten otherwise.
+    Send {
+        /// To whom.
+        to: NodeId,
+        /// What.
+        message: Message,
+    },
+    /// Get a snapshot from this node and install it, then say [`super::Event::Installed`]. Asked
+    /// for again now and then while it is under way.
+    FetchSnapshot {
+        /// Who has one.
+        from: NodeId,
     },
     /// All values up to here are decided: apply them, in order, then answer their clients.
     Decided {
@@ -128,6 +154,8 @@ pub enum Refusal {
     TooLarge,
     /// The replica is giving up its mastership.
     Retiring,
+    /// The replica hands its mastership over; it may keep it, if that fails.
+    HandingOver,
     /// No majority's grants last any more.
     LeaseOver,
     /// Mastership can't go there: that node is no other voter of this group.
@@ -141,7 +169,7 @@ impl Refusal {
     pub fn reason(self) -> Reason {
         match self {
             Refusal::NotMaster { .. } => Reason::NotMaster,
-            Refusal::Full => Reason::Overloaded,
+            Refusal::Full | Refusal::HandingOver => Reason::Overloaded,
             Refusal::TooLarge => Reason::TooLarge,
             Refusal::Retiring => Reason::GoingDown,
             Refusal::LeaseOver => Reason::NoQuorum,

@@ -1,5 +1,6 @@
 //! What can happen to a replica.
 
+use super::message::Message;
 use base::{Ballot, LogIndex, Millis, NodeId};
 
 /// What the core knows of a value: the node keeps the bytes, by index.
@@ -29,6 +30,32 @@ pub enum Event {
         /// The time.
         now: Millis,
     },
+    /// A message arrived, with the values it names.
+    Received {
+        /// Who sent it.
+        from: NodeId,
+        /// What it says.
+        message: Message,
+        /// The time.
+        now: Millis,
+    },
+    /// Values that an [`super::Effect::Send`] named were not sent: the way was full or is broken.
+    Unsent {
+        /// To whom.
+        to: NodeId,
+        /// What was sent ends here.
+        after: LogIndex,
+    },
+    /// Values up to here can no longer be sent: the log collapsed them.
+    Collapsed {
+        /// The last such index.
+        upto: LogIndex,
+    },
+    /// A snapshot was installed, durably: the store holds all that is decided up to here.
+    Installed {
+        /// The last index it holds.
+        upto: LogIndex,
+    },
     /// A value was laid out for [`super::Replica::next`] and wants its place.
     Propose {
         /// What is known of it.
@@ -40,7 +67,7 @@ pub enum Event {
         ballot: Ballot,
     },
     /// Every [`super::Effect::Adopt`] and [`super::Effect::Save`] of this ballot up to this index
-    /// is on disk: synced, unless all the values' buckets chose to be acknowledged before that.
+    /// is on disk (a [`super::Effect::Stage`] brings no answer): synced, unless all the values' buckets chose to be acknowledged before that.
     Saved {
         /// The ballot the effects carried.
         ballot: Ballot,
@@ -58,6 +85,8 @@ pub enum Event {
     HandOver {
         /// Whom.
         to: NodeId,
+        /// The time.
+        now: Millis,
     },
     /// The node is stopping: take nothing new, finish what is in flight, then give mastership back.
     Retire,

@@ -1,13 +1,13 @@
-//! Until when a master may answer reads by itself.
+//! Until when a master may answer reads by itself, and until when a voter must not help another.
 //!
-//! A voter that acknowledges a heartbeat sent at `t` answers no higher ballot for a while, so the
-//! master may be sure of its mastership until `t + L(1-e)` on its own clock, where `e` bounds how
-//! far two clocks drift apart. The voter's half of the bargain (keeping silent for `L(1+e)`, also
-//! after a restart) comes with the second voter: a sole voter can only have granted a lease to
-//! itself, and the data directory's lock keeps a second process of it away.
+//! A voter that acknowledges a heartbeat sent at `t` on the master's clock promises no higher
+//! ballot, and does not lead, for `L(1+e)` from when it heard it; the master may be sure of its
+//! mastership until `t + L(1-e)`. `e` bounds how far any two clocks drift apart while `L` passes,
+//! so the voter's wait ends last (Gray and Cheriton, SOSP 1989). A voter that was restarted has
+//! forgotten its grants, so it keeps quiet for as long as any of them could last.
 
 use super::quorum::Tally;
-use base::{Millis, NodeId};
+use base::{Ballot, Millis, NodeId};
 
 /// The two numbers of the bargain; every member of a group must use the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,11 +29,34 @@ impl Default for LeaseClock {
 impl LeaseClock {
     /// `sent + L(1-e)`, rounded down: the end of what a grant for a heartbeat sent at `sent`
     /// allows.
-    fn end(self, sent: Millis) -> Millis {
+    pub(super) fn end(self, sent: Millis) -> Millis {
         let kept_ppm = 1_000_000_u128.saturating_sub(u128::from(self.drift_ppm));
         let length = u128::from(self.length.0) * kept_ppm / 1_000_000;
         let length = u64::try_from(length).expect("a part of a u64 is a u64");
         Millis(sent.0.saturating_add(length))
+    }
+
+    /// `heard + L(1+e)`, rounded up: the end of what a grant given at `heard` forbids.
+    pub(super) fn bound(self, heard: Millis) -> Millis {
+        let grown_ppm = 1_000_000 + u128::from(self.drift_ppm);
+        let length = (u128::from(self.length.0) * grown_ppm).div_ceil(1_000_000);
+        Millis(heard.0.saturating_add(u64::try_from(length).unwrap_or(u64::MAX)))
+    }
+
+    /// Time from one heartbeat to the next: a lease outlives the loss of a few.
+    pub(super) fn beat(self) -> u64 {
+        (self.length.0 / 6).max(1)
+    }
+
+    /// How long a voter that seeks a master waits for answers.
+    pub(super) fn round(self) -> u64 {
+        (self.length.0 / 12).max(1)
+    }
+
+    /// After so long without an answer the same is sent again; a master that heard no majority for
+    /// so long asks for no lease.
+    pub(super) fn patience(self) -> u64 {
+        (self.length.0 / 2).max(1)
     }
 }
 
@@ -41,6 +64,7 @@ impl LeaseClock {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Lease {
     clock: LeaseClock,
+    /// When the heartbeats were sent that each voter granted.
     granted: Tally<Millis>,
 }
 
@@ -52,16 +76,39 @@ impl Lease {
 
     /// Notes that `voter` granted the heartbeat sent at `sent`.
     pub(super) fn grant(&mut self, voter: NodeId, sent: Millis) {
-        self.granted.raise(voter, self.clock.end(sent));
+        self.granted.raise(voter, sent);
+    }
+
+    /// When the last heartbeat was sent that a majority granted.
+    pub(super) fn heard(&self) -> Option<Millis> {
+        self.granted.agreed()
     }
 
     /// Whether a majority's grants still last at `now`.
     pub(super) fn holds(&self, now: Millis) -> bool {
-        self.granted.agreed().is_some_and(|end| now < end)
+        self.heard().is_some_and(|sent| now < self.clock.end(sent))
     }
 
     /// Gives all grants back.
     pub(super) fn release(&mut self) {
         self.granted.clear();
+    }
+}
+
+/// What a voter granted: until then it helps nobody else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Bound {
+    /// To whom.
+    pub ballot: Ballot,
+    /// Until when.
+    pub until: Millis,
+}
+
+impl Bound {
+    /// Whether `ballot` must wait. The lease's own holder need not, and nobody must once it was
+    /// given back.
+    pub(super) fn forbids(self, ballot: Ballot, released: Ballot, now: Millis) -> bool {
+        let other = self.ballot.node != ballot.node && self.ballot != released;
+        other && now < self.until
     }
 }

@@ -6,25 +6,29 @@
 //! Each rule names its source where it stands; `docs/inside/consensus.md` tells it from beginning
 //! to end.
 //!
-//! What is here today is the core for **one voter**: ballots, adoption, many values in flight,
-//! reads under a lease, a graceful end, and the way back from the log's records. What needs other
-//! nodes is not here yet and cannot be reached: [`Replica::restore`] refuses every configuration
-//! but a single voter with an error value. To come: messages (prepare, promise, accept, heartbeat,
-//! read index), ballot leader election, hand-over to another voter, learners, witnesses,
-//! stop-signs, snapshots, repair of a damaged log from peers.
+//! Reads are answered under a lease, or at a read index; mastership can be handed over; members
+//! may vote, only learn, or vote and keep no data. Still to come: stop-signs, so a group's members
+//! can't change yet.
 //!
 //! Promises: two replicas never decide different values at one index; what was decided stays
 //! decided; `decided <= saved <= last`; nothing is decided, and no read allowed, that a crash could
 //! make it forget.
 //! Never: sees a value's bytes; waits; asks the time (it comes in with events).
-//! Read next: `stories/starts_afresh.txt`, then `effect.rs`, then `replica.rs`.
+//! Read next: `stories/starts_afresh.txt`, then `effect.rs`, `message.rs`, `replica.rs`.
 
 mod ballot;
 mod configuration;
 mod effect;
+mod election;
+mod ending;
 mod event;
+mod follower;
+mod lead;
+mod leader;
 mod lease;
+mod message;
 mod quorum;
+mod reads;
 mod replay;
 mod replica;
 mod restored;
@@ -34,6 +38,7 @@ pub use configuration::{Configuration, ConfigurationError, MEMBERS_MAX, Member, 
 pub use effect::{Asked, Effect, Refusal, Role};
 pub use event::{Event, ReadToken, ValueHandle};
 pub use lease::LeaseClock;
+pub use message::{Accepted, Body, Message, Standing};
 pub use replay::{Found, Replay, ReplayError};
 pub use replica::Replica;
 pub use restored::{RestoreError, Restored};

@@ -23,6 +23,8 @@ pub struct Replay<V> {
     applied: LogIndex,
     /// Accepted values above `applied`.
     tail: BTreeMap<LogIndex, V>,
+    /// Values of a log that was being adopted, and under which ballot.
+    staged: (Ballot, BTreeMap<LogIndex, V>),
 }
 
 /// What the records amount to.
@@ -74,6 +76,7 @@ impl<V> Replay<V> {
             decided: LogIndex(0),
             applied,
             tail: BTreeMap::new(),
+            staged: (Ballot::default(), BTreeMap::new()),
         }
     }
 
@@ -83,14 +86,40 @@ impl<V> Replay<V> {
         self.promised = self.promised.max(ballot);
     }
 
+    /// A value was staged ([`super::Effect::Stage`]): it waits for the mark of its ballot.
+    pub fn staged(&mut self, index: LogIndex, ballot: Ballot, value: V) {
+        if ballot > self.staged.0 {
+            self.staged = (ballot, BTreeMap::new());
+        }
+        self.promised = self.promised.max(ballot);
+        if ballot == self.staged.0 && index > self.applied {
+            self.staged.1.insert(index, value);
+        }
+    }
+
     /// A log was adopted ([`super::Effect::Adopt`]), or the mark of that was copied to the log's
     /// head.
-    pub fn adopted(&mut self, ballot: Ballot, upto: LogIndex) -> Result<(), ReplayError> {
+    pub fn adopted(
+        &mut self,
+        ballot: Ballot,
+        from: LogIndex,
+        upto: LogIndex,
+    ) -> Result<(), ReplayError> {
         self.rise(ballot)?;
         if upto < self.decided {
             return Err(ReplayError::DecidedVoided { kept: upto, decided: self.decided });
         }
         self.tail.split_off(&upto.next());
+        if self.staged.0 == ballot && from < upto {
+            let mut staged = std::mem::take(&mut self.staged.1);
+            staged.split_off(&upto.next());
+            let mut staged = staged.split_off(&from.next());
+            self.tail.split_off(&from.next());
+            self.tail.append(&mut staged);
+        }
+        if self.staged.0 <= ballot {
+            self.staged.1.clear();
+        }
         Ok(())
     }
 

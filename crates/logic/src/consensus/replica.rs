@@ -1,25 +1,28 @@
 //! One member's part in agreeing on one group's log: `step(event) -> effects`.
 //!
-//! The life of a sole voter: *waiting* for `Started`; *promising* a ballot above all it has seen
-//! (prepare, with its own promise as the majority); *adopting* the log it accepted, under that
-//! ballot; *leading*; *retiring* until nothing is in flight; *retired*. A voter whose log is
-//! damaged is *silent* from start to end.
+//! A life: *waiting* for `Started`; *following*, and seeking a master where none is heard of;
+//! *promising* a ballot above all seen (prepare); *fetching* what it lacks of the log to be
+//! adopted; *adopting* it under that ballot, until a majority has; *leading*; *retiring* until
+//! nothing is in flight; *retired*. A member whose log is damaged is *silent* from start to end.
+//! What a leader does is in `leader.rs`, what a follower does in `follower.rs`.
 
-use super::ballot;
 use super::configuration::Configuration;
-use super::effect::{Asked, Effect, Refusal, Role};
-use super::event::{Event, ReadToken, ValueHandle};
-use super::lease::Lease;
-use super::quorum::Tally;
+use super::effect::{Effect, Refusal, Role};
+use super::election::Election;
+use super::event::Event;
+use super::lead::Lead;
+use super::lease::{Bound, LeaseClock};
+use super::message::{Accepted, Body, Message};
 use super::restored::{RestoreError, Restored};
-use super::window::Window;
 use base::{Ballot, LogIndex, Millis, NodeId};
 
 /// Where a replica stands in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Stage {
+pub(super) enum Stage {
     Waiting,
+    Following,
     Promising,
+    Fetching,
     Adopting,
     Leading,
     Retiring,
@@ -27,50 +30,97 @@ enum Stage {
     Silent,
 }
 
+impl Stage {
+    /// Tries to lead, and needs others to do so.
+    pub(super) fn attempts(self) -> bool {
+        matches!(self, Stage::Promising | Stage::Fetching)
+    }
+
+    /// Has a log that it makes others accept.
+    pub(super) fn replicates(self) -> bool {
+        matches!(self, Stage::Adopting | Stage::Leading | Stage::Retiring)
+    }
+}
+
+/// A log that is being adopted: kept up to `from`, staged up to `have`, complete at `upto`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Staging {
+    pub ballot: Ballot,
+    pub from: LogIndex,
+    pub have: LogIndex,
+    pub upto: LogIndex,
+}
+
 /// One replica of one group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Replica {
-    node: NodeId,
-    configuration: Configuration,
-    stage: Stage,
+    pub(super) node: NodeId,
+    pub(super) configuration: Configuration,
+    pub(super) clock: LeaseClock,
+    pub(super) stage: Stage,
     log_intact: bool,
     /// The highest ballot promised, or being saved as a promise.
-    promised: Ballot,
+    pub(super) promised: Ballot,
+    /// The highest whose promise is on disk.
+    pub(super) promise_saved: Ballot,
+    /// The highest anyone was heard to have promised or tried.
+    pub(super) highest: Ballot,
     /// The ballot the log counts as accepted under, or is being saved as adopted under.
-    accepted_ballot: Ballot,
+    pub(super) accepted_ballot: Ballot,
     /// The last index accepted, or being saved.
-    last: LogIndex,
-    decided: LogIndex,
+    pub(super) last: LogIndex,
+    /// What of it is on disk under `accepted_ballot`; `None` while the adoption is not.
+    pub(super) synced: Option<LogIndex>,
+    pub(super) decided: LogIndex,
+    /// What a master said is decided, and the ballot under which the log must be accepted for that
+    /// to be about this log.
+    pub(super) heard: (Ballot, LogIndex),
     /// What of `decided` a record of its own says; value records say more, for free.
     recorded: LogIndex,
-    /// Who promised what, in answer to our own prepare.
-    promises: Tally<Ballot>,
-    /// How far each voter saved the log under our ballot.
-    saved: Tally<LogIndex>,
-    lease: Lease,
-    window: Window,
-    now: Millis,
+    /// Values up to here can't be sent any more.
+    pub(super) floor: LogIndex,
+    pub(super) staging: Option<Staging>,
+    /// The lease this replica granted.
+    pub(super) bound: Bound,
+    /// A lease that was given back in our favour.
+    pub(super) released: Ballot,
+    pub(super) leader: Option<NodeId>,
+    pub(super) election: Election,
+    pub(super) lead: Lead,
+    /// What the last `Role` said.
+    presented: Option<(Role, Ballot, Option<NodeId>)>,
+    pub(super) now: Millis,
 }
 
 impl Replica {
     /// A replica that remembers its earlier lives and waits for [`Event::Started`].
     pub fn restore(restored: Restored) -> Result<Replica, RestoreError> {
         restored.check()?;
-        let Restored { node, configuration, promised, accepted_ballot, .. } = restored;
+        let Restored { node, configuration, promised, accepted_ballot, lease: clock, .. } =
+            restored;
         Ok(Replica {
-            promises: Tally::new(configuration.voters()),
-            saved: Tally::new(configuration.voters()),
-            lease: Lease::new(restored.lease, configuration.voters()),
+            lead: Lead::new(node, &configuration, clock),
             node,
             configuration,
+            clock,
             stage: Stage::Waiting,
             log_intact: restored.log_intact,
             promised,
+            promise_saved: promised,
+            highest: promised,
             accepted_ballot,
             last: restored.last,
+            synced: Some(restored.last),
             decided: restored.decided,
+            heard: (accepted_ballot, restored.decided),
             recorded: restored.decided,
-            window: Window::default(),
+            floor: LogIndex(0),
+            staging: None,
+            bound: Bound::default(),
+            released: Ballot::default(),
+            leader: None,
+            election: Election::default(),
+            presented: None,
             now: Millis(0),
         })
     }
@@ -84,17 +134,20 @@ impl Replica {
         match event {
             Event::Started { now } => self.start(now, effects),
             Event::Tick { now } => self.tick(now, effects),
+            Event::Received { from, message, now } => self.receive(from, message, now, effects),
+            Event::Unsent { to, after } => self.unsent(to, after),
+            Event::Collapsed { upto } => self.floor = self.floor.max(upto.min(self.decided)),
+            Event::Installed { upto } => self.installed(upto, effects),
             Event::Propose { value } => self.propose(value, effects),
             Event::PromiseSaved { ballot } => self.promise_saved(ballot, effects),
             Event::Saved { ballot, upto } => self.saved(ballot, upto, effects),
             Event::Read { token, now } => self.read(token, now, effects),
-            Event::HandOver { to } => self.hand_over(to, effects),
+            Event::HandOver { to, now } => self.hand_over(to, now, effects),
             Event::Retire => self.retire(effects),
         }
         self.check();
     }
 
-    /// Prepare: promise a ballot above all seen, and ask the others to (of whom there are none).
     fn start(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         assert!(self.stage == Stage::Waiting, "a life starts once");
         self.pass(now);
@@ -109,176 +162,234 @@ impl Replica {
         if self.decided > LogIndex(0) {
             effects.push(Effect::Decided { upto: self.decided });
         }
-        self.stage = Stage::Promising;
-        self.promised = ballot::above(self.promised, self.node);
-        effects.push(Effect::SavePromise { ballot: self.promised });
-        effects.push(self.present());
+        self.stage = Stage::Following;
+        if self.promised != Ballot::default() && self.promised.node != self.node {
+            // A lease is granted only to the ballot promised last; whether this one was is
+            // forgotten, so it counts as granted just now.
+            self.bound = Bound { ballot: self.promised, until: self.clock.bound(self.now) };
+        }
+        self.seek(effects);
     }
 
-    /// A majority promised: adopt the log accepted under the highest ballot among them (Sequence
-    /// Paxos; *Paxos Made Simple* P2c for every index at once). A sole voter's majority is itself,
-    /// and the log is its own.
+    fn tick(&mut self, now: Millis, effects: &mut Vec<Effect>) {
+        self.pass(now);
+        match self.stage {
+            Stage::Waiting | Stage::Silent | Stage::Retired => {}
+            Stage::Following => self.seek(effects),
+            _ => self.lead_on(effects),
+        }
+        // When no value is under way that would carry it.
+        if self.decided == self.last && !matches!(self.stage, Stage::Waiting | Stage::Silent) {
+            self.record_decided(effects);
+        }
+    }
+
+    fn receive(
+        &mut self,
+        from: NodeId,
+        message: Message,
+        now: Millis,
+        effects: &mut Vec<Effect>,
+    ) {
+        let deaf = matches!(self.stage, Stage::Waiting | Stage::Silent);
+        let stranger = self.configuration.part(from).is_none() || from == self.node;
+        if deaf || stranger || message.configuration != self.configuration.id() {
+            return;
+        }
+        self.pass(now);
+        self.highest = self.highest.max(message.ballot);
+        if let Body::Refused { promised } = message.body {
+            self.highest = self.highest.max(promised);
+        }
+        let ballot = message.ballot;
+        // Answers to an attempt of ours that is over say nothing any more.
+        let ours = ballot.node == self.node && ballot == self.promised;
+        match message.body {
+            Body::Probe { round } => self.probed_by(from, round, effects),
+            Body::Probed { round, standing } => self.answered(from, round, standing, effects),
+            Body::Prepare { released } => self.prepare_came(from, ballot, released, effects),
+            Body::Fetch { after } => self.fetch_came(from, ballot, after, effects),
+            Body::Adopt { from: agreed, upto } => {
+                self.adopt_came(from, ballot, agreed, upto, effects);
+            }
+            Body::Accept { after, upto, decided } => {
+                if self.follows(from, ballot, effects) {
+                    self.hear(ballot, decided);
+                    self.accept(after, upto, effects);
+                }
+            }
+            Body::Decide { upto } => {
+                if self.follows(from, ballot, effects) {
+                    self.hear(ballot, upto);
+                    self.settle(effects);
+                }
+            }
+            Body::Heartbeat { beat, sent, asks, decided } => {
+                if self.follows(from, ballot, effects) {
+                    self.hear(ballot, decided);
+                    self.heartbeat(beat, sent, asks, effects);
+                }
+            }
+            Body::HandOver => self.inherit(from, ballot, effects),
+            Body::Behind => self.behind(from, ballot, effects),
+            _ if !ours => {}
+            Body::Promise { log } => self.promise_came(from, log, effects),
+            Body::Refused { promised } => self.refused(from, promised, effects),
+            Body::Fetched { after, upto } => self.fetched(from, after, upto, effects),
+            Body::Accepted { upto } => self.accepted_by(from, upto, effects),
+            Body::Gap { last } => self.gap(from, last, effects),
+            Body::Granted { beat, sent, asked } => self.granted(from, beat, sent, asked, effects),
+        }
+    }
+
     fn promise_saved(&mut self, ballot: Ballot, effects: &mut Vec<Effect>) {
         assert!(ballot <= self.promised, "only what was asked for can be saved as promised");
-        if self.stage != Stage::Promising || ballot < self.promised {
+        if ballot < self.promised {
             return; // A promise of an earlier attempt, or of one that was given up.
         }
-        self.promises.raise(self.node, ballot);
-        if self.promises.agreed() == Some(ballot) {
-            self.stage = Stage::Adopting;
-            self.accepted_ballot = ballot;
-            self.saved.clear();
-            effects.push(Effect::Adopt { ballot, upto: self.last });
+        self.promise_saved = ballot;
+        if ballot.node != self.node {
+            self.send(ballot.node, Body::Promise { log: self.accepted() }, effects);
+        } else if self.stage == Stage::Promising {
+            self.prepare(effects);
         }
     }
 
-    /// A value is decided once a majority has saved it under the master's ballot; since each voter
-    /// saves in the order of the log, one mark per voter says it all (Sequence Paxos).
     fn saved(&mut self, ballot: Ballot, upto: LogIndex, effects: &mut Vec<Effect>) {
         assert!(ballot <= self.accepted_ballot, "only what was asked for can be saved");
         if ballot < self.accepted_ballot {
             return; // It counts for a ballot that is over.
         }
         assert!(upto <= self.last, "only what was asked for can be saved");
-        if !matches!(self.stage, Stage::Adopting | Stage::Leading | Stage::Retiring) {
-            return;
+        // A snapshot may have brought more meanwhile.
+        let upto = upto.max(self.decided);
+        self.synced = self.synced.max(Some(upto));
+        if ballot != self.promised {
+            return; // What it may count for now, its promise has told.
         }
-        self.saved.raise(self.node, upto);
-        let Some(agreed) = self.saved.agreed() else { return };
-        if agreed > self.decided {
-            self.decided = agreed;
-            effects.push(Effect::Decided { upto: agreed });
-        }
-        match self.stage {
-            // `upto` can't be lower than the adopted log's end: nothing else was asked for under
-            // this ballot.
-            Stage::Adopting => {
-                assert_eq!(agreed, self.last, "the adopted log is saved as a whole");
-                self.stage = Stage::Leading;
-                self.lease.grant(self.node, self.now);
-                effects.push(self.present());
-            }
-            Stage::Retiring if self.decided == self.last => self.leave(effects),
-            _ => self.window.land(self.undecided()),
+        if ballot.node != self.node {
+            self.send(ballot.node, Body::Accepted { upto }, effects);
+            self.settle(effects);
+        } else if self.stage.replicates() {
+            self.lead.saved.raise(self.node, upto);
+            self.decide(effects);
+            self.try_to_hand_over(effects);
         }
     }
 
-    /// The master gives the value the next index and lets it fly beside those before it: an index
-    /// may be decided only after all before it are, so no gap can open (Sequence Paxos).
-    fn propose(&mut self, value: ValueHandle, effects: &mut Vec<Effect>) {
-        let admitted = self.leads().and_then(|()| match self.stage {
-            Stage::Retiring => Err(Refusal::Retiring),
-            _ => self.window.admits(value),
-        });
-        if let Err(reason) = admitted {
-            effects.push(Effect::Refused { asked: Asked::Propose, reason });
-            return;
-        }
-        self.last = self.last.next();
-        self.window.push(value);
-        effects.push(Effect::Save {
-            index: self.last,
-            ballot: self.accepted_ballot,
-            decided: self.decided,
-            value,
-        });
+    /// From here on the log counts as accepted under the staged ballot.
+    pub(super) fn adopt(&mut self, effects: &mut Vec<Effect>) {
+        let Staging { ballot, from, have, upto } =
+            self.staging.take().expect("a log is staged before it is adopted");
+        assert!(have == upto && from <= upto && self.decided <= from, "adopted as a whole");
+        self.accepted_ballot = ballot;
+        self.last = upto;
+        self.synced = None;
+        effects.push(Effect::Adopt { ballot, from, upto });
     }
 
-    /// A read may be answered from what is decided now, as long as nobody else can have decided
-    /// more: while the lease holds. The node checks that again once it has read, with a second
-    /// `Read` if it took long.
-    fn read(&mut self, token: ReadToken, now: Millis, effects: &mut Vec<Effect>) {
-        self.pass(now);
-        let allowed = self.leads().and_then(|()| match self.lease.holds(self.now) {
-            true => Ok(()),
-            false => Err(Refusal::LeaseOver),
-        });
-        effects.push(match allowed {
-            Ok(()) => Effect::ReadAt { token, index: self.decided },
-            Err(reason) => Effect::Refused { asked: Asked::Read(token), reason },
-        });
-    }
-
-    /// Logs what is decided when no value is under way that would carry it.
-    fn tick(&mut self, now: Millis, effects: &mut Vec<Effect>) {
-        self.pass(now);
-        if self.stage == Stage::Leading && self.decided == self.last {
-            self.record_decided(effects);
-        }
-    }
-
-    /// A group of one voter has nobody to hand over to; to itself it need not.
-    fn hand_over(&mut self, to: NodeId, effects: &mut Vec<Effect>) {
-        let refusal = match self.leads() {
-            Ok(()) if to == self.node => return,
-            Ok(()) => Refusal::NoSuchVoter,
-            Err(refusal) => refusal,
+    /// Gives up leading, or trying to, without a word to others.
+    pub(super) fn follow(&mut self, effects: &mut Vec<Effect>) {
+        self.stage = match self.stage {
+            Stage::Retiring | Stage::Retired => Stage::Retired,
+            _ => Stage::Following,
         };
-        effects.push(Effect::Refused { asked: Asked::HandOver(to), reason: refusal });
+        self.staging = None;
+        self.leader = None;
+        self.lead.lease.release();
+        self.lead.window.land(0);
+        self.lead.heir = None;
+        self.refuse_reads(effects);
+        self.election.rest();
+        self.announce(effects);
     }
 
-    /// The end of a life on purpose: a master first finishes what is in flight.
-    fn retire(&mut self, effects: &mut Vec<Effect>) {
-        match self.stage {
-            Stage::Leading if self.decided < self.last => self.stage = Stage::Retiring,
-            Stage::Retiring | Stage::Retired | Stage::Silent => {}
-            Stage::Waiting | Stage::Promising | Stage::Adopting | Stage::Leading => {
-                self.leave(effects);
-            }
-        }
-    }
-
-    /// Nothing of ours is in flight any more: give mastership, if we have it, and the lease back.
-    fn leave(&mut self, effects: &mut Vec<Effect>) {
-        self.record_decided(effects);
-        self.window.land(0);
-        self.lease.release();
-        self.stage = Stage::Retired;
-        effects.push(self.present());
-    }
-
-    fn record_decided(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn record_decided(&mut self, effects: &mut Vec<Effect>) {
         if self.recorded < self.decided {
             self.recorded = self.decided;
             effects.push(Effect::SaveDecided { upto: self.decided });
         }
     }
 
+    /// What a snapshot holds needs no record of its own.
+    pub(super) fn recorded_by_snapshot(&mut self) {
+        self.recorded = self.decided;
+    }
+
     /// Time never runs backwards here, even if two of the node's threads hand their events in out
     /// of order. A master's own vote grants its own heartbeat at once.
-    fn pass(&mut self, now: Millis) {
+    pub(super) fn pass(&mut self, now: Millis) {
         self.now = self.now.max(now);
-        if matches!(self.stage, Stage::Leading | Stage::Retiring) {
-            self.lease.grant(self.node, self.now);
+        if self.stage.replicates() {
+            self.lead.lease.grant(self.node, self.now);
+            self.lead.contact.raise(self.node, self.now);
         }
     }
 
-    fn leads(&self) -> Result<(), Refusal> {
+    pub(super) fn leads(&self) -> Result<(), Refusal> {
         match self.stage {
             Stage::Leading | Stage::Retiring => Ok(()),
             Stage::Silent => Err(Refusal::DamagedLog),
-            _ => Err(Refusal::NotMaster { master: None }),
+            _ => Err(Refusal::NotMaster { master: self.leader }),
         }
     }
 
-    fn undecided(&self) -> usize {
+    pub(super) fn undecided(&self) -> usize {
         usize::try_from(self.last.0 - self.decided.0).expect("the window's limit is small")
     }
 
-    fn present(&self) -> Effect {
-        Effect::Role { role: self.role(), ballot: self.promised, master: self.master() }
+    pub(super) fn accepted(&self) -> Accepted {
+        Accepted { ballot: self.accepted_ballot, last: self.last, decided: self.decided }
+    }
+
+    /// Sends under the promised ballot.
+    pub(super) fn send(&self, to: NodeId, body: Body, effects: &mut Vec<Effect>) {
+        self.send_under(self.promised, to, body, effects);
+    }
+
+    pub(super) fn send_under(
+        &self,
+        ballot: Ballot,
+        to: NodeId,
+        body: Body,
+        effects: &mut Vec<Effect>,
+    ) {
+        let message = Message { configuration: self.configuration.id(), ballot, body };
+        effects.push(Effect::Send { to, message });
+    }
+
+    pub(super) fn send_all(&self, body: Body, effects: &mut Vec<Effect>) {
+        for member in self.configuration.members() {
+            if member.node != self.node {
+                self.send(member.node, body, effects);
+            }
+        }
+    }
+
+    /// Says which part this replica has, if that is news.
+    pub(super) fn announce(&mut self, effects: &mut Vec<Effect>) {
+        let present = (self.role(), self.promised, self.master());
+        if self.presented != Some(present) {
+            self.presented = Some(present);
+            let (role, ballot, master) = present;
+            effects.push(Effect::Role { role, ballot, master });
+        }
     }
 
     /// The invariants, after every step, also in production.
     fn check(&self) {
         assert!(self.accepted_ballot <= self.promised, "accepted <= promised");
+        assert!(self.promise_saved <= self.promised, "saved <= promised");
         assert!(self.recorded <= self.decided, "recorded <= decided");
         assert!(self.decided <= self.last, "decided <= last");
-        if let Some(saved) = self.saved.of(self.node) {
-            assert!(self.decided <= saved && saved <= self.last, "decided <= saved <= last");
+        if let Some(synced) = self.synced {
+            assert!(self.decided <= synced && synced <= self.last, "decided <= synced <= last");
         }
         if self.stage == Stage::Leading {
-            assert_eq!(self.window.len(), self.undecided(), "what is undecided is in flight");
+            assert_eq!(self.lead.window.len(), self.undecided(), "what is undecided is in flight");
+        }
+        if self.stage.replicates() {
+            assert_eq!(self.accepted_ballot, self.promised, "one leads by the ballot it promised");
         }
     }
 
@@ -310,15 +421,15 @@ impl Replica {
     /// This replica's part in the group.
     pub fn role(&self) -> Role {
         match self.stage {
-            Stage::Waiting | Stage::Retired | Stage::Silent => Role::Follower,
-            Stage::Promising | Stage::Adopting => Role::Candidate,
+            Stage::Waiting | Stage::Following | Stage::Retired | Stage::Silent => Role::Follower,
+            Stage::Promising | Stage::Fetching | Stage::Adopting => Role::Candidate,
             Stage::Leading | Stage::Retiring => Role::Master,
         }
     }
 
     /// Who is master, if that is known.
     pub fn master(&self) -> Option<NodeId> {
-        (self.role() == Role::Master).then_some(self.node)
+        if self.role() == Role::Master { Some(self.node) } else { self.leader }
     }
 
     /// The group's members.

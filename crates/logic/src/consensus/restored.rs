@@ -1,6 +1,6 @@
 //! What a replica must remember to go on after a restart, and when that is not enough.
 
-use super::configuration::{Configuration, Part};
+use super::configuration::Configuration;
 use super::lease::LeaseClock;
 use base::{Ballot, LogIndex, NodeId};
 use std::fmt;
@@ -31,22 +31,17 @@ pub struct Restored {
 /// Why nothing can be restored. Each means that a person or a later version is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreError {
-    /// The node is no voter of this configuration that may lead.
-    NoVoter(NodeId),
-    /// More than one member: this version runs groups of a single voter only.
-    NotAlone(usize),
+    /// The node is no member of this configuration.
+    NoMember(NodeId),
     /// The remembered numbers contradict each other; the words say which.
     Contradiction(&'static str),
 }
 
 impl Restored {
-    /// Whether this version can run such a group, and whether such a memory can be.
+    /// Whether such a memory can be.
     pub(super) fn check(&self) -> Result<(), RestoreError> {
-        if self.configuration.members().len() != 1 {
-            return Err(RestoreError::NotAlone(self.configuration.members().len()));
-        }
-        if self.configuration.part(self.node) != Some(Part::Voter) {
-            return Err(RestoreError::NoVoter(self.node));
+        if self.configuration.part(self.node).is_none() {
+            return Err(RestoreError::NoMember(self.node));
         }
         if self.accepted_ballot > self.promised {
             return Err(RestoreError::Contradiction("accepted under a ballot never promised"));
@@ -61,10 +56,7 @@ impl Restored {
 impl fmt::Display for RestoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RestoreError::NoVoter(node) => write!(f, "node {node} is no voter of this group"),
-            RestoreError::NotAlone(members) => {
-                write!(f, "{members} members, but this version runs groups of one voter only")
-            }
+            RestoreError::NoMember(node) => write!(f, "node {node} is no member of this group"),
             RestoreError::Contradiction(what) => write!(f, "the log contradicts itself: {what}"),
         }
     }

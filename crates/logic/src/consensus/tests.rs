@@ -1,5 +1,6 @@
 //! Stories, laws and examples of consensus.
 
+mod cluster;
 mod examples;
 mod laws;
 mod machine;

@@ -1,7 +1,7 @@
 //! What holds whatever happens: random lives with crashes, watched by a judge that keeps a ledger
 //! of all that was ever decided.
 
-use super::machine::{Machine, NODE, Record};
+use super::machine::{Identity, Machine, NODE, Record};
 use crate::consensus::quorum::{Tally, majority};
 use crate::consensus::{
     Configuration, Effect, Event, LeaseClock, ReadToken, Replay, Replica, Restored, Role,
@@ -94,7 +94,7 @@ impl Judge {
                         Some(decided) => assert_eq!(*decided, value, "one value at one index"),
                         None => self.ledger.push(value),
                     }
-                    assert!(on_disk(machine, place, value), "decided before it was saved");
+                    assert!(machine.holds(place, value), "decided before it was saved");
                 }
             }
             Effect::Role { role: Role::Master, ballot, .. } => {
@@ -118,16 +118,6 @@ impl Judge {
     }
 }
 
-/// Whether the value is where no crash can take it.
-fn on_disk(machine: &Machine, place: usize, value: u64) -> bool {
-    let synced = &machine.records[..machine.synced];
-    machine.flushed.get(place) == Some(&value)
-        || synced.iter().any(|record| match record {
-            Record::Accept(index, _, _, held) => index.0 == place as u64 + 1 && *held == value,
-            _ => false,
-        })
-}
-
 fn digest(replica: &Replica) -> u64 {
     let mut hasher = DefaultHasher::new();
     replica.hash(&mut hasher);
@@ -136,7 +126,7 @@ fn digest(replica: &Replica) -> u64 {
 
 fn live(happenings: &[Happening]) -> Judge {
     let mut judge = Judge::default();
-    let mut machine = Machine::fresh();
+    let mut machine = Machine::fresh(Identity::alone());
     let mut answers = VecDeque::new();
     judge.start(&mut machine);
     for happening in happenings {
@@ -166,17 +156,19 @@ fn live(happenings: &[Happening]) -> Judge {
             }
             Happening::Flush => machine.flush(),
             Happening::Copy => machine.copy(),
-            Happening::Collapse => machine.collapse(),
+            Happening::Collapse => {
+                machine.collapse();
+            }
             Happening::Retire => judge.step(&mut machine, Event::Retire),
             Happening::Crash(kept) => {
-                machine = machine.crash(kept);
+                machine = machine.crash(kept, Identity::alone());
                 answers.clear();
                 judge.start(&mut machine);
             }
         }
     }
     // The last life is left in peace: it must lead, and hold all that was ever decided.
-    machine = machine.crash(0);
+    machine = machine.crash(0, Identity::alone());
     judge.start(&mut machine);
     for _ in 0..2 {
         for event in machine.sync(machine.records.len()) {
@@ -198,7 +190,9 @@ fn record() -> impl Strategy<Value = Record> {
     let index = || (0..6_u64).prop_map(LogIndex);
     prop_oneof![
         small_ballot().prop_map(Record::Promise),
-        (small_ballot(), index()).prop_map(|(ballot, upto)| Record::Adopt(ballot, upto)),
+        (small_ballot(), index(), index())
+            .prop_map(|(ballot, from, upto)| Record::Adopt(ballot, from.min(upto), upto)),
+        (index(), small_ballot()).prop_map(|(at, ballot)| Record::Stage(at, ballot, at.0)),
         (index(), small_ballot(), index())
             .prop_map(|(at, ballot, decided)| { Record::Accept(at, ballot, decided, at.0) }),
         index().prop_map(Record::Decided),
@@ -226,7 +220,8 @@ proptest! {
         for record in records {
             shown = shown.and_then(|()| match record {
                 Record::Promise(ballot) => { replay.promised(ballot); Ok(()) }
-                Record::Adopt(ballot, upto) => replay.adopted(ballot, upto),
+                Record::Adopt(ballot, from, upto) => replay.adopted(ballot, from, upto),
+                Record::Stage(at, ballot, v) => { replay.staged(at, ballot, v); Ok(()) }
                 Record::Accept(at, ballot, decided, v) => replay.accepted(at, ballot, decided, v),
                 Record::Decided(upto) => { replay.decided(upto); Ok(()) }
             });

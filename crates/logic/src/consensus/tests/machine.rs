@@ -2,9 +2,10 @@
 //! what it flushed.
 
 use crate::consensus::{
-    Configuration, Effect, Event, LeaseClock, Replay, Replica, RestoreError, Restored,
+    Configuration, Effect, Event, LeaseClock, Message, Replay, Replica, RestoreError, Restored,
 };
 use base::{Ballot, ConfigurationId, LogIndex, NodeId};
+use std::collections::BTreeMap;
 
 /// The node of most tests.
 pub const NODE: NodeId = NodeId(1);
@@ -14,7 +15,9 @@ pub const NODE: NodeId = NodeId(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     Promise(Ballot),
-    Adopt(Ballot, LogIndex),
+    Stage(LogIndex, Ballot, u64),
+    /// The ballot, the last index that is kept, the last that was staged.
+    Adopt(Ballot, LogIndex, LogIndex),
     Accept(LogIndex, Ballot, LogIndex, u64),
     Decided(LogIndex),
 }
@@ -28,6 +31,8 @@ pub struct Machine {
     pub synced: usize,
     /// Values by index, the first has index 1: what the log holds, kept in memory.
     pub values: Vec<u64>,
+    /// Values that count only once they are adopted.
+    pub staged: BTreeMap<LogIndex, (Ballot, u64)>,
     /// Up to where the store has applied.
     pub applied: LogIndex,
     /// Up to where the store keeps it through a crash, and the values it holds.
@@ -37,20 +42,42 @@ pub struct Machine {
     /// Where the last copy to the log's head begins and ends.
     copied: Option<(usize, usize)>,
     pub effects: Vec<Effect>,
+    /// What is to be sent, with the values it names.
+    pub outbox: Vec<(NodeId, Message, Vec<u64>)>,
+}
+
+/// Whose log it is.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    pub node: NodeId,
+    pub configuration: Configuration,
+    pub lease: LeaseClock,
+    pub log_intact: bool,
+}
+
+impl Identity {
+    /// The node of most tests, alone.
+    pub fn alone() -> Identity {
+        Identity {
+            node: NODE,
+            configuration: Configuration::alone(ConfigurationId(1), NODE).expect("sound"),
+            lease: LeaseClock::default(),
+            log_intact: true,
+        }
+    }
 }
 
 impl Machine {
     /// A machine in its first life.
-    pub fn fresh() -> Machine {
-        Machine::from_log(Vec::new(), Vec::new(), LeaseClock::default(), true).expect("sound")
+    pub fn fresh(identity: Identity) -> Machine {
+        Machine::from_log(Vec::new(), Vec::new(), identity).expect("sound")
     }
 
     /// A machine that finds this log and this store.
     pub fn from_log(
         records: Vec<Record>,
         flushed: Vec<u64>,
-        lease: LeaseClock,
-        log_intact: bool,
+        identity: Identity,
     ) -> Result<Machine, RestoreError> {
         let durable = LogIndex(flushed.len() as u64);
         let mut replay = Replay::new(durable);
@@ -58,7 +85,10 @@ impl Machine {
         for record in &records {
             match *record {
                 Record::Promise(ballot) => replay.promised(ballot),
-                Record::Adopt(ballot, upto) => replay.adopted(ballot, upto).expect("sound"),
+                Record::Adopt(ballot, from, upto) => {
+                    replay.adopted(ballot, from, upto).expect("sound");
+                }
+                Record::Stage(index, ballot, value) => replay.staged(index, ballot, value),
                 Record::Accept(index, ballot, decided, value) => {
                     replay.accepted(index, ballot, decided, value).expect("sound");
                 }
@@ -72,9 +102,10 @@ impl Machine {
         let found = replay.finish().expect("sound");
         values.extend(found.tail.values());
         assert_eq!(values.len() as u64, found.last.0);
+        let Identity { node, configuration, lease, log_intact } = identity;
         let replica = Replica::restore(Restored {
-            node: NODE,
-            configuration: Configuration::alone(ConfigurationId(1), NODE).expect("sound"),
+            node,
+            configuration,
             promised: found.promised,
             accepted_ballot: found.accepted_ballot,
             last: found.last,
@@ -88,35 +119,66 @@ impl Machine {
             records,
             next_value: values.iter().max().map_or(1, |highest| highest + 1),
             values,
+            staged: BTreeMap::new(),
             applied: durable,
             flushed,
             copied: None,
             effects: Vec::new(),
+            outbox: Vec::new(),
         })
     }
 
     /// Hands the event in and carries out what comes of it, in order. The effects stay to be looked
     /// at.
     pub fn step(&mut self, event: Event) -> &[Effect] {
+        self.step_with(event, &[])
+    }
+
+    /// The same with the values that came with a message.
+    pub fn step_with(&mut self, event: Event, brought: &[u64]) -> &[Effect] {
+        let first = match event {
+            Event::Received { message, .. } => message.body.values().map(|(after, _)| after),
+            _ => None,
+        };
+        let brought = |index: LogIndex| first.map(|after| brought[(index.0 - after.0) as usize - 1]);
         self.effects.clear();
         self.replica.step(event, &mut self.effects);
         for effect in &self.effects {
             match *effect {
                 Effect::SavePromise { ballot } => self.records.push(Record::Promise(ballot)),
-                Effect::Adopt { ballot, upto } => {
-                    self.values.truncate(upto.0 as usize);
-                    self.records.push(Record::Adopt(ballot, upto));
+                Effect::Stage { index, ballot } => {
+                    let value = brought(index).expect("what is staged came with a message");
+                    self.staged.retain(|_, (under, _)| *under == ballot);
+                    self.staged.insert(index, (ballot, value));
+                    self.records.push(Record::Stage(index, ballot, value));
                 }
-                Effect::Save { index, ballot, decided, .. } => {
+                Effect::Adopt { ballot, from, upto } => {
+                    self.values.truncate(from.0 as usize);
+                    for index in from.0 + 1..=upto.0 {
+                        let (under, value) = self.staged[&LogIndex(index)];
+                        assert_eq!(under, ballot, "what is adopted was staged under its ballot");
+                        self.values.push(value);
+                    }
+                    self.staged.clear();
+                    self.records.push(Record::Adopt(ballot, from, upto));
+                }
+                Effect::Save { index, ballot, decided } => {
                     assert_eq!(index.0, self.values.len() as u64 + 1, "values come in order");
-                    let value = self.next_value;
-                    self.next_value += 1;
+                    let value = brought(index).unwrap_or(self.next_value);
+                    self.next_value = self.next_value.max(value + 1);
                     self.values.push(value);
                     self.records.push(Record::Accept(index, ballot, decided, value));
                 }
                 Effect::SaveDecided { upto } => self.records.push(Record::Decided(upto)),
                 Effect::Decided { upto } => self.applied = self.applied.max(upto),
-                Effect::Role { .. }
+                Effect::Send { to, message } => {
+                    let named = message.body.values().map_or(0..0, |(after, upto)| {
+                        after.0 as usize..upto.0 as usize
+                    });
+                    self.outbox.push((to, message, self.values[named].to_vec()));
+                }
+                Effect::FetchSnapshot { .. }
+                | Effect::Role { .. }
                 | Effect::ReadAt { .. }
                 | Effect::Refused { .. }
                 | Effect::Silent { .. } => {}
@@ -133,7 +195,7 @@ impl Machine {
         for record in &self.records[from..self.synced] {
             match *record {
                 Record::Promise(ballot) => events.push(Event::PromiseSaved { ballot }),
-                Record::Adopt(ballot, upto) | Record::Accept(upto, ballot, ..) => {
+                Record::Adopt(ballot, _, upto) | Record::Accept(upto, ballot, ..) => {
                     let covers = matches!(events.last(),
                         Some(Event::Saved { ballot: before, .. }) if *before == ballot);
                     if covers {
@@ -141,7 +203,7 @@ impl Machine {
                     }
                     events.push(Event::Saved { ballot, upto });
                 }
-                Record::Decided(_) => {}
+                Record::Decided(_) | Record::Stage(..) => {}
             }
         }
         events
@@ -158,30 +220,60 @@ impl Machine {
         let older = self.records.len();
         let ballot = self.replica.accepted_ballot();
         self.records.push(Record::Promise(self.replica.promised()));
-        self.records.push(Record::Adopt(ballot, self.replica.last()));
+        let last = self.replica.last();
+        self.records.push(Record::Adopt(ballot, last, last));
         for place in self.flushed.len()..self.values.len() {
             let index = LogIndex(place as u64 + 1);
             let record = Record::Accept(index, ballot, self.replica.decided(), self.values[place]);
             self.records.push(record);
         }
+        let staged = self.staged.iter();
+        self.records.extend(staged.map(|(at, (under, value))| Record::Stage(*at, *under, *value)));
         self.records.push(Record::Decided(self.replica.decided()));
         self.copied = Some((older, self.records.len()));
     }
 
-    /// Drops the records before the last copy, if that is synced.
-    pub fn collapse(&mut self) {
-        if let Some((older, _)) = self.copied.take_if(|(_, end)| *end <= self.synced) {
-            self.records.drain(..older);
-            self.synced -= older;
+    /// Drops the records before the last copy, if that is synced; whether it was.
+    pub fn collapse(&mut self) -> bool {
+        let Some((older, _)) = self.copied.take_if(|(_, end)| *end <= self.synced) else {
+            return false;
+        };
+        self.records.drain(..older);
+        self.synced -= older;
+        true
+    }
+
+    /// Puts a snapshot in the place of the log's beginning, durably; gives whether it was news.
+    pub fn install(&mut self, snapshot: &[u64]) -> bool {
+        let upto = snapshot.len();
+        if upto <= self.replica.decided().0 as usize {
+            return false;
         }
+        let tail = self.values.split_off(upto.min(self.values.len()));
+        self.values = [snapshot, &tail].concat();
+        self.flushed = snapshot.to_vec();
+        self.applied = LogIndex(upto as u64);
+        true
+    }
+
+    /// Whether the value is where no crash of this machine can take it.
+    pub fn holds(&self, place: usize, value: u64) -> bool {
+        let index = LogIndex(place as u64 + 1);
+        self.flushed.get(place) == Some(&value)
+            || self.records[..self.synced].iter().rev().any(|record| match record {
+                Record::Accept(at, _, _, held) | Record::Stage(at, _, held) => {
+                    *at == index && *held == value
+                }
+                _ => false,
+            })
     }
 
     /// Power is lost: the synced records stay, and so do `kept` of the others.
-    pub fn crash(self, kept: usize) -> Machine {
+    pub fn crash(self, kept: usize, identity: Identity) -> Machine {
         let mut records = self.records;
         records.truncate(self.synced + kept);
-        let mut machine = Machine::from_log(records, self.flushed, LeaseClock::default(), true)
-            .expect("a crash leaves a sound log");
+        let mut machine =
+            Machine::from_log(records, self.flushed, identity).expect("a crash leaves a sound log");
         machine.next_value = self.next_value;
         machine
     }

@@ -1,7 +1,9 @@
 //! Plays `stories/*.txt`: one situation per file, each effect recorded.
 
-use super::machine::{Machine, NODE, Record};
-use crate::consensus::{Asked, Effect, Event, LeaseClock, ReadToken, Refusal, ValueHandle};
+use super::machine::{Identity, Machine, NODE, Record};
+use crate::consensus::{
+    Asked, Effect, Event, LeaseClock, Message, ReadToken, Refusal, ValueHandle,
+};
 use base::{Ballot, LogIndex, Millis, NodeId};
 use goldenscript::{Command, Context, Runner};
 use std::error::Error;
@@ -69,7 +71,7 @@ impl Runner for Stage {
                 upto: LogIndex(positional()?.parse()?),
             },
             "read" => Event::Read { token: ReadToken(positional()?.parse()?), now },
-            "hand_over" => Event::HandOver { to: NodeId(positional()?.parse()?) },
+            "hand_over" => Event::HandOver { to: NodeId(positional()?.parse()?), now },
             "retire" => Event::Retire,
             "propose" => return self.propose(args),
             "sync" => return self.sync(args),
@@ -104,12 +106,13 @@ impl Stage {
         let mut records = Vec::new();
         if under > Ballot::default() {
             records.push(Record::Promise(under));
-            records.push(Record::Adopt(under, LogIndex(0)));
+            records.push(Record::Adopt(under, LogIndex(0), LogIndex(0)));
             let accept = |index| Record::Accept(LogIndex(index), under, LogIndex(0), index);
             records.extend((1..=last).map(accept));
             records.push(Record::Decided(decided));
         }
-        let machine = Machine::from_log(records, Vec::new(), lease, intact)?;
+        let identity = Identity { lease, log_intact: intact, ..Identity::alone() };
+        let machine = Machine::from_log(records, Vec::new(), identity)?;
         let told = tell_memory(&machine);
         self.machine = Some(machine);
         Ok(told)
@@ -152,7 +155,7 @@ impl Stage {
     fn crash(&mut self, mut args: goldenscript::ArgumentConsumer) -> Answer {
         let kept = args.take_key("kept").unwrap_or("0").parse()?;
         args.reject_next()?;
-        let machine = self.machine.take().ok_or("begin first")?.crash(kept);
+        let machine = self.machine.take().ok_or("begin first")?.crash(kept, Identity::alone());
         let told = tell_memory(&machine);
         self.machine = Some(machine);
         Ok(told)
@@ -181,7 +184,8 @@ fn tell_log(machine: &mut Machine) -> String {
         let state = if place < machine.synced { "synced" } else { "written" };
         let record = match record {
             Record::Promise(ballot) => format!("promise {ballot}"),
-            Record::Adopt(ballot, upto) => format!("adopt up to {upto} under {ballot}"),
+            Record::Stage(index, ballot, value) => format!("stage {index} under {ballot}: value {value}"),
+            Record::Adopt(ballot, _, upto) => format!("adopt up to {upto} under {ballot}"),
             Record::Accept(index, ballot, decided, value) => {
                 format!("accept {index} under {ballot}, decided {decided}: value {value}")
             }
@@ -199,11 +203,18 @@ fn tell(effects: &[Effect]) -> String {
 fn tell_one(effect: &Effect) -> String {
     match effect {
         Effect::SavePromise { ballot } => format!("SavePromise {ballot}"),
-        Effect::Adopt { ballot, upto } => format!("Adopt up to {upto} under {ballot}"),
-        Effect::Save { index, ballot, decided, value } => format!(
-            "Save {index} under {ballot}, decided {decided} ({} bytes, {} updates)",
-            value.bytes, value.updates
-        ),
+        Effect::Stage { index, ballot } => format!("Stage {index} under {ballot}"),
+        Effect::Adopt { ballot, from, upto } if from == upto => {
+            format!("Adopt up to {upto} under {ballot}")
+        }
+        Effect::Adopt { ballot, from, upto } => {
+            format!("Adopt up to {upto} under {ballot}, staged behind {from}")
+        }
+        Effect::Save { index, ballot, decided } => {
+            format!("Save {index} under {ballot}, decided {decided}")
+        }
+        Effect::Send { to, message } => format!("Send to {to}: {}", tell_message(message)),
+        Effect::FetchSnapshot { from } => format!("FetchSnapshot from {from}"),
         Effect::SaveDecided { upto } => format!("SaveDecided {upto}"),
         Effect::Decided { upto } => format!("Decided {upto}"),
         Effect::Role { role, ballot, master } => {
@@ -222,6 +233,10 @@ fn tell_one(effect: &Effect) -> String {
         }
         Effect::Silent { reason } => format!("Silent: {}", tell_refusal(reason)),
     }
+}
+
+fn tell_message(message: &Message) -> String {
+    format!("{:?} under {}", message.body, message.ballot)
 }
 
 fn tell_refusal(refusal: &Refusal) -> String {

@@ -1,0 +1,99 @@
+//! Who should try to lead, when nobody does.
+//!
+//! The idea is that of Omni-Paxos' *ballot leader election*: what qualifies a voter to lead is that
+//! it hears a majority, not how long its log is; and who can't hear a majority takes no part. So
+//! the group goes on even where only one voter is still connected to a majority. Rounds are held
+//! only while a voter knows no master: a master in office is told by its heartbeats.
+//!
+//! A voter stands for election only once a majority, itself included, is bound by no lease. Those
+//! bound would refuse it, and its attempt would only raise ballots (the *pre-vote* of Ongaro's
+//! thesis, 9.6, has the same reason).
+
+use super::message::{Accepted, Standing};
+use super::quorum::majority;
+use base::{Millis, NodeId};
+
+/// A voter leaves it to a better one for so many rounds; then it stands all the same.
+const DEFERRED_MAX: u32 = 4;
+
+/// The rounds of one voter that seeks a master.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Election {
+    /// The last round that was begun; 0: none.
+    pub round: u64,
+    /// When it is judged, if not all answer before.
+    ends: Millis,
+    /// Who answered it, in order of arrival, each once.
+    answers: Vec<(NodeId, Standing)>,
+    /// Whether a round is under way.
+    open: bool,
+    /// Whether the last judged round heard a majority.
+    pub connected: bool,
+    /// How many rounds in a row were left to a better candidate.
+    deferred: u32,
+}
+
+/// What a round came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Lead.
+    Stand,
+    /// Ask again.
+    Again,
+}
+
+impl Election {
+    /// Whether the round, if there is one, is to be judged: all answered, or its time is over.
+    pub(super) fn is_over(&self, others: usize, now: Millis) -> bool {
+        !self.open || self.answers.len() >= others || now >= self.ends
+    }
+
+    /// Whether a round was held that waits for its verdict.
+    pub(super) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Begins a round.
+    pub(super) fn begin(&mut self, ends: Millis) {
+        self.round += 1;
+        self.ends = ends;
+        self.answers.clear();
+        self.open = true;
+    }
+
+    /// Notes an answer; one of an older round says nothing any more.
+    pub(super) fn answer(&mut self, from: NodeId, round: u64, standing: Standing) {
+        let fresh = self.open && round == self.round;
+        if fresh && self.answers.iter().all(|(node, _)| *node != from) {
+            self.answers.push((from, standing));
+        }
+    }
+
+    /// Judges the round: `voters` vote in this group, and this one has accepted `log`. Of those who
+    /// may stand, the one with the longest log does: it has the least to fetch.
+    pub(super) fn judge(&mut self, node: NodeId, log: Accepted, voters: usize) -> Verdict {
+        self.open = false;
+        self.connected = self.answers.len() + 1 >= majority(voters);
+        let free = self.answers.iter().filter(|(_, standing)| !standing.bound);
+        if free.clone().count() + 1 < majority(voters) {
+            self.deferred = 0;
+            return Verdict::Again;
+        }
+        let better = |(other, standing): &(NodeId, Standing)| {
+            standing.candidate && (standing.log, *other) > (log, node)
+        };
+        if free.clone().any(better) && self.deferred < DEFERRED_MAX {
+            self.deferred += 1;
+            return Verdict::Again;
+        }
+        self.deferred = 0;
+        Verdict::Stand
+    }
+
+    /// There is a master, or an attempt to lead: no round is held.
+    pub(super) fn rest(&mut self) {
+        self.open = false;
+        self.connected = false;
+        self.deferred = 0;
+    }
+}

@@ -1,0 +1,89 @@
+//! How mastership ends on purpose: handed over to another voter, or given back with a life.
+
+use super::configuration::Part;
+use super::effect::{Asked, Effect, Refusal};
+use super::lease::Bound;
+use super::message::Body;
+use super::replica::{Replica, Stage};
+use base::{Ballot, Millis, NodeId};
+
+impl Replica {
+    /// An operator, or a preference, wants another master: nothing new is taken until it has
+    /// everything; if that takes too long, all stays as it is.
+    pub(super) fn hand_over(&mut self, to: NodeId, now: Millis, effects: &mut Vec<Effect>) {
+        self.pass(now);
+        let leads_there = self.configuration.part(to).is_some_and(Part::leads);
+        let refusal = match self.leads() {
+            Ok(()) if to == self.node => return,
+            Ok(()) if !leads_there => Refusal::NoSuchVoter,
+            Ok(()) if self.stage == Stage::Retiring => Refusal::Retiring,
+            Ok(()) => {
+                let until = self.now.0.saturating_add(self.clock.length.0.saturating_mul(2));
+                self.lead.heir = Some((to, Millis(until)));
+                return self.try_to_hand_over(effects);
+            }
+            Err(refusal) => refusal,
+        };
+        effects.push(Effect::Refused { asked: Asked::HandOver(to), reason: refusal });
+    }
+
+    /// Once all is decided, and the heir has it.
+    pub(super) fn try_to_hand_over(&mut self, effects: &mut Vec<Effect>) {
+        let Some((heir, _)) = self.lead.heir else { return };
+        let last = self.last;
+        let level = self.lead.follower(heir).is_some_and(|heir| heir.saved == Some(last));
+        if self.stage == Stage::Leading && self.decided == last && level {
+            self.record_decided(effects);
+            let ballot = self.promised;
+            self.follow(effects);
+            self.leave_to(heir, ballot, effects);
+        }
+    }
+
+    /// The lease is given back: from here on this replica answers no read, and says so to the heir,
+    /// who tells the others with its prepare. For a while it stands in nobody else's favour.
+    fn leave_to(&mut self, heir: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
+        let round = ballot.round.saturating_add(1);
+        let until = self.clock.bound(self.now);
+        self.bound = Bound { ballot: Ballot { round, node: heir }, until };
+        self.send_under(ballot, heir, Body::HandOver, effects);
+    }
+
+    /// The master gives its place to us.
+    pub(super) fn inherit(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
+        let may_lead = self.configuration.part(self.node).is_some_and(Part::leads);
+        let ready = self.stage == Stage::Following && self.accepted_ballot == ballot;
+        if ballot.node == from && ballot == self.promised && may_lead && ready {
+            self.bound = Bound::default();
+            self.stand(ballot, effects);
+        }
+    }
+
+    /// The end of a life on purpose: a master first finishes what is in flight.
+    pub(super) fn retire(&mut self, effects: &mut Vec<Effect>) {
+        match self.stage {
+            Stage::Leading if self.decided < self.last => self.stage = Stage::Retiring,
+            Stage::Retiring | Stage::Retired | Stage::Silent => {}
+            _ => self.leave(effects),
+        }
+    }
+
+    /// Nothing of ours is in flight any more: give mastership, if we have it, and the lease back.
+    pub(super) fn leave(&mut self, effects: &mut Vec<Effect>) {
+        let led = matches!(self.stage, Stage::Leading | Stage::Retiring);
+        let last = self.last;
+        let level = self.lead.followers.iter().filter(|follower| {
+            let leads = self.configuration.part(follower.node).is_some_and(Part::leads);
+            leads && follower.saved == Some(last)
+        });
+        let heir = level.max_by_key(|follower| (follower.moved, follower.node));
+        let heir = heir.filter(|_| led).map(|follower| follower.node);
+        self.record_decided(effects);
+        self.stage = Stage::Retired;
+        let ballot = self.promised;
+        self.follow(effects);
+        if let Some(heir) = heir {
+            self.leave_to(heir, ballot, effects);
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! The replica that follows: promise, accept, grant, and seek a master when none is heard of.
+
+use super::configuration::Part;
+use super::effect::Effect;
+use super::election::Verdict;
+use super::lease::Bound;
+use super::message::{Accepted, Body, Standing};
+use super::replica::{Replica, Stage, Staging};
+use base::{Ballot, LogIndex, Millis, NodeId};
+
+impl Replica {
+    /// Nobody is heard to lead: hold a round, or judge the one that is over.
+    pub(super) fn seek(&mut self, effects: &mut Vec<Effect>) {
+        let may_lead = self.configuration.part(self.node).is_some_and(Part::leads);
+        let bound = self.bound.ballot.node != self.node && self.now < self.bound.until;
+        if self.stage != Stage::Following || !may_lead || bound {
+            return;
+        }
+        if self.leader.take().is_some() {
+            self.announce(effects);
+        }
+        let voters = self.configuration.voters().count();
+        loop {
+            if !self.election.is_over(voters - 1, self.now) {
+                return;
+            }
+            if self.election.is_open()
+                && self.election.judge(self.node, self.accepted(), voters) == Verdict::Stand
+            {
+                return self.stand(Ballot::default(), effects);
+            }
+            self.election.begin(Millis(self.now.0.saturating_add(self.clock.round())));
+            let round = self.election.round;
+            for member in self.configuration.members() {
+                if member.part.votes() && member.node != self.node {
+                    self.send(member.node, Body::Probe { round }, effects);
+                }
+            }
+            if voters > 1 {
+                return;
+            }
+        }
+    }
+
+    /// Somebody seeks a master: say how we stand.
+    pub(super) fn probed_by(&mut self, from: NodeId, round: u64, effects: &mut Vec<Effect>) {
+        let leads = self.stage.replicates() && self.lead.lease.holds(self.now);
+        let granted = self.bound.ballot.node != from && self.now < self.bound.until;
+        let standing = Standing {
+            bound: leads || (granted && !self.stage.replicates()),
+            candidate: self.stage == Stage::Following && self.election.connected,
+            log: self.accepted(),
+        };
+        self.send(from, Body::Probed { round, standing }, effects);
+    }
+
+    /// A voter said how it stands.
+    pub(super) fn answered(
+        &mut self,
+        from: NodeId,
+        round: u64,
+        standing: Standing,
+        effects: &mut Vec<Effect>,
+    ) {
+        let votes = self.configuration.part(from).is_some_and(Part::votes);
+        if self.stage == Stage::Following && votes {
+            self.election.answer(from, round, standing);
+            let others = self.configuration.voters().count() - 1;
+            if self.election.is_open() && self.election.is_over(others, Millis(0)) {
+                self.seek(effects);
+            }
+        }
+    }
+
+    /// Somebody wants to lead: promise, unless a higher promise or a lease forbids it.
+    pub(super) fn prepare_came(
+        &mut self,
+        from: NodeId,
+        ballot: Ballot,
+        released: Ballot,
+        effects: &mut Vec<Effect>,
+    ) {
+        if ballot.node != from {
+            return;
+        }
+        if ballot == self.promised {
+            return self.promise_again(effects);
+        }
+        let leads = self.stage.replicates() && self.lead.lease.holds(self.now);
+        let granted = self.bound.forbids(ballot, released, self.now);
+        if ballot < self.promised || leads || granted {
+            return self.refuse(from, ballot, effects);
+        }
+        if self.stage.attempts() || self.stage.replicates() {
+            self.follow(effects);
+        }
+        self.staging = None;
+        self.leader = None;
+        self.election.rest();
+        self.promised = ballot;
+        // Time for the attempt: promising the next one at once would let two never finish.
+        self.bound = Bound { ballot, until: self.clock.bound(self.now) };
+        effects.push(Effect::SavePromise { ballot });
+        self.announce(effects);
+    }
+
+    /// Repeats a promise, with the log as it is by now: only what is on disk may be told.
+    fn promise_again(&self, effects: &mut Vec<Effect>) {
+        if let (true, Some(last)) = (self.promise_saved == self.promised, self.synced) {
+            let log = Accepted { last, ..self.accepted() };
+            self.send(self.promised.node, Body::Promise { log }, effects);
+        }
+    }
+
+    fn refuse(&self, to: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
+        let promised = self.promised;
+        self.send_under(ballot, to, Body::Refused { promised }, effects);
+    }
+
+    /// Whether this ballot's master may tell us anything: only under the ballot promised last, once
+    /// the promise is on disk.
+    pub(super) fn follows(
+        &mut self,
+        from: NodeId,
+        ballot: Ballot,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        if ballot.node != from {
+            return false;
+        }
+        if ballot != self.promised {
+            self.refuse(from, ballot, effects);
+            return false;
+        }
+        if self.leader != Some(from) {
+            self.leader = Some(from);
+            self.announce(effects);
+        }
+        self.promise_saved == ballot
+    }
+
+    /// The master's heartbeat: grant what it asks.
+    pub(super) fn heartbeat(
+        &mut self,
+        beat: u64,
+        sent: Millis,
+        asks: bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.election.rest();
+        if asks {
+            self.bound = Bound { ballot: self.promised, until: self.clock.bound(self.now) };
+        }
+        self.send(self.promised.node, Body::Granted { beat, sent, asked: asks }, effects);
+        self.settle(effects);
+    }
+
+    /// A master to be lacks values that we accepted.
+    pub(super) fn fetch_came(
+        &mut self,
+        from: NodeId,
+        ballot: Ballot,
+        after: LogIndex,
+        effects: &mut Vec<Effect>,
+    ) {
+        if ballot.node != from || ballot != self.promised || after >= self.last {
+            return;
+        }
+        if after < self.floor {
+            return self.send(from, Body::Behind, effects);
+        }
+        let upto = self.last.0.min(after.0 + super::lead::MESSAGE_VALUES_MAX);
+        self.send(from, Body::Fetched { after, upto: LogIndex(upto) }, effects);
+    }
+
+    /// The master tells where our logs agree, and how far what it adopted goes.
+    pub(super) fn adopt_came(
+        &mut self,
+        master: NodeId,
+        ballot: Ballot,
+        from: LogIndex,
+        upto: LogIndex,
+        effects: &mut Vec<Effect>,
+    ) {
+        if !self.follows(master, ballot, effects) {
+            return;
+        }
+        if self.accepted_ballot == ballot {
+            return self.tell_synced(effects);
+        }
+        if from < self.decided || from > self.last || upto < from {
+            // It speaks of a log that a snapshot has replaced since: tell it of the present one.
+            return self.promise_again(effects);
+        }
+        let same = |staging: &Staging| staging.from == from && staging.upto == upto;
+        if !self.staging.as_ref().is_some_and(same) {
+            self.staging = Some(Staging { ballot, from, have: from, upto });
+        }
+        self.adopt_if_complete(effects);
+    }
+
+    fn adopt_if_complete(&mut self, effects: &mut Vec<Effect>) {
+        if self.staging.is_some_and(|staging| staging.have == staging.upto) {
+            self.adopt(effects);
+        }
+    }
+
+    /// Values for the log that is being adopted: logged beside what they will replace.
+    pub(super) fn stage_values(
+        &mut self,
+        after: LogIndex,
+        upto: LogIndex,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(staging) = &mut self.staging else { return };
+        if after > staging.have {
+            return;
+        }
+        while staging.have < upto.min(staging.upto) {
+            staging.have = staging.have.next();
+            effects.push(Effect::Stage { index: staging.have, ballot: staging.ballot });
+        }
+    }
+
+    /// Values of the master's, to be accepted in order.
+    pub(super) fn accept(
+        &mut self,
+        after: LogIndex,
+        upto: LogIndex,
+        effects: &mut Vec<Effect>,
+    ) {
+        let master = self.promised.node;
+        if self.accepted_ballot < self.promised {
+            let Some(staging) = self.staging else {
+                return self.promise_again(effects);
+            };
+            if after > staging.have {
+                return self.send(master, Body::Gap { last: staging.have }, effects);
+            }
+            self.stage_values(after, upto, effects);
+            self.adopt_if_complete(effects);
+            if self.staging.is_some() {
+                return;
+            }
+        }
+        if after > self.last {
+            return self.send(master, Body::Gap { last: self.last }, effects);
+        }
+        if upto <= self.last {
+            self.tell_synced(effects);
+        }
+        while self.last < upto {
+            self.last = self.last.next();
+            let (index, ballot, decided) = (self.last, self.accepted_ballot, self.decided);
+            effects.push(Effect::Save { index, ballot, decided });
+        }
+        self.settle(effects);
+    }
+
+    fn tell_synced(&self, effects: &mut Vec<Effect>) {
+        if let Some(upto) = self.synced {
+            self.send(self.promised.node, Body::Accepted { upto }, effects);
+        }
+    }
+
+    /// Notes what the master of a ballot says is decided.
+    pub(super) fn hear(&mut self, ballot: Ballot, decided: LogIndex) {
+        self.heard = (self.heard.0.max(ballot), self.heard.1.max(decided));
+    }
+
+    /// What is decided here: what was heard to be, as far as it is this very log and on disk.
+    pub(super) fn settle(&mut self, effects: &mut Vec<Effect>) {
+        let (ballot, upto) = self.heard;
+        let Some(synced) = self.synced else { return };
+        let upto = upto.min(synced);
+        if self.accepted_ballot >= ballot && upto > self.decided {
+            self.decided = upto;
+            effects.push(Effect::Decided { upto });
+        }
+    }
+
+    /// What we lack is collapsed where we asked for it, or where it should have come from.
+    pub(super) fn behind(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
+        let of_master = ballot == self.promised && ballot.node == from;
+        let of_source = self.stage == Stage::Fetching
+            && self.lead.source == Some(from)
+            && ballot == self.promised;
+        if of_source {
+            let time = Millis(self.now.0.saturating_add(self.clock.length.0));
+            self.lead.ends = self.lead.ends.max(time);
+        }
+        if of_master || of_source {
+            effects.push(Effect::FetchSnapshot { from });
+        }
+    }
+
+    /// A snapshot took the place of the log's beginning, or of all of it. The ballot the log counts
+    /// as accepted under stays: what is behind the snapshot was accepted under it, and nothing else
+    /// was.
+    pub(super) fn installed(&mut self, upto: LogIndex, effects: &mut Vec<Effect>) {
+        if upto <= self.decided {
+            return;
+        }
+        self.staging = None;
+        self.decided = upto;
+        self.recorded_by_snapshot();
+        self.last = self.last.max(upto);
+        self.synced = self.synced.max(Some(upto)).filter(|_| self.synced.is_some());
+        self.floor = self.floor.max(upto);
+        effects.push(Effect::Decided { upto });
+        match self.stage {
+            Stage::Fetching => {
+                self.stage = Stage::Promising;
+                self.lead.promised(self.node, self.accepted());
+                self.try_to_adopt(effects);
+            }
+            Stage::Following | Stage::Retired if self.promise_saved == self.promised => {
+                let master = self.promised.node;
+                if self.accepted_ballot == self.promised {
+                    self.tell_synced(effects);
+                } else if master != self.node && self.promised != Ballot::default() {
+                    self.promise_again(effects);
+                }
+            }
+            _ => {}
+        }
+    }
+}

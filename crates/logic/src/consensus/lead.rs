@@ -1,0 +1,162 @@
+//! What a replica keeps while it tries to lead, and while it leads.
+
+use super::configuration::Configuration;
+use super::event::ReadToken;
+use super::lease::{Lease, LeaseClock};
+use super::message::Accepted;
+use super::quorum::Tally;
+use super::window::Window;
+use base::{Ballot, LogIndex, Millis, NodeId};
+use std::collections::VecDeque;
+
+/// Values that may be on their way to one follower, not yet acknowledged.
+pub(super) const FLIGHT_VALUES_MAX: u64 = 1_024;
+/// Values named by one message.
+pub(super) const MESSAGE_VALUES_MAX: u64 = 64;
+/// Reads that may wait for a majority's word at once.
+pub(super) const READS_WAITING_MAX: usize = 65_536;
+
+/// How far the master has come with another member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Follower {
+    pub node: NodeId,
+    pub phase: Phase,
+    /// Up to here its log agreed with the master's when it adopted it.
+    pub from: LogIndex,
+    /// Values up to here were sent.
+    pub sent: LogIndex,
+    /// Values up to here are on its disk, under the master's ballot.
+    pub saved: Option<LogIndex>,
+    /// When something was last asked of it, or came from it.
+    pub moved: Millis,
+    /// Where it was last gone back to, and until when the same gap is not told anew: what was sent
+    /// behind the gap tells of it once more with every message.
+    pub rewound: (LogIndex, Millis),
+    /// The last promise that was acted upon, and until when the same one is not: each value that
+    /// overtakes the `Adopt` before it brings the same promise again.
+    pub heeded: (Accepted, Millis),
+}
+
+/// What is to be done next for a follower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Phase {
+    /// It has not promised yet.
+    Asked,
+    /// It promised, and is sent the log.
+    Streaming,
+    /// It needs a snapshot first.
+    Behind,
+}
+
+/// A read that waits until a majority says that this replica was still master when it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Waiting {
+    pub token: ReadToken,
+    /// The heartbeat that must be answered: the first sent after the read came.
+    pub beat: u64,
+    /// What it must see.
+    pub index: LogIndex,
+}
+
+/// The books of one attempt to lead.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Lead {
+    /// When the attempt is given up, while a majority's promises are awaited.
+    pub ends: Millis,
+    /// Who promised, with what log, this replica included.
+    pub promises: Vec<(NodeId, Accepted)>,
+    /// The ballot the adopted log counted as accepted under before.
+    pub base: Ballot,
+    /// The end of the adopted log.
+    pub adopted: LogIndex,
+    /// Whom missing values are fetched from.
+    pub source: Option<NodeId>,
+    /// How far each voter saved the log under this ballot.
+    pub saved: Tally<LogIndex>,
+    pub followers: Vec<Follower>,
+    pub lease: Lease,
+    /// When the heartbeats were sent that each voter answered, granted or not.
+    pub contact: Tally<Millis>,
+    /// Which heartbeat each voter answered last.
+    pub beats: Tally<u64>,
+    /// The last heartbeat that was sent.
+    pub beat: u64,
+    /// When the next is due.
+    pub next_beat: Millis,
+    pub window: Window,
+    pub reads: VecDeque<Waiting>,
+    /// Who is to lead next, and until when that is tried.
+    pub heir: Option<(NodeId, Millis)>,
+}
+
+impl Lead {
+    pub(super) fn new(node: NodeId, configuration: &Configuration, clock: LeaseClock) -> Lead {
+        let others = configuration.members().iter().filter(|member| member.node != node);
+        let follower = |node| Follower {
+            node,
+            phase: Phase::Asked,
+            from: LogIndex(0),
+            sent: LogIndex(0),
+            saved: None,
+            moved: Millis(0),
+            rewound: (LogIndex(0), Millis(0)),
+            heeded: (Accepted::default(), Millis(0)),
+        };
+        Lead {
+            ends: Millis(0),
+            promises: Vec::new(),
+            base: Ballot::default(),
+            adopted: LogIndex(0),
+            source: None,
+            saved: Tally::new(configuration.voters()),
+            followers: others.map(|member| follower(member.node)).collect(),
+            lease: Lease::new(clock, configuration.voters()),
+            contact: Tally::new(configuration.voters()),
+            beats: Tally::new(configuration.voters()),
+            beat: 0,
+            next_beat: Millis(0),
+            window: Window::default(),
+            reads: VecDeque::new(),
+            heir: None,
+        }
+    }
+
+    /// A new attempt: everything learned in an earlier one is forgotten, only the count of
+    /// heartbeats goes on.
+    pub(super) fn begin(&mut self, now: Millis, ends: Millis) {
+        self.ends = ends;
+        self.promises.clear();
+        self.source = None;
+        self.saved.clear();
+        self.lease.release();
+        self.contact.clear();
+        self.beats.clear();
+        self.next_beat = now;
+        self.window.land(0);
+        self.heir = None;
+        for follower in &mut self.followers {
+            follower.phase = Phase::Asked;
+            follower.saved = None;
+            follower.moved = now;
+            follower.rewound = (LogIndex(0), Millis(0));
+            follower.heeded = (Accepted::default(), Millis(0));
+        }
+    }
+
+    /// Notes a promise; a later one of the same member tells more.
+    pub(super) fn promised(&mut self, node: NodeId, log: Accepted) {
+        match self.promises.iter_mut().find(|(other, _)| *other == node) {
+            Some((_, known)) => *known = log,
+            None => self.promises.push((node, log)),
+        }
+    }
+
+    /// The highest log among the promises, and whose it is.
+    pub(super) fn best(&self) -> Option<(Accepted, NodeId)> {
+        self.promises.iter().map(|(node, log)| (*log, *node)).max()
+    }
+
+    pub(super) fn follower(&mut self, node: NodeId) -> Option<&mut Follower> {
+        self.followers.iter_mut().find(|follower| follower.node == node)
+    }
+}

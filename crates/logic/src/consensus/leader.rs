@@ -1,0 +1,397 @@
+//! The replica that leads, or tries to: prepare, adopt, replicate, decide.
+
+use super::effect::{Asked, Effect, Refusal};
+use super::event::ValueHandle;
+use super::lead::{FLIGHT_VALUES_MAX, MESSAGE_VALUES_MAX, Phase};
+use super::message::{Accepted, Body};
+use super::replica::{Replica, Stage, Staging};
+use super::{ballot, quorum};
+use base::{Ballot, LogIndex, Millis, NodeId};
+
+impl Replica {
+    /// Prepare: promise a ballot above all seen; the others are asked once that is on disk, so that
+    /// no round is ever used twice.
+    pub(super) fn stand(&mut self, released: Ballot, effects: &mut Vec<Effect>) {
+        self.election.rest();
+        self.leader = None;
+        self.staging = None;
+        self.stage = Stage::Promising;
+        self.released = released;
+        self.promised = ballot::above(self.promised.max(self.highest), self.node);
+        self.lead.begin(self.now, Millis(self.now.0.saturating_add(self.clock.length.0)));
+        effects.push(Effect::SavePromise { ballot: self.promised });
+        self.announce(effects);
+    }
+
+    /// Our own promise is on disk: ask the others for theirs.
+    pub(super) fn prepare(&mut self, effects: &mut Vec<Effect>) {
+        let log = self.accepted();
+        self.lead.promised(self.node, log);
+        for place in 0..self.lead.followers.len() {
+            self.ask_promise(place, effects);
+        }
+        self.try_to_adopt(effects);
+    }
+
+    fn ask_promise(&mut self, place: usize, effects: &mut Vec<Effect>) {
+        let follower = &mut self.lead.followers[place];
+        follower.phase = Phase::Asked;
+        follower.moved = self.now;
+        let (to, released) = (follower.node, self.released);
+        self.send(to, Body::Prepare { released }, effects);
+    }
+
+    /// A promise for our ballot: one more for the majority, or a late one, whose member is now sent
+    /// the log.
+    pub(super) fn promise_came(
+        &mut self,
+        from: NodeId,
+        log: Accepted,
+        effects: &mut Vec<Effect>,
+    ) {
+        match self.stage {
+            Stage::Promising | Stage::Fetching => {
+                self.lead.promised(from, log);
+                self.try_to_adopt(effects);
+            }
+            Stage::Adopting | Stage::Leading | Stage::Retiring => {
+                self.send_log(from, log, effects);
+            }
+            _ => {}
+        }
+    }
+
+    /// With a majority's promises, take the log accepted under the highest ballot among them
+    /// (Sequence Paxos; *Paxos Made Simple* P2c for every index at once). What of it is missing
+    /// here is fetched first.
+    pub(super) fn try_to_adopt(&mut self, effects: &mut Vec<Effect>) {
+        if self.stage != Stage::Promising {
+            return;
+        }
+        let votes = |node: NodeId| self.configuration.part(node).is_some_and(|part| part.votes());
+        let voters = self.configuration.voters().count();
+        let promised = self.lead.promises.iter().filter(|(node, _)| votes(*node)).count();
+        if promised < quorum::majority(voters) {
+            return;
+        }
+        let (best, source) = self.lead.best().expect("a majority is somebody");
+        let known = self.lead.promises.iter().map(|(_, log)| log.decided).max();
+        self.hear(self.promised, known.unwrap_or(self.decided));
+        self.lead.base = best.ballot;
+        let own = self.accepted();
+        if (best.ballot, best.last) <= (own.ballot, own.last) {
+            return self.adopt_own(effects);
+        }
+        // Logs accepted under one ballot are beginnings of each other; logs accepted under
+        // different ballots share what is decided.
+        let from = if best.ballot == own.ballot { own.last } else { own.decided };
+        self.stage = Stage::Fetching;
+        self.lead.source = Some(source);
+        let ballot = self.promised;
+        self.staging = Some(Staging { ballot, from, have: from, upto: best.last });
+        if from == best.last {
+            return self.adopt_staged(effects); // What is voided here, that log never had.
+        }
+        self.fetch(effects);
+    }
+
+    fn fetch(&mut self, effects: &mut Vec<Effect>) {
+        let (Some(source), Some(staging)) = (self.lead.source, self.staging) else { return };
+        self.lead.ends = Millis(self.now.0.saturating_add(self.clock.length.0));
+        self.send(source, Body::Fetch { after: staging.have }, effects);
+    }
+
+    /// Some of the missing values came.
+    pub(super) fn fetched(
+        &mut self,
+        from: NodeId,
+        after: LogIndex,
+        upto: LogIndex,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.stage != Stage::Fetching || self.lead.source != Some(from) {
+            return;
+        }
+        self.stage_values(after, upto, effects);
+        match self.staging {
+            Some(staging) if staging.have == staging.upto => self.adopt_staged(effects),
+            _ => self.fetch(effects),
+        }
+    }
+
+    fn adopt_own(&mut self, effects: &mut Vec<Effect>) {
+        let end = self.last;
+        let ballot = self.promised;
+        self.staging = Some(Staging { ballot, from: end, have: end, upto: end });
+        self.adopt_staged(effects);
+    }
+
+    /// From here on the log counts as accepted under our ballot, here and wherever it is sent.
+    fn adopt_staged(&mut self, effects: &mut Vec<Effect>) {
+        self.adopt(effects);
+        self.stage = Stage::Adopting;
+        self.lead.adopted = self.last;
+        self.lead.ends = Millis(self.now.0.saturating_add(self.clock.length.0));
+        for (node, log) in self.lead.promises.clone() {
+            if node != self.node {
+                self.send_log(node, log, effects);
+            }
+        }
+        self.beat(effects);
+    }
+
+    /// Tells a member that promised where its log agrees with ours, and sends what follows.
+    fn send_log(&mut self, to: NodeId, log: Accepted, effects: &mut Vec<Effect>) {
+        let (ours, base, adopted) = (self.accepted_ballot, self.lead.base, self.lead.adopted);
+        let (now, floor, last) = (self.now, self.floor, self.last);
+        let again = Millis(now.0.saturating_add(self.clock.beat()));
+        let Some(follower) = self.lead.follower(to) else { return };
+        if follower.heeded.0 == log && now < follower.heeded.1 {
+            return;
+        }
+        follower.heeded = (log, again);
+        follower.moved = now;
+        follower.phase = Phase::Streaming;
+        if log.ballot == ours && log.last <= last {
+            // It had adopted already, and was restarted since.
+            follower.from = log.last;
+            follower.sent = log.last;
+            follower.saved = follower.saved.max(Some(log.last));
+            self.lead.saved.raise(to, log.last);
+            self.decide(effects);
+            return self.pump(to, effects);
+        }
+        let agreed = if log.ballot == base { log.last } else { log.decided };
+        // A snapshot may have brought it further than what was adopted.
+        let from = agreed.min(adopted).max(log.decided);
+        if from > last {
+            return; // No member of this group says that.
+        }
+        follower.from = from;
+        follower.sent = from;
+        follower.saved = None;
+        if from < floor {
+            follower.phase = Phase::Behind;
+            return self.send(to, Body::Behind, effects);
+        }
+        self.send(to, Body::Adopt { from, upto: adopted.max(from) }, effects);
+        self.pump(to, effects);
+    }
+
+    /// Sends a member what it lacks, as much as may be on its way.
+    pub(super) fn pump(&mut self, to: NodeId, effects: &mut Vec<Effect>) {
+        let (last, decided, floor) = (self.last, self.decided, self.floor);
+        loop {
+            let Some(follower) = self.lead.follower(to) else { return };
+            if follower.phase != Phase::Streaming || follower.sent >= last {
+                return;
+            }
+            let done = follower.saved.unwrap_or(follower.from).max(follower.from);
+            if follower.sent.0 >= done.0 + FLIGHT_VALUES_MAX {
+                return;
+            }
+            if follower.sent < floor {
+                follower.phase = Phase::Behind;
+                return self.send(to, Body::Behind, effects);
+            }
+            let after = follower.sent;
+            let upto = LogIndex(last.0.min(after.0 + MESSAGE_VALUES_MAX));
+            follower.sent = upto;
+            self.send(to, Body::Accept { after, upto, decided }, effects);
+        }
+    }
+
+    fn pump_all(&mut self, effects: &mut Vec<Effect>) {
+        for place in 0..self.lead.followers.len() {
+            self.pump(self.lead.followers[place].node, effects);
+        }
+    }
+
+    /// A member has the log on disk up to here.
+    pub(super) fn accepted_by(
+        &mut self,
+        from: NodeId,
+        upto: LogIndex,
+        effects: &mut Vec<Effect>,
+    ) {
+        if !self.stage.replicates() || upto > self.last {
+            return;
+        }
+        let now = self.now;
+        let Some(follower) = self.lead.follower(from) else { return };
+        if follower.saved < Some(upto) {
+            follower.saved = Some(upto);
+            follower.moved = now;
+        }
+        follower.sent = follower.sent.max(upto);
+        if follower.phase == Phase::Behind {
+            follower.phase = Phase::Streaming;
+        }
+        self.lead.saved.raise(from, upto);
+        self.decide(effects);
+        self.pump(from, effects);
+        self.try_to_hand_over(effects);
+    }
+
+    /// A member missed something: go on where it stopped.
+    pub(super) fn gap(&mut self, from: NodeId, last: LogIndex, effects: &mut Vec<Effect>) {
+        let (now, again) = (self.now, Millis(self.now.0.saturating_add(self.clock.beat())));
+        let Some(follower) = self.lead.follower(from) else { return };
+        let possible = follower.saved.unwrap_or(follower.from) <= last && last < follower.sent;
+        let told = follower.rewound.0 == last && now < follower.rewound.1;
+        if follower.phase == Phase::Streaming && possible && !told {
+            follower.rewound = (last, again);
+            follower.sent = last;
+            self.pump(from, effects);
+        }
+    }
+
+    /// The way to a member was full: what was not sent is sent later.
+    pub(super) fn unsent(&mut self, to: NodeId, after: LogIndex) {
+        let Some(follower) = self.lead.follower(to) else { return };
+        if follower.phase == Phase::Streaming && after < follower.sent {
+            follower.sent = after.max(follower.saved.unwrap_or(follower.from));
+        }
+    }
+
+    /// A value is decided once a majority has saved it under the master's ballot; since each voter
+    /// saves in the order of the log, one mark per voter says it all (Sequence Paxos).
+    pub(super) fn decide(&mut self, effects: &mut Vec<Effect>) {
+        let agreed = self.lead.saved.agreed();
+        let Some(agreed) = agreed.map(|agreed| agreed.min(self.synced.unwrap_or(self.decided)))
+        else {
+            return;
+        };
+        if agreed > self.decided {
+            self.decided = agreed;
+            effects.push(Effect::Decided { upto: agreed });
+            if agreed == self.last {
+                self.send_all(Body::Decide { upto: agreed }, effects);
+            }
+        }
+        match self.stage {
+            // What earlier masters may have decided is decided again, under our ballot, before
+            // anyone may read or write.
+            Stage::Adopting if self.lead.saved.agreed() >= Some(self.lead.adopted) => {
+                if self.decided < self.lead.adopted {
+                    return; // A majority has it, but our own disk does not yet.
+                }
+                self.stage = Stage::Leading;
+                self.pass(self.now);
+                self.announce(effects);
+            }
+            Stage::Retiring if self.decided == self.last => self.leave(effects),
+            _ => self.lead.window.land(self.undecided()),
+        }
+    }
+
+    /// The master gives the value the next index and lets it fly beside those before it: an index
+    /// may be decided only after all before it are, so no gap can open (Sequence Paxos).
+    pub(super) fn propose(&mut self, value: ValueHandle, effects: &mut Vec<Effect>) {
+        let admitted = self.leads().and_then(|()| match (self.stage, self.lead.heir) {
+            (Stage::Retiring, _) => Err(Refusal::Retiring),
+            (_, Some(_)) => Err(Refusal::HandingOver),
+            _ => self.lead.window.admits(value),
+        });
+        if let Err(reason) = admitted {
+            effects.push(Effect::Refused { asked: Asked::Propose, reason });
+            return;
+        }
+        self.last = self.last.next();
+        self.lead.window.push(value);
+        let (index, ballot, decided) = (self.last, self.accepted_ballot, self.decided);
+        effects.push(Effect::Save { index, ballot, decided });
+        self.pump_all(effects);
+    }
+
+    /// Somebody has promised another ballot than ours.
+    pub(super) fn refused(
+        &mut self,
+        from: NodeId,
+        promised: Ballot,
+        effects: &mut Vec<Effect>,
+    ) {
+        let (now, pause) = (self.now.0, self.clock.beat());
+        if promised > self.promised {
+            // It will never again listen to this ballot. A master stands again, above it: its
+            // lease is its own, and whoever granted it lets its holder pass.
+            return match self.stage {
+                Stage::Promising | Stage::Fetching => self.follow(effects),
+                Stage::Adopting | Stage::Leading => {
+                    self.follow(effects);
+                    self.stand(Ballot::default(), effects);
+                }
+                _ => {}
+            };
+        }
+        if promised == self.promised || !self.stage.replicates() {
+            return;
+        }
+        let places = self.lead.followers.iter();
+        let Some(place) = places.clone().position(|follower| follower.node == from) else { return };
+        if now >= self.lead.followers[place].moved.0.saturating_add(pause) {
+            self.ask_promise(place, effects);
+        }
+    }
+
+    /// What time brings to a master and to whoever tries to become one.
+    pub(super) fn lead_on(&mut self, effects: &mut Vec<Effect>) {
+        if self.stage.attempts() && self.now >= self.lead.ends {
+            return self.follow(effects);
+        }
+        if self.stage.replicates() {
+            let heard = self.lead.contact.agreed().unwrap_or(self.lead.ends);
+            // It hears no majority: others may lead already.
+            if self.now.0 > heard.0.max(self.lead.ends.0).saturating_add(self.clock.length.0) {
+                return self.follow(effects);
+            }
+            if self.now >= self.lead.next_beat {
+                self.beat(effects);
+            }
+        }
+        self.insist(effects);
+        if self.lead.heir.is_some_and(|(_, until)| self.now >= until) {
+            self.lead.heir = None;
+        }
+    }
+
+    /// Says again what was not answered for long.
+    fn insist(&mut self, effects: &mut Vec<Effect>) {
+        let (now, patience, last) = (self.now, self.clock.patience(), self.last);
+        for place in 0..self.lead.followers.len() {
+            let adopted = self.lead.adopted;
+            let follower = &mut self.lead.followers[place];
+            if now.0 < follower.moved.0.saturating_add(patience) {
+                continue;
+            }
+            let to = follower.node;
+            match follower.phase {
+                Phase::Asked if self.promise_saved == self.promised => {
+                    self.ask_promise(place, effects);
+                }
+                Phase::Asked => {}
+                Phase::Behind => {
+                    follower.moved = now;
+                    self.send(to, Body::Behind, effects);
+                }
+                Phase::Streaming if follower.saved >= Some(last) => {}
+                Phase::Streaming => {
+                    follower.moved = now;
+                    follower.sent = follower.saved.unwrap_or(follower.from);
+                    if follower.saved.is_none() {
+                        let from = follower.from;
+                        self.send(to, Body::Adopt { from, upto: adopted.max(from) }, effects);
+                    }
+                    self.pump(to, effects);
+                }
+            }
+        }
+        if self.stage == Stage::Fetching {
+            // An answer was lost, or never asked for.
+            let late = self.lead.ends.0.saturating_sub(self.clock.length.0 / 2) <= now.0;
+            if let (true, Some(source), Some(staging)) = (late, self.lead.source, self.staging) {
+                self.send(source, Body::Fetch { after: staging.have }, effects);
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Reads, and the heartbeats that allow them.
+
+use super::effect::{Asked, Effect, Refusal};
+use super::event::ReadToken;
+use super::lead::{READS_WAITING_MAX, Waiting};
+use super::message::Body;
+use super::replica::Replica;
+use base::{Millis, NodeId};
+
+impl Replica {
+    /// A read may be answered from what is decided now, as long as nobody else can have decided
+    /// more: while the lease holds (the node checks that again once it has read, with a second
+    /// `Read` if it took long), or once a majority answers a heartbeat sent after the read came
+    /// (Ongaro's thesis, 6.4).
+    pub(super) fn read(&mut self, token: ReadToken, now: Millis, effects: &mut Vec<Effect>) {
+        self.pass(now);
+        let index = self.decided;
+        let waiting = self.lead.reads.len();
+        let refused = match self.leads() {
+            Err(reason) => reason,
+            Ok(()) if self.lead.lease.holds(self.now) => {
+                return effects.push(Effect::ReadAt { token, index });
+            }
+            Ok(()) if waiting >= READS_WAITING_MAX => Refusal::Full,
+            Ok(()) => {
+                let beat = self.lead.beat + 1;
+                let idle = self.lead.reads.is_empty();
+                self.lead.reads.push_back(Waiting { token, beat, index });
+                // Those that come while one round is under way share the next.
+                if idle {
+                    self.beat(effects);
+                }
+                return;
+            }
+        };
+        effects.push(Effect::Refused { asked: Asked::Read(token), reason: refused });
+    }
+
+    /// Sends the next heartbeat.
+    pub(super) fn beat(&mut self, effects: &mut Vec<Effect>) {
+        let (now, lead) = (self.now, &mut self.lead);
+        lead.beat += 1;
+        lead.next_beat = Millis(now.0.saturating_add(self.clock.beat()));
+        // A master that may have lost its majority must not keep others from finding a new one.
+        let heard = lead.contact.agreed();
+        let fresh = heard.is_some_and(|sent| now.0 - sent.0 <= self.clock.patience());
+        let asks = fresh || (heard.is_none() && now < lead.ends);
+        let (beat, decided) = (lead.beat, self.decided);
+        lead.beats.raise(self.node, beat);
+        self.send_all(Body::Heartbeat { beat, sent: now, asks, decided }, effects);
+        self.answer_reads(effects);
+    }
+
+    /// A member heard a heartbeat.
+    pub(super) fn granted(
+        &mut self,
+        from: NodeId,
+        beat: u64,
+        sent: Millis,
+        asked: bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        if !self.stage.replicates() || beat > self.lead.beat || sent > self.now {
+            return;
+        }
+        if asked {
+            self.lead.lease.grant(from, sent);
+        }
+        self.lead.contact.raise(from, sent);
+        self.lead.beats.raise(from, beat);
+        self.answer_reads(effects);
+        let next = self.lead.reads.front().map(|waiting| waiting.beat);
+        if next.is_some_and(|beat| beat > self.lead.beat) {
+            self.beat(effects);
+        }
+    }
+
+    fn answer_reads(&mut self, effects: &mut Vec<Effect>) {
+        let agreed = self.lead.beats.agreed().unwrap_or(0);
+        while let Some(Waiting { token, beat, index }) = self.lead.reads.front().copied() {
+            if beat > agreed {
+                return;
+            }
+            self.lead.reads.pop_front();
+            effects.push(Effect::ReadAt { token, index });
+        }
+    }
+
+    pub(super) fn refuse_reads(&mut self, effects: &mut Vec<Effect>) {
+        for Waiting { token, .. } in std::mem::take(&mut self.lead.reads) {
+            let reason = Refusal::NotMaster { master: None };
+            effects.push(Effect::Refused { asked: Asked::Read(token), reason });
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What goes wrong, and when.
+
+use super::world::{Item, Weather, World};
+use crate::consensus::{Event, Role};
+use base::NodeId;
+
+impl World {
+    /// One thing goes wrong, or gets well again, and the next is planned.
+    pub fn fault(&mut self) {
+        if self.peace {
+            return;
+        }
+        let count = self.slots.len() as u64;
+        let node = self.chance.below(count) as usize;
+        match self.chance.below(13) {
+            0 | 1 => self.crash_for_a_while(node),
+            2 => {
+                let masters = self.masters();
+                self.crash_for_a_while(masters.first().copied().unwrap_or(node));
+            }
+            3 => self.slots[node].paused_until = self.now + self.chance.between(10, 2_500),
+            4 => self.part(),
+            5 => self.isolate_one_way(node),
+            6 => self.cut_one_link(node),
+            7 | 8 => self.mend(),
+            9 => self.change_weather(),
+            10 => {
+                if self.slots[node].up {
+                    self.keep_house(node);
+                }
+            }
+            11 => self.hand_over(node),
+            _ => self.retire(node),
+        }
+        let pause = self.chance.between(20, 900);
+        self.after(pause, Item::Fault);
+    }
+
+    fn crash_for_a_while(&mut self, node: usize) {
+        self.crash(node);
+        let (life, pause) = (self.slots[node].life, self.chance.between(1, 3_000));
+        self.after(pause, Item::Restart { node, life });
+    }
+
+    /// Two sides that don't hear each other.
+    fn part(&mut self) {
+        let sides: Vec<bool> = self.slots.iter().map(|_| self.chance.often(400)).collect();
+        for (from, row) in self.cut.iter_mut().enumerate() {
+            for (to, cut) in row.iter_mut().enumerate() {
+                *cut = sides[from] != sides[to];
+            }
+        }
+    }
+
+    /// What it says, or what it should hear, is lost.
+    fn isolate_one_way(&mut self, node: usize) {
+        let speaks = self.chance.often(500);
+        for other in 0..self.slots.len() {
+            if speaks {
+                self.cut[other][node] = other != node;
+            } else {
+                self.cut[node][other] = other != node;
+            }
+        }
+    }
+
+    /// Both ways between two nodes: chains and hubs come from this.
+    fn cut_one_link(&mut self, node: usize) {
+        let other = self.chance.below(self.slots.len() as u64) as usize;
+        if other != node {
+            self.cut[node][other] = true;
+            self.cut[other][node] = true;
+        }
+    }
+
+    pub fn mend(&mut self) {
+        self.cut.iter_mut().flatten().for_each(|cut| *cut = false);
+    }
+
+    fn change_weather(&mut self) {
+        let slow = self.chance.between(1, 60);
+        self.weather = Weather {
+            loss: [0, 0, 20, 150][self.chance.below(4) as usize],
+            twice: [0, 50, 150][self.chance.below(3) as usize],
+            full: [0, 0, 100][self.chance.below(3) as usize],
+            delay: (1, slow),
+            sync: (0, [1, 5, 40, 300][self.chance.below(4) as usize]),
+        };
+    }
+
+    fn hand_over(&mut self, to: usize) {
+        if let Some(master) = self.masters().first().copied() {
+            let now = self.clock(master);
+            self.step(master, Event::HandOver { to: NodeId(to as u64 + 1), now });
+        }
+    }
+
+    /// A graceful stop: the process ends once nothing is in flight.
+    fn retire(&mut self, node: usize) {
+        if self.slots[node].up {
+            self.step(node, Event::Retire);
+            if self.slots[node].machine.replica.role() != Role::Master {
+                self.crash_for_a_while(node);
+            } else {
+                // It is killed if it does not end in time.
+                self.slots[node].paused_until = self.now;
+                let life = self.slots[node].life;
+                self.after(3_000, Item::Restart { node, life });
+            }
+        }
+    }
+
+    /// Everything works from now on.
+    pub fn make_peace(&mut self) {
+        self.peace = true;
+        self.mend();
+        self.weather = Weather { delay: (1, 3), sync: (0, 4), ..Weather::default() };
+        for node in 0..self.slots.len() {
+            self.slots[node].paused_until = self.now;
+            // Whoever retired starts anew.
+            self.crash(node);
+            self.start(node);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Sees everything that any replica ever says, across all lives.
+
+use crate::consensus::quorum::majority;
+use crate::consensus::{Effect, ReadToken, Role};
+use crate::consensus::tests::machine::Machine;
+use base::{Ballot, NodeId};
+use std::collections::BTreeMap;
+
+/// The ledger of one history.
+#[derive(Default)]
+pub struct Judge {
+    /// Every value ever decided, by place.
+    pub ledger: Vec<u64>,
+    /// Who led which ballot.
+    masters: BTreeMap<Ballot, NodeId>,
+    /// What each read under way must see.
+    reads: BTreeMap<ReadToken, u64>,
+    next_read: u64,
+    /// Reads that were answered.
+    pub answered: u64,
+    /// A digest of all that was seen, to compare two runs of one seed.
+    pub digest: u64,
+}
+
+impl Judge {
+    /// A read comes: it must see everything that is decided by now.
+    pub fn ask(&mut self) -> ReadToken {
+        self.next_read += 1;
+        let token = ReadToken(self.next_read);
+        self.reads.insert(token, self.ledger.len() as u64);
+        token
+    }
+
+    /// How many ballots were led.
+    pub fn reigns(&self) -> usize {
+        self.masters.len()
+    }
+
+    fn note(&mut self, word: u64) {
+        self.digest = (self.digest.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    /// Judges what a replica did, given every voter's machine, up or down.
+    pub fn judge(&mut self, machine: &Machine, node: NodeId, voters: &[&Machine]) {
+        for effect in &machine.effects {
+            match *effect {
+                Effect::Decided { upto } => {
+                    self.note(node.0 << 32 | upto.0);
+                    self.decided(machine, upto.0 as usize, voters);
+                }
+                Effect::Role { role: Role::Master, ballot, .. } => {
+                    self.note(ballot.round << 8 | node.0);
+                    let led = self.masters.insert(ballot, node);
+                    assert_eq!(led, None, "ballot {ballot} is led twice");
+                    assert_eq!(ballot.node, node, "one leads by a ballot of one's own");
+                }
+                Effect::ReadAt { token, index } => {
+                    self.note(token.0 << 32 | index.0);
+                    let floor = self.reads.remove(&token).expect("a read is answered once");
+                    assert!(index.0 >= floor, "node {node} read {index}, decided was {floor}");
+                    assert!(machine.replica.decided() >= index, "read ahead of what is decided");
+                    self.answered += 1;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn decided(&mut self, machine: &Machine, upto: usize, voters: &[&Machine]) {
+        for place in 0..upto {
+            let value = machine.values[place];
+            if let Some(decided) = self.ledger.get(place) {
+                assert_eq!(*decided, value, "two values at index {}", place + 1);
+                continue;
+            }
+            let holders = voters.iter().filter(|voter| voter.holds(place, value)).count();
+            assert!(holders >= majority(voters.len()), "value {} is on {holders} disks", place + 1);
+            self.ledger.push(value);
+        }
+    }
+}

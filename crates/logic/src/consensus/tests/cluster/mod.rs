@@ -1,0 +1,13 @@
+//! A whole group in one thread, driven by one seed: replicas with logs, stores and clocks of their
+//! own, on a network and disks that fail.
+//!
+//! Promises: the same seed is the same history; whatever happens, what one replica decided no other
+//! contradicts, what was acknowledged stays, and a read sees all that was acknowledged before it;
+//! left in peace, the group goes on and its members are level.
+//! Never: looks into a replica to drive it.
+
+mod chance;
+mod faults;
+mod judge;
+mod seeds;
+mod world;

@@ -1,0 +1,95 @@
+//! Histories, one per seed.
+
+use super::world::{Item, World};
+use crate::consensus::{Event, LeaseClock, Part, ValueHandle};
+use base::Millis;
+
+const VOTER: Part = Part::Voter;
+/// The groups that histories are about; each seed takes one.
+const GROUPS: [&[Part]; 6] = [
+    &[VOTER, VOTER, VOTER],
+    &[VOTER, VOTER, VOTER],
+    &[VOTER, VOTER, VOTER, VOTER, VOTER],
+    &[VOTER, VOTER, Part::Witness],
+    &[VOTER, VOTER, VOTER, Part::Learner],
+    &[VOTER, VOTER, VOTER, VOTER],
+];
+
+/// What a history came to.
+struct History {
+    digest: u64,
+    decided: usize,
+    reads: u64,
+    reigns: usize,
+}
+
+fn live(seed: u64) -> History {
+    // One in eight groups has no lease at all: its reads ask a majority.
+    let drift_ppm = if seed % 8 == 7 { 1_000_000 } else { 10_000 };
+    let lease = LeaseClock { length: Millis(600), drift_ppm };
+    let parts = GROUPS[(seed % GROUPS.len() as u64) as usize];
+    let mut world = World::new(seed, parts, lease);
+    world.after(1, Item::Client);
+    world.after(900, Item::Fault);
+    world.run(15_000);
+    world.make_peace();
+    world.run(25_000);
+    let masters = world.masters();
+    assert_eq!(masters.len(), 1, "left in peace, one leads");
+    let before = world.judge.ledger.len();
+    world.step(masters[0], Event::Propose { value: ValueHandle { bytes: 10, updates: 1 } });
+    world.run(26_500);
+    assert!(world.judge.ledger.len() > before, "left in peace, values are decided");
+    let history = History {
+        digest: world.judge.digest,
+        decided: world.judge.ledger.len(),
+        reads: world.judge.answered,
+        reigns: world.judge.reigns(),
+    };
+    for slot in &world.slots {
+        let node = slot.identity.node;
+        let decided = slot.machine.replica.decided().0 as usize;
+        let replica = &slot.machine.replica;
+        assert!(decided + 50 >= history.decided, "node {node} is behind: {replica:?}");
+        assert_eq!(slot.machine.values[..decided], world.judge.ledger[..decided]);
+    }
+    history
+}
+
+fn live_or_say(seed: u64) -> History {
+    std::panic::catch_unwind(|| live(seed)).unwrap_or_else(|panic| {
+        eprintln!("./check seed {seed} repeats this history");
+        std::panic::resume_unwind(panic)
+    })
+}
+
+/// The seeds to live through: one by name, or the first so many.
+fn seeds() -> std::ops::Range<u64> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match number("CREDENZA_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("CREDENZA_SEEDS").unwrap_or(400),
+    }
+}
+
+#[test]
+fn no_history_loses_contradicts_or_reads_back() {
+    let (mut decided, mut reads, mut reigns) = (0, 0, 0);
+    for seed in seeds() {
+        let history = live_or_say(seed);
+        decided += history.decided;
+        reads += history.reads;
+        reigns += history.reigns;
+    }
+    let count = seeds().count();
+    println!("{count} histories: {decided} values decided, {reads} reads, {reigns} reigns");
+    assert!(decided / count > 100 && reads as usize / count > 30 && reigns / count > 2);
+}
+
+#[test]
+fn a_seed_is_a_history() {
+    for seed in [3, 11, 40] {
+        assert_eq!(live(seed).digest, live(seed).digest);
+    }
+    assert_ne!(live(3).digest, live(4).digest);
+}
