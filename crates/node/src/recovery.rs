@@ -120,7 +120,9 @@ impl Replaying {
                 .accepted(index, ballot, decided, record.payload)
                 .map_err(contradiction)?,
             Kind::Promise => self.replay.promised(ballot),
-            Kind::Truncate => self.replay.adopted(ballot, index).map_err(contradiction)?,
+            Kind::Truncate => {
+                self.replay.adopted(ballot, index, index).map_err(contradiction)?;
+            }
             Kind::Decided => self.replay.decided(decided),
             Kind::Vnode | Kind::Reset | Kind::Checkpoint => {
                 return Err(Error::new(

@@ -156,8 +156,6 @@ pub enum Refusal {
     Retiring,
     /// The replica hands its mastership over; it may keep it, if that fails.
     HandingOver,
-    /// No majority's grants last any more.
-    LeaseOver,
     /// Mastership can't go there: that node is no other voter of this group.
     NoSuchVoter,
     /// The log is damaged: what this replica promised or accepted may be forgotten.
@@ -172,7 +170,6 @@ impl Refusal {
             Refusal::Full | Refusal::HandingOver => Reason::Overloaded,
             Refusal::TooLarge => Reason::TooLarge,
             Refusal::Retiring => Reason::GoingDown,
-            Refusal::LeaseOver => Reason::NoQuorum,
             Refusal::NoSuchVoter => Reason::NotSupported,
             Refusal::DamagedLog => Reason::Damaged,
         }

@@ -67,7 +67,8 @@ pub enum Event {
         ballot: Ballot,
     },
     /// Every [`super::Effect::Adopt`] and [`super::Effect::Save`] of this ballot up to this index
-    /// is on disk (a [`super::Effect::Stage`] brings no answer): synced, unless all the values' buckets chose to be acknowledged before that.
+    /// is on disk (a [`super::Effect::Stage`] brings no answer): synced, unless all the values'
+    /// buckets chose to be acknowledged before that.
     Saved {
         /// The ballot the effects carried.
         ballot: Ballot,

@@ -223,12 +223,7 @@ impl Replica {
     }
 
     /// Values of the master's, to be accepted in order.
-    pub(super) fn accept(
-        &mut self,
-        after: LogIndex,
-        upto: LogIndex,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(super) fn accept(&mut self, after: LogIndex, upto: LogIndex, effects: &mut Vec<Effect>) {
         let master = self.promised.node;
         if self.accepted_ballot < self.promised {
             let Some(staging) = self.staging else {

@@ -43,12 +43,7 @@ impl Replica {
 
     /// A promise for our ballot: one more for the majority, or a late one, whose member is now sent
     /// the log.
-    pub(super) fn promise_came(
-        &mut self,
-        from: NodeId,
-        log: Accepted,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(super) fn promise_came(&mut self, from: NodeId, log: Accepted, effects: &mut Vec<Effect>) {
         match self.stage {
             Stage::Promising | Stage::Fetching => {
                 self.lead.promised(from, log);
@@ -208,12 +203,7 @@ impl Replica {
     }
 
     /// A member has the log on disk up to here.
-    pub(super) fn accepted_by(
-        &mut self,
-        from: NodeId,
-        upto: LogIndex,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(super) fn accepted_by(&mut self, from: NodeId, upto: LogIndex, effects: &mut Vec<Effect>) {
         if !self.stage.replicates() || upto > self.last {
             return;
         }
@@ -305,12 +295,7 @@ impl Replica {
     }
 
     /// Somebody has promised another ballot than ours.
-    pub(super) fn refused(
-        &mut self,
-        from: NodeId,
-        promised: Ballot,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(super) fn refused(&mut self, from: NodeId, promised: Ballot, effects: &mut Vec<Effect>) {
         let (now, pause) = (self.now.0, self.clock.beat());
         if promised > self.promised {
             // It will never again listen to this ballot. A master stands again, above it: its

@@ -32,6 +32,7 @@ mod reads;
 mod replay;
 mod replica;
 mod restored;
+mod shown;
 mod window;
 
 pub use configuration::{Configuration, ConfigurationError, MEMBERS_MAX, Member, Part, VOTERS_MAX};

@@ -29,11 +29,6 @@ impl<T: Copy + Ord> Tally<T> {
         }
     }
 
-    /// How far one voter has come.
-    pub(super) fn of(&self, voter: NodeId) -> Option<T> {
-        self.reached.iter().find(|(node, _)| *node == voter).and_then(|(_, reached)| *reached)
-    }
-
     /// The furthest that a majority has come. Quadratic in the voters, of which there are a
     /// handful; allocates nothing, since it stands in the path of every value.
     pub(super) fn agreed(&self) -> Option<T> {

@@ -88,7 +88,7 @@ pub struct Replica {
     pub(super) election: Election,
     pub(super) lead: Lead,
     /// What the last `Role` said.
-    presented: Option<(Role, Ballot, Option<NodeId>)>,
+    pub(super) presented: Option<(Role, Ballot, Option<NodeId>)>,
     pub(super) now: Millis,
 }
 
@@ -184,13 +184,7 @@ impl Replica {
         }
     }
 
-    fn receive(
-        &mut self,
-        from: NodeId,
-        message: Message,
-        now: Millis,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn receive(&mut self, from: NodeId, message: Message, now: Millis, effects: &mut Vec<Effect>) {
         let deaf = matches!(self.stage, Stage::Waiting | Stage::Silent);
         let stranger = self.configuration.part(from).is_none() || from == self.node;
         if deaf || stranger || message.configuration != self.configuration.id() {
@@ -366,16 +360,6 @@ impl Replica {
         }
     }
 
-    /// Says which part this replica has, if that is news.
-    pub(super) fn announce(&mut self, effects: &mut Vec<Effect>) {
-        let present = (self.role(), self.promised, self.master());
-        if self.presented != Some(present) {
-            self.presented = Some(present);
-            let (role, ballot, master) = present;
-            effects.push(Effect::Role { role, ballot, master });
-        }
-    }
-
     /// The invariants, after every step, also in production.
     fn check(&self) {
         assert!(self.accepted_ballot <= self.promised, "accepted <= promised");
@@ -391,49 +375,5 @@ impl Replica {
         if self.stage.replicates() {
             assert_eq!(self.accepted_ballot, self.promised, "one leads by the ballot it promised");
         }
-    }
-
-    /// The index the next proposed value will have, if it is not refused.
-    pub fn next(&self) -> LogIndex {
-        self.last.next()
-    }
-
-    /// The last decided index.
-    pub fn decided(&self) -> LogIndex {
-        self.decided
-    }
-
-    /// The last index accepted, or asked to be saved.
-    pub fn last(&self) -> LogIndex {
-        self.last
-    }
-
-    /// The highest ballot promised, or asked to be saved as a promise.
-    pub fn promised(&self) -> Ballot {
-        self.promised
-    }
-
-    /// The ballot the log counts as accepted under.
-    pub fn accepted_ballot(&self) -> Ballot {
-        self.accepted_ballot
-    }
-
-    /// This replica's part in the group.
-    pub fn role(&self) -> Role {
-        match self.stage {
-            Stage::Waiting | Stage::Following | Stage::Retired | Stage::Silent => Role::Follower,
-            Stage::Promising | Stage::Fetching | Stage::Adopting => Role::Candidate,
-            Stage::Leading | Stage::Retiring => Role::Master,
-        }
-    }
-
-    /// Who is master, if that is known.
-    pub fn master(&self) -> Option<NodeId> {
-        if self.role() == Role::Master { Some(self.node) } else { self.leader }
-    }
-
-    /// The group's members.
-    pub fn configuration(&self) -> &Configuration {
-        &self.configuration
     }
 }

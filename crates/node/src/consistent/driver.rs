@@ -169,7 +169,7 @@ impl Group {
             Effect::SavePromise { ballot } => {
                 jobs.push(job(Kind::Promise, ballot, none, none, Bytes::new(), true));
             }
-            Effect::Adopt { ballot, upto } => {
+            Effect::Adopt { ballot, upto, .. } => {
                 jobs.push(job(Kind::Truncate, ballot, upto, none, Bytes::new(), true));
             }
             Effect::SaveDecided { upto } => {
@@ -189,8 +189,12 @@ impl Group {
                 let detail = "this node's log is damaged: it neither votes nor leads";
                 return Err(Error::new(reason.reason(), detail));
             }
-            // Refusals are answered where the question was asked, from the same state.
-            Effect::ReadAt { .. } | Effect::Refused { .. } => {}
+            // Refusals are answered where the question was asked; a sole voter talks to nobody.
+            Effect::ReadAt { .. }
+            | Effect::Refused { .. }
+            | Effect::Stage { .. }
+            | Effect::Send { .. }
+            | Effect::FetchSnapshot { .. } => {}
         }
         Ok(())
     }

@@ -190,8 +190,11 @@ fn record() -> impl Strategy<Value = Record> {
     let index = || (0..6_u64).prop_map(LogIndex);
     prop_oneof![
         small_ballot().prop_map(Record::Promise),
-        (small_ballot(), index(), index())
-            .prop_map(|(ballot, from, upto)| Record::Adopt(ballot, from.min(upto), upto)),
+        (small_ballot(), index(), index()).prop_map(|(ballot, from, upto)| Record::Adopt(
+            ballot,
+            from.min(upto),
+            upto
+        )),
         (index(), small_ballot()).prop_map(|(at, ballot)| Record::Stage(at, ballot, at.0)),
         (index(), small_ballot(), index())
             .prop_map(|(at, ballot, decided)| { Record::Accept(at, ballot, decided, at.0) }),

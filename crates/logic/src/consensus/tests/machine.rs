@@ -140,7 +140,8 @@ impl Machine {
             Event::Received { message, .. } => message.body.values().map(|(after, _)| after),
             _ => None,
         };
-        let brought = |index: LogIndex| first.map(|after| brought[(index.0 - after.0) as usize - 1]);
+        let brought =
+            |index: LogIndex| first.map(|after| brought[(index.0 - after.0) as usize - 1]);
         self.effects.clear();
         self.replica.step(event, &mut self.effects);
         for effect in &self.effects {
@@ -172,9 +173,10 @@ impl Machine {
                 Effect::SaveDecided { upto } => self.records.push(Record::Decided(upto)),
                 Effect::Decided { upto } => self.applied = self.applied.max(upto),
                 Effect::Send { to, message } => {
-                    let named = message.body.values().map_or(0..0, |(after, upto)| {
-                        after.0 as usize..upto.0 as usize
-                    });
+                    let named = message
+                        .body
+                        .values()
+                        .map_or(0..0, |(after, upto)| after.0 as usize..upto.0 as usize);
                     self.outbox.push((to, message, self.values[named].to_vec()));
                 }
                 Effect::FetchSnapshot { .. }

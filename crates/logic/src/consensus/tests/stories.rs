@@ -184,7 +184,9 @@ fn tell_log(machine: &mut Machine) -> String {
         let state = if place < machine.synced { "synced" } else { "written" };
         let record = match record {
             Record::Promise(ballot) => format!("promise {ballot}"),
-            Record::Stage(index, ballot, value) => format!("stage {index} under {ballot}: value {value}"),
+            Record::Stage(index, ballot, value) => {
+                format!("stage {index} under {ballot}: value {value}")
+            }
             Record::Adopt(ballot, _, upto) => format!("adopt up to {upto} under {ballot}"),
             Record::Accept(index, ballot, decided, value) => {
                 format!("accept {index} under {ballot}, decided {decided}: value {value}")

@@ -1,8 +1,8 @@
 //! Sees everything that any replica ever says, across all lives.
 
 use crate::consensus::quorum::majority;
-use crate::consensus::{Effect, ReadToken, Role};
 use crate::consensus::tests::machine::Machine;
+use crate::consensus::{Effect, ReadToken, Role};
 use base::{Ballot, NodeId};
 use std::collections::BTreeMap;
 

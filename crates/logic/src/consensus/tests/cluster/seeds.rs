@@ -68,7 +68,8 @@ fn seeds() -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match number("CREDENZA_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("CREDENZA_SEEDS").unwrap_or(400),
+        None if std::env::var("CREDENZA_TEST_LONG").is_ok() => 0..100_000,
+        None => 0..number("CREDENZA_SEEDS").unwrap_or(1_000),
     }
 }
 
