@@ -72,3 +72,33 @@ pub const REQUEST_READ_MS_MAX: u64 = 30_000;
 pub const HELLO_MS_MAX: u64 = 10_000;
 /// A client that does not read its answers is cut off after this, in milliseconds.
 pub const ANSWER_WRITE_MS_MAX: u64 = 30_000;
+/// Longest piece of a message between nodes: something more urgent waits for no more than this.
+pub const PEER_PIECE_BYTES_MAX: usize = 32 * 1024;
+/// Largest message between nodes in the lane for heartbeats, votes and acknowledgements: one piece.
+pub const PEER_CONTROL_BYTES_MAX: usize = 32 * 1024;
+/// Largest message between nodes in the lane for log values: a log record and what is said about
+/// it.
+pub const PEER_DATA_BYTES_MAX: usize = 65 * 1024 * 1024;
+/// Largest request that a node passes on to another, and largest answer.
+pub const PEER_CALL_BYTES_MAX: usize = 49 * 1024 * 1024;
+/// Largest message between nodes in the lane for snapshots.
+pub const PEER_BULK_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Most bytes of snapshots that may be under way to a node that has not yet used them up.
+pub const PEER_BULK_WINDOW_BYTES: usize = 8 * 1024 * 1024;
+/// Longest head of a message between nodes, the part kept beside a value that many get.
+pub const PEER_HEAD_BYTES_MAX: usize = 96;
+/// Longest greeting between nodes.
+pub const PEER_GREETING_BYTES_MAX: usize = 2 * 1024;
+/// Longest address of a node, host and port.
+pub const PEER_ADDRESS_BYTES_MAX: usize = 261;
+/// A connection at the nodes' address that has not finished its greeting is closed after this, in
+/// milliseconds.
+pub const PEER_GREETING_MS_MAX: u64 = 2_000;
+/// Most connections that are being greeted by a node at a time.
+pub const PEER_GREETINGS_MAX: usize = 128;
+/// Most of them from one address.
+pub const PEER_GREETINGS_PER_ADDRESS_MAX: usize = 32;
+/// Most members of a cluster.
+pub const PEERS_MAX: usize = 1_024;
+/// Most requests to other nodes that may wait for their answer; one more is answered `overloaded`.
+pub const PEER_CALLS_MAX: usize = 65_536;

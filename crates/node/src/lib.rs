@@ -14,6 +14,7 @@ mod keeper;
 mod life;
 mod metrics;
 mod observe;
+pub mod peers;
 mod recovery;
 mod route;
 mod settings;

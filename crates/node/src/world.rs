@@ -18,3 +18,8 @@ pub(crate) fn salt() -> u64 {
     static SALT: OnceLock<u64> = OnceLock::new();
     *SALT.get_or_init(rand::random)
 }
+
+/// A number by chance.
+pub(crate) fn chance() -> u64 {
+    rand::random()
+}

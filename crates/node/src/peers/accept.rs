@@ -1,0 +1,129 @@
+//! The incoming side: hears who calls, and hands the call to the peer's task.
+
+use super::greet::{self, Unread};
+use super::handshake::{Greeting, Hello, admit};
+use super::peer::Call;
+use super::refusal::Refusal;
+use super::tcp::Shared;
+use base::limits::{PEER_GREETING_MS_MAX, PEER_GREETINGS_MAX, PEER_GREETINGS_PER_ADDRESS_MAX};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// Waits after a failed accept (no descriptors left, say); doubled up to the second.
+const ACCEPT_PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
+
+/// How many connections are being greeted, by address.
+#[derive(Default)]
+struct Greetings(Mutex<BTreeMap<IpAddr, usize>>);
+
+/// A place among them, given back when dropped.
+struct Place {
+    all: Arc<Greetings>,
+    address: IpAddr,
+}
+
+impl Greetings {
+    fn enter(self: &Arc<Greetings>, address: IpAddr) -> Option<Place> {
+        let mut greeting = self.0.lock().expect("no one panics while holding it");
+        if greeting.values().sum::<usize>() >= PEER_GREETINGS_MAX {
+            return None;
+        }
+        let here = greeting.entry(address).or_default();
+        if *here >= PEER_GREETINGS_PER_ADDRESS_MAX {
+            return None;
+        }
+        *here += 1;
+        Some(Place { all: self.clone(), address })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut greeting = self.all.0.lock().expect("no one panics while holding it");
+        if let Some(here) = greeting.get_mut(&self.address) {
+            *here -= 1;
+            if *here == 0 {
+                greeting.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// Accepts until the node stops.
+pub(super) async fn accept(
+    shared: Arc<Shared>,
+    listener: TcpListener,
+    mut stop: watch::Receiver<bool>,
+) {
+    let (greetings, mut tasks) = (Arc::<Greetings>::default(), JoinSet::new());
+    let mut pause = ACCEPT_PAUSE.0;
+    loop {
+        tokio::select! {
+            biased;
+            () = stopped(&mut stop) => break,
+            Some(_) = tasks.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, from)) => {
+                    pause = ACCEPT_PAUSE.0;
+                    // Without a place it is closed unheard: it costs us nothing, and a peer tries
+                    // again.
+                    if let Some(place) = greetings.enter(from.ip()) {
+                        tasks.spawn(hear(shared.clone(), stream, place));
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(target: "peers", "no connection can be accepted: {error}");
+                    sleep(pause).await;
+                    pause = (pause * 2).min(ACCEPT_PAUSE.1);
+                }
+            },
+        }
+    }
+    tasks.shutdown().await;
+}
+
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // An error means that the network is gone, which is the same.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// Hears one caller out, within its time.
+async fn hear(shared: Arc<Shared>, mut stream: TcpStream, _place: Place) {
+    let patience = Duration::from_millis(PEER_GREETING_MS_MAX);
+    if greet::prepare(&stream).is_err() {
+        return;
+    }
+    let (mut stream, refusal) = match timeout(patience, greet::read(&mut stream)).await {
+        Ok(Ok(Greeting::Hello(hello))) => match call(&shared, stream, hello).await {
+            Some(refused) => refused,
+            None => return,
+        },
+        Ok(Ok(_)) => (stream, Refusal::Malformed("kind")),
+        Ok(Err(Unread::Refused(refusal))) => (stream, refusal),
+        Ok(Err(Unread::Socket(_))) | Err(_) => return,
+    };
+    tracing::debug!(target: "peers", "a caller is refused: {refusal}");
+    let _ = timeout(patience, greet::refuse(&mut stream, &refusal)).await;
+}
+
+/// Hands the call to the peer's task; gives it back if it is refused.
+async fn call(shared: &Shared, stream: TcpStream, hello: Hello) -> Option<(TcpStream, Refusal)> {
+    let peer = shared.peer(hello.speaker.node);
+    let known = peer.as_ref().map(|peer| peer.known());
+    if let Err(refusal) = admit(&shared.speaker(), &hello, known) {
+        return Some((stream, refusal));
+    }
+    let calls = &peer?.calls;
+    let (back, refused) = oneshot::channel();
+    match calls.try_send(Call { stream, hello, back }) {
+        // An error of `refused` means that the call was taken.
+        Ok(()) => refused.await.ok(),
+        Err(full) => Some((full.into_inner().stream, Refusal::Busy)),
+    }
+}

@@ -1,0 +1,167 @@
+//! Greetings over a socket, and what a socket between nodes is set to.
+
+use super::handshake::{Bond, ENVELOPE_BYTES, Greeting, Hello, Speaker, VERSIONS, accept};
+use super::link::Terms;
+use super::network::Failed;
+use super::peer::Peer;
+use super::refusal::Refusal;
+use super::tcp::Shared;
+use crate::world;
+use base::NodeId;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Bytes the system may hold that are not yet on their way: what is urgent can't pass them.
+const UNSENT_BYTES: u32 = 64 * 1024;
+
+/// A connection whose sides have greeted.
+pub(super) struct Greeted {
+    pub(super) stream: TcpStream,
+    pub(super) terms: Terms,
+    pub(super) speaker: Speaker,
+}
+
+/// Small things leave at once, and the system holds back little.
+pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES)
+}
+
+/// Why no greeting was read.
+pub(super) enum Unread {
+    Socket(io::Error),
+    Refused(Refusal),
+}
+
+impl From<io::Error> for Unread {
+    fn from(error: io::Error) -> Unread {
+        Unread::Socket(error)
+    }
+}
+
+/// Reads one greeting and not a byte more.
+pub(super) async fn read(stream: &mut TcpStream) -> Result<Greeting, Unread> {
+    let mut envelope = [0; ENVELOPE_BYTES];
+    stream.read_exact(&mut envelope).await?;
+    let length = Greeting::body_bytes(&envelope).map_err(Unread::Refused)?;
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
+    Greeting::decode(&envelope, &body, VERSIONS).map_err(Unread::Refused)
+}
+
+/// Says a greeting.
+pub(super) async fn say(stream: &mut TcpStream, greeting: &Greeting) -> io::Result<()> {
+    stream.write_all(&greeting.encode()).await
+}
+
+/// Says why not; best effort, the closed socket says the rest.
+pub(super) async fn refuse(stream: &mut TcpStream, refusal: &Refusal) {
+    let refused = Greeting::Refused { code: refusal.code(), words: refusal.to_string() };
+    if say(stream, &refused).await.is_ok() {
+        // An orderly end, so that the words are not lost behind bytes that were never read.
+        let _ = stream.shutdown().await;
+    }
+}
+
+/// Dials a peer. `said` becomes true when the other side may have heard of it.
+pub(super) async fn dial(
+    shared: &Shared,
+    peer: &Peer,
+    previous: u64,
+    said: &AtomicBool,
+) -> Result<Greeted, Failed> {
+    let member = peer.member();
+    let patience = shared.settings.dial;
+    let late = |what: &str| Failed::Unreachable(format!("{}: {what}", member.address));
+    let failed = |error: io::Error| Failed::Unreachable(format!("{}: {error}", member.address));
+    let connecting = timeout(patience, TcpStream::connect(&member.address)).await;
+    let mut stream = connecting.map_err(|_| late("no answer"))?.map_err(failed)?;
+    prepare(&stream).map_err(failed)?;
+    let hello =
+        Hello { versions: VERSIONS, speaker: shared.speaker(), wanted: member.node, previous };
+    said.store(true, Relaxed);
+    let greeting = async {
+        say(&mut stream, &Greeting::Hello(hello.clone())).await?;
+        read(&mut stream).await
+    };
+    let answer = timeout(patience, greeting).await.map_err(|_| late("no greeting came"))?;
+    let refusal = match answer {
+        Ok(Greeting::Welcome { version, speaker }) => {
+            let known = peer.known();
+            match accept(&hello.speaker, member.node, version, &speaker, known, VERSIONS) {
+                Ok(()) => return go(stream, &hello.speaker, speaker).await.map_err(failed),
+                Err(refusal) => refusal,
+            }
+        }
+        Ok(Greeting::Refused { code, words }) => return Err(Failed::Refused { code, words }),
+        Ok(_) => Refusal::Malformed("kind"),
+        Err(Unread::Refused(refusal)) => refusal,
+        Err(Unread::Socket(error)) => return Err(failed(error)),
+    };
+    let _ = timeout(patience, refuse(&mut stream, &refusal)).await;
+    Err(Failed::Refuses(refusal))
+}
+
+async fn go(mut stream: TcpStream, me: &Speaker, speaker: Speaker) -> io::Result<Greeted> {
+    let bond = Bond::new(me, &speaker);
+    say(&mut stream, &Greeting::Go { link: bond.link }).await?;
+    let terms = terms(&speaker, bond.link, bond.dialler, bond.dialled);
+    Ok(Greeted { stream, terms, speaker })
+}
+
+/// Welcomes a caller that was let in, and waits for its go.
+pub(super) async fn welcome(
+    shared: &Shared,
+    mut stream: TcpStream,
+    hello: Hello,
+) -> Result<Greeted, Failed> {
+    let me = shared.speaker();
+    let caller = hello.speaker;
+    let failed = |error: io::Error| Failed::Unreachable(format!("{}: {error}", caller.address));
+    // `accept` let only callers in with whom there is one.
+    let version = VERSIONS.common(hello.versions).unwrap_or(VERSIONS.lowest);
+    let bond = Bond::new(&caller, &me);
+    let greeting = async {
+        say(&mut stream, &Greeting::Welcome { version, speaker: me }).await?;
+        read(&mut stream).await
+    };
+    let refusal = match timeout(shared.settings.dial, greeting).await {
+        Ok(Ok(Greeting::Go { link })) if link == bond.link => {
+            let terms = terms(&caller, bond.link, bond.dialled, bond.dialler);
+            return Ok(Greeted { stream, terms, speaker: caller });
+        }
+        Ok(Ok(Greeting::Refused { code, words })) => {
+            return Err(Failed::Refused { code, words });
+        }
+        Ok(Ok(_)) => Refusal::Malformed("go"),
+        Ok(Err(Unread::Refused(refusal))) => refusal,
+        Ok(Err(Unread::Socket(error))) => return Err(failed(error)),
+        Err(_) => return Err(Failed::Unreachable(format!("{}: no go came", caller.address))),
+    };
+    Err(Failed::Refuses(refusal))
+}
+
+fn terms(speaker: &Speaker, id: u64, ours: u64, theirs: u64) -> Terms {
+    Terms { id, node: speaker.node, incarnation: speaker.incarnation, ours, theirs }
+}
+
+/// A nonce for one connection.
+pub(super) fn nonce() -> u64 {
+    world::chance()
+}
+
+/// A pause before a dial: half to all of `most`, by chance, so that nodes that lost each other at
+/// the same moment don't dial at the same moment for ever.
+pub(super) fn pause(most: std::time::Duration) -> std::time::Duration {
+    let half = most / 2;
+    let parts = (world::chance() % 1_024) as u32;
+    half + half * parts / 1_024
+}
+
+/// For logs: a node's id as the rest of the house writes it.
+pub(super) fn id(node: NodeId) -> String {
+    format!("{:016x}", node.0)
+}

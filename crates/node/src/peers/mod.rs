@@ -1,0 +1,46 @@
+//! What nodes say to each other.
+//!
+//! Two nodes share one connection, whoever dialled it; every group speaks over it. A message goes
+//! by one of four *lanes*, each with a queue of its own: `Control` (heartbeats, votes,
+//! acknowledgements), `Data` (log values), `Call` (requests and their answers), `Bulk` (snapshots).
+//! `docs/inside/peers.md` draws the frames and the handshake, and gives the reasons.
+//!
+//! Promises: messages of one lane arrive in the order they were sent, or the connection breaks and
+//! both sides learn it; control traffic waits for at most one piece of anything else; memory per
+//! peer is bounded, and a full lane is an answer; a message may be lost, but never comes altered,
+//! twice, or to another cluster, node or life of a node; `connected` comes before the first message
+//! of a connection and `broken` after its last.
+//! Never: encrypts or proves identity (a checksum finds accidents, not forgers: own networks
+//! only); repeats a lost message (that is for consensus and the caller to decide); reads what a
+//! message says; delivers a message of an ended connection.
+//! Read next: `network.rs` (the face), `frame.rs`, `handshake.rs`, then `stories/two_dials.txt`.
+
+mod accept;
+mod arbitrate;
+mod batch;
+mod counters;
+mod frame;
+mod greet;
+mod handshake;
+mod link;
+mod mailroom;
+mod message;
+mod network;
+mod outbox;
+mod peer;
+mod rate;
+mod refusal;
+mod settings;
+mod tcp;
+
+pub use counters::{LaneStatus, PeerStatus};
+pub use frame::FrameError;
+pub use mailroom::{Asked, Peers, Receiver, Unanswered};
+pub use message::{Head, Lane, Message, Receipt, Sending};
+pub use network::{Boxed, Broken, Credit, Creditor, Delivered, Incarnation, Member, Network, Sink};
+pub use refusal::Refusal;
+pub use settings::{LaneLimits, PeerSettings};
+pub use tcp::TcpNetwork;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! What waits for one peer, and what goes next. Pure: bounded queues and a rule.
+//!
+//! The connection's own words go first, then control, then the other lanes in turn, a piece each,
+//! so that a large value or a snapshot holds up nobody for longer than a piece takes. Bulk has one
+//! turn in eight while others want to speak: it is slow, but it does not starve.
+
+use super::frame::Word;
+use super::message::{Head, Lane, Message, Receipt, Sending};
+use super::rate::Rate;
+use super::settings::LaneLimits;
+use base::GroupId;
+use base::limits::{PEER_BULK_WINDOW_BYTES, PEER_PIECE_BYTES_MAX};
+use bytes::Bytes;
+use std::collections::VecDeque;
+
+/// A message up to this size goes in one piece with its head, copied; larger ones are sent from
+/// where they lie.
+pub(super) const COPY_BYTES_MAX: usize = 16 * 1024;
+
+/// Whose turn it is, where all want to speak.
+const TURNS: [Lane; 8] = {
+    use Lane::{Bulk, Call, Data};
+    [Data, Call, Data, Call, Data, Call, Data, Bulk]
+};
+
+/// What goes next.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// A word of the connection.
+    Word(Word),
+    /// A piece of a message.
+    Piece(Piece),
+    /// Nothing for so many nanoseconds, unless something new comes.
+    Wait(u64),
+}
+
+/// A piece of a message: head and body together are its bytes.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) lane: Lane,
+    pub(super) group: GroupId,
+    pub(super) total: usize,
+    pub(super) head: Head,
+    pub(super) body: Bytes,
+    /// Whether the message is complete with it.
+    pub(super) last: bool,
+}
+
+struct Queue {
+    limits: LaneLimits,
+    messages: VecDeque<Message>,
+    bytes: usize,
+    /// Bytes of the first message that have left; none: it has not begun.
+    begun: Option<usize>,
+}
+
+/// Counts of what was not sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Dropped {
+    /// Replaced by a newer message of the same slot, or given up for it.
+    pub(super) replaced: u64,
+    /// Refused, since the lane was full.
+    pub(super) full: u64,
+    /// Taken back by the sender.
+    pub(super) taken_back: u64,
+}
+
+/// The lanes of one connection.
+pub(super) struct Outbox {
+    queues: [Queue; 4],
+    words: VecDeque<Word>,
+    turn: usize,
+    rate: Rate,
+    bulk_begun: u64,
+    bulk_consumed: u64,
+    dropped: Dropped,
+    closed: bool,
+}
+
+impl Outbox {
+    pub(super) fn new(lanes: [LaneLimits; 4], rate: Rate) -> Outbox {
+        let queue = |limits| Queue { limits, messages: VecDeque::new(), bytes: 0, begun: None };
+        Outbox {
+            queues: lanes.map(queue),
+            words: VecDeque::new(),
+            turn: 0,
+            rate,
+            bulk_begun: 0,
+            bulk_consumed: 0,
+            dropped: Dropped::default(),
+            closed: false,
+        }
+    }
+
+    /// Queues a message, or says why not.
+    pub(super) fn put(&mut self, message: Message) -> Sending {
+        if self.closed {
+            return Sending::NoLink;
+        }
+        let queue = &mut self.queues[message.lane as usize];
+        if message.slot.is_some() && queue.replace(&message) {
+            self.dropped.replaced += 1;
+        }
+        // Only a message that replaces others is worth dropping another of its kind for.
+        while !queue.has_room(message.size()) {
+            if message.slot.is_none() || !queue.drop_oldest_replaceable() {
+                self.dropped.full += 1;
+                return Sending::Full;
+            }
+            self.dropped.replaced += 1;
+        }
+        queue.bytes += message.size();
+        queue.messages.push_back(message);
+        Sending::Sent
+    }
+
+    /// Queues a word of the connection; a newer one of its kind makes an older one needless.
+    pub(super) fn say(&mut self, word: Word) {
+        let kind = std::mem::discriminant(&word);
+        self.words.retain(|waiting| std::mem::discriminant(waiting) != kind);
+        self.words.push_back(word);
+    }
+
+    /// The peer has used up so many bytes of bulk in all; `false`: more than it was sent.
+    pub(super) fn consumed(&mut self, bytes: u64) -> bool {
+        self.bulk_consumed = self.bulk_consumed.max(bytes);
+        self.bulk_consumed <= self.bulk_begun
+    }
+
+    /// Whether a bulk message would find room.
+    pub(super) fn bulk_room(&self) -> Sending {
+        let queue = &self.queues[Lane::Bulk as usize];
+        match () {
+            () if self.closed => Sending::NoLink,
+            () if queue.has_room(1) => Sending::Sent,
+            () => Sending::Full,
+        }
+    }
+
+    /// What goes next.
+    pub(super) fn next(&mut self, now: u64) -> Next {
+        if let Some(word) = self.words.pop_front() {
+            return Next::Word(word);
+        }
+        if self.ready(Lane::Control) {
+            return Next::Piece(self.cut(Lane::Control));
+        }
+        for _ in 0..TURNS.len() {
+            let lane = TURNS[self.turn];
+            self.turn = (self.turn + 1) % TURNS.len();
+            if (lane != Lane::Bulk || self.bulk_wait(now) == 0) && self.ready(lane) {
+                return Next::Piece(self.cut(lane));
+            }
+        }
+        Next::Wait(self.bulk_wait(now))
+    }
+
+    /// Takes no more, and forgets what waits; receipts stay as they are.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        for queue in &mut self.queues {
+            queue.messages.clear();
+            (queue.bytes, queue.begun) = (0, None);
+        }
+    }
+
+    /// Messages and bytes that wait, by lane.
+    pub(super) fn waiting(&self) -> [(usize, usize); 4] {
+        let waiting = |lane: Lane| {
+            let queue = &self.queues[lane as usize];
+            (queue.messages.len(), queue.bytes)
+        };
+        Lane::ALL.map(waiting)
+    }
+
+    pub(super) fn dropped(&self) -> Dropped {
+        self.dropped
+    }
+
+    /// Whether the lane has something to say; throws away what was taken back. The first message
+    /// leaves by this: from here on it can't be taken back.
+    fn ready(&mut self, lane: Lane) -> bool {
+        let queue = &mut self.queues[lane as usize];
+        while queue.begun.is_none() {
+            let Some(first) = queue.messages.front() else { return false };
+            if first.receipt.as_ref().is_none_or(Receipt::leave) {
+                queue.begun = Some(0);
+                self.bulk_begun += if lane == Lane::Bulk { first.size() as u64 } else { 0 };
+            } else {
+                queue.forget_first();
+                self.dropped.taken_back += 1;
+            }
+        }
+        true
+    }
+
+    /// Nanoseconds until bulk may go on: it needs a message, credit for the whole of it, and its
+    /// rate.
+    fn bulk_wait(&mut self, now: u64) -> u64 {
+        let queue = &self.queues[Lane::Bulk as usize];
+        let Some(first) = queue.messages.front() else { return u64::MAX };
+        let used = self.bulk_begun - self.bulk_consumed;
+        let credit = used + first.size() as u64 <= PEER_BULK_WINDOW_BYTES as u64;
+        if queue.begun.is_some() || credit { self.rate.wait(now) } else { u64::MAX }
+    }
+
+    fn cut(&mut self, lane: Lane) -> Piece {
+        let piece = self.queues[lane as usize].cut(lane);
+        if lane == Lane::Bulk {
+            self.rate.spend(piece.head.bytes().len() + piece.body.len());
+        }
+        piece
+    }
+}
+
+impl Queue {
+    /// Room in messages and bytes; an empty lane takes any one message.
+    fn has_room(&self, bytes: usize) -> bool {
+        let fits = self.bytes + bytes <= self.limits.bytes || self.messages.is_empty();
+        fits && self.messages.len() < self.limits.messages
+    }
+
+    /// How many messages at the front have begun to leave, and so can't be dropped.
+    fn fixed(&self) -> usize {
+        usize::from(self.begun.is_some())
+    }
+
+    /// Drops the waiting message that this one replaces.
+    fn replace(&mut self, newer: &Message) -> bool {
+        let same = |old: &Message| old.slot == newer.slot && old.group == newer.group;
+        self.drop_first(same)
+    }
+
+    fn drop_oldest_replaceable(&mut self) -> bool {
+        self.drop_first(|old| old.slot.is_some())
+    }
+
+    fn drop_first(&mut self, which: impl Fn(&Message) -> bool) -> bool {
+        let fixed = self.fixed();
+        let Some(at) = self.messages.iter().skip(fixed).position(which) else { return false };
+        let dropped = self.messages.remove(fixed + at);
+        self.bytes -= dropped.map_or(0, |dropped| dropped.size());
+        true
+    }
+
+    fn forget_first(&mut self) {
+        self.begun = None;
+        self.bytes -= self.messages.pop_front().map_or(0, |first| first.size());
+    }
+
+    /// The next piece of the first message, which has begun.
+    fn cut(&mut self, lane: Lane) -> Piece {
+        let first = self.messages.front().expect("a lane that is ready has a message");
+        let left = self.begun.expect("a lane that is ready has begun");
+        let (total, head_bytes) = (first.size(), first.head.bytes().len());
+        // A large message sends its head alone, and then its body from where it lies.
+        let small = total <= COPY_BYTES_MAX;
+        let head = if left == 0 { first.head } else { Head::EMPTY };
+        let body = match left {
+            0 if small => first.body.clone(),
+            0 if head_bytes > 0 => Bytes::new(),
+            _ => {
+                let from = left - head_bytes;
+                first.body.slice(from..first.body.len().min(from + PEER_PIECE_BYTES_MAX))
+            }
+        };
+        let left = left + head.bytes().len() + body.len();
+        let piece = Piece { lane, group: first.group, total, head, body, last: left == total };
+        if piece.last {
+            self.forget_first();
+        } else {
+            self.begun = Some(left);
+        }
+        piece
+    }
+}

@@ -1,0 +1,56 @@
+//! How much may be sent in a second, pure: a bucket that fills with time.
+
+/// Seconds' worth that may be sent at once after a pause.
+const BURST_MS: u64 = 50;
+
+/// A bound in bytes a second.
+#[derive(Clone, Debug)]
+pub(super) struct Rate {
+    /// 0: no bound.
+    bytes_per_second: u64,
+    /// May go below 0: a piece is sent whole, and the next one waits the longer.
+    left: i64,
+    filled_at: u64,
+}
+
+impl Rate {
+    pub(super) fn new(bytes_per_second: u64, now: u64) -> Rate {
+        let mut rate = Rate { bytes_per_second, left: 0, filled_at: now };
+        rate.left = rate.burst();
+        rate
+    }
+
+    fn burst(&self) -> i64 {
+        i64::try_from(self.bytes_per_second.saturating_mul(BURST_MS) / 1_000)
+            .unwrap_or(i64::MAX)
+            .max(1)
+    }
+
+    /// Nanoseconds until something may be sent; 0: now.
+    pub(super) fn wait(&mut self, now: u64) -> u64 {
+        if self.bytes_per_second == 0 {
+            return 0;
+        }
+        let passed = now.saturating_sub(self.filled_at);
+        let gained = u128::from(passed) * u128::from(self.bytes_per_second) / 1_000_000_000;
+        let gained = i64::try_from(gained).unwrap_or(i64::MAX);
+        // What is too little for a byte is not forgotten: the clock only moves with a gain.
+        if gained > 0 {
+            self.left = self.left.saturating_add(gained).min(self.burst());
+            self.filled_at = now;
+        }
+        if self.left > 0 {
+            return 0;
+        }
+        let lacking = u128::from(self.left.unsigned_abs()) + 1;
+        let nanoseconds = lacking * 1_000_000_000 / u128::from(self.bytes_per_second) + 1;
+        u64::try_from(nanoseconds).unwrap_or(u64::MAX)
+    }
+
+    /// So many bytes go out.
+    pub(super) fn spend(&mut self, bytes: usize) {
+        if self.bytes_per_second > 0 {
+            self.left = self.left.saturating_sub(i64::try_from(bytes).unwrap_or(i64::MAX));
+        }
+    }
+}

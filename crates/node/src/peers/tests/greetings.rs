@@ -1,0 +1,122 @@
+//! Laws of the greetings: they read back, with what later versions append, and other bytes are
+//! refused without a panic.
+
+use crate::peers::handshake::{Bond, ENVELOPE_BYTES, Greeting, Hello, Speaker, VERSIONS, Versions};
+use crate::peers::network::Incarnation;
+use crate::peers::refusal::Refusal;
+use base::codec::checksum;
+use base::{ClusterId, NodeId};
+use proptest::prelude::*;
+
+pub(super) fn speaker(node: u64, incarnation: u64, process: u64, nonce: u64) -> Speaker {
+    Speaker {
+        cluster: ClusterId(0xC1),
+        node: NodeId(node),
+        incarnation: Incarnation(incarnation),
+        process,
+        nonce,
+        name: format!("node{node}"),
+        address: format!("10.0.0.{node}:7712"),
+    }
+}
+
+pub(super) fn read(bytes: &[u8], ours: Versions) -> Result<Greeting, Refusal> {
+    let (envelope, body) = bytes.split_first_chunk::<ENVELOPE_BYTES>().expect("an envelope");
+    let length = Greeting::body_bytes(envelope)?;
+    let body = body.get(..length).ok_or(Refusal::Malformed("torn"))?;
+    Greeting::decode(envelope, body, ours)
+}
+
+/// The same with more bytes behind the known fields, as a later version would say it.
+fn longer(bytes: &[u8], more: &[u8]) -> Vec<u8> {
+    let body = [&bytes[ENVELOPE_BYTES..], more].concat();
+    let length = (body.len() as u32).to_le_bytes();
+    [&bytes[..8], &length[..], &checksum(&body, 0).to_le_bytes()[..], &body[..]].concat()
+}
+
+fn any_greeting() -> impl Strategy<Value = Greeting> {
+    let who =
+        (1u64.., any::<u64>(), any::<u64>(), any::<u64>(), "[a-zé]{0,30}", "[a-z.:0-9]{0,80}");
+    let who = who.prop_map(|(node, incarnation, process, nonce, name, address)| Speaker {
+        name,
+        address,
+        ..speaker(node, incarnation, process, nonce)
+    });
+    let hello = (who.clone(), 1u64.., any::<u64>()).prop_map(|(speaker, wanted, previous)| {
+        Greeting::Hello(Hello { versions: VERSIONS, speaker, wanted: NodeId(wanted), previous })
+    });
+    let welcome =
+        (who, any::<u16>()).prop_map(|(speaker, version)| Greeting::Welcome { version, speaker });
+    let refused = (any::<u8>(), "[ -\\[\\]-~]{0,512}")
+        .prop_map(|(code, words)| Greeting::Refused { code, words });
+    prop_oneof![hello, welcome, any::<u64>().prop_map(|link| Greeting::Go { link }), refused]
+}
+
+proptest! {
+    #[test]
+    fn greetings_read_back_also_with_more_behind_them(
+        greeting in any_greeting(),
+        more in prop::collection::vec(any::<u8>(), 0..40),
+    ) {
+        let bytes = greeting.encode();
+        prop_assert_eq!(read(&bytes, VERSIONS), Ok(greeting.clone()));
+        prop_assert_eq!(read(&longer(&bytes, &more), VERSIONS), Ok(greeting));
+    }
+
+    #[test]
+    fn a_spoilt_greeting_is_refused(greeting in any_greeting(), at: usize, bit in 0u8..8) {
+        let mut bytes = greeting.encode();
+        let at = at % bytes.len();
+        bytes[at] ^= 1 << bit;
+        prop_assert!(read(&bytes, VERSIONS).is_err());
+    }
+
+    #[test]
+    fn a_torn_greeting_is_refused(greeting in any_greeting(), cut: usize) {
+        let bytes = greeting.encode();
+        let body = bytes.len() - ENVELOPE_BYTES;
+        let torn = longer(&bytes[..ENVELOPE_BYTES + cut % body], &[]);
+        prop_assert!(read(&torn, VERSIONS).is_err());
+    }
+
+    #[test]
+    fn any_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 20..300)) {
+        prop_assert!(read(&bytes, VERSIONS).is_err());
+        // Under a true envelope the bytes may mean something by chance; only a panic is wrong.
+        let _ = read(&longer(&[b"CRDZPEER", &bytes[..12]].concat(), &bytes), VERSIONS);
+    }
+}
+
+#[test]
+fn the_bond_is_the_same_on_both_sides_and_new_for_every_connection() {
+    let (one, two) = (speaker(1, 5, 50, 500), speaker(2, 6, 60, 600));
+    let bond = Bond::new(&one, &two);
+    assert_eq!(bond, Bond::new(&one.clone(), &two.clone()));
+    assert_ne!(bond.dialler, bond.dialled);
+    let others = [
+        Bond::new(&two, &one),
+        Bond::new(&speaker(1, 5, 50, 501), &two),
+        Bond::new(&one, &speaker(2, 6, 60, 601)),
+        Bond::new(&one, &speaker(2, 7, 60, 600)),
+        Bond::new(&speaker(3, 5, 50, 500), &two),
+    ];
+    for other in others {
+        assert_ne!(bond.link, other.link);
+        assert_ne!(bond.dialler, other.dialler);
+        assert_ne!(bond.dialled, other.dialled);
+    }
+}
+
+#[test]
+fn the_highest_common_version_is_taken() {
+    let versions = |lowest, highest| Versions { lowest, highest };
+    for (ours, theirs, common) in [
+        (versions(1, 1), versions(1, 1), Some(1)),
+        (versions(1, 3), versions(2, 5), Some(3)),
+        (versions(2, 5), versions(1, 3), Some(3)),
+        (versions(1, 2), versions(3, 4), None),
+        (versions(3, 4), versions(1, 2), None),
+    ] {
+        assert_eq!(ours.common(theirs), common);
+    }
+}

@@ -1,0 +1,12 @@
+//! Laws, stories, and links over real sockets on loopback.
+
+mod calls;
+mod frames;
+mod golden;
+mod greetings;
+mod hostile;
+mod house;
+mod links;
+mod lives;
+mod races;
+mod stories;
