@@ -26,6 +26,8 @@ const ROW_BYTES_MAX: usize = 64 * 1024;
 /// What a cached row costs beside its key and value: entry, hash slot and three allocations, in
 /// bytes.
 const ROW_OVERHEAD_BYTES: u64 = 192;
+/// Looking so many up in a table costs nothing beside flushing it.
+const ROWS_FEW: usize = 1_000;
 /// Only a hint for the number of shards; nothing is allocated for it.
 const ROWS_EXPECTED: usize = 100_000;
 
@@ -114,11 +116,12 @@ impl RowCache {
         Ok(loaded.value())
     }
 
-    /// Nothing is cached, and nobody is about to: a flush has nothing to replace. Whoever begins to
-    /// read after this finds the flushed rows in memory still. Asked in this order: a reader is
-    /// counted until its row is here.
-    pub fn is_idle(&self) -> bool {
-        self.loading.load(Ordering::SeqCst) == 0 && self.rows.is_empty()
+    /// The keys, if they are few and nobody is about to add one: a flush then has only these to
+    /// replace. Whoever begins to read after this finds the flushed rows in memory still. Asked in
+    /// this order: a reader is counted until its row is here.
+    pub fn few(&self) -> Option<Vec<Vec<u8>>> {
+        let few = self.loading.load(Ordering::SeqCst) == 0 && self.rows.len() <= ROWS_FEW;
+        few.then(|| self.rows.iter().map(|(key, _)| key).collect())
     }
 
     /// A row was flushed: what is cached under its key is replaced, so that what is hot stays

@@ -21,7 +21,7 @@ use super::manifest::TABLES;
 use super::run::Walk;
 use super::table::MemoryTable;
 use super::view::{Bounds, Version};
-use super::{Change, LsmTrees, Trees};
+use super::{Change, LsmTrees, Trees, hash};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
 
@@ -58,12 +58,17 @@ impl LsmTrees {
     fn flush_table(&self, table: &Arc<MemoryTable>) -> Result<(), StoreError> {
         let whole = Arc::new(table.whole());
         // While the table is in every reader's view it does not matter when its rows are offered to
-        // the cache: now, when they are at hand.
-        let offer = !self.rows.is_idle();
+        // the cache: all as they are written, or those that it has.
+        let few = self.rows.few();
+        for key in few.iter().flatten() {
+            if let Some(row) = table.get(key, hash(key, self.salt), u64::MAX) {
+                self.rows.flushed(key, row.value.as_deref());
+            }
+        }
         self.guarded(|| {
             let newest = Walk::new(Arc::clone(&whole), &EVERYTHING, u64::MAX, false);
             let rows = newest.map(|(key, Version { sequence, value })| {
-                if offer {
+                if few.is_none() {
                     self.rows.flushed(&key, value.as_deref());
                 }
                 Ok(match value {

@@ -61,9 +61,11 @@ impl Run {
     /// Sorts these rows of chunks.
     pub fn of(chunks: Vec<Arc<Chunk>>, rows: Vec<u32>) -> Run {
         let begins = beginning(&chunks);
-        let run = Run { chunks, begins, order: Box::default() };
-        let order = run.places(rows);
-        run.in_order(order)
+        let mut run = Run { chunks, begins, order: Box::default() };
+        let mut order = run.places(rows);
+        order.sort_unstable_by(|one, other| run.compare(one, other));
+        run.order = order.into();
+        run
     }
 
     /// Two runs that follow each other, as one.
@@ -71,7 +73,7 @@ impl Run {
         let chunks = first.chunks.iter().chain(&second.chunks).cloned().collect();
         let behind = (first.chunks.len() * CHUNK_ROWS) as u32;
         let begins = first.begins.slice(..same_bytes(&first.begins, &second.begins));
-        let run = Run { chunks, begins, order: Box::default() };
+        let mut run = Run { chunks, begins, order: Box::default() };
         let moved = second.order.iter().map(|at| Place { row: at.row + behind, ..*at });
         let mut order: Vec<Place> = Vec::with_capacity(first.order.len() + second.order.len());
         for (places, before) in
@@ -83,7 +85,10 @@ impl Run {
                 order.extend(run.places(places.into_iter().map(|at| at.row).collect()));
             }
         }
-        run.in_order(order)
+        // This one makes use of the order that is there already.
+        order.sort_by(|one, other| run.compare(one, other));
+        run.order = order.into();
+        run
     }
 
     fn places(&self, rows: Vec<u32>) -> Vec<Place> {
@@ -91,16 +96,11 @@ impl Run {
         rows.into_iter().map(|row| Place { head: head(row), row }).collect()
     }
 
-    /// `order` has every row; what is in order in it already makes the sort shorter.
-    fn in_order(mut self, mut order: Vec<Place>) -> Run {
-        order.sort_by(|one, other| {
-            one.head.cmp(&other.head).then_with(|| {
-                let (key, other_key) = (&self.entry(one.row).key, &self.entry(other.row).key);
-                key.cmp(other_key).then(other.row.cmp(&one.row))
-            })
-        });
-        self.order = order.into();
-        self
+    fn compare(&self, one: &Place, other: &Place) -> Ordering {
+        one.head.cmp(&other.head).then_with(|| {
+            let (key, other_key) = (&self.entry(one.row).key, &self.entry(other.row).key);
+            key.cmp(other_key).then(other.row.cmp(&one.row))
+        })
     }
 
     /// The chunks it covers.

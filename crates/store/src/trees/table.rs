@@ -10,6 +10,7 @@
 //! There is one writer. Rows carry the number of their batch, and a reader asks for rows up to a
 //! number: batches that are being inserted are hidden by that alone.
 
+use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -70,19 +71,21 @@ impl MemoryTable {
         hash: impl Fn(&[u8]) -> u32,
     ) {
         let mut bytes = 0;
+        let mut turn = Vec::with_capacity(ROWS_PER_TURN);
         loop {
-            let mut growing = self.growing.write().unwrap_or_else(PoisonError::into_inner);
-            let mut inserted = 0;
-            for change in Iterator::take(&mut *changes, ROWS_PER_TURN) {
+            turn.extend(Iterator::take(&mut *changes, ROWS_PER_TURN).map(|change| {
                 let (key, value) = match change {
                     Change::Put(key, value) => (key, Some(value)),
                     Change::Remove(key) => (key, None),
                 };
                 bytes += (key.len() + value.as_ref().map_or(0, Bytes::len)) as u64;
-                growing.put(hash(&key), Entry { key, value, sequence, older: NONE });
-                inserted += 1;
-            }
+                (hash(&key), Entry { key, value, sequence, older: NONE })
+            }));
+            let inserted = turn.len();
             bytes += inserted as u64 * ROW_OVERHEAD_BYTES;
+            let mut growing = self.growing.write().unwrap_or_else(PoisonError::into_inner);
+            growing.fetch(turn.iter().map(|(hash, _)| *hash));
+            turn.drain(..).for_each(|(hash, entry)| growing.put(hash, entry));
             if inserted < ROWS_PER_TURN {
                 break;
             }
@@ -163,6 +166,15 @@ impl Growing {
     fn find(&self, key: &[u8], hash: u32) -> Option<u32> {
         let same = |slot: &Slot| slot.hash == hash && self.entry(slot.row).key == key;
         self.newest.find(spread(hash), same).map(|slot| slot.row)
+    }
+
+    /// Looks at the rows that will be superseded, which are all over the memory: the processor
+    /// waits for several at once as long as nothing else is done with each.
+    fn fetch(&self, hashes: impl Iterator<Item = u32>) {
+        for hash in hashes {
+            let older = self.newest.find(spread(hash), |slot| slot.hash == hash);
+            black_box(older.and_then(|slot| self.entry(slot.row).key.first().copied()));
+        }
     }
 
     fn put(&mut self, hash: u32, mut entry: Entry) {

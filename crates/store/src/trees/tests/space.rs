@@ -201,6 +201,27 @@ fn what_was_flushed_is_read_from_memory_while_there_is_room() {
     assert_eq!(trees.get(&7u64.to_be_bytes()).unwrap().unwrap(), 99u64.to_le_bytes()[..]);
 }
 
+/// A flush offers its rows to a cache that has few rows in another way than to one with many.
+#[test]
+fn a_flush_replaces_what_is_cached() {
+    for rows in [10u64, 2_000] {
+        let scratch = Scratch::new();
+        let trees = open(&scratch);
+        for n in 0..3u64 {
+            apply(&trees, (0..rows).map(|row| put(row.to_be_bytes(), (n + row).to_le_bytes())));
+            to_disk(&trees);
+            trees.kept.shrink_to(0);
+            for row in 0..rows {
+                let value = trees.get(&row.to_be_bytes()).unwrap().unwrap();
+                assert_eq!(value, (n + row).to_le_bytes()[..]);
+            }
+        }
+        let statistics = trees.statistics();
+        assert_eq!(statistics.cached_rows, rows);
+        assert_eq!(statistics.cache_misses, rows, "only the first time");
+    }
+}
+
 #[test]
 fn many_flushes_without_a_merge_stay_countable() {
     let scratch = Scratch::new();
