@@ -4,6 +4,7 @@ mod buckets;
 mod lasting;
 mod model;
 mod order;
+mod overload;
 mod sessions;
 mod time;
 

@@ -50,7 +50,9 @@ impl Trace {
 
     /// How many calls were tampered with.
     pub fn injections(&self) -> u64 {
-        self.record().matches("(INJECTED)").count() as u64
+        let record = self.record();
+        let marks = ["(INJECTED)", "(DELAYED)"];
+        marks.iter().map(|mark| record.matches(mark).count() as u64).sum()
     }
 
     /// Seconds from the first injection to the process' exit, by the tracer's own clock.

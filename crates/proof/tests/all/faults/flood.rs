@@ -93,15 +93,20 @@ struct Pair {
 
 /// Sends so many calls a second whatever comes back, and refused ones again at once.
 pub fn steadily(address: SocketAddr, rate: u64, seconds: u64) -> Flood {
+    crowd(address, CONNECTIONS, rate, seconds)
+}
+
+/// The same on so many connections.
+pub fn crowd(address: SocketAddr, connections: u64, rate: u64, seconds: u64) -> Flood {
     let one = |connection| {
         let stream = connect(address);
         let writer = stream.try_clone().expect("it can be cloned");
         let pair = Arc::new(Pair::default());
         let told = pair.clone();
-        let send = move || send(writer, connection, rate / CONNECTIONS, seconds, &told);
+        let send = move || send(writer, connection, rate / connections, seconds, &told);
         (std::thread::spawn(send), std::thread::spawn(move || answers(stream, &pair)))
     };
-    let pairs: Vec<_> = (0..CONNECTIONS).map(one).collect();
+    let pairs: Vec<_> = (0..connections).map(one).collect();
     let mut flood = Flood::default();
     for (sender, reader) in pairs {
         flood.sent += sender.join().expect("a sender does not panic");

@@ -1,12 +1,13 @@
 //! F-32, F-34, F-35: more than it can take: calls, bytes, connections. It refuses, lives, recovers.
 
-use super::flood::{at_once, steadily};
+use super::flood::{at_once, crowd, steadily};
 use super::{count, judge, small};
 use proof::client::{Http, Resp, Word};
 use proof::history::{Load, Tongue, Writing};
 use proof::report::{Figures, skipped, times};
-use proof::rigs::{MemoryGroup, Root, Scratch, alone, missing, resident_bytes};
+use proof::rigs::{MemoryGroup, Root, Scratch, Trace, alone, missing, resident_bytes};
 use proof::server::{Server, Setup};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Seconds of each part of the experiment: short, long.
@@ -43,6 +44,91 @@ fn three_times_too_many_calls_are_survived_and_forgotten() {
     figures.also("after_percent", 100 * after / peak.max(1));
     assert!(after > 0, "it does not recover from overload");
     judge(&mut figures, &told, &server);
+    figures.print();
+}
+
+/// What a client of HTTP saw, and how much memory the node took, while others flooded it.
+#[derive(Default)]
+struct Watch {
+    taken: u64,
+    refused_ms: Vec<u128>,
+    resident: u64,
+}
+
+impl Watch {
+    /// Puts one row after the other until told to end.
+    fn keep(server: &Server, over: &AtomicBool) -> Watch {
+        let mut watch = Watch::default();
+        let mut web = Http::connect(server.address).expect("it listens");
+        let path = "/v1/buckets/default/default/keys/watch";
+        let octets = [("content-type", "application/octet-stream")];
+        while !over.load(Ordering::Relaxed) {
+            let begun = Instant::now();
+            let answer = web.ask_with("PUT", path, &octets, b"x").expect("it answers");
+            watch.resident = watch.resident.max(resident_bytes(server.pid()));
+            if answer.status == 204 {
+                watch.taken += 1;
+                continue;
+            }
+            let seen = (answer.status, answer.reason());
+            assert_eq!(seen, (503, "overloaded".into()), "{}", answer.text());
+            assert!(answer.text().contains("undecided_bytes_max"), "{}", answer.text());
+            assert!(answer.header("retry-after").is_some());
+            watch.refused_ms.push(begun.elapsed().as_millis());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        watch.refused_ms.sort_unstable();
+        watch
+    }
+}
+
+#[test]
+fn what_a_slow_disk_can_not_take_is_refused_in_words_and_forgotten_afterwards() {
+    let name = "F-32 refusals on a slow disk";
+    if let Some(why) = missing(Root::Needed, &["strace"]) {
+        return skipped(name, &why);
+    }
+    let _alone = alone();
+    let scratch = Scratch::new("f32-slow");
+    // A quarter of the store's memory, 4 MiB, may wait undecided.
+    let setup = small(&scratch.join("data"));
+    let mut server = Server::must(&setup);
+    let mut figures = Figures::begin(name);
+    let slow = "delay_enter=400000:when=1+";
+    let mut trace = Trace::attach(server.pid(), "fdatasync", slow, scratch.join("record"));
+    let told = Load::mix(server.address, 1, 3, 900);
+    let over = AtomicBool::new(false);
+    let (flood, watch) = std::thread::scope(|scope| {
+        let watch = scope.spawn(|| Watch::keep(&server, &over));
+        let flood = crowd(server.address, 160, 30_000, times(SECONDS.0, SECONDS.1) as u64);
+        over.store(true, Ordering::Relaxed);
+        (flood, watch.join().expect("it is answered"))
+    });
+    let told = told.stop();
+    figures.faults = trace.injections();
+    trace.release();
+    count(&mut figures, &told);
+    let refused: u64 = flood.refused.values().sum();
+    figures.also("sent", flood.sent);
+    figures.also("taken", flood.taken);
+    figures.also("refused", refused);
+    figures.also("refused_after_p99_ms", flood.refusal_p99_ms());
+    let p99 = watch.refused_ms.get(watch.refused_ms.len() * 99 / 100);
+    figures.also("http_taken", watch.taken);
+    figures.also("http_refused", watch.refused_ms.len());
+    figures.also("http_refused_after_p99_ms", p99.map_or("none".into(), u128::to_string));
+    figures.also("resident_mib", watch.resident >> 20);
+    assert!(server.alive(), "overload ended it: {}", server.said());
+    assert!(refused > 0 && flood.taken > 0, "{refused} refused, {} taken", flood.taken);
+    assert_eq!(flood.refused.keys().collect::<Vec<_>>(), ["-OVERLOADED"]);
+    assert!(told.refusals.keys().all(|why| why.to_lowercase().starts_with("overloaded")));
+    assert!(watch.resident < 256 << 20, "{} bytes for what can't be taken", watch.resident);
+    let calm = steadily(server.address, 2_000, 2);
+    figures.also("calm_taken_percent", 100 * calm.taken / calm.sent.max(1));
+    assert!(calm.refused.is_empty() && calm.taken == calm.sent, "{calm:?}");
+    judge(&mut figures, &told, &server);
+    server.kill();
+    judge(&mut figures, &told, &Server::must(&setup));
     figures.print();
 }
 

@@ -1,0 +1,80 @@
+//! How much may wait undecided, exactly.
+//!
+//! The driver shares this test's one thread: until the test waits, nothing is decided.
+
+use super::{Place, bytes, get, request, set};
+use crate::{Flow, Node, NodeSettings, Submitted, Ticket};
+use base::limits::{
+    UNDECIDED_BYTES_MAX, UNDECIDED_UPDATES_MAX, VALUE_BATCH_BYTES, VALUE_UPDATES_MAX,
+};
+use base::{Call, Error, Reason, Update};
+
+/// Submits without waiting.
+fn submit(node: &Node, flow: &mut Flow, update: Update) -> Result<Ticket, Error> {
+    match node.submit(flow, request(Call::Update(update))) {
+        Submitted::Pending(ticket, reply) => reply.map(|_| ticket),
+        Submitted::Ready(Err(error)) => Err(error),
+        _ => panic!("an update waits for a ticket"),
+    }
+}
+
+fn undecided(node: &Node) -> (u64, usize) {
+    node.inner.groups[1].state().undecided()
+}
+
+#[tokio::test]
+async fn as_many_updates_wait_undecided_as_the_limit_says_and_one_more_is_refused() {
+    let place = Place::new();
+    let node = place.start().await;
+    let (mut flow, mut last) = (Flow::default(), None);
+    let most = UNDECIDED_UPDATES_MAX as u64;
+    for n in 0..most {
+        assert_eq!(undecided(&node).0, n);
+        last = Some(submit(&node, &mut flow, set("k", &n.to_string())).expect("there is room"));
+    }
+    assert_eq!(undecided(&node).0, most);
+    let full = node.inner.groups[1].state().pending.iter().map(|batch| batch.updates).max();
+    assert_eq!(full, Some(VALUE_UPDATES_MAX as u32), "a value is closed when it holds that many");
+    for _ in 0..2 {
+        let error = submit(&node, &mut flow, set("k", "more")).expect_err("one too many");
+        assert_eq!(error.reason, Reason::Overloaded);
+        assert!(error.text().contains("200000 updates"), "{error}");
+        assert_eq!(undecided(&node).0, most, "what is refused waits nowhere");
+    }
+    node.decided(last.expect("many")).await.expect("all are decided");
+    assert_eq!(get(&node, "k").await, Some(bytes(&(most - 1).to_string())));
+    let ticket = submit(&node, &mut flow, set("k", "after")).expect("there is room again");
+    node.decided(ticket).await.expect("decided");
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn updates_are_refused_as_soon_as_the_limit_of_bytes_is_reached() {
+    for (memory, limit) in
+        [(4 * UNDECIDED_BYTES_MAX as u64, UNDECIDED_BYTES_MAX), (16 << 20, 4 << 20)]
+    {
+        let place = Place::new();
+        let settings = NodeSettings { memory_bytes_max: memory, ..place.settings() };
+        let node = Node::start(settings).await.expect("it starts");
+        let (mut flow, value) = (Flow::default(), "v".repeat(300_000));
+        let mut last = None;
+        let refused = loop {
+            let before = undecided(&node).1;
+            match submit(&node, &mut flow, set("k", &value)) {
+                Ok(_) => assert!(before < limit, "taken with {before} bytes waiting"),
+                Err(error) => break error,
+            }
+            last = flow.last;
+        };
+        let waiting = undecided(&node).1;
+        assert!(waiting >= limit && waiting < limit + 2 * value.len(), "{waiting} of {limit}");
+        assert_eq!(refused.reason, Reason::Overloaded);
+        let state = node.inner.groups[1].state();
+        let longest = state.pending.iter().map(|batch| batch.len()).max();
+        drop(state);
+        assert!(longest.is_some_and(|bytes| bytes < VALUE_BATCH_BYTES + 2 * value.len()));
+        node.decided(last.expect("some")).await.expect("all are decided");
+        submit(&node, &mut flow, set("k", "after")).expect("there is room again");
+        node.stop().await.expect("it stops");
+    }
+}
