@@ -5,7 +5,7 @@ use super::head::Refused;
 
 /// Longest chunk-size line with its extensions.
 const SIZE_LINE_BYTES_MAX: usize = 256;
-/// Longest trailer section; trailers are read and forgotten.
+/// Longest trailer section without its last, empty line; trailers are read and forgotten.
 const TRAILER_BYTES_MAX: usize = 4 * 1024;
 
 /// Where in a chunked body the reader stands.
@@ -95,6 +95,8 @@ impl Chunks {
             self.place = Place::End;
         } else if line.iter().any(|&byte| byte != b'\t' && !(0x20..0x7f).contains(&byte)) {
             return refused("a trailer holds a forbidden byte");
+        } else if read + line.len() + 2 > TRAILER_BYTES_MAX {
+            return refused("the trailers are too long");
         } else {
             self.place = Place::Trailer(read + line.len() + 2);
         }

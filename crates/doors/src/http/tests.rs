@@ -173,6 +173,25 @@ fn crooked_chunks_are_refused() {
     assert!(unchunk(&trailers, 10).is_err());
 }
 
+#[test]
+fn lines_of_chunks_and_trailers_end_exactly_at_their_limits() {
+    let size = |length: usize| [b"1;", &vec![b'x'; length - 2][..], b"\r\na\r\n0\r\n\r\n"].concat();
+    // Two lines; the empty one at the end is not counted.
+    let trailer = |length: usize| {
+        let half = [b"a: ", &vec![b'b'; length / 2 - 5][..], b"\r\n"].concat();
+        let rest = [b"a: ", &vec![b'b'; length - length / 2 - 5][..], b"\r\n"].concat();
+        [b"1\r\na\r\n0\r\n", &half[..], &rest[..], b"\r\n"].concat()
+    };
+    for step in [1, 7, 10_000] {
+        for (length, taken) in [(255, true), (256, true), (257, false)] {
+            assert_eq!(unchunk(&size(length), step).is_ok(), taken, "a size of {length}, {step}");
+        }
+        for (length, taken) in [(4_095, true), (4_096, true), (4_097, false)] {
+            assert_eq!(unchunk(&trailer(length), step).is_ok(), taken, "{length}, {step}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn every_key_survives_percent_encoding(key: Vec<u8>) {

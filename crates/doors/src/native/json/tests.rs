@@ -329,3 +329,13 @@ fn whole_numbers_may_be_written_with_a_point() {
     assert_eq!(changed, Ok(vec![("ttl_ms".to_string(), "5".to_string())]));
     assert!(bodies::changes(br#"{"ttl_ms":5.5}"#).is_err());
 }
+
+#[test]
+fn changes_of_properties_end_exactly_at_their_limit() {
+    for (count, taken) in [(63, true), (64, true), (65, false)] {
+        let names: Vec<_> = (0..count).map(|n| format!("\"p{n}\":{n}")).collect();
+        let body = format!("{{{}}}", names.join(","));
+        let read = bodies::changes(body.as_bytes());
+        assert_eq!(read.map(|changes| changes.len()).ok(), taken.then_some(count), "{count}");
+    }
+}

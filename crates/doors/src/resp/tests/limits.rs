@@ -6,7 +6,7 @@ use super::house::{Guest, House, shown};
 use crate::DoorSettings;
 use base::limits::{
     FRAME_BYTES_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, PIPELINE_DEPTH_MAX, SEQUENCE_DEPTH_MAX,
-    SEQUENCE_STEPS_MAX, VALUE_BYTES_MAX,
+    SEQUENCE_STEPS_MAX, TTL_MS_MAX, UPDATE_BYTES_MAX, VALUE_BYTES_MAX,
 };
 
 /// Sends a request of any size and gives its answer.
@@ -19,6 +19,27 @@ fn ask(guest: &mut Guest, words: &[&[u8]]) -> String {
 fn repeated(head: &[&'static [u8]], tail: &[&'static [u8]], count: usize) -> Vec<u8> {
     let tails = std::iter::repeat_n(tail, count).flatten().copied();
     request(&head.iter().copied().chain(tails).collect::<Vec<&[u8]>>())
+}
+
+/// A client of a node whose data has a longer log than its directory, of which [`decided`] sees the
+/// longest alone.
+fn warm(house: &House) -> Guest {
+    let mut guest = Guest::new(house.address);
+    for _ in 0..16 {
+        assert_eq!(guest.ask(&["SET", "warm", "x"]), "+OK|");
+    }
+    assert_eq!(guest.ask(&["DEL", "warm"]), ":1|");
+    let before = decided(&mut guest);
+    assert_eq!(guest.ask(&["DEL", "warm"]), ":0|");
+    assert_eq!(guest.ask(&["INCR", "warm"]), ":1|");
+    assert_ne!(decided(&mut guest), before, "a write would not be seen");
+    assert_eq!(guest.ask(&["DEL", "warm"]), ":1|");
+    guest
+}
+
+/// What stands around a limit: counts, and whether they are taken.
+fn around(limit: usize) -> [(usize, bool); 3] {
+    [(limit - 1, true), (limit, true), (limit + 1, false)]
 }
 
 /// What an answer begins with, to be shown.
@@ -34,7 +55,7 @@ fn decided(guest: &mut Guest) -> String {
 #[test]
 fn keys_and_values_end_at_their_limits_in_every_command() {
     let house = House::build();
-    let mut guest = Guest::new(house.address);
+    let mut guest = warm(&house);
     for (length, taken) in
         [(KEY_BYTES_MAX - 1, true), (KEY_BYTES_MAX, true), (KEY_BYTES_MAX + 1, false)]
     {
@@ -75,22 +96,22 @@ fn keys_and_values_end_at_their_limits_in_every_command() {
 #[test]
 fn sequences_end_at_their_steps_however_they_are_written() {
     let house = House::build();
-    let mut guest = Guest::new(house.address);
+    let mut guest = warm(&house);
     let own: (&[&[u8]], &[&[u8]]) = (&[b"CREDENZA.SEQUENCE"], &[b"2", b"GET", b"a"]);
     let pairs: (&[&[u8]], &[&[u8]]) = (&[b"MSET"], &[b"a", b"1"]);
     let keys: (&[&[u8]], &[&[u8]]) = (&[b"DEL"], &[b"a"]);
     let both: (&[&[u8]], &[&[u8]]) = (&[b"MSETNX"], &[b"a", b"1"]);
     for (head, tail) in [own, pairs, keys] {
-        for (count, taken) in [(SEQUENCE_STEPS_MAX, true), (SEQUENCE_STEPS_MAX + 1, false)] {
+        for (count, taken) in around(SEQUENCE_STEPS_MAX) {
             refused_by_name(&mut guest, &repeated(head, tail, count), taken);
         }
     }
     // Each pair is an assertion and a write.
-    for (count, taken) in [(SEQUENCE_STEPS_MAX / 2, true), (SEQUENCE_STEPS_MAX / 2 + 1, false)] {
+    for (count, taken) in around(SEQUENCE_STEPS_MAX / 2) {
         refused_by_name(&mut guest, &repeated(both.0, both.1, count), taken);
     }
     let keys: (&[&[u8]], &[&[u8]]) = (&[b"EXISTS"], &[b"a"]);
-    for (count, taken) in [(KEYS_PER_READ_MAX, true), (KEYS_PER_READ_MAX + 1, false)] {
+    for (count, taken) in around(KEYS_PER_READ_MAX) {
         refused_by_name(&mut guest, &repeated(keys.0, keys.1, count), taken);
     }
     // A hundred thousand keys in one sequence are within the limit; three times as many are not.
@@ -109,9 +130,66 @@ fn refused_by_name(guest: &mut Guest, frame: &[u8], taken: bool) {
 }
 
 #[test]
+fn an_update_ends_at_its_bytes() {
+    let house = House::build();
+    let mut guest = warm(&house);
+    for (bytes, taken) in around(UPDATE_BYTES_MAX) {
+        // Keys of one byte and their values are counted; a value has 8 MiB at most.
+        let value = vec![b'v'; bytes / 5];
+        let last = vec![b'v'; bytes / 5 + bytes % 5 - 5];
+        let words: [&[u8]; 11] =
+            [b"MSET", b"a", &value, b"b", &value, b"c", &value, b"d", &value, b"e", &last];
+        let before = decided(&mut guest);
+        let answer = ask(&mut guest, &words);
+        assert_eq!(answer == "+OK|", taken, "{bytes} bytes: {answer}");
+        assert!(taken || answer.contains("33554432"), "{answer}");
+        assert_eq!(decided(&mut guest) == before, !taken, "what is refused is not logged");
+    }
+}
+
+#[test]
+fn a_connection_watches_as_many_keys_as_the_limit_says() {
+    let house = House::build();
+    for (count, taken) in around(1_024) {
+        let mut guest = Guest::new(house.address);
+        let keys: Vec<String> = (0..count).map(|n| format!("k{n}")).collect();
+        let words = keys[1..].iter().map(String::as_bytes);
+        let most: Vec<&[u8]> = std::iter::once(&b"WATCH"[..]).chain(words).collect();
+        assert_eq!(ask(&mut guest, &most), "+OK|");
+        let answer = guest.ask(&["WATCH", "k0"]);
+        assert_eq!(answer == "+OK|", taken, "{count}: {answer}");
+        assert!(taken || answer.contains("at most 1024 keys"), "{answer}");
+    }
+}
+
+#[test]
+fn reads_of_many_keys_are_whole_around_the_size_of_one_request() {
+    let house = House::build();
+    let mut guest = warm(&house);
+    assert_eq!(guest.ask(&["SET", "a", "1"]), "+OK|");
+    for (count, _) in around(1_024) {
+        guest.send(&repeated(&[b"MGET"], &[b"a"], count));
+        let answer = shown(&guest.answer().expect("an answer"));
+        assert_eq!(answer, format!("*{count}|{}", "$1|1|".repeat(count)));
+    }
+}
+
+#[test]
+fn times_to_live_end_at_their_limit() {
+    let house = House::build();
+    let mut guest = warm(&house);
+    for (ms, taken) in around(TTL_MS_MAX as usize) {
+        let before = decided(&mut guest);
+        let answer = guest.ask(&["SET", "k", "v", "PX", &ms.to_string()]);
+        assert_eq!(answer == "+OK|", taken, "{ms}: {answer}");
+        assert_eq!(decided(&mut guest) == before, !taken, "what is refused is not logged");
+    }
+}
+
+#[test]
 fn transactions_end_at_their_commands() {
     let house = House::build();
-    for (count, taken) in [(SEQUENCE_STEPS_MAX, true), (SEQUENCE_STEPS_MAX + 1, false)] {
+    for (count, taken) in around(SEQUENCE_STEPS_MAX) {
         let mut guest = Guest::new(house.address);
         assert_eq!(guest.ask(&["MULTI"]), "+OK|");
         let batch = 16_384;
@@ -125,7 +203,7 @@ fn transactions_end_at_their_commands() {
             }
         }
         let answer = guest.ask(&["EXEC"]);
-        assert_eq!(answer.starts_with("*131072|:-2|"), taken, "{}", begin(&answer));
+        assert_eq!(answer.starts_with(&format!("*{count}|:-2|")), taken, "{}", begin(&answer));
         assert_eq!(answer.starts_with("-EXECABORT"), !taken);
     }
 }
@@ -133,8 +211,8 @@ fn transactions_end_at_their_commands() {
 #[test]
 fn sequences_nest_to_their_depth() {
     let house = House::build();
-    let mut guest = Guest::new(house.address);
-    for (depth, taken) in [(SEQUENCE_DEPTH_MAX, true), (SEQUENCE_DEPTH_MAX + 1, false)] {
+    let mut guest = warm(&house);
+    for (depth, taken) in around(SEQUENCE_DEPTH_MAX) {
         let mut words: Vec<String> = vec!["CREDENZA.SEQUENCE".into(), "2".into()];
         words.extend(["INCR".into(), "deep".into()]);
         for _ in 1..depth {
@@ -154,11 +232,11 @@ fn frames_end_at_their_size() {
     let house = House::build();
     let head = "*2\r\n$4\r\nECHO\r\n$50331000\r\n".len();
     let most = FRAME_BYTES_MAX - head - 2;
-    for (length, taken) in [(most, true), (most + 1, false)] {
+    for (length, taken) in around(most) {
         let mut guest = Guest::new(house.address);
         let frame = request(&[b"ECHO", &vec![b'x'; length]]);
         if taken {
-            assert_eq!(frame.len(), FRAME_BYTES_MAX);
+            assert_eq!(frame.len(), FRAME_BYTES_MAX + length - most);
             guest.send(&frame);
             assert!(guest.answer().is_some_and(|answer| answer.len() > length));
         } else {
@@ -172,7 +250,7 @@ fn frames_end_at_their_size() {
 #[test]
 fn pipelines_of_any_depth_are_answered_in_order() {
     let house = House::build();
-    let mut guest = Guest::new(house.address);
+    let mut guest = warm(&house);
     let mut wanted = 0;
     for depth in [PIPELINE_DEPTH_MAX - 1, PIPELINE_DEPTH_MAX, PIPELINE_DEPTH_MAX + 1] {
         guest.send(&request(&[b"INCR", b"n"]).repeat(depth));
@@ -208,7 +286,7 @@ fn one_connection_too_many_is_told_so_and_the_next_one_served() {
 #[test]
 fn every_byte_is_a_key_and_a_value_in_its_order() {
     let house = House::build();
-    let mut guest = Guest::new(house.address);
+    let mut guest = warm(&house);
     assert_eq!(ask(&mut guest, &[b"SET", b"", b"the empty key"]), "+OK|");
     for byte in 0..=255u8 {
         assert_eq!(ask(&mut guest, &[b"SET", &[byte], &[byte, byte]]), "+OK|");

@@ -91,17 +91,27 @@ fn any_bytes_and_the_empty_key_are_the_same_at_both_doors() {
 fn names_and_nesting_end_at_their_limits() {
     let (_scratch, server) = fresh("limit-names");
     let mut web = http(&server);
-    for (length, taken) in [(NAME_BYTES_MAX, true), (NAME_BYTES_MAX + 1, false)] {
+    for (length, taken) in
+        [(NAME_BYTES_MAX - 1, true), (NAME_BYTES_MAX, true), (NAME_BYTES_MAX + 1, false)]
+    {
         let path = format!("/v1/buckets/default/{}", "b".repeat(length));
         let status = web.ask("PUT", &path, b"{}").expect("answers").status;
         assert_eq!(status / 100 == 2, taken, "{length}: {status}");
+        // Taken above, it is there already; else its name is refused here, too.
+        let word = resp(&server).say(&format!("CREDENZA.CREATE {}", "b".repeat(length)));
+        let error = word.expect("answers").error().unwrap_or_default().to_string();
+        assert_eq!(error.starts_with("EXISTS"), taken, "{length}: {error}");
     }
     for name in ["..", "%2e%2e", "UPPER", "a%00b", "con%2f", "-a"] {
         let answer = web.ask("PUT", &format!("/v1/buckets/default/{name}"), b"{}");
         let status = answer.expect("answers").status;
         assert!((400..500).contains(&status), "{name}: {status}");
     }
-    for (depth, taken) in [(SEQUENCE_DEPTH_MAX, true), (SEQUENCE_DEPTH_MAX + 1, false)] {
+    for (depth, taken) in [
+        (SEQUENCE_DEPTH_MAX - 1, true),
+        (SEQUENCE_DEPTH_MAX, true),
+        (SEQUENCE_DEPTH_MAX + 1, false),
+    ] {
         let mut step = r#"{"op":"set","key":"deep","value":"x"}"#.to_string();
         for _ in 1..depth {
             step = format!(r#"{{"op":"sequence","steps":[{step}]}}"#);

@@ -201,6 +201,16 @@ fn pages_end_exactly_at_their_limits() {
 }
 
 #[test]
+fn pages_of_buckets_end_exactly_at_their_limit() {
+    let (_scratch, server) = fresh("limit-bucket-pages");
+    for (limit, taken) in around(1_000) {
+        let path = format!("/v1/buckets?limit={limit}");
+        let answer = http(&server).ask("GET", &path, b"").expect("answers");
+        check("buckets", limit, taken, &answer, (400, "malformed"));
+    }
+}
+
+#[test]
 fn times_to_live_end_exactly_at_their_limit() {
     let (_scratch, server) = fresh("limit-ttl");
     let mut web = http(&server);
