@@ -1,5 +1,6 @@
 //! Pages made from the source: the page of limits.
 
+use super::limits_tried::tried;
 use proof::tidy;
 use std::fs;
 
@@ -23,10 +24,13 @@ How a refusal is told, before anything is written to the log:
 | `overloaded` | 503 with `retry-after` | `-OVERLOADED ...` |
 | a time has passed | 408, then the connection is closed | the connection is closed |
 
+The last column names the tests that try a limit at its edge (one below where that could differ, at,
+one above), or says why there is none. `cargo test --workspace NAME` runs one.
+
 ## Of the whole house
 
-| limit | value | what it bounds |
-|---|---|---|
+| limit | value | what it bounds | tried by |
+|---|---|---|---|
 ";
 
 /// The value of a constant: numbers, products, shifts.
@@ -89,15 +93,15 @@ const SETTINGS: [&str; 10] = [
 const DOORS: &str = "
 ## Of one door
 
-| limit | value | what it bounds |
-|---|---|---|
+| limit | value | what it bounds | tried by |
+|---|---|---|---|
 ";
 
 const CHOSEN: &str = "
 ## Chosen by the deployment
 
-| setting | default | what it does |
-|---|---|---|
+| setting | default | what it does | tried by |
+|---|---|---|---|
 ";
 
 /// The page, from the source's constants and their comments, and the page of settings.
@@ -116,7 +120,8 @@ fn limits_page() -> (String, usize) {
         let row = settings.lines().find(|line| line.starts_with(&format!("| `{name}` ")));
         let row = row.unwrap_or_else(|| panic!("{name} is no setting"));
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        page.push_str(&format!("| `{name}` | {} | {} |\n", cells[4], cells[5]));
+        let tried = tried(name);
+        page.push_str(&format!("| `{name}` | {} | {} | {tried} |\n", cells[4], cells[5]));
     }
     (page, rows)
 }
@@ -139,7 +144,8 @@ fn limits_of(path: &str, names: Option<&[&str]>) -> (String, usize) {
             let value = value_of(value.trim_end_matches(';'));
             let value = value.unwrap_or_else(|| panic!("{name}: write it as numbers, * and <<"));
             let about = about.trim().replace("[`crate::", "[`").replace(['[', ']'], "");
-            page.push_str(&format!("| `{name}` | {} | {about} |\n", shown(name, value)));
+            let tried = tried(name);
+            page.push_str(&format!("| `{name}` | {} | {about} | {tried} |\n", shown(name, value)));
             rows += 1;
         }
         if !line.starts_with("///") {

@@ -4,6 +4,7 @@ mod docs;
 mod end_to_end;
 mod faults;
 mod formats;
+mod limits_tried;
 mod rigs;
 mod supply;
 mod tidy;
