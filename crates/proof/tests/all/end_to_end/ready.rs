@@ -116,7 +116,12 @@ fn a_node_whose_log_has_failed_is_not_ready_until_it_has_ended() {
     let mut trace = Trace::attach_each(server.pid(), &faults, scratch.join("record"));
     let answer = redis.say("SET k v").expect("it answers");
     assert!(answer.error().is_some(), "acknowledged without a sync: {answer:?}");
-    let answer = web.ask("GET", "/ready", b"").expect("the doors are open still");
+    // Its groups know it a moment before the node does, and are masters no more.
+    let answer = until("no failure is told", || {
+        let answer = web.ask("GET", "/ready", b"").expect("the doors are open still");
+        assert_eq!(answer.status, 503, "{}", answer.text());
+        (answer.reason() != "not_master").then_some(answer)
+    });
     says_no(&answer, "store_failed", "the node has failed");
     let status = web.ask("GET", "/status", b"").expect("the doors are open still").json();
     assert_eq!(status["ready"], false);
