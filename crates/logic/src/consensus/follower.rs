@@ -6,13 +6,16 @@ use super::election::Verdict;
 use super::lease::Bound;
 use super::message::{Accepted, Body, Standing};
 use super::replica::{Replica, Stage, Staging};
+use super::rules::{Rule, broken};
 use base::{Ballot, LogIndex, Millis, NodeId};
 
 impl Replica {
     /// Nobody is heard to lead: hold a round, or judge the one that is over.
     pub(super) fn seek(&mut self, effects: &mut Vec<Effect>) {
         let may_lead = self.configuration.part(self.node).is_some_and(Part::leads);
-        let bound = self.bound.ballot.node != self.node && self.now < self.bound.until;
+        let bound = self.bound.ballot.node != self.node
+            && self.now < self.bound.until
+            && !broken(Rule::GrantForbidsStanding);
         if self.stage != Stage::Following || !may_lead || bound {
             return;
         }
@@ -86,15 +89,19 @@ impl Replica {
         if ballot == self.promised {
             return self.promise_again(effects);
         }
+        let lower = ballot < self.promised && !broken(Rule::PromisesRise);
         let leads = self.stage.replicates() && self.lead.lease.holds(self.now);
-        let granted = self.bound.forbids(ballot, released, self.now);
-        if ballot < self.promised || leads || granted {
+        let granted =
+            self.bound.forbids(ballot, released, self.now) && !broken(Rule::GrantForbidsPromises);
+        if lower || leads || granted {
             return self.refuse(from, ballot, effects);
         }
         if self.stage.attempts() || self.stage.replicates() {
             self.follow(effects);
         }
-        self.staging = None;
+        if !broken(Rule::StagedUnderOneBallot) {
+            self.staging = None;
+        }
         self.leader = None;
         self.election.rest();
         self.promised = ballot;
@@ -106,7 +113,8 @@ impl Replica {
 
     /// Repeats a promise, with the log as it is by now: only what is on disk may be told.
     fn promise_again(&self, effects: &mut Vec<Effect>) {
-        if let (true, Some(last)) = (self.promise_saved == self.promised, self.synced) {
+        let synced = if broken(Rule::PromisedLogOnDisk) { Some(self.last) } else { self.synced };
+        if let (true, Some(last)) = (self.promise_saved == self.promised, synced) {
             let log = Accepted { last, ..self.accepted() };
             self.send(self.promised.node, Body::Promise { log }, effects);
         }
@@ -130,13 +138,13 @@ impl Replica {
         }
         if ballot != self.promised {
             self.refuse(from, ballot, effects);
-            return false;
+            return broken(Rule::OnlyThePromised);
         }
         if self.leader != Some(from) {
             self.leader = Some(from);
             self.announce(effects);
         }
-        self.promise_saved == ballot
+        self.promise_saved == ballot || broken(Rule::PromiseBeforeGrants)
     }
 
     /// The master's heartbeat: grant what it asks.
@@ -193,7 +201,9 @@ impl Replica {
             return self.promise_again(effects);
         }
         let same = |staging: &Staging| staging.from == from && staging.upto == upto;
-        if !self.staging.as_ref().is_some_and(same) {
+        if broken(Rule::AdoptedAsAWhole) {
+            self.staging = Some(Staging { ballot, from, have: from, upto: from });
+        } else if !self.staging.as_ref().is_some_and(same) {
             self.staging = Some(Staging { ballot, from, have: from, upto });
         }
         self.adopt_if_complete(effects);
@@ -234,7 +244,10 @@ impl Replica {
             }
             self.stage_values(after, upto, effects);
             self.adopt_if_complete(effects);
-            if self.staging.is_some() {
+            if let Some(Staging { have: upto, .. }) = self.staging {
+                if !broken(Rule::StagedIsTold) {
+                    self.send(master, Body::Staged { upto }, effects);
+                }
                 return;
             }
         }
@@ -248,6 +261,9 @@ impl Replica {
             self.last = self.last.next();
             let (index, ballot, decided) = (self.last, self.accepted_ballot, self.decided);
             effects.push(Effect::Save { index, ballot, decided });
+        }
+        if broken(Rule::AcceptedOnDisk) {
+            self.send(master, Body::Accepted { upto: self.last }, effects);
         }
         self.settle(effects);
     }
@@ -268,7 +284,8 @@ impl Replica {
         let (ballot, upto) = self.heard;
         let Some(synced) = self.synced else { return };
         let upto = upto.min(synced);
-        if self.accepted_ballot >= ballot && upto > self.decided {
+        let this_log = self.accepted_ballot >= ballot || broken(Rule::DecidedInThisLog);
+        if this_log && upto > self.decided {
             self.decided = upto;
             effects.push(Effect::Decided { upto });
         }

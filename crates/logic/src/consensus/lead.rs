@@ -5,6 +5,7 @@ use super::event::ReadToken;
 use super::lease::{Lease, LeaseClock};
 use super::message::Accepted;
 use super::quorum::Tally;
+use super::rules::{Rule, broken};
 use super::window::Window;
 use base::{Ballot, LogIndex, Millis, NodeId};
 use std::collections::VecDeque;
@@ -25,6 +26,8 @@ pub(super) struct Follower {
     pub from: LogIndex,
     /// Values up to here were sent.
     pub sent: LogIndex,
+    /// Values up to here it has received, though it has not adopted them yet.
+    pub staged: LogIndex,
     /// Values up to here are on its disk, under the master's ballot.
     pub saved: Option<LogIndex>,
     /// When something was last asked of it, or came from it.
@@ -89,6 +92,13 @@ pub(super) struct Lead {
     pub heir: Option<(NodeId, Millis)>,
 }
 
+impl Follower {
+    /// Up to here it need not be sent anything again.
+    pub(super) fn done(&self) -> LogIndex {
+        self.saved.unwrap_or(self.staged).max(self.from)
+    }
+}
+
 impl Lead {
     pub(super) fn new(node: NodeId, configuration: &Configuration, clock: LeaseClock) -> Lead {
         let others = configuration.members().iter().filter(|member| member.node != node);
@@ -97,6 +107,7 @@ impl Lead {
             phase: Phase::Asked,
             from: LogIndex(0),
             sent: LogIndex(0),
+            staged: LogIndex(0),
             saved: None,
             moved: Millis(0),
             rewound: (LogIndex(0), Millis(0)),
@@ -108,7 +119,10 @@ impl Lead {
             base: Ballot::default(),
             adopted: LogIndex(0),
             source: None,
-            saved: Tally::new(configuration.voters()),
+            saved: Tally::new(configuration.members().iter().filter_map(|member| {
+                let counts = member.part.votes() || broken(Rule::LearnersDontCount);
+                counts.then_some(member.node)
+            })),
             followers: others.map(|member| follower(member.node)).collect(),
             lease: Lease::new(clock, configuration.voters()),
             contact: Tally::new(configuration.voters()),
@@ -153,10 +167,24 @@ impl Lead {
 
     /// The highest log among the promises, and whose it is.
     pub(super) fn best(&self) -> Option<(Accepted, NodeId)> {
-        self.promises.iter().map(|(node, log)| (*log, *node)).max()
+        let promises = self.promises.iter().map(|(node, log)| (*log, *node));
+        if broken(Rule::HighestBallotFirst) {
+            return promises.max_by_key(|(log, node)| (log.last, *node));
+        }
+        promises.max()
     }
 
     pub(super) fn follower(&mut self, node: NodeId) -> Option<&mut Follower> {
         self.followers.iter_mut().find(|follower| follower.node == node)
+    }
+
+    /// Values of the adopted log reached a member, which can't say yet that it accepted them.
+    pub(super) fn staged_by(&mut self, node: NodeId, upto: LogIndex, now: Millis) {
+        let Some(follower) = self.follower(node) else { return };
+        let news = follower.done() < upto && upto <= follower.sent;
+        if follower.phase == Phase::Streaming && follower.saved.is_none() && news {
+            follower.staged = upto;
+            follower.moved = now;
+        }
     }
 }

@@ -5,6 +5,7 @@ use super::event::ValueHandle;
 use super::lead::{FLIGHT_VALUES_MAX, MESSAGE_VALUES_MAX, Phase};
 use super::message::{Accepted, Body};
 use super::replica::{Replica, Stage, Staging};
+use super::rules::{Rule, broken};
 use super::{ballot, quorum};
 use base::{Ballot, LogIndex, Millis, NodeId};
 
@@ -21,6 +22,9 @@ impl Replica {
         self.lead.begin(self.now, Millis(self.now.0.saturating_add(self.clock.length.0)));
         effects.push(Effect::SavePromise { ballot: self.promised });
         self.announce(effects);
+        if broken(Rule::OwnPromiseOnDisk) {
+            self.prepare(effects);
+        }
     }
 
     /// Our own promise is on disk: ask the others for theirs.
@@ -65,7 +69,8 @@ impl Replica {
         }
         let votes = |node: NodeId| self.configuration.part(node).is_some_and(|part| part.votes());
         let voters = self.configuration.voters().count();
-        let promised = self.lead.promises.iter().filter(|(node, _)| votes(*node)).count();
+        let counts = |node: NodeId| votes(node) || broken(Rule::LearnersElectNobody);
+        let promised = self.lead.promises.iter().filter(|(node, _)| counts(*node)).count();
         if promised < quorum::majority(voters) {
             return;
         }
@@ -74,7 +79,8 @@ impl Replica {
         self.hear(self.promised, known.unwrap_or(self.decided));
         self.lead.base = best.ballot;
         let own = self.accepted();
-        if (best.ballot, best.last) <= (own.ballot, own.last) {
+        let longest = broken(Rule::HighestBallotFirst) && best.last <= own.last;
+        if longest || (best.ballot, best.last) <= (own.ballot, own.last) {
             return self.adopt_own(effects);
         }
         // Logs accepted under one ballot are beginnings of each other; logs accepted under
@@ -156,14 +162,14 @@ impl Replica {
             self.decide(effects);
             return self.pump(to, effects);
         }
-        let agreed = if log.ballot == base { log.last } else { log.decided };
+        let same = log.ballot == base || broken(Rule::AgreedIsDecided);
+        let agreed = if same { log.last } else { log.decided };
         // A snapshot may have brought it further than what was adopted.
         let from = agreed.min(adopted).max(log.decided);
         if from > last {
             return; // No member of this group says that.
         }
-        follower.from = from;
-        follower.sent = from;
+        (follower.from, follower.sent, follower.staged) = (from, from, from);
         follower.saved = None;
         if from < floor {
             follower.phase = Phase::Behind;
@@ -181,8 +187,7 @@ impl Replica {
             if follower.phase != Phase::Streaming || follower.sent >= last {
                 return;
             }
-            let done = follower.saved.unwrap_or(follower.from).max(follower.from);
-            if follower.sent.0 >= done.0 + FLIGHT_VALUES_MAX {
+            if follower.sent.0 >= follower.done().0 + FLIGHT_VALUES_MAX {
                 return;
             }
             if follower.sent < floor {
@@ -231,7 +236,8 @@ impl Replica {
         let told = follower.rewound.0 == last && now < follower.rewound.1;
         if follower.phase == Phase::Streaming && possible && !told {
             follower.rewound = (last, again);
-            follower.sent = last;
+            // Whoever was restarted has forgotten what it staged.
+            (follower.sent, follower.staged) = (last, follower.staged.min(last));
             self.pump(from, effects);
         }
     }
@@ -291,6 +297,10 @@ impl Replica {
         self.lead.window.push(value);
         let (index, ballot, decided) = (self.last, self.accepted_ballot, self.decided);
         effects.push(Effect::Save { index, ballot, decided });
+        if broken(Rule::MasterCountsItsDisk) {
+            self.lead.saved.raise(self.node, index);
+            self.synced = Some(index);
+        }
         self.pump_all(effects);
     }
 
@@ -362,7 +372,7 @@ impl Replica {
                 Phase::Streaming if follower.saved >= Some(last) => {}
                 Phase::Streaming => {
                     follower.moved = now;
-                    follower.sent = follower.saved.unwrap_or(follower.from);
+                    follower.sent = follower.done();
                     if follower.saved.is_none() {
                         let from = follower.from;
                         self.send(to, Body::Adopt { from, upto: adopted.max(from) }, effects);

@@ -7,6 +7,7 @@
 //! forgotten its grants, so it keeps quiet for as long as any of them could last.
 
 use super::quorum::Tally;
+use super::rules::{Rule, broken};
 use base::{Ballot, Millis, NodeId};
 
 /// The two numbers of the bargain; every member of a group must use the same.
@@ -30,7 +31,8 @@ impl LeaseClock {
     /// `sent + L(1-e)`, rounded down: the end of what a grant for a heartbeat sent at `sent`
     /// allows.
     pub(super) fn end(self, sent: Millis) -> Millis {
-        let kept_ppm = 1_000_000_u128.saturating_sub(u128::from(self.drift_ppm));
+        let drift_ppm = if broken(Rule::LeaseEndsEarly) { 0 } else { self.drift_ppm };
+        let kept_ppm = 1_000_000_u128.saturating_sub(u128::from(drift_ppm));
         let length = u128::from(self.length.0) * kept_ppm / 1_000_000;
         let length = u64::try_from(length).expect("a part of a u64 is a u64");
         Millis(sent.0.saturating_add(length))
@@ -38,7 +40,8 @@ impl LeaseClock {
 
     /// `heard + L(1+e)`, rounded up: the end of what a grant given at `heard` forbids.
     pub(super) fn bound(self, heard: Millis) -> Millis {
-        let grown_ppm = 1_000_000 + u128::from(self.drift_ppm);
+        let drift_ppm = if broken(Rule::GrantEndsLate) { 0 } else { self.drift_ppm };
+        let grown_ppm = 1_000_000 + u128::from(drift_ppm);
         let length = (u128::from(self.length.0) * grown_ppm).div_ceil(1_000_000);
         Millis(heard.0.saturating_add(u64::try_from(length).unwrap_or(u64::MAX)))
     }

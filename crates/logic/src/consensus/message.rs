@@ -86,6 +86,12 @@ pub enum Body {
         /// The last index.
         upto: LogIndex,
     },
+    /// Values of the log that is being adopted are here up to this index. They count for nothing
+    /// yet; without this word a long log would never arrive.
+    Staged {
+        /// The last index.
+        upto: LogIndex,
+    },
     /// Values were missed.
     Gap {
         /// The last that was received.

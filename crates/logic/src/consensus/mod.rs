@@ -32,6 +32,7 @@ mod reads;
 mod replay;
 mod replica;
 mod restored;
+mod rules;
 mod shown;
 mod window;
 

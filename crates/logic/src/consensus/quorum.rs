@@ -1,9 +1,13 @@
 //! What a majority has reached: the one piece of quorum arithmetic in the house.
 
+use super::rules::{Rule, broken};
 use base::NodeId;
 
 /// How many of `voters` make a majority: any two majorities share a voter.
 pub(super) fn majority(voters: usize) -> usize {
+    if broken(Rule::MoreThanHalf) || (broken(Rule::HalfIsTooFew) && voters.is_multiple_of(2)) {
+        return voters / 2;
+    }
     voters / 2 + 1
 }
 

@@ -5,6 +5,7 @@ use super::event::ReadToken;
 use super::lead::{READS_WAITING_MAX, Waiting};
 use super::message::Body;
 use super::replica::Replica;
+use super::rules::{Rule, broken};
 use base::{Millis, NodeId};
 
 impl Replica {
@@ -16,14 +17,16 @@ impl Replica {
         self.pass(now);
         let index = self.decided;
         let waiting = self.lead.reads.len();
-        let refused = match self.leads() {
+        let early = self.stage.replicates() && broken(Rule::InheritedFirst);
+        let leads = if early { Ok(()) } else { self.leads() };
+        let refused = match leads {
             Err(reason) => reason,
-            Ok(()) if self.lead.lease.holds(self.now) => {
+            Ok(()) if self.lead.lease.holds(self.now) || broken(Rule::ReadAsksAMajority) => {
                 return effects.push(Effect::ReadAt { token, index });
             }
             Ok(()) if waiting >= READS_WAITING_MAX => Refusal::Full,
             Ok(()) => {
-                let beat = self.lead.beat + 1;
+                let beat = self.lead.beat + u64::from(!broken(Rule::ReadAsksAnew));
                 let idle = self.lead.reads.is_empty();
                 self.lead.reads.push_back(Waiting { token, beat, index });
                 // Those that come while one round is under way share the next.
@@ -64,7 +67,8 @@ impl Replica {
             return;
         }
         if asked {
-            self.lead.lease.grant(from, sent);
+            let since = if broken(Rule::GrantFromSent) { self.now } else { sent };
+            self.lead.lease.grant(from, since);
         }
         self.lead.contact.raise(from, sent);
         self.lead.beats.raise(from, beat);

@@ -14,6 +14,7 @@ use super::lead::Lead;
 use super::lease::{Bound, LeaseClock};
 use super::message::{Accepted, Body, Message};
 use super::restored::{RestoreError, Restored};
+use super::rules::{Rule, broken};
 use base::{Ballot, LogIndex, Millis, NodeId};
 
 /// Where a replica stands in its life.
@@ -151,7 +152,7 @@ impl Replica {
     fn start(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         assert!(self.stage == Stage::Waiting, "a life starts once");
         self.pass(now);
-        if !self.log_intact {
+        if !self.log_intact && !broken(Rule::DamagedStaysSilent) {
             // Protocol-aware recovery (Alagappan et al., FAST 2018): a voter that may have
             // forgotten what it promised or accepted takes no part, or it could help to decide a
             // second value at an index.
@@ -163,7 +164,8 @@ impl Replica {
             effects.push(Effect::Decided { upto: self.decided });
         }
         self.stage = Stage::Following;
-        if self.promised != Ballot::default() && self.promised.node != self.node {
+        let granted = self.promised != Ballot::default() && self.promised.node != self.node;
+        if granted && !broken(Rule::RestartRemembersGrant) {
             // A lease is granted only to the ballot promised last; whether this one was is
             // forgotten, so it counts as granted just now.
             self.bound = Bound { ballot: self.promised, until: self.clock.bound(self.now) };
@@ -197,7 +199,8 @@ impl Replica {
         }
         let ballot = message.ballot;
         // Answers to an attempt of ours that is over say nothing any more.
-        let ours = ballot.node == self.node && ballot == self.promised;
+        let ours = ballot.node == self.node
+            && (ballot == self.promised || broken(Rule::AnswersToThisAttempt));
         match message.body {
             Body::Probe { round } => self.probed_by(from, round, effects),
             Body::Probed { round, standing } => self.answered(from, round, standing, effects),
@@ -231,6 +234,10 @@ impl Replica {
             Body::Refused { promised } => self.refused(from, promised, effects),
             Body::Fetched { after, upto } => self.fetched(from, after, upto, effects),
             Body::Accepted { upto } => self.accepted_by(from, upto, effects),
+            Body::Staged { upto } => {
+                self.lead.staged_by(from, upto, self.now);
+                self.pump(from, effects);
+            }
             Body::Gap { last } => self.gap(from, last, effects),
             Body::Granted { beat, sent, asked } => self.granted(from, beat, sent, asked, effects),
         }
@@ -238,8 +245,8 @@ impl Replica {
 
     fn promise_saved(&mut self, ballot: Ballot, effects: &mut Vec<Effect>) {
         assert!(ballot <= self.promised, "only what was asked for can be saved as promised");
-        if ballot < self.promised {
-            return; // A promise of an earlier attempt, or of one that was given up.
+        if ballot < self.promised || ballot == Ballot::default() {
+            return; // A promise of an earlier attempt, or of one that was given up, or none at all.
         }
         self.promise_saved = ballot;
         if ballot.node != self.node {
@@ -258,7 +265,7 @@ impl Replica {
         // A snapshot may have brought more meanwhile.
         let upto = upto.max(self.decided);
         self.synced = self.synced.max(Some(upto));
-        if ballot != self.promised {
+        if ballot != self.promised || ballot == Ballot::default() {
             return; // What it may count for now, its promise has told.
         }
         if ballot.node != self.node {

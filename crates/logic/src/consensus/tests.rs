@@ -1,7 +1,10 @@
 //! Stories, laws and examples of consensus.
 
+mod broken;
 mod cluster;
 mod examples;
 mod laws;
 mod machine;
 mod stories;
+
+pub(super) use broken::broken;

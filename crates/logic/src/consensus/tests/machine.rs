@@ -2,7 +2,8 @@
 //! what it flushed.
 
 use crate::consensus::{
-    Configuration, Effect, Event, LeaseClock, Message, Replay, Replica, RestoreError, Restored,
+    Accepted, Configuration, Effect, Event, LeaseClock, Message, Replay, Replica, RestoreError,
+    Restored,
 };
 use base::{Ballot, ConfigurationId, LogIndex, NodeId};
 use std::collections::BTreeMap;
@@ -29,6 +30,8 @@ pub struct Machine {
     pub records: Vec<Record>,
     /// How many of them a crash can't take.
     pub synced: usize,
+    /// What those amount to: the highest promise, and the log, as accepted under which ballot.
+    pub on_disk: (Ballot, Accepted),
     /// Values by index, the first has index 1: what the log holds, kept in memory.
     pub values: Vec<u64>,
     /// Values that count only once they are adopted.
@@ -113,8 +116,11 @@ impl Machine {
             log_intact,
             lease,
         })?;
+        let log =
+            Accepted { ballot: found.accepted_ballot, last: found.last, decided: found.decided };
         Ok(Machine {
             replica,
+            on_disk: (found.promised, log),
             synced: records.len(),
             records,
             next_value: values.iter().max().map_or(1, |highest| highest + 1),
@@ -194,7 +200,17 @@ impl Machine {
         let from = self.synced;
         self.synced = from.saturating_add(count).min(self.records.len());
         let mut events = Vec::new();
+        let (promised, log) = &mut self.on_disk;
         for record in &self.records[from..self.synced] {
+            match *record {
+                Record::Promise(ballot) => *promised = ballot.max(*promised),
+                Record::Adopt(ballot, _, last) | Record::Accept(last, ballot, ..) => {
+                    // What a snapshot brought may reach further.
+                    let held = LogIndex(self.flushed.len() as u64);
+                    (log.ballot, log.last) = (ballot, last.max(held));
+                }
+                Record::Decided(_) | Record::Stage(..) => {}
+            }
             match *record {
                 Record::Promise(ballot) => events.push(Event::PromiseSaved { ballot }),
                 Record::Adopt(ballot, _, upto) | Record::Accept(upto, ballot, ..) => {
@@ -255,6 +271,7 @@ impl Machine {
         self.values = [snapshot, &tail].concat();
         self.flushed = snapshot.to_vec();
         self.applied = LogIndex(upto as u64);
+        self.on_disk.1.last = self.on_disk.1.last.max(self.applied);
         true
     }
 

@@ -1,7 +1,7 @@
 //! What goes wrong, and when.
 
 use super::world::{Item, Weather, World};
-use crate::consensus::{Event, Role};
+use crate::consensus::{Effect, Event, Role};
 use base::NodeId;
 
 impl World {
@@ -12,7 +12,7 @@ impl World {
         }
         let count = self.slots.len() as u64;
         let node = self.chance.below(count) as usize;
-        match self.chance.below(13) {
+        match self.chance.below(18) {
             0 | 1 => self.crash_for_a_while(node),
             2 => {
                 let masters = self.masters();
@@ -30,16 +30,60 @@ impl World {
                 }
             }
             11 => self.hand_over(node),
+            12 if self.chance.often(100) => self.wipe(node),
+            12 => self.crash_all(),
+            13..=16 => self.siege(node),
             _ => self.retire(node),
         }
-        let pause = self.chance.between(20, 900);
+        let pause = self.chance.between(20, 700);
         self.after(pause, Item::Fault);
     }
 
-    fn crash_for_a_while(&mut self, node: usize) {
+    pub fn crash_for_a_while(&mut self, node: usize) {
+        let longest = if self.chance.often(500) { 40 } else { 3_000 };
         self.crash(node);
-        let (life, pause) = (self.slots[node].life, self.chance.between(1, 3_000));
+        let (life, pause) = (self.slots[node].life, self.chance.between(1, longest));
         self.after(pause, Item::Restart { node, life });
+    }
+
+    /// Whoever just adopted a log, or came into office, may die of it.
+    pub fn murder(&mut self, node: usize) {
+        let rises = self.slots[node].machine.effects.iter().any(|effect| {
+            matches!(effect, Effect::Adopt { .. } | Effect::Role { role: Role::Master, .. })
+        });
+        if rises && !self.peace && self.chance.often(self.weather.murder) {
+            let (life, pause) = (self.slots[node].life, self.chance.between(0, 40));
+            self.after(pause, Item::Crash { node, life });
+        }
+    }
+
+    /// The master is cut off, or sleeps, while clients still reach it; it comes back at about the
+    /// time when others have found a new one. Some of those others may have been restarted.
+    fn siege(&mut self, other: usize) {
+        let master = self.masters().first().copied().unwrap_or(other);
+        let length = self.slots[master].identity.lease.length.0;
+        let until = self.chance.between(length / 2, length * 4);
+        if self.chance.often(200) {
+            self.slots[master].paused_until = self.now + until;
+        } else {
+            for place in 0..self.slots.len() {
+                self.cut[place][master] = place != master;
+                self.cut[master][place] = place != master;
+            }
+            self.after(until, Item::Mend);
+        }
+        if self.chance.often(400) {
+            for node in (0..self.slots.len()).filter(|node| *node != master) {
+                self.crash_for_a_while(node);
+            }
+        }
+    }
+
+    /// The building loses power.
+    fn crash_all(&mut self) {
+        for node in 0..self.slots.len() {
+            self.crash_for_a_while(node);
+        }
     }
 
     /// Two sides that don't hear each other.
@@ -84,6 +128,8 @@ impl World {
             twice: [0, 50, 150][self.chance.below(3) as usize],
             full: [0, 0, 100][self.chance.below(3) as usize],
             delay: (1, slow),
+            murder: [0, 0, 100, 400][self.chance.below(4) as usize],
+            late: [0, 0, 10, 100][self.chance.below(4) as usize],
             sync: (0, [1, 5, 40, 300][self.chance.below(4) as usize]),
         };
     }

@@ -7,7 +7,9 @@
 //! Never: looks into a replica to drive it.
 
 mod chance;
+mod disks;
 mod faults;
 mod judge;
+mod mutants;
 mod seeds;
 mod world;

@@ -9,8 +9,8 @@ use crate::consensus::{
 use base::{ConfigurationId, LogIndex, Millis, NodeId};
 use std::collections::BTreeMap;
 
-/// Milliseconds from tick to tick.
-const TICK: u64 = 25;
+/// Milliseconds from tick to tick, at most; several fit in a lease.
+const TICK_MAX: u64 = 25;
 /// More than this under way at once, and it is a storm.
 const STORM: usize = 20_000;
 
@@ -19,6 +19,9 @@ pub struct Slot {
     pub identity: Identity,
     pub machine: Machine,
     pub up: bool,
+    /// What it held when its disk was lost. It counts: that is a failure after a save, not a lie
+    /// about one.
+    pub lost: Option<Machine>,
     /// Counts its lives: what a disk was doing for an earlier one concerns nobody.
     pub life: u64,
     /// Its clock: shown at time 0, and how much it gains, in parts per million.
@@ -26,10 +29,16 @@ pub struct Slot {
     pub gain_ppm: i64,
     /// It does nothing until then.
     pub paused_until: u64,
-    syncing: bool,
-    snapshot_under_way: bool,
+    pub syncing: bool,
+    pub snapshot_under_way: bool,
     /// Values up to here are gone from its log.
-    floor: LogIndex,
+    pub floor: LogIndex,
+}
+
+impl Slot {
+    fn held(&self) -> &Machine {
+        self.lost.as_ref().unwrap_or(&self.machine)
+    }
 }
 
 /// What happens at a moment.
@@ -40,6 +49,8 @@ pub enum Item {
     Snapshot { node: usize, life: u64, from: usize },
     Client,
     Fault,
+    Mend,
+    Crash { node: usize, life: u64 },
     Restart { node: usize, life: u64 },
 }
 
@@ -50,6 +61,10 @@ pub struct Weather {
     pub twice: u64,
     pub full: u64,
     pub delay: (u64, u64),
+    /// Messages that come seconds late, to another world.
+    pub late: u64,
+    /// How dangerous it is to rise.
+    pub murder: u64,
     pub sync: (u64, u64),
 }
 
@@ -64,6 +79,7 @@ pub struct World {
     pub weather: Weather,
     pub judge: Judge,
     next_value: u64,
+    tick: u64,
     /// No more faults.
     pub peace: bool,
     /// Tells every event, for whoever looks for the cause of a failure.
@@ -78,7 +94,8 @@ impl World {
             |(place, part): (usize, &Part)| Member { node: NodeId(place as u64 + 1), part: *part };
         let members: Vec<_> = parts.iter().enumerate().map(member).collect();
         let configuration = Configuration::new(ConfigurationId(1), members.clone()).expect("sound");
-        let half = i64::from(lease.drift_ppm.min(900_000)) / 2;
+        // Each clock may be off by as much as the lease allows, either way.
+        let drift = i64::from(lease.drift_ppm.min(450_000));
         let slots: Vec<_> = members
             .iter()
             .map(|member| {
@@ -88,11 +105,16 @@ impl World {
                     lease,
                     log_intact: true,
                 };
-                let gain_ppm = chance.below(2 * half as u64 + 1) as i64 - half;
+                let gain_ppm = match chance.below(3) {
+                    0 => -drift,
+                    1 => drift,
+                    _ => chance.below(2 * drift as u64 + 1) as i64 - drift,
+                };
                 Slot {
                     machine: Machine::fresh(identity.clone()),
                     identity,
                     up: true,
+                    lost: None,
                     life: 0,
                     offset: chance.below(1_000_000),
                     gain_ppm,
@@ -114,6 +136,7 @@ impl World {
             weather: Weather { delay: (1, 3), sync: (0, 4), ..Weather::default() },
             judge: Judge::default(),
             next_value: 1,
+            tick: TICK_MAX.min(lease.length.0 / 10),
             peace: false,
             told: std::env::var_os("CREDENZA_TOLD").is_some(),
         };
@@ -162,14 +185,21 @@ impl World {
                         let now = self.clock(node);
                         self.step(node, Event::Tick { now });
                     }
-                    self.after(TICK, Item::Tick { node, life });
+                    self.after(self.tick, Item::Tick { node, life });
                 }
             }
             Item::Snapshot { node, life, from } => self.snapshot(node, life, from),
             Item::Client => self.client(),
             Item::Fault => self.fault(),
+            Item::Mend => self.mend(),
+            Item::Crash { node, life } => {
+                if self.slots[node].life == life && !self.peace {
+                    self.crash_for_a_while(node);
+                }
+            }
             Item::Restart { node, life } => {
-                if self.slots[node].life == life && !self.slots[node].up {
+                if self.slots[node].life == life {
+                    self.crash(node); // Whoever is still up retired, and did not end in time.
                     self.start(node);
                 }
             }
@@ -184,7 +214,9 @@ impl World {
     }
 
     pub fn start(&mut self, node: usize) {
+        let offset = self.chance.below(1_000_000);
         let slot = &mut self.slots[node];
+        slot.offset = offset; // A machine's monotonic clock begins anew.
         slot.up = true;
         slot.life += 1;
         slot.syncing = false;
@@ -196,7 +228,7 @@ impl World {
             let upto = self.slots[node].floor;
             self.step(node, Event::Collapsed { upto });
         }
-        let first = self.chance.below(TICK);
+        let first = self.chance.below(self.tick);
         self.after(first, Item::Tick { node, life });
     }
 
@@ -233,9 +265,12 @@ impl World {
             let part = slot.identity.configuration.part(slot.identity.node);
             part.is_some_and(Part::votes)
         };
-        let voters: Vec<_> = self.slots.iter().filter(votes).map(|slot| &slot.machine).collect();
+        let voters: Vec<_> = self.slots.iter().filter(votes).map(Slot::held).collect();
         let slot = &self.slots[node];
+        let decided = self.judge.ledger.len();
         self.judge.judge(&slot.machine, slot.identity.node, &voters);
+        let news = self.judge.ledger.len() > decided;
+        self.murder(node);
         self.send_out(node);
         self.want_sync(node);
         let wanted = self.slots[node].machine.effects.iter().find_map(|effect| match effect {
@@ -246,6 +281,9 @@ impl World {
             self.slots[node].snapshot_under_way = true;
             let (life, delay) = (self.slots[node].life, self.chance.between(5, 200));
             self.after(delay, Item::Snapshot { node, life, from });
+        }
+        if news {
+            self.doubt_masters();
         }
     }
 
@@ -266,7 +304,9 @@ impl World {
             }
             let times = if self.chance.often(self.weather.twice) { 2 } else { 1 };
             for _ in 0..times {
-                let delay = self.chance.between(self.weather.delay.0, self.weather.delay.1);
+                let late = self.chance.often(self.weather.late);
+                let (low, high) = if late { (100, 4_000) } else { self.weather.delay };
+                let delay = self.chance.between(low, high);
                 let values = values.clone();
                 self.after(delay, Item::Deliver { from: node, to, message, values });
             }
@@ -276,77 +316,46 @@ impl World {
         }
     }
 
-    fn want_sync(&mut self, node: usize) {
-        let slot = &mut self.slots[node];
-        if slot.up && !slot.syncing && slot.machine.synced < slot.machine.records.len() {
-            slot.syncing = true;
-            let life = slot.life;
-            let delay = self.chance.between(self.weather.sync.0, self.weather.sync.1);
-            self.after(delay, Item::Synced { node, life });
-        }
-    }
-
-    fn synced(&mut self, node: usize, life: u64) {
-        if self.slots[node].life != life {
-            return;
-        }
-        let unsynced = self.slots[node].machine.records.len() - self.slots[node].machine.synced;
-        let count = self.chance.between(1, unsynced.max(1) as u64) as usize;
-        self.slots[node].syncing = false;
-        for event in self.slots[node].machine.sync(count) {
-            self.step(node, event);
-        }
-        self.want_sync(node);
-    }
-
-    fn snapshot(&mut self, node: usize, life: u64, from: usize) {
-        if self.slots[node].life != life {
-            return;
-        }
-        self.slots[node].snapshot_under_way = false;
-        if !self.slots[from].up || self.cut[from][node] {
-            return;
-        }
-        let source = &self.slots[from].machine;
-        let snapshot = source.values[..source.applied.0 as usize].to_vec();
-        if self.slots[node].machine.install(&snapshot) {
-            let upto = LogIndex(snapshot.len() as u64);
-            self.slots[node].floor = self.slots[node].floor.max(upto);
-            self.step(node, Event::Installed { upto });
-        }
-    }
-
-    /// Flushes, copies to the head what lives only in the log, and collapses.
-    pub fn keep_house(&mut self, node: usize) {
-        let machine = &mut self.slots[node].machine;
-        machine.flush();
-        machine.copy();
-        let synced = machine.sync(usize::MAX);
-        for event in synced {
-            self.step(node, event);
-        }
-        let slot = &mut self.slots[node];
-        if slot.machine.collapse() {
-            let upto = LogIndex(slot.machine.flushed.len() as u64);
-            slot.floor = slot.floor.max(upto);
-            self.step(node, Event::Collapsed { upto });
-        }
-    }
-
     fn client(&mut self) {
         let node = self.chance.below(self.slots.len() as u64) as usize;
-        let slot = &self.slots[node];
-        if slot.up && slot.paused_until <= self.now && slot.machine.replica.role() == Role::Master {
+        // Some don't know who is master, and ask anyone.
+        let lost = self.chance.often(100);
+        if lost || self.slots[node].machine.replica.role() == Role::Master {
             if self.chance.often(700) {
                 let value = ValueHandle { bytes: 10, updates: 1 };
-                self.step(node, Event::Propose { value });
+                let burst = !self.peace && self.chance.often(10);
+                let count = if burst { self.chance.below(400) } else { 1 };
+                for _ in 0..count {
+                    self.ask(node, |_, _| Event::Propose { value });
+                }
             } else {
-                let (token, now) = (self.judge.ask(), self.clock(node));
-                self.step(node, Event::Read { token, now });
+                self.read_at(node);
             }
         }
         let pause = self.chance.between(1, 12);
         self.after(pause, Item::Client);
+    }
+
+    fn read_at(&mut self, node: usize) {
+        self.ask(node, |world, now| Event::Read { token: world.judge.ask(), now });
+    }
+
+    fn ask(&mut self, node: usize, event: impl FnOnce(&mut World, Millis) -> Event) {
+        if self.slots[node].up && self.slots[node].paused_until <= self.now {
+            let now = self.clock(node);
+            let event = event(self, now);
+            self.step(node, event);
+        }
+    }
+
+    /// Something was decided: now and then all who think that they lead are asked at once whether
+    /// they know.
+    fn doubt_masters(&mut self) {
+        if self.chance.often(400) {
+            for master in self.masters() {
+                self.read_at(master);
+            }
+        }
     }
 
     /// The masters in office.

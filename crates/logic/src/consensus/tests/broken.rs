@@ -1,0 +1,26 @@
+//! Which rule the test that runs on this thread has broken.
+
+use crate::consensus::rules::Rule;
+use std::cell::Cell;
+
+thread_local! {
+    static BROKEN: Cell<Option<Rule>> = const { Cell::new(None) };
+}
+
+/// Whether a test has broken this rule.
+pub fn broken(rule: Rule) -> bool {
+    BROKEN.get() == Some(rule)
+}
+
+/// Lives with that rule broken, and mends it whatever happens.
+pub fn while_broken<T>(rule: Rule, life: impl FnOnce() -> T) -> T {
+    struct Mend;
+    impl Drop for Mend {
+        fn drop(&mut self) {
+            BROKEN.set(None);
+        }
+    }
+    let _mend = Mend;
+    BROKEN.set(Some(rule));
+    life()
+}

@@ -1,0 +1,80 @@
+//! What a node's disk does: syncs in its own time, keeps house, takes snapshots, loses all it held.
+
+use super::world::{Item, World};
+use crate::consensus::Event;
+use crate::consensus::tests::machine::{Identity, Machine};
+use base::LogIndex;
+
+impl World {
+    pub fn want_sync(&mut self, node: usize) {
+        let slot = &mut self.slots[node];
+        if slot.up && !slot.syncing && slot.machine.synced < slot.machine.records.len() {
+            slot.syncing = true;
+            let life = slot.life;
+            let delay = self.chance.between(self.weather.sync.0, self.weather.sync.1);
+            self.after(delay, Item::Synced { node, life });
+        }
+    }
+
+    pub fn synced(&mut self, node: usize, life: u64) {
+        if self.slots[node].life != life {
+            return;
+        }
+        let unsynced = self.slots[node].machine.records.len() - self.slots[node].machine.synced;
+        let count = self.chance.between(1, unsynced.max(1) as u64) as usize;
+        self.slots[node].syncing = false;
+        for event in self.slots[node].machine.sync(count) {
+            self.step(node, event);
+        }
+        self.want_sync(node);
+    }
+
+    pub fn snapshot(&mut self, node: usize, life: u64, from: usize) {
+        if self.slots[node].life != life {
+            return;
+        }
+        self.slots[node].snapshot_under_way = false;
+        if !self.slots[from].up || self.cut[from][node] {
+            return;
+        }
+        let source = &self.slots[from].machine;
+        let snapshot = source.values[..source.applied.0 as usize].to_vec();
+        if self.slots[node].machine.install(&snapshot) {
+            let upto = LogIndex(snapshot.len() as u64);
+            self.slots[node].floor = self.slots[node].floor.max(upto);
+            self.step(node, Event::Installed { upto });
+        }
+    }
+
+    /// Flushes, copies to the head what lives only in the log, and collapses.
+    pub fn keep_house(&mut self, node: usize) {
+        let machine = &mut self.slots[node].machine;
+        machine.flush();
+        machine.copy();
+        let synced = machine.sync(usize::MAX);
+        for event in synced {
+            self.step(node, event);
+        }
+        let slot = &mut self.slots[node];
+        if slot.machine.collapse() {
+            let upto = LogIndex(slot.machine.flushed.len() as u64);
+            slot.floor = slot.floor.max(upto);
+            self.step(node, Event::Collapsed { upto });
+        }
+    }
+
+    /// All that a node ever wrote is gone, and it comes back under its old name. At most one in a
+    /// history: two would be a majority of three.
+    pub fn wipe(&mut self, node: usize) {
+        if self.slots.iter().any(|slot| !slot.identity.log_intact) {
+            return;
+        }
+        self.crash(node);
+        let slot = &mut self.slots[node];
+        slot.identity.log_intact = false;
+        slot.floor = LogIndex(0);
+        let fresh = Machine::fresh(Identity { ..slot.identity.clone() });
+        slot.lost = Some(std::mem::replace(&mut slot.machine, fresh));
+        self.start(node);
+    }
+}
