@@ -26,6 +26,9 @@ pub const PAGE_ROWS_MAX: usize = 100_000;
 pub const PAGE_ROWS_DEFAULT: usize = 1_000;
 /// Most bytes of keys and values in one page (the page ends after the row that reaches it).
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Most bytes of a range that is asked for as a whole, as of one moment; each row counts with its
+/// key, its value (where that is asked for) and `ROW_OVERHEAD_BYTES`.
+pub const WHOLE_RANGE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Largest frame, body or pipeline buffer a door reads from one client before it answers.
 pub const FRAME_BYTES_MAX: usize = 48 * 1024 * 1024;
 /// Most requests of one connection that may be in flight; a client that sends more waits in its

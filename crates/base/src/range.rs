@@ -24,6 +24,17 @@ pub enum Want {
     Entries,
 }
 
+/// How much of a range one answer holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// A page; what follows it is asked for anew, and may have changed meanwhile.
+    #[default]
+    Page,
+    /// Everything up to `rows_max`, as of one moment; more than
+    /// [`crate::limits::WHOLE_RANGE_BYTES_MAX`] is `too_large`.
+    Whole,
+}
+
 /// Which way a range is walked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
@@ -50,6 +61,8 @@ pub struct Range {
     pub bytes_max: Option<usize>,
     /// Keys or entries.
     pub want: Want,
+    /// A page, or all of it.
+    pub extent: Extent,
 }
 
 impl Range {

@@ -121,11 +121,14 @@ pub enum ExpireWhen {
     Sooner,
 }
 
-/// How a sequence treats a failing step.
+/// How the steps of a sequence hold together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steps {
     /// All or nothing: the first failing step undoes all, and its error is the answer (Arakoon).
     AllOrNothing,
+    /// The same, and synced before it is acknowledged, also where the bucket's policy is `interval`
+    /// (Arakoon's `synced_sequence`). Inside another sequence that one's mode counts.
+    Synced,
     /// The steps run with nothing in between, but one that fails changes only its own answer
     /// (Redis' EXEC). A failing assertion among them still undoes all (that is how WATCH is told);
     /// one inside a step that is a sequence itself undoes that step.

@@ -15,6 +15,7 @@ mod life;
 mod metrics;
 mod observe;
 pub mod peers;
+mod place;
 mod recovery;
 mod route;
 mod settings;
@@ -22,11 +23,12 @@ mod status;
 mod submit;
 mod world;
 
+pub use place::{Member, Place};
 pub use settings::NodeSettings;
 pub use status::{DiskStatus, GroupStatus, LogStatus, Sample, SampleKind, Status, StoreStatus};
 pub use submit::{Flow, Submitted, Ticket};
 
-use base::{ClusterId, Error, NodeId, Reason, Reply, Request, Result};
+use base::{BucketName, ClusterId, Error, NodeId, Reason, Reply, Request, Result};
 use catalog::Catalog;
 use consistent::group::Group;
 use directory::Directory;
@@ -105,6 +107,11 @@ impl Node {
     /// Everything a health check or a dashboard needs.
     pub fn status(&self) -> Status {
         self.inner.status()
+    }
+
+    /// Where a bucket lives and who is master there, as this node knows it; needs no quorum.
+    pub fn place(&self, bucket: &BucketName) -> Result<Place> {
+        self.inner.place(bucket)
     }
 
     /// All metrics as samples, for `/metrics` and `INFO`.

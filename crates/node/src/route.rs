@@ -45,7 +45,7 @@ impl Node {
 }
 
 impl Inner {
-    fn bucket(&self, name: &BucketName) -> Result<(Arc<Bucket>, &Arc<Group>)> {
+    pub(crate) fn bucket(&self, name: &BucketName) -> Result<(Arc<Bucket>, &Arc<Group>)> {
         let bucket = self.catalog.find(name).ok_or_else(|| no_such_bucket(name))?;
         // The one match on a bucket's promise in the whole house.
         match bucket.properties.promise {

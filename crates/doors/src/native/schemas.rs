@@ -58,7 +58,8 @@ fn requests(schemas: &mut Map<String, Value>) {
     let steps = json!({
         "type": "array", "items": reference("Update"), "maxItems": SEQUENCE_STEPS_MAX,
     });
-    let mode = json!({ "enum": ["all_or_nothing", "each_alone"], "default": "all_or_nothing" });
+    let modes = ["all_or_nothing", "synced", "each_alone"];
+    let mode = json!({ "enum": modes, "default": "all_or_nothing" });
     schemas.insert("Steps".into(), steps);
     schemas.insert("Mode".into(), mode);
     schemas.insert(

@@ -21,6 +21,7 @@ use crate::world;
 use base::limits::{
     SESSIONS_MAX, UNDECIDED_BYTES_MAX, UNDECIDED_UPDATES_MAX, VALUE_BATCH_BYTES, VALUE_UPDATES_MAX,
 };
+use base::request::Steps;
 use base::{
     Error, GroupId, LogIndex, Outcome, Reason, Result, RetryId, SessionId, SyncPolicy, Update,
 };
@@ -190,7 +191,8 @@ impl Group {
         };
         let logged = state.changed(begun) || (*update == Update::Nop && result.is_ok());
         if logged {
-            let sync = bucket.properties.sync == SyncPolicy::Sync;
+            let wanted = matches!(update, Update::Sequence { mode: Steps::Synced, .. });
+            let sync = wanted || bucket.properties.sync == SyncPolicy::Sync;
             self.take(state, before, sync);
         }
         let ticket = state.ticket(self);

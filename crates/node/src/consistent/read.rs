@@ -57,7 +57,7 @@ pub(crate) fn read(group: &Group, bucket: &Bucket, read: &Read) -> Result<Reply>
         Read::Range(range) => {
             let mut pager = Pager::new(range);
             reader.walk(range, |key, row| pager.push(Entry { key, row: Some(shown(row, now)) }))?;
-            Body::Page(pager.page())
+            Body::Page(pager.page()?)
         }
         Read::KeyCount => {
             let mut count = 0;

@@ -7,6 +7,7 @@ mod order;
 mod overload;
 mod sessions;
 mod time;
+mod whole;
 
 use crate::{Node, NodeSettings};
 use base::request::Expiry;

@@ -68,7 +68,8 @@ fn random(dice: &mut StdRng, map: &Map, depth: u32) -> Update {
         _ => {
             let count = dice.random_range(0..6);
             let steps = (0..count).map(|_| random(dice, map, depth + 1)).collect();
-            let mode = if dice.random() { Steps::AllOrNothing } else { Steps::EachAlone };
+            let modes = [Steps::AllOrNothing, Steps::Synced, Steps::EachAlone];
+            let mode = modes[dice.random_range(0..modes.len())];
             Update::Sequence { steps, mode }
         }
     }
@@ -191,7 +192,7 @@ fn sequence_twin(map: &mut Map, steps: &[Update], mode: Steps) -> Result<Outcome
         let so_far = map.clone();
         let outcome = twin(map, step);
         let nested = matches!(step, Update::Sequence { .. });
-        let fatal = matches!(&outcome, Err(error) if mode == Steps::AllOrNothing
+        let fatal = matches!(&outcome, Err(error) if mode != Steps::EachAlone
             || error.reason == Reason::AssertionFailed && !nested);
         if fatal {
             *map = before;

@@ -44,6 +44,7 @@ const TRIED: &[(&str, Tried)] = &[
         ]),
     ),
     ("PAGE_ROWS_MAX", By(&["pages_end_exactly_at_their_limits"])),
+    ("WHOLE_RANGE_BYTES_MAX", By(&["a_whole_range_is_one_answer_or_too_large"])),
     ("PAGE_ROWS_DEFAULT", By(&["pages_end_exactly_at_their_limits"])),
     ("PAGE_BYTES_MAX", By(&["pages_end_exactly_at_their_limits"])),
     ("FRAME_BYTES_MAX", By(&["bodies_end_exactly_at_their_limits", "frames_end_at_their_size"])),
@@ -88,6 +89,8 @@ const TRIED: &[(&str, Tried)] = &[
     ("CURSORS_MAX", CURSORS),
     ("CURSOR_BYTES_MAX", CURSORS),
     ("WATCHED_MAX", By(&["a_connection_watches_as_many_keys_as_the_limit_says"])),
+    ("CLUSTER_ID_BYTES_MAX", By(&["the_prologue_is_told_however_it_arrives"])),
+    ("ROUTING_DEPTH_MAX", By(&["routing_trees_are_looked_at_to_their_depth"])),
     ("MGET_KEYS_MAX", By(&["reads_of_many_keys_are_whole_around_the_size_of_one_request"])),
     (
         "connections_max",

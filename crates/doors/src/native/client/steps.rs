@@ -117,6 +117,7 @@ fn set_if_onto(out: &mut Vec<u8>, key: &Key, value: &Value, expiry: Expiry, when
 fn sequence_onto(out: &mut Vec<u8>, steps: &[Update], mode: Steps) {
     let word = match mode {
         Steps::AllOrNothing => "\"all_or_nothing\"",
+        Steps::Synced => "\"synced\"",
         Steps::EachAlone => "\"each_alone\"",
     };
     let mut fields = Fields::begin(out, "sequence").plain("mode", word);

@@ -79,6 +79,7 @@ fn range() -> impl Strategy<Value = Range> {
             rows_max,
             bytes_max: None,
             want: if keys { Want::Keys } else { Want::Entries },
+            ..Range::default()
         },
     )
 }
@@ -146,7 +147,8 @@ fn update() -> impl Strategy<Value = Update> {
         read().prop_map(Update::Read),
         Just(Update::Nop),
     ];
-    let mode = || prop_oneof![Just(Steps::AllOrNothing), Just(Steps::EachAlone)];
+    let mode =
+        || prop_oneof![Just(Steps::AllOrNothing), Just(Steps::Synced), Just(Steps::EachAlone)];
     one.prop_recursive(3, 12, 4, move |inner| {
         (proptest::collection::vec(inner, 0..4), mode())
             .prop_map(|(steps, mode)| Update::Sequence { steps, mode })

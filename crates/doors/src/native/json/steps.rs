@@ -290,8 +290,9 @@ impl Fields {
 pub fn mode(word: Option<&str>) -> Result<Steps, String> {
     match word {
         None | Some("all_or_nothing") => Ok(Steps::AllOrNothing),
+        Some("synced") => Ok(Steps::Synced),
         Some("each_alone") => Ok(Steps::EachAlone),
-        Some(_) => Err("`mode` is all_or_nothing or each_alone".into()),
+        Some(_) => Err("`mode` is all_or_nothing, synced or each_alone".into()),
     }
 }
 

@@ -86,7 +86,7 @@ fn sequence(view: &mut View, bucket: &Bucket, steps: &[Update], mode: Steps) -> 
         let savepoint = view.open.savepoint();
         match step(view, bucket, update) {
             Ok(outcome) => outcomes.push(Ok(outcome)),
-            Err(error) if mode == Steps::AllOrNothing || undoes_all(update, &error) => {
+            Err(error) if mode != Steps::EachAlone || undoes_all(update, &error) => {
                 return Err(error);
             }
             Err(error) => {
@@ -147,7 +147,7 @@ fn read_step(view: &mut View, bucket: &Bucket, read: &Read) -> Result<Body> {
                 };
                 Ok(pager.push(Entry { key, row: Some(row) }))
             })?;
-            let page: Page = pager.page();
+            let page: Page = pager.page()?;
             Ok(Body::Page(page))
         }
         Read::Assert { key, expected } => {

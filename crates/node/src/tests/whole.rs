@@ -1,0 +1,97 @@
+//! What a door of a client with promises of its own asks for: ranges as of one moment, sequences
+//! that are synced whatever their bucket's policy, and where a bucket lives.
+
+use super::{Place, bytes, read, reason, set, update};
+use crate::Node;
+use base::limits::{ROW_OVERHEAD_BYTES, WHOLE_RANGE_BYTES_MAX};
+use base::range::Extent;
+use base::request::Steps;
+use base::{
+    Body, BucketName, Call, DirectoryCall, Page, Range, Read, Reason, Request, Update, Want,
+};
+
+async fn page(node: &Node, range: Range) -> base::Result<Page> {
+    match read(node, Read::Range(range)).await?.body {
+        Body::Page(page) => Ok(page),
+        other => panic!("a range is answered with a page, not {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_whole_range_is_one_answer_or_too_large() {
+    let place = Place::new();
+    let node = place.start().await;
+    let value = "v".repeat(8 << 20);
+    for key in ["a", "b", "c"] {
+        update(&node, set(key, &value)).await.expect("written");
+    }
+    let whole = Range { extent: Extent::Whole, ..Range::default() };
+    assert!(page(&node, Range::default()).await.expect("a page").more, "a page ends early");
+    let all = page(&node, whole.clone()).await.expect("it fits");
+    assert_eq!((all.entries.len(), all.more), (3, false));
+    let most = Range { rows_max: Some(2), ..whole.clone() };
+    let first = page(&node, most).await.expect("it fits");
+    assert_eq!((first.entries.len(), first.more), (2, false), "that much was asked for");
+    // A row more fits behind so many bytes, and none behind one byte more.
+    let rest = WHOLE_RANGE_BYTES_MAX - 3 * value.len() - 4 * (1 + ROW_OVERHEAD_BYTES);
+    update(&node, set("e", "one more")).await.expect("written");
+    for (bytes, fits) in [(rest - 1, true), (rest, false)] {
+        update(&node, set("d", &value[..bytes])).await.expect("written");
+        match page(&node, whole.clone()).await {
+            Ok(all) => assert_eq!((all.entries.len(), fits), (5, true)),
+            Err(error) => assert_eq!((error.reason, fits), (Reason::TooLarge, false)),
+        }
+    }
+    let keys = Range { want: Want::Keys, ..whole };
+    let keys = page(&node, keys).await.expect("keys alone fit").entries;
+    assert_eq!(keys.len(), 5);
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn a_synced_sequence_is_synced_where_others_are_not() {
+    let place = Place::new();
+    let settings = crate::NodeSettings { interval_ms: 60_000, ..place.settings() };
+    let node = Node::start(settings).await.expect("it starts");
+    let bucket = BucketName::parse("relaxed").expect("a name");
+    let ask = |call| Request { bucket: bucket.clone(), call, retry: None };
+    let changes = vec![("sync".to_string(), "interval".to_string())];
+    let made = node.handle(ask(Call::Directory(DirectoryCall::CreateBucket(changes)))).await;
+    made.expect("made");
+    let syncs = || node.status().log.syncs;
+    let sequence = |mode| ask(Call::Update(Update::Sequence { steps: vec![set("k", "v")], mode }));
+    let before = syncs();
+    node.handle(sequence(Steps::AllOrNothing)).await.expect("applied");
+    assert_eq!(syncs(), before, "an interval bucket waits for no sync");
+    node.handle(sequence(Steps::Synced)).await.expect("applied");
+    assert!(syncs() > before, "a synced sequence waits for one");
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn a_failing_step_undoes_a_synced_sequence() {
+    let place = Place::new();
+    let node = place.start().await;
+    let steps = vec![set("a", "1"), Update::AssertExists { key: bytes("none") }];
+    let sequence = Update::Sequence { steps, mode: Steps::Synced };
+    assert_eq!(reason(update(&node, sequence).await), Reason::AssertionFailed);
+    assert_eq!(super::get(&node, "a").await, None);
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn a_bucket_s_place_names_its_master_as_the_settings_name_the_node() {
+    let place = Place::new();
+    let settings = crate::NodeSettings { name: "arakoon_0".into(), ..place.settings() };
+    let node = Node::start(settings).await.expect("it starts");
+    let before = node.place(&BucketName::default()).expect("it is here");
+    assert_eq!((before.me.as_str(), before.master.as_deref()), ("arakoon_0", Some("arakoon_0")));
+    assert_eq!((before.role, before.members.len()), ("master", 1));
+    assert_eq!(before.members[0].name, "arakoon_0");
+    update(&node, set("k", "v")).await.expect("written");
+    let after = node.place(&BucketName::default()).expect("it is here");
+    assert!(after.applied > before.applied && after.members[0].index == after.applied);
+    let none = BucketName::parse("none").expect("a name");
+    assert_eq!(reason(node.place(&none)), Reason::NoSuchBucket);
+    node.stop().await.expect("it stops");
+}
