@@ -13,6 +13,8 @@ pub enum Tongue {
     Http,
     /// Redis' protocol.
     Resp,
+    /// Arakoon's client protocol.
+    Arakoon,
 }
 
 /// What was asked, roughly.
@@ -75,7 +77,7 @@ impl Verdict {
     }
 }
 
-const TONGUES: [&str; 2] = ["http", "resp"];
+const TONGUES: [&str; 3] = ["http", "resp", "arakoon"];
 const OPERATIONS: [&str; 12] = [
     "get",
     "put",

@@ -6,20 +6,27 @@
 //! Promises: every door enforces the limits of `base::limits` before it allocates.
 //! Never: imports `logic` or `store`; keeps state beyond a connection (counters apart); does more
 //! than translate.
-//! Read next: `listener/mod.rs`, then `native/mod.rs` and `resp/mod.rs`.
+//! Read next: `listener/mod.rs`, then `native/mod.rs`, `resp/mod.rs` and `arakoon/mod.rs`.
 
+pub mod arakoon;
+mod clock;
 mod counters;
 mod guard;
 pub mod http;
+mod intake;
 mod listener;
 mod log_levels;
 pub mod native;
 pub mod resp;
 mod settings;
 mod shared;
+mod writer;
 
 pub use counters::{Counters, Operation, Tongue, Verdict};
 pub use listener::{Connection, Doors, Shutdown, Threshold};
 pub use log_levels::LogLevels;
 pub use settings::DoorSettings;
 pub use shared::Shared;
+
+#[cfg(test)]
+mod tests;

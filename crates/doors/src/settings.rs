@@ -12,10 +12,14 @@ pub struct DoorSettings {
     pub listen: SocketAddr,
     /// Where status, metrics and administration are served when `listen` is not on loopback.
     pub admin_listen: Option<SocketAddr>,
+    /// Where clients of Arakoon come in beside `listen`; nothing else is spoken there.
+    pub arakoon_listen: Vec<SocketAddr>,
+    /// Arakoon cluster ids whose buckets are made when the first client comes.
+    pub arakoon_clusters: Vec<String>,
     /// Whether addresses beyond loopback are allowed although nothing is encrypted and nobody asks
     /// for passwords.
     pub insecure: bool,
-    /// Most connections of both listeners together; fewer when the process may not open as many
+    /// Most connections of all listeners together; fewer when the process may not open as many
     /// files.
     pub connections_max: usize,
     /// Names that a `Host` header may hold beside `localhost` and plain addresses; `*` allows any.
@@ -40,6 +44,8 @@ impl Default for DoorSettings {
         DoorSettings {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7711)),
             admin_listen: None,
+            arakoon_listen: Vec::new(),
+            arakoon_clusters: Vec::new(),
             insecure: false,
             connections_max: 10_000,
             hosts: Vec::new(),

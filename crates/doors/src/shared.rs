@@ -1,8 +1,10 @@
 //! What all connections share: the node, the settings, the counters, the budget for large buffers.
 
+use crate::arakoon;
+use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::guard::Guard;
-use crate::resp::{Clock, Registry};
+use crate::resp::Registry;
 use crate::settings::DoorSettings;
 use bytes::Bytes;
 use node::Node;
@@ -25,6 +27,10 @@ pub struct Shared {
     pub counters: Counters,
     /// What the connections of Redis' clients share.
     pub(crate) resp: Registry,
+    /// What the connections of Arakoon's clients share.
+    pub(crate) arakoon: arakoon::Registry,
+    /// The hour, for clients that speak of it.
+    pub(crate) clock: Clock,
     /// Who may come in and ask what.
     pub(crate) guard: Guard,
     /// Connections that hold a place, of both listeners.
@@ -44,6 +50,8 @@ impl Shared {
         Shared {
             node,
             resp: Registry::new(Clock::Wall),
+            arakoon: arakoon::Registry::default(),
+            clock: Clock::Wall,
             guard: Guard::new(&settings.hosts),
             counters: Counters::default(),
             connections: AtomicUsize::new(0),

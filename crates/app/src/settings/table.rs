@@ -68,6 +68,32 @@ pub const TABLE: &[Row] = &[
         },
     },
     Row {
+        name: "arakoon_listen",
+        value: "ADDRESSES",
+        default: "none",
+        doc: "where clients of Arakoon connect beside `listen`, with commas between",
+        take: |settings, text| {
+            let texts = text.split(',').map(str::trim).filter(|text| *text != "none");
+            settings.door.arakoon_listen = texts.map(address).collect::<Result<_, _>>()?;
+            Ok(())
+        },
+    },
+    Row {
+        name: "arakoon_clusters",
+        value: "NAMES",
+        default: "none",
+        doc: "Arakoon cluster ids that are served, with commas between; each is a bucket, made \
+              when its first client comes",
+        take: |settings, text| {
+            let names = text.split(',').map(str::trim).filter(|name| *name != "none");
+            settings.door.arakoon_clusters = names.map(String::from).collect();
+            match settings.door.arakoon_clusters.iter().find(|id| !is_cluster(id)) {
+                None => Ok(()),
+                Some(id) => Err(format!("`{id}` is no cluster id: 1 to 63 bytes are wanted")),
+            }
+        },
+    },
+    Row {
         name: "insecure",
         value: "SWITCH",
         default: "off",
@@ -281,6 +307,10 @@ fn share(part: u64, least: u64, most: u64) -> u64 {
 /// Less would close connections that are still being used.
 fn idle(text: &str) -> Result<u64, String> {
     at_least(units::time_ms(text)?, 1_000, "1s")
+}
+
+fn is_cluster(id: &str) -> bool {
+    doors::arakoon::bucket_of(id.as_bytes()).is_some()
 }
 
 fn address(text: &str) -> Result<std::net::SocketAddr, String> {

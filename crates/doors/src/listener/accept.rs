@@ -4,7 +4,7 @@ use super::tongue::{self, Foreign, Told};
 use super::{Connection, Face, Shutdown, refusal};
 use crate::counters::Tongue;
 use crate::shared::Shared;
-use crate::{native, resp};
+use crate::{arakoon, native, resp};
 use base::limits::HELLO_MS_MAX;
 use bytes::BytesMut;
 use std::io::ErrorKind;
@@ -118,8 +118,8 @@ fn refuse(
         let told = timeout(Duration::from_millis(REFUSAL_MS_MAX), async {
             let mut first = [0; 16];
             let length = stream.read(&mut first).await.unwrap_or(0);
-            let is_resp = tongue::tell(&first[..length]) == Told::Resp;
-            let _ = stream.write_all(&refusal::too_many(is_resp, limit)).await;
+            let told = tongue::tell(&first[..length]);
+            let _ = stream.write_all(&refusal::too_many(told, limit)).await;
         });
         let _ = told.await;
         refusals.fetch_sub(1, Relaxed);
@@ -144,12 +144,18 @@ async fn greet(mut stream: TcpStream, face: Face, shared: &Arc<Shared>, mut shut
     let connection = |stream, first| Connection { stream, first, face };
     match told {
         Told::More => {}
+        Told::Resp | Told::Arakoon if face == Face::Operators => {
+            turn_away(stream, Foreign::Unknown, &first, shared).await;
+        }
+        Told::Arakoon => {
+            let _open = shared.counters.open(Tongue::Arakoon);
+            arakoon::serve(connection(stream, first), shared.clone(), shutdown).await;
+        }
+        // What is no prologue is closed without a byte, as Arakoon does.
+        _ if face == Face::Arakoon => shared.counters.foreign(),
         Told::Http => {
             let _open = shared.counters.open(Tongue::Http);
             native::serve(connection(stream, first), shared.clone(), shutdown).await;
-        }
-        Told::Resp if face == Face::Operators => {
-            turn_away(stream, Foreign::Unknown, &first, shared).await
         }
         Told::Resp => {
             let _open = shared.counters.open(Tongue::Resp);

@@ -49,6 +49,8 @@ pub enum Face {
     Clients,
     /// Status, metrics and administration alone.
     Operators,
+    /// Clients of Arakoon alone.
+    Arakoon,
 }
 
 /// Tells connections that the doors are closing. Cheap to clone.
@@ -102,7 +104,8 @@ impl Doors {
         Doors { addresses, shared, shutdown, listeners }
     }
 
-    /// Where the doors listen: the clients' address first, then the operators' if it is another.
+    /// Where the doors listen: the clients' address first, then the operators' if it is another,
+    /// then those for clients of Arakoon.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -138,9 +141,10 @@ fn main_face(settings: &DoorSettings) -> Face {
 }
 
 fn check_addresses(settings: &DoorSettings) -> Result<()> {
-    let named = [("listen", Some(settings.listen)), ("admin_listen", settings.admin_listen)];
-    for (setting, address) in named {
-        let Some(address) = address else { continue };
+    let main = [("listen", Some(settings.listen)), ("admin_listen", settings.admin_listen)];
+    let main = main.into_iter().filter_map(|(setting, address)| Some((setting, address?)));
+    let arakoon = settings.arakoon_listen.iter().map(|address| ("arakoon_listen", *address));
+    for (setting, address) in main.chain(arakoon) {
         if !address.ip().is_loopback() && !settings.insecure {
             return Err(Error::new(
                 Reason::NotSupported,

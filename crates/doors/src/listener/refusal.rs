@@ -1,9 +1,10 @@
 //! How a connection is turned away: in its own language where that has words for it.
 
 use super::tongue::{Foreign, Told};
+use crate::arakoon;
 use bytes::BufMut;
 
-const SPOKEN: &str = "this port speaks HTTP/1.1 and RESP (Redis)";
+const SPOKEN: &str = "this port speaks HTTP/1.1, RESP (Redis) and Arakoon";
 
 /// What is said to a language that is not served.
 pub fn foreign(language: Foreign, first: &[u8]) -> Vec<u8> {
@@ -14,7 +15,6 @@ pub fn foreign(language: Foreign, first: &[u8]) -> Vec<u8> {
         Foreign::MemcachedBinary => memcached_binary(first),
         // One status byte is all it knows: failure.
         Foreign::Tyrant => vec![1],
-        Foreign::Arakoon => arakoon(),
         // A fatal alert, `handshake_failure`.
         Foreign::Tls => vec![0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x28],
         Foreign::Http2 => http2(),
@@ -23,9 +23,13 @@ pub fn foreign(language: Foreign, first: &[u8]) -> Vec<u8> {
 }
 
 /// What is said to one connection too many; a language is told by its first bytes, if it said any.
-pub fn too_many(is_resp: bool, limit: usize) -> Vec<u8> {
-    if is_resp {
-        return format!("-ERR max number of clients reached ({limit})\r\n").into_bytes();
+pub fn too_many(told: Told, limit: usize) -> Vec<u8> {
+    match told {
+        Told::Resp => {
+            return format!("-ERR max number of clients reached ({limit})\r\n").into_bytes();
+        }
+        Told::Arakoon => return arakoon::too_many(),
+        Told::Http | Told::More | Told::Foreign(_) => {}
     }
     unavailable("too_many", &format!("there are {limit} connections already; try again later"))
 }
@@ -40,6 +44,7 @@ pub fn starting(told: Told, first: &[u8]) -> Vec<u8> {
                 .to_vec()
         }
         Told::Resp => format!("-LOADING {WORDS}\r\n").into_bytes(),
+        Told::Arakoon => arakoon::starting(WORDS),
         Told::Foreign(language) => foreign(language, first),
         Told::Http | Told::More => unavailable("going_down", WORDS),
     }
@@ -78,17 +83,6 @@ fn memcached_binary(first: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// An error code (0xff, unknown failure) and a string; it reads like the answer to the first
-/// request.
-fn arakoon() -> Vec<u8> {
-    let text = format!("{SPOKEN}; Arakoon is not served here");
-    let mut bytes = Vec::with_capacity(8 + text.len());
-    bytes.put_i32_le(0xff);
-    bytes.put_i32_le(text.len() as i32);
-    bytes.put_slice(text.as_bytes());
-    bytes
-}
-
 /// Empty settings, then GOAWAY with HTTP_1_1_REQUIRED.
 fn http2() -> Vec<u8> {
     const SETTINGS: u8 = 4;
@@ -115,11 +109,11 @@ mod tests {
             u32::from_be_bytes(binary[8..12].try_into().expect("4")) as usize + 24,
             binary.len()
         );
-        let arakoon = foreign(Foreign::Arakoon, b"");
+        let arakoon = too_many(Told::Arakoon, 7);
         assert_eq!(arakoon[4] as usize + 8, arakoon.len());
         let http2 = foreign(Foreign::Http2, b"");
         assert_eq!(http2[9 + 2] as usize + 18, http2.len());
-        let text = String::from_utf8(too_many(false, 7)).expect("text");
+        let text = String::from_utf8(too_many(Told::Http, 7)).expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
         assert!(head.ends_with(&format!("content-length: {}", body.len())));
     }

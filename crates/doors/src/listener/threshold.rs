@@ -36,6 +36,9 @@ impl Doors {
         if let Some(address) = settings.admin_listen {
             bound.push((super::bind("admin_listen", address)?, Face::Operators));
         }
+        for address in &settings.arakoon_listen {
+            bound.push((super::bind("arakoon_listen", *address)?, Face::Arakoon));
+        }
         Ok(Threshold { settings, bound })
     }
 }

@@ -9,6 +9,8 @@ pub enum Told {
     Http,
     /// Redis' protocol, framed or inline.
     Resp,
+    /// Arakoon's client protocol.
+    Arakoon,
     /// A language that this port does not serve.
     Foreign(Foreign),
 }
@@ -22,8 +24,6 @@ pub enum Foreign {
     MemcachedBinary,
     /// Tokyo Tyrant's binary protocol.
     Tyrant,
-    /// Arakoon's client protocol.
-    Arakoon,
     /// A TLS handshake.
     Tls,
     /// HTTP/2 without TLS.
@@ -39,7 +39,6 @@ impl Foreign {
             Foreign::MemcachedText => "memcached text",
             Foreign::MemcachedBinary => "memcached binary",
             Foreign::Tyrant => "Tokyo Tyrant",
-            Foreign::Arakoon => "Arakoon",
             Foreign::Tls => "TLS",
             Foreign::Http2 => "HTTP/2",
             Foreign::Unknown => "unknown",
@@ -99,15 +98,15 @@ pub fn tell(first: &[u8]) -> Told {
         0x80 => Told::Foreign(Foreign::MemcachedBinary),
         0xC8 => Told::Foreign(Foreign::Tyrant),
         0x16 => Told::Foreign(Foreign::Tls),
-        0x00 => begins_with(first, &ARAKOON_MAGIC, Foreign::Arakoon),
+        0x00 => begins_with(first, &ARAKOON_MAGIC, Told::Arakoon),
         0x21..=0x7e => word(first),
         _ => Told::Foreign(Foreign::Unknown),
     }
 }
 
-fn begins_with(first: &[u8], magic: &[u8], foreign: Foreign) -> Told {
+fn begins_with(first: &[u8], magic: &[u8], told: Told) -> Told {
     if first.starts_with(magic) {
-        Told::Foreign(foreign)
+        told
     } else if magic.starts_with(first) {
         Told::More
     } else {
@@ -124,7 +123,7 @@ fn word(first: &[u8]) -> Told {
     if HTTP_METHODS.contains(&word) {
         Told::Http
     } else if word == b"PRI" {
-        match begins_with(first, HTTP2_PREFACE, Foreign::Http2) {
+        match begins_with(first, HTTP2_PREFACE, Told::Foreign(Foreign::Http2)) {
             Told::Foreign(Foreign::Unknown) => Told::Resp,
             told => told,
         }
@@ -182,7 +181,7 @@ mod tests {
             (b"\xc8\x10", Told::Foreign(Foreign::Tyrant)),
             (b"\x16\x03\x01", Told::Foreign(Foreign::Tls)),
             (b"\x00\x00", Told::More),
-            (b"\x00\x00\xff\xb1\x01", Told::Foreign(Foreign::Arakoon)),
+            (b"\x00\x00\xff\xb1\x01", Told::Arakoon),
             (b"\x00\x01", Told::Foreign(Foreign::Unknown)),
         ];
         for (bytes, told) in cases {

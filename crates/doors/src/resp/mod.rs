@@ -11,7 +11,6 @@
 //! Read next: `frame.rs`, then `translate/mod.rs`, then `serve.rs`.
 
 mod client;
-mod clock;
 mod cursors;
 mod errands;
 mod errors;
@@ -19,14 +18,11 @@ mod frame;
 mod glob;
 mod information;
 mod inline;
-mod intake;
 mod output;
 mod registry;
 mod serve;
 mod translate;
-mod writer;
 
-pub(crate) use clock::Clock;
 pub(crate) use registry::Registry;
 pub(crate) use serve::serve;
 

@@ -3,6 +3,7 @@
 //! An answer that rests on an undecided update is written like any other, and its place is
 //! remembered with its ticket: if the update's fate stays unknown, an error takes that place.
 
+use crate::writer::Pieces;
 use bytes::Bytes;
 use node::Ticket;
 
@@ -64,6 +65,16 @@ pub struct Output {
     large: Vec<Large>,
     large_bytes: usize,
     pending: Vec<Pending>,
+}
+
+impl Pieces for Output {
+    fn len(&self) -> usize {
+        Output::len(self)
+    }
+
+    fn pieces(&self) -> impl Iterator<Item = &[u8]> + Send {
+        Output::pieces(self)
+    }
 }
 
 impl Output {

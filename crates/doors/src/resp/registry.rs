@@ -1,9 +1,9 @@
 //! What all connections of this door share: who is here, the cursors of scans, counts.
 
 use super::client::Tally;
-use super::clock::Clock;
 use super::cursors::Cursors;
 use super::output::Protocol;
+use crate::clock::Clock;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};

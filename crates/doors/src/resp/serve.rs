@@ -2,13 +2,12 @@
 
 use super::client::{Client, Replies};
 use super::frame::{Parser, Progress};
-use super::intake::Intake;
 use super::output::Output;
 use super::registry::Card;
 use super::translate::{self, Errand, Plan, Shape, Talk};
-use super::writer;
 use crate::counters::{Operation, Tongue, Verdict};
-use crate::{Connection, Shared, Shutdown};
+use crate::intake::Intake;
+use crate::{Connection, Shared, Shutdown, writer};
 use base::limits::PIPELINE_DEPTH_MAX;
 use base::{Call, Read, Reply, Request, Result, Update};
 use node::{Flow, Submitted};

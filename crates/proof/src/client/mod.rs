@@ -1,12 +1,14 @@
-//! Small blocking clients of both doors, for tests.
+//! Small blocking clients of the doors, for tests.
 //!
 //! Promises: a client tells apart what was acknowledged, what was refused and what stays unknown.
 //! Never: retries by itself; hides bytes it did not expect.
-//! Read next: `resp.rs`, then `http.rs`.
+//! Read next: `resp.rs`, then `http.rs` and `arakoon.rs`.
 
+mod arakoon;
 mod http;
 mod resp;
 
+pub use arakoon::{Arakoon, Cluster, Step, Trouble};
 pub use http::{Answer, Http, encoded};
 pub use resp::{Resp, Word, command};
 

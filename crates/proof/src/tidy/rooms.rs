@@ -91,11 +91,11 @@ const DOORS: &[Word] = &[
     word("std::fs", "a door touches no file: ask the node"),
     word("std::env", "settings are passed in, never reached for"),
     word("std::thread", "a door's connection is a task: spawn it on the runtime"),
-    // Redis' EXPIREAT, PXAT and TIME speak of the hour: one file knows it, and turns it into spans.
+    // Old clients speak of the hour (EXPIREAT, TIME, statistics): one file knows it, for all doors.
     word_but(
         "SystemTime",
         "no answer may hang on a wall clock: use the group's time",
-        &["resp/clock.rs"],
+        &["clock.rs"],
     ),
     word("unbounded_channel", "a queue without a bound hides overload: name a limit"),
 ];

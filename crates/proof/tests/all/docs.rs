@@ -17,12 +17,12 @@ keys and values (`key_bytes_max`, `value_bytes_max`).
 
 How a refusal is told, before anything is written to the log:
 
-| reason | HTTP | Redis |
-|---|---|---|
-| `too_large` | 413 (414 the request line, 431 the headers) | `-ERR ...` with the limit |
-| `too_many` | 503 with `retry-after` | `-TOOMANY ...`; for connections `-ERR max number ...` |
-| `overloaded` | 503 with `retry-after` | `-OVERLOADED ...` |
-| a time has passed | 408, then the connection is closed | the connection is closed |
+| reason | HTTP | Redis | Arakoon |
+|---|---|---|---|
+| `too_large` | 413 (414 the request line, 431 the headers) | `-ERR ...` with the limit | 26 |
+| `too_many` | 503 with `retry-after` | `-TOOMANY ...`; connections `-ERR max ...` | ff; fe |
+| `overloaded` | 503 with `retry-after` | `-OVERLOADED ...` | ff |
+| a time has passed | 408, then closed | closed | closed |
 
 The last column names the tests that try a limit at its edge (one below where that could differ, at,
 one above), or says why there is none. `cargo test --workspace NAME` runs one.
@@ -66,7 +66,7 @@ fn shown(name: &str, value: u64) -> String {
 }
 
 /// Limits that one door alone has: where they stand, and which.
-const OF_ONE_DOOR: [(&str, &[&str]); 7] = [
+const OF_ONE_DOOR: [(&str, &[&str]); 9] = [
     ("crates/doors/src/http/chunks.rs", &["SIZE_LINE_BYTES_MAX", "TRAILER_BYTES_MAX"]),
     ("crates/doors/src/native/parameters.rs", &["BUCKETS_PER_PAGE_MAX"]),
     ("crates/doors/src/native/json/bodies.rs", &["CHANGES_MAX"]),
@@ -74,6 +74,8 @@ const OF_ONE_DOOR: [(&str, &[&str]); 7] = [
     ("crates/doors/src/resp/cursors.rs", &["CURSORS_MAX", "CURSOR_BYTES_MAX"]),
     ("crates/doors/src/resp/translate/transaction.rs", &["WATCHED_MAX"]),
     ("crates/doors/src/resp/translate/strings.rs", &["MGET_KEYS_MAX"]),
+    ("crates/doors/src/arakoon/frame.rs", &["CLUSTER_ID_BYTES_MAX"]),
+    ("crates/doors/src/arakoon/nursery.rs", &["ROUTING_DEPTH_MAX"]),
 ];
 
 /// Settings that bound something.

@@ -1,79 +1,9 @@
-//! A real node behind real doors on loopback, and a client that reads answers byte by byte.
+//! A client that reads answers byte by byte.
 
-use crate::{DoorSettings, Doors};
-use node::{Node, NodeSettings};
+pub use crate::tests::house::House;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use tokio::runtime::Runtime;
-
-/// A node with its doors, stopped and removed when dropped.
-pub struct House {
-    runtime: Runtime,
-    folder: PathBuf,
-    node: Option<Node>,
-    doors: Option<Doors>,
-    /// Where it listens.
-    pub address: SocketAddr,
-}
-
-impl House {
-    /// A fresh one.
-    pub fn build() -> House {
-        House::of(DoorSettings::default())
-    }
-
-    /// A fresh one with these settings of its doors.
-    pub fn of(settings: DoorSettings) -> House {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("credenza-resp-{}-{number}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        let _ = std::fs::remove_dir_all(&folder);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .expect("a runtime");
-        let data = NodeSettings {
-            data: folder.clone(),
-            segment_bytes: 8 << 20,
-            reserve_bytes: 0,
-            ..NodeSettings::default()
-        };
-        let settings = DoorSettings {
-            listen: "127.0.0.1:0".parse().expect("an address"),
-            close_ms_max: 1_000,
-            ..settings
-        };
-        let (node, doors) = runtime.block_on(async {
-            let node = Node::start(data).await.expect("a node");
-            let doors = Doors::open(node.clone(), settings).await.expect("doors");
-            (node, doors)
-        });
-        let address = doors.addresses()[0];
-        House { runtime, folder, node: Some(node), doors: Some(doors), address }
-    }
-
-    /// Closes the doors.
-    pub fn close_doors(&mut self) {
-        if let Some(doors) = self.doors.take() {
-            self.runtime.block_on(doors.close());
-        }
-    }
-}
-
-impl Drop for House {
-    fn drop(&mut self) {
-        self.close_doors();
-        if let Some(node) = self.node.take() {
-            let _ = self.runtime.block_on(node.stop());
-        }
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
 
 /// A client.
 pub struct Guest {

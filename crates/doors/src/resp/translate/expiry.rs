@@ -1,7 +1,7 @@
 //! Times to live: spans and hours, in seconds and milliseconds.
 
 use super::{Shape, Talk, Translated, update};
-use crate::resp::clock::Clock;
+use crate::clock::Clock;
 use crate::resp::errors::Refusal;
 use crate::resp::frame::Words;
 use base::limits::TTL_MS_MAX;

@@ -37,11 +37,11 @@ pub use shape::{Shape, Slot};
 pub use table::{Command, Flags};
 
 use super::client::Client;
-use super::clock::Clock;
 use super::errors::{self, Refusal};
 use super::frame::Words;
 use super::glob::Glob;
 use super::output::Output;
+use crate::clock::Clock;
 use base::{BucketName, Call, DirectoryCall, Key, Read, Update};
 
 /// What is to be done for a command.

@@ -1,4 +1,4 @@
-//! F-37, F-38: bytes that mean nothing, over the real sockets of both doors.
+//! F-37, F-38: bytes that mean nothing, over the real sockets of all doors.
 
 use super::small;
 use proof::client::{Resp, Word, command, encoded};
@@ -84,6 +84,24 @@ fn http_frames() -> Vec<Vec<u8>> {
     ]
 }
 
+/// Requests of an Arakoon client behind its prologue, several to a connection.
+fn arakoon_frames() -> Vec<Vec<u8>> {
+    let prologue = b"\0\0\xff\xb1\x01\0\0\0\x05\0\0\0ricky";
+    let requests: [&[u8]; 9] = [
+        b"\x01\0\xff\xb1\x02\0\0\0me\x05\0\0\0ricky",
+        b"\x02\0\xff\xb1",
+        b"\x08\0\xff\xb1\0\x03\0\0\0foo",
+        b"\x09\0\xff\xb1\x03\0\0\0foo\x03\0\0\0bar",
+        b"\x0b\0\xff\xb1\0\x01\x01\0\0\0a\x01\0\0\xff\xff\xff\xff",
+        b"\x0d\0\xff\xb1\x01\0\0\0k\0\x01\x01\0\0\0v",
+        b"\x10\0\xff\xb1\x20\0\0\0\x05\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\0\0a\x01\0\0\x001\
+          \x08\0\0\0\x01\0\0\0b\0",
+        b"\x11\0\xff\xb1\0\x02\0\0\0\x02\0\0\0k1\x02\0\0\0k2",
+        b"\x13\0\xff\xb1",
+    ];
+    requests.iter().map(|request| [&prologue[..], request, request].concat()).collect()
+}
+
 const CLAIMS: [&[u8]; 9] = [
     b"0",
     b"-1",
@@ -167,7 +185,8 @@ fn send_until_closed(address: SocketAddr, frames: &mut dyn Iterator<Item = Vec<u
 fn survives(name: &str, seed: u64, valid: &[Vec<u8>]) {
     let _alone = alone();
     let scratch = Scratch::new(&name.replace(' ', "-"));
-    let mut server = Server::must(&small(&scratch.join("data")));
+    let setup = small(&scratch.join("data")).with(&["--arakoon-clusters", "ricky"]);
+    let mut server = Server::must(&setup);
     let mut figures = Figures::begin(name);
     let mut bystander = Resp::connect(server.address).expect("it listens");
     assert_eq!(bystander.say("SET bystander unhurt").expect("answers").error(), None);
@@ -220,12 +239,18 @@ fn http_requests_that_mean_nothing_hurt_nobody() {
 }
 
 #[test]
+fn arakoon_requests_that_mean_nothing_hurt_nobody() {
+    survives("F-37 malformed Arakoon", 39, &arakoon_frames());
+}
+
+#[test]
 fn every_byte_of_a_valid_frame_flipped_is_answered_or_closed() {
     let _alone = alone();
     let scratch = Scratch::new("f37-flips");
     let server = Server::must(&small(&scratch.join("data")));
     let mut figures = Figures::begin("F-37 every byte flipped");
-    for frame in resp_frames().iter().take(4).chain(http_frames().iter().take(2)) {
+    let (resp, http, arakoon) = (resp_frames(), http_frames(), arakoon_frames());
+    for frame in resp[..4].iter().chain(&http[..2]).chain(&arakoon[..2]) {
         for at in 0..frame.len() {
             for bit in [0, 3, 7] {
                 let mut spoilt = frame.clone();

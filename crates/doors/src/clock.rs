@@ -1,4 +1,5 @@
-//! The hour, for the few commands of Redis that speak of it (`EXPIREAT`, `TIME`, `CLIENT LIST`).
+//! The hour, for the few commands of old clients that speak of it: Redis' `EXPIREAT`, `TIME` and
+//! `CLIENT LIST`, Arakoon's statistics.
 //!
 //! Inside the house rows expire by their group's time. A door that is told an absolute hour turns
 //! it into a span here, by its own clock, once, before it asks the node.

@@ -1,12 +1,19 @@
 //! Answers to the socket: one system call as a rule, and a bound on how long a client may not read.
 
-use super::output::Output;
 use base::limits::ANSWER_WRITE_MS_MAX;
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+
+/// Answers that are ready to be sent, in pieces that lie where they lie.
+pub trait Pieces {
+    /// Bytes of all pieces.
+    fn len(&self) -> usize;
+    /// The pieces in order; none is empty.
+    fn pieces(&self) -> impl Iterator<Item = &[u8]> + Send;
+}
 
 /// Pieces handed over in one system call.
 const PIECES_MAX: usize = 64;
@@ -18,7 +25,7 @@ const REST_BYTES_MAX: usize = 1024 * 1024;
 const REST_MS_MAX: u64 = 1_000;
 
 /// Sends everything.
-pub async fn write(stream: &mut TcpStream, out: &Output) -> Result<()> {
+pub async fn write(stream: &mut TcpStream, out: &(impl Pieces + Sync)) -> Result<()> {
     let mut pieces = out.pieces();
     let first = pieces.next().unwrap_or_default();
     let more = pieces.next().is_some();
@@ -49,7 +56,11 @@ pub async fn write(stream: &mut TcpStream, out: &Output) -> Result<()> {
 }
 
 /// One system call from place `sent` on.
-async fn write_some(stream: &mut TcpStream, out: &Output, sent: usize) -> Result<usize> {
+async fn write_some(
+    stream: &mut TcpStream,
+    out: &(impl Pieces + Sync),
+    sent: usize,
+) -> Result<usize> {
     let mut skip = sent;
     let rest = out.pieces().filter_map(|piece| {
         let skipped = skip.min(piece.len());

@@ -1,0 +1,64 @@
+//! Which bucket an Arakoon cluster id means, and who makes it.
+//!
+//! A cluster id is what keeps clients from writing into the wrong cluster, so it is never made up:
+//! an id is served if its bucket exists, or if the setting `arakoon_clusters` names it, which makes
+//! the bucket when the first client comes. Any other is turned away without a word, as Arakoon
+//! does.
+
+use base::limits::NAME_BYTES_MAX;
+use base::{BucketName, Call, Consistency, DirectoryCall, Error, Read, Reason, Request, Result};
+use node::Node;
+
+/// The bucket type of ids that are bucket names as they are.
+const PLAIN: &str = "arakoon";
+/// The bucket type of all other ids.
+const ESCAPED: &str = "arakoon-escaped";
+
+/// The bucket of a cluster id; none when the id is empty or too long. An id that is a bucket name
+/// is one of type `arakoon`. In one of type `arakoon-escaped` a capital letter stands as `_` and
+/// the small one, any other byte as `__` and two hexadecimal digits, and an `x` stands in front.
+pub fn bucket_of(cluster: &[u8]) -> Option<BucketName> {
+    let plain = std::str::from_utf8(cluster).ok();
+    if let Some(name) = plain.and_then(|id| BucketName::new(PLAIN, id).ok()) {
+        return Some(name);
+    }
+    let mut escaped = String::from("x");
+    for &byte in cluster {
+        match byte {
+            b'a'..=b'z' | b'0'..=b'9' | b'-' => escaped.push(char::from(byte)),
+            b'A'..=b'Z' => {
+                escaped.push('_');
+                escaped.push(char::from(byte.to_ascii_lowercase()));
+            }
+            other => escaped.push_str(&format!("__{other:02x}")),
+        }
+        if escaped.len() > NAME_BYTES_MAX {
+            return None;
+        }
+    }
+    if cluster.is_empty() { None } else { BucketName::new(ESCAPED, &escaped).ok() }
+}
+
+/// The bucket of a cluster that is served; makes it if the settings name the cluster.
+pub async fn enter(node: &Node, cluster: &[u8], named: &[String]) -> Result<BucketName> {
+    let Some(bucket) = bucket_of(cluster) else {
+        return Err(Error::new(Reason::NoSuchBucket, "no bucket can have this cluster's name"));
+    };
+    let ask = |call| Request { bucket: bucket.clone(), call, retry: None };
+    // A dirty look at no key: answered without a quorum, and fails only if there is no bucket.
+    let look = Call::Read(Read::Exists(Vec::new()), Consistency::Dirty);
+    let found = node.handle(ask(look)).await;
+    match found {
+        Ok(_) => return Ok(bucket),
+        Err(error) if error.reason != Reason::NoSuchBucket => return Err(error),
+        Err(error) if !named.iter().any(|name| name.as_bytes() == cluster) => return Err(error),
+        Err(_) => {}
+    }
+    for call in [DirectoryCall::CreateType(Vec::new()), DirectoryCall::CreateBucket(Vec::new())] {
+        match node.handle(ask(Call::Directory(call))).await {
+            Err(error) if error.reason != Reason::AlreadyExists => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(bucket)
+}

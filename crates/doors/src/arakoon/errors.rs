@@ -1,0 +1,195 @@
+//! Our reasons in Arakoon's words: a return code and a message.
+//!
+//! Where Arakoon has a code of the same meaning, that code is used with the message its clients
+//! parse (a node's name, a key), so that they do the right thing: look for the master again, tell
+//! the program that an assertion failed. Where it has none, the message is our sentence under
+//! `unknown failure`. All of them stand in `docs/use/arakoon.md`.
+
+use super::frame::Fault;
+use super::words::{Malformed, Wire};
+use base::{Error, Reason};
+use bytes::Bytes;
+
+/// All went well.
+pub const OK: i32 = 0x00;
+const NO_MAGIC: i32 = 0x01;
+const NOT_MASTER: i32 = 0x04;
+const NOT_FOUND: i32 = 0x05;
+const WRONG_CLUSTER: i32 = 0x06;
+const ASSERTION_FAILED: i32 = 0x07;
+const GOING_DOWN: i32 = 0x10;
+const NOT_SUPPORTED: i32 = 0x20;
+const NO_LONGER_MASTER: i32 = 0x21;
+const BAD_INPUT: i32 = 0x26;
+const INCONSISTENT_READ: i32 = 0x80;
+const USERHOOK_NOT_FOUND: i32 = 0x82;
+const MAX_CONNECTIONS: i32 = 0xfe;
+const UNKNOWN_FAILURE: i32 = 0xff;
+
+/// What becomes of the connection behind an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// The next request is answered.
+    Stays,
+    /// It ends.
+    Ends,
+}
+
+/// An answer that is an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    code: i32,
+    text: Bytes,
+    /// What becomes of the connection.
+    pub then: Then,
+}
+
+impl Refusal {
+    fn new(code: i32, text: impl Into<Bytes>, then: Then) -> Refusal {
+        Refusal { code, text: text.into(), then }
+    }
+
+    /// The input is understood and can't be taken; the connection goes on.
+    pub fn bad_input(text: String) -> Refusal {
+        Refusal::new(BAD_INPUT, text, Then::Stays)
+    }
+
+    /// A known thing that this node does not do.
+    pub fn not_supported(text: &str) -> Refusal {
+        Refusal::new(NOT_SUPPORTED, text.to_string(), Then::Stays)
+    }
+
+    /// No key has this name; the message for a read of one key.
+    pub fn not_found() -> Refusal {
+        Refusal::new(NOT_FOUND, "Not_found", Then::Stays)
+    }
+
+    /// Something was said that can't be said: the connection ends.
+    pub fn failure(text: &'static str) -> Refusal {
+        Refusal::new(UNKNOWN_FAILURE, text, Then::Ends)
+    }
+
+    /// The same in words made for the occasion, and the connection goes on.
+    pub fn complaint(text: String) -> Refusal {
+        Refusal::new(UNKNOWN_FAILURE, text, Then::Stays)
+    }
+
+    /// There are no hooks; what follows such a request is the hook's own language.
+    pub fn no_such_hook(name: Bytes) -> Refusal {
+        Refusal::new(USERHOOK_NOT_FOUND, name, Then::Ends)
+    }
+
+    /// There are no functions.
+    pub fn no_such_function(name: &[u8]) -> Refusal {
+        Refusal::bad_input(format!("User function \"{}\" could not be found", escaped(name)))
+    }
+
+    /// The doors close.
+    pub fn closing() -> Refusal {
+        Refusal::new(GOING_DOWN, "closing socket", Then::Ends)
+    }
+
+    /// Adds the answer's bytes.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.int(self.code);
+        // The one answer without a message.
+        if self.code != NO_MAGIC {
+            out.text(&self.text);
+        }
+    }
+}
+
+/// As Arakoon's own language shows a string between quotes.
+fn escaped(name: &[u8]) -> String {
+    let mut text = String::new();
+    for &byte in name {
+        match byte {
+            b'"' | b'\\' => text.extend(['\\', char::from(byte)]),
+            b'\n' => text.push_str("\\n"),
+            b'\t' => text.push_str("\\t"),
+            b'\r' => text.push_str("\\r"),
+            0x08 => text.push_str("\\b"),
+            b' '..=b'~' => text.push(char::from(byte)),
+            other => text.push_str(&format!("\\{other:03}")),
+        }
+    }
+    text
+}
+
+impl From<Malformed> for Refusal {
+    fn from(_: Malformed) -> Refusal {
+        Refusal::failure("unknown failure")
+    }
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Refusal {
+        match fault {
+            Fault::NoMagic => Refusal::new(NO_MAGIC, "", Then::Ends),
+            Fault::Unknown(code) => {
+                Refusal::new(NOT_FOUND, format!("{code:x}: command not found"), Then::Ends)
+            }
+            Fault::Malformed => Malformed.into(),
+            Fault::TooLarge(name, max) => {
+                let text = format!("the request is larger than allowed: at most {max} ({name})");
+                Refusal::new(BAD_INPUT, text, Then::Ends)
+            }
+        }
+    }
+}
+
+impl From<&Error> for Refusal {
+    fn from(error: &Error) -> Refusal {
+        let detail = || error.detail.clone();
+        let sentence = || error.to_string();
+        match error.reason {
+            Reason::NotFound => Refusal::new(NOT_FOUND, detail(), Then::Stays),
+            Reason::AssertionFailed => Refusal::new(ASSERTION_FAILED, detail(), Then::Stays),
+            Reason::NotFresh => {
+                Refusal::new(INCONSISTENT_READ, "store not fresh enough", Then::Stays)
+            }
+            Reason::TooLarge => Refusal::bad_input(error.text()),
+            Reason::NotSupported => Refusal::not_supported(&error.text()),
+            // Clients look for the master again; nothing has happened here.
+            Reason::NotMaster => Refusal::new(NOT_MASTER, detail(), Then::Ends),
+            Reason::NoQuorum => Refusal::new(NOT_MASTER, "None", Then::Ends),
+            Reason::Moved => Refusal::new(NOT_MASTER, detail(), Then::Ends),
+            Reason::GoingDown => Refusal::closing(),
+            // It may have happened.
+            Reason::NoLongerMaster | Reason::DeadlinePassed => {
+                Refusal::new(NO_LONGER_MASTER, detail(), Then::Stays)
+            }
+            // The bucket was dropped under the connection.
+            Reason::NoSuchBucket | Reason::NoSuchType => {
+                Refusal::new(WRONG_CLUSTER, "Wrong cluster", Then::Ends)
+            }
+            Reason::Malformed
+            | Reason::NotANumber
+            | Reason::SessionExpired
+            | Reason::OutsideWindow
+            | Reason::Forbidden
+            | Reason::AlreadyExists
+            | Reason::Changed
+            | Reason::Overloaded
+            | Reason::OutOfSpace
+            | Reason::TooMany => Refusal::complaint(sentence()),
+            Reason::Damaged | Reason::StoreFailed => {
+                Refusal::new(UNKNOWN_FAILURE, sentence(), Then::Ends)
+            }
+        }
+    }
+}
+
+/// What a client is told while the node starts; its programs try again elsewhere.
+pub fn starting(words: &'static str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Refusal::new(GOING_DOWN, words, Then::Ends).write(&mut bytes);
+    bytes
+}
+
+/// What one connection too many is told before it says a word.
+pub fn too_many() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Refusal::new(MAX_CONNECTIONS, "too many clients", Then::Ends).write(&mut bytes);
+    bytes
+}

@@ -1,0 +1,71 @@
+//! What Arakoon's nursery speaks of: intervals, the routing tree, and where a cluster's nodes are.
+//! Pure.
+//!
+//! Keys are not spread over clusters by a nursery here; a bucket is placed by the directory. So
+//! there is one routing, a leaf that names the cluster the client speaks to, and one interval, open
+//! at both ends. What would set either to what it is already is taken; all else is refused.
+
+use super::words::{Malformed, Reader, Wire};
+use bytes::Bytes;
+use std::net::SocketAddr;
+
+/// Deepest routing tree that is looked at.
+pub const ROUTING_DEPTH_MAX: usize = 64;
+
+/// Whether an interval (public begin and end, private begin and end) is open everywhere.
+pub fn read_interval(reader: &mut Reader) -> Result<bool, Malformed> {
+    let mut open = true;
+    for _ in 0..4 {
+        open &= reader.maybe()?.is_none();
+    }
+    Ok(open)
+}
+
+/// The open interval.
+pub fn open_interval() -> Vec<u8> {
+    vec![0; 4]
+}
+
+/// The routing that sends every key to this cluster.
+pub fn leaf(cluster: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.flag(true);
+    bytes.text(cluster);
+    bytes
+}
+
+/// Whether a routing tree sends every key to this cluster.
+pub fn routes_to(routing: Bytes, cluster: &[u8]) -> Result<bool, Malformed> {
+    let mut reader = Reader::new(routing);
+    let same = subtree(&mut reader, cluster, 0)?;
+    reader.end()?;
+    Ok(same)
+}
+
+fn subtree(reader: &mut Reader, cluster: &[u8], depth: usize) -> Result<bool, Malformed> {
+    if depth > ROUTING_DEPTH_MAX {
+        return Err(Malformed);
+    }
+    if reader.flag()? {
+        return Ok(reader.text()? == cluster);
+    }
+    reader.text()?;
+    let left = subtree(reader, cluster, depth + 1)?;
+    let right = subtree(reader, cluster, depth + 1)?;
+    Ok(left && right)
+}
+
+/// The nursery's configuration: the routing, and the one cluster with its nodes' addresses.
+pub fn configuration(cluster: &[u8], nodes: &[(String, SocketAddr)]) -> Vec<u8> {
+    let mut bytes = leaf(cluster);
+    bytes.count(1);
+    bytes.text(cluster);
+    bytes.count(nodes.len());
+    for (name, address) in nodes {
+        bytes.text(name.as_bytes());
+        bytes.count(1);
+        bytes.text(address.ip().to_string().as_bytes());
+        bytes.int(i32::from(address.port()));
+    }
+    bytes
+}

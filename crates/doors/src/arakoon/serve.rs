@@ -1,0 +1,369 @@
+//! One connection: the prologue, then reads, asks, waits once, answers once.
+
+use super::commands::Command;
+use super::errors::Refusal;
+use super::frame::{Hello, Parser, Progress, hello};
+use super::output::Output;
+use super::statistics::{Class, Statistics};
+use super::translate::{self, Plan, Shape};
+use super::{clusters, views};
+use crate::counters::{Operation, Tongue, Verdict};
+use crate::intake::Intake;
+use crate::writer::{self, Pieces};
+use crate::{Connection, Shared, Shutdown};
+use base::limits::{HELLO_MS_MAX, PIPELINE_DEPTH_MAX, WHOLE_RANGE_BYTES_MAX};
+use base::{
+    Body, BucketName, Call, Consistency, Error, Kind, Range, Reason, Reply, Request, Result,
+    Update, limits,
+};
+use node::{Flow, Submitted};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+
+/// Answers are sent when they reach this, before more requests are looked at.
+const ANSWER_BYTES: usize = 1024 * 1024;
+
+/// Serves one connection until it ends or the doors close.
+pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, mut shutdown: Shutdown) {
+    let mut ended = pin!(async move { shutdown.called().await });
+    let Connection { mut stream, first, .. } = connection;
+    // It only fails on a dead socket.
+    let Ok(local) = stream.local_addr() else { return };
+    let mut intake = Intake::new(first);
+    let greeting = greet(&mut stream, &mut intake, &shared, ended.as_mut());
+    let greeting = timeout(Duration::from_millis(HELLO_MS_MAX), greeting);
+    let Ok(Some(cluster)) = greeting.await else { return };
+    let entered = clusters::enter(&shared.node, &cluster, &shared.settings.arakoon_clusters).await;
+    match entered {
+        Ok(bucket) => {
+            let statistics = shared.arakoon.of(&bucket);
+            let mut visit = Visit {
+                stream,
+                shared,
+                cluster,
+                bucket,
+                local,
+                out: Output::default(),
+                flow: Flow::default(),
+                intake,
+                parser: Parser::default(),
+                notes: Vec::new(),
+                last: "",
+                statistics,
+            };
+            visit.run(ended).await;
+        }
+        Err(error) => turn_away(&mut stream, &shared, &cluster, &error).await,
+    }
+}
+
+/// Reads the prologue; none when it is none, or none came.
+async fn greet(
+    stream: &mut TcpStream,
+    intake: &mut Intake,
+    shared: &Shared,
+    mut ended: Pin<&mut impl Future<Output = ()>>,
+) -> Option<Vec<u8>> {
+    loop {
+        match hello(&intake.input) {
+            Hello::Foreign => return None,
+            Hello::Cluster(cluster, length) => {
+                let _ = intake.input.split_to(length);
+                return Some(cluster);
+            }
+            Hello::More => {
+                let there = intake.take_room(1, shared).await;
+                if !there || !intake.read(stream, ended.as_mut()).await {
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+/// A cluster that is not served is closed without a byte, as Arakoon does; the log says why.
+async fn turn_away(stream: &mut TcpStream, shared: &Shared, cluster: &[u8], error: &Error) {
+    shared.complaint.say(|| {
+        let id = base::codec::printable(cluster);
+        format!(
+            "an Arakoon client is turned away: cluster id `{id}`: {error}; name it in \
+             `arakoon_clusters` if it shall be served"
+        )
+    });
+    if error.reason == Reason::GoingDown {
+        let mut out = Output::default();
+        out.refuse(&Refusal::closing());
+        let _ = writer::write(stream, &out).await;
+        writer::hang_up(stream).await;
+    }
+}
+
+/// What has to be waited for while nothing behind it is looked at.
+enum Slow {
+    Reply(Pin<Box<dyn Future<Output = Result<Reply>> + Send>>, Shape, &'static Command),
+    Range(Range, Consistency, Shape, &'static Command),
+}
+
+/// How one request went, for the counters.
+struct Note {
+    operation: Operation,
+    class: Option<Class>,
+    verdict: Verdict,
+    size: u64,
+}
+
+/// One connection at work.
+pub(super) struct Visit {
+    stream: TcpStream,
+    pub(super) shared: Arc<Shared>,
+    pub(super) cluster: Vec<u8>,
+    pub(super) bucket: BucketName,
+    pub(super) local: SocketAddr,
+    out: Output,
+    flow: Flow,
+    intake: Intake,
+    parser: Parser,
+    notes: Vec<Note>,
+    /// The last command, for the log.
+    last: &'static str,
+    pub(super) statistics: Arc<Mutex<Statistics>>,
+}
+
+impl Visit {
+    async fn run(&mut self, mut ended: Pin<&mut impl Future<Output = ()>>) {
+        loop {
+            let Ok(needed) = self.answer().await else { return };
+            if !self.intake.take_room(needed, &self.shared).await {
+                self.out.refuse(&Refusal::failure("too many large requests at a time"));
+                let _ = self.send().await;
+                return writer::hang_up(&mut self.stream).await;
+            }
+            if !self.intake.read(&mut self.stream, ended.as_mut()).await {
+                return;
+            }
+        }
+    }
+
+    /// Answers all complete requests; gives how many bytes the next one has at least, or `Err` when
+    /// the connection is to end.
+    async fn answer(&mut self) -> std::result::Result<usize, ()> {
+        loop {
+            let began = Instant::now();
+            let mut needed = None;
+            let mut requests = 0;
+            while requests < PIPELINE_DEPTH_MAX && self.out.len() < ANSWER_BYTES && !self.out.ends {
+                match self.parser.parse(&self.intake.input) {
+                    Ok(Progress::Frame(command, length)) => {
+                        requests += 1;
+                        if let Some(slow) = self.request(command, length) {
+                            self.wait_for(slow).await?;
+                        }
+                    }
+                    Ok(Progress::More(length)) => {
+                        needed = Some(length);
+                        break;
+                    }
+                    Err(fault) => self.out.refuse(&fault.into()),
+                }
+            }
+            let ends = self.send().await?;
+            self.count(began);
+            if ends {
+                writer::hang_up(&mut self.stream).await;
+                return Err(());
+            }
+            if let Some(needed) = needed {
+                return Ok(needed);
+            }
+        }
+    }
+
+    /// One request, of this many bytes.
+    fn request(&mut self, command: &'static Command, length: usize) -> Option<Slow> {
+        self.last = command.word;
+        let mut frame = self.intake.input.split_to(length).freeze();
+        self.parser.reset();
+        let body = frame.split_off(4);
+        match translate::translate(command, body, &self.cluster) {
+            Ok(Plan::Say(body)) => {
+                self.out.say(&body);
+                self.note(command, Verdict::Fine, 0);
+                None
+            }
+            Ok(Plan::Ask(call, shape)) => self.ask(command, call, shape),
+            Ok(Plan::Range(range, consistency, shape)) => {
+                Some(Slow::Range(range, consistency, shape, command))
+            }
+            Ok(Plan::Look(view)) => {
+                let seen = views::look(self, &view);
+                self.finish(command, seen.map(|body| (body, 0)));
+                None
+            }
+            Err(refusal) => {
+                self.finish(command, Err(refusal));
+                None
+            }
+        }
+    }
+
+    fn ask(&mut self, command: &'static Command, call: Call, shape: Shape) -> Option<Slow> {
+        let written = match &call {
+            Call::Update(Update::Set { value, .. }) => Some(value.len() as u64),
+            _ => None,
+        };
+        let request = Request { bucket: self.bucket.clone(), call, retry: None };
+        let from = self.out.bytes.len();
+        match self.shared.node.submit(&mut self.flow, request) {
+            Submitted::Ready(reply) => self.speak(command, &shape, reply),
+            Submitted::Pending(ticket, reply) => {
+                self.speak(command, &shape, reply);
+                self.out.wait_for(from, ticket);
+            }
+            Submitted::Later(reply) => return Some(Slow::Reply(reply, shape, command)),
+        }
+        if let (Some(size), Some(note)) = (written, self.notes.last_mut()) {
+            note.size = size;
+        }
+        None
+    }
+
+    fn speak(&mut self, command: &'static Command, shape: &Shape, reply: Result<Reply>) {
+        let verdict = Verdict::of(&reply);
+        let spoken = match (&reply, shape) {
+            (Err(error), _) => Err(Refusal::from(error)),
+            (Ok(_), Shape::View(view)) => views::look(self, view).map(|body| {
+                self.out.say(&body);
+                0
+            }),
+            (Ok(reply), shape) => shape.speak(&reply.body, &mut self.out.bytes),
+        };
+        match spoken {
+            Ok(size) => self.note(command, verdict, size),
+            Err(refusal) => {
+                self.out.refuse(&refusal);
+                self.note(command, verdict, 0);
+            }
+        }
+    }
+
+    /// What was answered without a request to the node.
+    fn finish(
+        &mut self,
+        command: &'static Command,
+        answer: std::result::Result<(Vec<u8>, u64), Refusal>,
+    ) {
+        match answer {
+            Ok((body, size)) => {
+                self.out.say(&body);
+                self.note(command, Verdict::Fine, size);
+            }
+            Err(refusal) => {
+                self.out.refuse(&refusal);
+                self.note(command, Verdict::Failed(Kind::Invalid), 0);
+            }
+        }
+    }
+
+    fn note(&mut self, command: &Command, verdict: Verdict, size: u64) {
+        let (operation, class) = (command.operation, command.class);
+        self.notes.push(Note { operation, class, verdict, size });
+    }
+
+    /// What takes long is waited for with everything before it already sent.
+    async fn wait_for(&mut self, slow: Slow) -> std::result::Result<(), ()> {
+        if self.send().await? {
+            return Ok(());
+        }
+        match slow {
+            Slow::Reply(reply, shape, command) => {
+                let reply = reply.await;
+                self.speak(command, &shape, reply);
+            }
+            Slow::Range(range, consistency, shape, command) => {
+                let reply = self.range(range, consistency).await;
+                self.speak(command, &shape, reply);
+            }
+        }
+        Ok(())
+    }
+
+    /// A range of any length as of one moment: a page, and if that was not all, the whole.
+    async fn range(&mut self, range: Range, consistency: Consistency) -> Result<Reply> {
+        let wanted = range.rows_max.unwrap_or(usize::MAX);
+        let rows_max = Some(wanted.min(limits::PAGE_ROWS_MAX));
+        let page = Range { rows_max, ..range.clone() };
+        let reply = self.read(page, consistency).await?;
+        match &reply.body {
+            Body::Page(page) if page.more && page.entries.len() < wanted => {}
+            _ => return Ok(reply),
+        }
+        drop(reply);
+        let Some(share) = self.shared.reserve(WHOLE_RANGE_BYTES_MAX) else {
+            let text = "too many large ranges at a time: try again later, or ask for fewer keys";
+            return Err(Error::new(Reason::Overloaded, text));
+        };
+        let reply = self.read(translate::whole(range), consistency).await;
+        drop(share);
+        reply
+    }
+
+    async fn read(&mut self, range: Range, consistency: Consistency) -> Result<Reply> {
+        let call = Call::Read(base::Read::Range(range), consistency);
+        let request = Request { bucket: self.bucket.clone(), call, retry: None };
+        match self.shared.node.submit(&mut self.flow, request) {
+            Submitted::Ready(reply) => reply,
+            Submitted::Pending(ticket, reply) => self.shared.node.decided(ticket).await.and(reply),
+            Submitted::Later(reply) => reply.await,
+        }
+    }
+
+    /// Waits until nothing said is undecided, then sends it; whether the connection ends with it.
+    async fn send(&mut self) -> std::result::Result<bool, ()> {
+        if !self.out.pending().is_empty() {
+            self.decide().await;
+        }
+        if self.out.len() > 0 {
+            writer::write(&mut self.stream, &self.out).await.map_err(|_| ())?;
+            self.out.clear();
+        }
+        Ok(self.out.ends)
+    }
+
+    /// The last ticket of each group speaks for all before it; only if one fails is every answer
+    /// asked for by itself.
+    async fn decide(&mut self) {
+        let node = &self.shared.node;
+        let pending = self.out.pending();
+        let Some(last) = pending.last() else { return };
+        // A bucket lives in one group.
+        if node.decided(last.ticket).await.is_ok() {
+            return;
+        }
+        let mut judged = Vec::with_capacity(pending.len());
+        for waiting in pending {
+            judged.push(node.decided(waiting.ticket).await.err().as_ref().map(Refusal::from));
+        }
+        self.out.judge(&judged);
+    }
+
+    /// Adds what this batch did to what everybody did.
+    fn count(&mut self, began: Instant) {
+        if self.notes.is_empty() {
+            return;
+        }
+        let took = began.elapsed();
+        let now = self.shared.clock.since_1970().as_secs_f64();
+        let (requests, last, took_us) = (self.notes.len(), self.last, took.as_micros() as u64);
+        tracing::debug!(target: "arakoon", requests, last, took_us, "answered");
+        let mut statistics = self.statistics.lock().unwrap_or_else(PoisonError::into_inner);
+        for note in self.notes.drain(..) {
+            self.shared.counters.observe(Tongue::Arakoon, note.operation, note.verdict, took);
+            statistics.add(now, note.class, took.as_secs_f64(), note.size);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The pure parts: cluster ids, the parser's memory, verdicts that come late, statistics.
+
+use crate::arakoon::bucket_of;
+use crate::arakoon::commands::{COMMANDS, find};
+use crate::arakoon::errors::Refusal;
+use crate::arakoon::frame::{CLUSTER_ID_BYTES_MAX, Hello, Parser, Progress, hello};
+use crate::arakoon::nursery::{self, ROUTING_DEPTH_MAX};
+use crate::arakoon::output::Output;
+use crate::arakoon::statistics::{Class, Series, Statistics, Surroundings};
+use crate::arakoon::tests::encoding;
+use crate::arakoon::tests::guest::prologue;
+use crate::arakoon::words::{Malformed, Wire};
+use base::{Error, GroupId, LogIndex, Reason};
+use node::{Place, Ticket};
+use std::collections::BTreeSet;
+
+#[test]
+fn each_cluster_id_has_a_bucket_of_its_own() {
+    let name = |id: &[u8]| bucket_of(id).map(|bucket| bucket.full().to_string());
+    assert_eq!(name(b"ricky"), Some("arakoon/ricky".into()));
+    assert_eq!(name(b"my-nsm_0"), Some("arakoon/my-nsm_0".into()));
+    assert_eq!(name(b"OVSdb"), Some("arakoon-escaped/x_o_v_sdb".into()));
+    assert_eq!(name(b"a.b"), Some("arakoon-escaped/xa__2eb".into()));
+    assert_eq!(name(b"_a"), Some("arakoon-escaped/x__5fa".into()));
+    assert_eq!(name(b""), None);
+    assert_eq!(name(&[b'a'; 63]).map(|name| name.len()), Some(63 + 8));
+    assert_eq!(name(&[b'a'; 64]), None);
+    let ids = ["ab", "AB", "aB", "_ab", "a_b", "A_b", "a__b", "a b", "a\u{e9}", "xab", "x_ab"];
+    let buckets: BTreeSet<_> = ids.iter().map(|id| name(id.as_bytes())).collect();
+    assert_eq!(buckets.len(), ids.len(), "two ids share a bucket: {buckets:?}");
+}
+
+#[test]
+fn the_prologue_is_told_however_it_arrives() {
+    let whole = prologue(b"ricky");
+    for end in 0..whole.len() {
+        assert_eq!(hello(&whole[..end]), Hello::More, "{end}");
+    }
+    let told = Hello::Cluster(b"ricky".to_vec(), whole.len());
+    assert_eq!(hello(&[&whole[..], b"rest"].concat()), told);
+    for (at, byte) in [(0, 1), (3, 0xb0), (4, 2), (7, 1), (11, 0x80), (10, 1)] {
+        let mut other = whole.clone();
+        other[at] = byte;
+        assert_eq!(hello(&other), Hello::Foreign, "{at}");
+    }
+    let longest = vec![b'a'; CLUSTER_ID_BYTES_MAX];
+    assert!(matches!(hello(&prologue(&longest)), Hello::Cluster(..)));
+    let longer = vec![b'a'; CLUSTER_ID_BYTES_MAX + 1];
+    assert_eq!(hello(&prologue(&longer)), Hello::Foreign);
+}
+
+#[test]
+fn routing_trees_are_looked_at_to_their_depth() {
+    let tree = |depth: usize| {
+        let mut bytes = Vec::new();
+        for _ in 0..depth {
+            bytes.flag(false);
+            bytes.text(b"m");
+            bytes.extend(nursery::leaf(b"ricky"));
+        }
+        bytes.extend(nursery::leaf(b"ricky"));
+        bytes.into()
+    };
+    for depth in [0, 1, ROUTING_DEPTH_MAX] {
+        assert_eq!(nursery::routes_to(tree(depth), b"ricky"), Ok(true), "{depth}");
+    }
+    assert_eq!(nursery::routes_to(tree(ROUTING_DEPTH_MAX + 1), b"ricky"), Err(Malformed));
+    assert_eq!(nursery::routes_to(vec![1, 0, 0, 0, 0, 7].into(), b""), Err(Malformed), "a rest");
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split('|').filter(|word| !word.is_empty()).map(String::from).collect()
+}
+
+#[test]
+fn requests_are_found_whole_however_they_arrive() {
+    let requests = [
+        ("WHO_MASTER", ""),
+        ("SET", "key|value"),
+        ("RANGE", "5|a|true|none|false|-1"),
+        ("MULTI_GET", "dirty|a|b||c"),
+        ("MIGRATE_RANGE", "none|a|none|b|set k v"),
+        ("SET_NURSERY_CFG", "other|node|127.0.0.1|4000"),
+    ];
+    for (name, arguments) in requests {
+        let (bytes, _) = encoding::request(name, &words(arguments)).expect("a request");
+        let mut parser = Parser::default();
+        for end in 0..bytes.len() {
+            match parser.parse(&bytes[..end]) {
+                Ok(Progress::More(needed)) => assert!(needed > end && needed <= bytes.len()),
+                other => panic!("{name} at {end}: {other:?}"),
+            }
+        }
+        match parser.parse(&[&bytes[..], b"more"].concat()) {
+            Ok(Progress::Frame(command, length)) => {
+                assert_eq!((command.word, length), (name, bytes.len()));
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_table_of_commands_is_sorted_and_has_each_code_once() {
+    for pair in COMMANDS.windows(2) {
+        assert!(pair[0].code < pair[1].code, "{}", pair[1].word);
+    }
+    for command in &COMMANDS {
+        assert_eq!(find(command.code).map(|found| found.name), Some(command.name));
+    }
+    assert!(find(0).is_none() && find(0x47).is_none() && find(0x2a).is_none());
+}
+
+#[test]
+fn an_answer_whose_update_is_not_decided_becomes_its_error() {
+    let ticket = Ticket { group: GroupId(1), index: LogIndex(1) };
+    let mut out = Output::default();
+    out.say(b"before");
+    for body in [b"one", b"two"] {
+        let from = out.bytes.len();
+        out.say(body);
+        out.wait_for(from, ticket);
+    }
+    out.say(b"after");
+    let lost = Refusal::from(&Error::new(Reason::NoLongerMaster, "n2"));
+    let mut unknown = Vec::new();
+    lost.write(&mut unknown);
+    let mut judged = Output::default();
+    std::mem::swap(&mut judged, &mut out);
+    judged.judge(&[None, Some(lost)]);
+    let whole = [&b"\0\0\0\0before\0\0\0\0one"[..], &unknown, b"\0\0\0\0after"].concat();
+    assert_eq!(judged.bytes, whole);
+    assert!(!judged.ends);
+    // One that ends the connection is the last.
+    let mut out = Output::default();
+    for body in [b"one", b"two"] {
+        let from = out.bytes.len();
+        out.say(body);
+        out.wait_for(from, ticket);
+    }
+    let gone = Refusal::from(&Error::new(Reason::NotMaster, "n2"));
+    let mut moved = Vec::new();
+    gone.write(&mut moved);
+    out.judge(&[Some(gone), None]);
+    assert_eq!((out.bytes, out.ends), (moved, true));
+}
+
+#[test]
+fn statistics_have_every_child_in_its_place() {
+    let place = Place {
+        me: "a".into(),
+        master: Some("a".into()),
+        role: "master",
+        applied: LogIndex(3),
+        members: Vec::new(),
+        expect_progress_possible: false,
+    };
+    let mut statistics = Statistics::default();
+    for (seconds, size) in [(1.0, 10), (3.0, 20)] {
+        statistics.add(100.0, Some(Class::Get), seconds, size);
+    }
+    let harvest = Series::of_average(4, 2.5);
+    let around = Surroundings { now: 200.0, harvest, memory_kib: (7.0, 8), place: &place };
+    let bytes = statistics.write(&around);
+    let names = [
+        "arakoon_stats",
+        "start",
+        "last",
+        "avg_set_size",
+        "avg_get_size",
+        "avg_range_size",
+        "avg_range_entries_size",
+        "avg_rev_range_entries_size",
+        "avg_prefix_size",
+        "avg_del_prefix_size",
+        "harvest_stats",
+        "set_info",
+        "get_info",
+        "del_info",
+        "seq_info",
+        "mget_info",
+        "mget_option_info",
+        "tas_info",
+        "replace_info",
+        "range_info",
+        "range_entries_info",
+        "rev_range_entries_info",
+        "prefix_info",
+        "delete_prefix_info",
+        "op_info",
+        "mem_allocated",
+        "mem_maxrss",
+        "mem_minor_collections",
+        "mem_major_collections",
+        "mem_compactions",
+        "node_is",
+    ];
+    let (fields, rest) = decoded(&bytes);
+    assert!(rest.is_empty());
+    let found: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
+    let found: Vec<&str> = found
+        .into_iter()
+        .filter(|name| !["n", "min", "max", "m2", "avg", "var"].contains(name))
+        .collect();
+    assert_eq!(found, names);
+    let at = fields.iter().position(|(name, _)| name == "get_info").expect("it is there");
+    let series: Vec<f64> = fields[at + 1..at + 7].iter().map(|(_, number)| *number).collect();
+    assert_eq!(series, [2.0, 1.0, 3.0, 2.0, 2.0, 2.0], "n, min, max, m2, avg, var");
+    let sized = fields.iter().find(|(name, _)| name == "avg_get_size");
+    assert_eq!(sized.map(|(_, number)| *number), Some(15.0));
+}
+
+/// Named fields as they stand, lists before their children.
+fn decoded(mut bytes: &[u8]) -> (Vec<(String, f64)>, &[u8]) {
+    let mut fields = Vec::new();
+    let mut left = 1;
+    while left > 0 {
+        left -= 1;
+        let int = |bytes: &[u8]| i32::from_le_bytes(*bytes.first_chunk().expect("four bytes"));
+        let (kind, length) = (int(bytes), int(&bytes[4..]) as usize);
+        let name = String::from_utf8_lossy(&bytes[8..8 + length]).into_owned();
+        bytes = &bytes[8 + length..];
+        let (value, taken) = match kind {
+            1 => (f64::from(int(bytes)), 4),
+            3 => (f64::from_le_bytes(*bytes.first_chunk().expect("eight bytes")), 8),
+            5 => {
+                left += int(bytes);
+                (0.0, 4)
+            }
+            other => panic!("a field of kind {other}"),
+        };
+        bytes = &bytes[taken..];
+        fields.push((name, value));
+    }
+    (fields, bytes)
+}

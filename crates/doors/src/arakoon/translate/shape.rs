@@ -1,0 +1,121 @@
+//! Answers to bytes: which body a command's answer has. Pure.
+
+use super::View;
+use crate::arakoon::errors::{OK, Refusal};
+use crate::arakoon::words::Wire;
+use base::{Body, Outcome, Row, Value};
+
+/// How an answer is said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Nothing behind the return code.
+    Nothing,
+    /// Whether the one key was there.
+    Exists,
+    /// A value; none is `Not_found`.
+    Value,
+    /// Values in the order in which they were asked for.
+    Values,
+    /// The same, none where the key is absent.
+    MaybeValues,
+    /// The old value, or none.
+    Old,
+    /// A 32-bit count.
+    Count,
+    /// A 64-bit count.
+    LongCount,
+    /// The keys of a page, last one first.
+    Keys,
+    /// Its entries, last one first.
+    Entries,
+    /// A refusal, once the node has said that this is the place to ask.
+    Refused(Refusal),
+    /// Bytes known before, once the node has said so.
+    Said(Vec<u8>),
+    /// What only the node's view of its cluster can answer, likewise.
+    View(View),
+}
+
+impl Shape {
+    /// Says a body; how large it was in the sense of Arakoon's statistics.
+    pub fn speak(&self, body: &Body, out: &mut Vec<u8>) -> Result<u64, Refusal> {
+        let begin = out.len();
+        out.int(OK);
+        let size = self.body(body, out);
+        if size.is_err() {
+            out.truncate(begin);
+        }
+        size
+    }
+
+    fn body(&self, body: &Body, out: &mut Vec<u8>) -> Result<u64, Refusal> {
+        match (self, body) {
+            (Shape::Nothing, _) => Ok(0),
+            (Shape::Exists, Body::Count(count)) => {
+                out.flag(*count > 0);
+                Ok(0)
+            }
+            (Shape::Value, Body::Row(None)) => Err(Refusal::not_found()),
+            (Shape::Value, Body::Row(Some(row))) => {
+                out.text(&row.value);
+                Ok(row.value.len() as u64)
+            }
+            (Shape::Values | Shape::MaybeValues, Body::Rows(rows)) => {
+                fits(rows)?;
+                out.count(rows.len());
+                for row in rows {
+                    let value = row.as_ref().map(|row| &row.value[..]);
+                    match self {
+                        Shape::Values => out.text(value.unwrap_or_default()),
+                        _ => out.maybe(value),
+                    }
+                }
+                Ok(rows.len() as u64)
+            }
+            (Shape::Old, Body::Updated(Outcome::Old(old))) => {
+                out.maybe(old.as_ref().map(|old: &Value| &old[..]));
+                Ok(0)
+            }
+            (Shape::Count, Body::Updated(Outcome::Count(count))) => {
+                out.int(i32::try_from(*count).unwrap_or(i32::MAX));
+                Ok(*count)
+            }
+            (Shape::LongCount, Body::Count(count)) => {
+                out.long(i64::try_from(*count).unwrap_or(i64::MAX));
+                Ok(*count)
+            }
+            (Shape::Keys | Shape::Entries, Body::Page(page)) => {
+                out.count(page.entries.len());
+                for entry in page.entries.iter().rev() {
+                    out.text(&entry.key);
+                    if *self == Shape::Entries {
+                        out.text(entry.row.as_ref().map_or(&[][..], |row| &row.value));
+                    }
+                }
+                Ok(page.entries.len() as u64)
+            }
+            (Shape::Refused(refusal), _) => Err(refusal.clone()),
+            (Shape::Said(bytes), _) => {
+                out.extend_from_slice(bytes);
+                Ok(0)
+            }
+            _ => Err(mismatch(self)),
+        }
+    }
+}
+
+/// An answer of many values must fit into what one answer may hold.
+fn fits(rows: &[Option<Row>]) -> Result<(), Refusal> {
+    let max = base::limits::FRAME_BYTES_MAX;
+    let bytes: usize = rows.iter().flatten().map(|row| row.value.len() + 5).sum();
+    if bytes <= max {
+        return Ok(());
+    }
+    let text = format!("the values have {bytes} bytes; at most {max} fit into one answer");
+    Err(Refusal::bad_input(text))
+}
+
+/// The node answered another question: our own mistake, told and survived.
+fn mismatch(shape: &Shape) -> Refusal {
+    Refusal::complaint(format!("{shape:?}: the node's answer does not fit the question"))
+}

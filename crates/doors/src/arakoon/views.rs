@@ -1,0 +1,91 @@
+//! What a node tells of its cluster: who is master, who belongs to it, how far each is.
+//!
+//! Everything that depends on there being more nodes than this one is asked here, of one
+//! [`node::Place`]: a group with more members changes what that holds, and nothing else in this
+//! door.
+
+use super::errors::Refusal;
+use super::nursery;
+use super::serve::Visit;
+use super::statistics::{Series, Surroundings};
+use super::translate::{View, on_master_refusal};
+use super::words::Wire;
+use node::Place;
+use std::net::SocketAddr;
+use std::sync::PoisonError;
+
+const ALONE: &str = "drop master not supported for singletons";
+const NO_HAND_OVER: &str = "the master can't be handed over by a client of Arakoon";
+
+/// The body of the answer.
+pub fn look(visit: &Visit, view: &View) -> Result<Vec<u8>, Refusal> {
+    let place = visit.shared.node.place(&visit.bucket).map_err(|error| Refusal::from(&error))?;
+    let mut body = Vec::new();
+    match view {
+        View::WhoMaster => body.maybe(place.master.as_ref().map(|name| name.as_bytes())),
+        View::State => body.text(state(place.role).as_bytes()),
+        View::Txid => {
+            // As a freshness that a read can ask for.
+            body.push(2);
+            body.long(i64::try_from(place.applied.0).unwrap_or(i64::MAX));
+        }
+        View::Progress => body.flag(progress(&place)),
+        View::Statistics => body.text(&statistics(visit, &place)),
+        View::NurseryConfiguration => {
+            body.text(&nursery::configuration(&visit.cluster, &nodes(visit, &place)));
+        }
+        View::DropMaster if place.members.len() == 1 => return Err(Refusal::not_supported(ALONE)),
+        View::DropMaster if is_master(&place) => return Err(Refusal::not_supported(NO_HAND_OVER)),
+        View::OnSlave(_) if is_master(&place) => return Err(on_master_refusal()),
+        View::OnSlave(Some(refusal)) => return Err(refusal.clone()),
+        // A slave has no mastership to drop, and its files are kept in order without being asked.
+        View::DropMaster | View::OnSlave(None) => {}
+    }
+    Ok(body)
+}
+
+fn is_master(place: &Place) -> bool {
+    place.master.as_ref() == Some(&place.me)
+}
+
+/// The part in Arakoon's words, which its tools look for.
+fn state(role: &str) -> &'static str {
+    match role {
+        "master" => "Stable_master",
+        "follower" => "Slave_steady_state",
+        _ => "Election_suggest",
+    }
+}
+
+/// Whether enough members are about to go on. A node alone is enough by itself, once it has
+/// anything.
+fn progress(place: &Place) -> bool {
+    match place.members.len() {
+        1 => place.applied.0 > 0,
+        _ => place.expect_progress_possible,
+    }
+}
+
+/// The addresses that are known: this node's, as the client itself reached it.
+fn nodes(visit: &Visit, place: &Place) -> Vec<(String, SocketAddr)> {
+    vec![(place.me.clone(), visit.local)]
+}
+
+fn statistics(visit: &Visit, place: &Place) -> Vec<u8> {
+    let node = &visit.shared.node;
+    let samples = node.samples();
+    let sample = |name: &str| {
+        samples.iter().find(|sample| sample.name == name).map_or(0.0, |sample| sample.value)
+    };
+    let values = sample("credenza_values_total");
+    let average = if values > 0.0 { sample("credenza_updates_total") / values } else { 0.0 };
+    let resident = sample("process_resident_memory_bytes") / 1024.0;
+    let store = node.status().store;
+    let around = Surroundings {
+        now: visit.shared.clock.since_1970().as_secs_f64(),
+        harvest: Series::of_average(values as u64, average),
+        memory_kib: ((store.memory_bytes + store.cached_bytes) as f64 / 1024.0, resident as i32),
+        place,
+    };
+    visit.statistics.lock().unwrap_or_else(PoisonError::into_inner).write(&around)
+}

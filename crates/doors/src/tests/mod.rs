@@ -1,0 +1,3 @@
+//! What the tests of several doors share.
+
+pub mod house;

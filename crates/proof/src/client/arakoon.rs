@@ -1,0 +1,289 @@
+//! A client of Arakoon, written from the protocol's description alone: it looks for the master as
+//! Arakoon's own clients do, and believes only a node that names itself as the configuration does.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// The node list of a client's configuration, and the cluster.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// The cluster id.
+    pub id: String,
+    /// Names and addresses.
+    pub nodes: Vec<(String, SocketAddr)>,
+}
+
+/// What went wrong.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The server said so: code and message.
+    Told(i32, Vec<u8>),
+    /// The connection broke; a write may have happened.
+    Broken(io::Error),
+    /// No node is master under the name it has in the configuration.
+    NoMaster,
+}
+
+impl Trouble {
+    /// The code, if the server said one.
+    pub fn code(&self) -> Option<i32> {
+        match self {
+            Trouble::Told(code, _) => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// The message, as text.
+    pub fn message(&self) -> String {
+        match self {
+            Trouble::Told(_, message) => String::from_utf8_lossy(message).into_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Trouble {
+        Trouble::Broken(error)
+    }
+}
+
+/// What a call gives.
+pub type Given<T> = Result<T, Trouble>;
+
+/// One update of a sequence.
+#[derive(Clone, Debug)]
+pub enum Step<'a> {
+    /// Writes.
+    Set(&'a [u8], &'a [u8]),
+    /// Deletes; the key must be there.
+    Delete(&'a [u8]),
+    /// The key must hold this, or be absent.
+    Assert(&'a [u8], Option<&'a [u8]>),
+    /// Deletes all keys under a prefix.
+    DeletePrefix(&'a [u8]),
+    /// The keys under a prefix must be exactly these.
+    AssertRange(&'a [u8], &'a [&'a [u8]]),
+    /// Steps of their own.
+    Sequence(Vec<Step<'a>>),
+}
+
+/// A request being written.
+struct Request(Vec<u8>);
+
+impl Request {
+    fn new(code: u32) -> Request {
+        Request((0xb1ff_0000 | code).to_le_bytes().to_vec())
+    }
+
+    fn int(mut self, number: i32) -> Request {
+        self.0.extend(number.to_le_bytes());
+        self
+    }
+
+    fn byte(mut self, byte: u8) -> Request {
+        self.0.push(byte);
+        self
+    }
+
+    fn text(mut self, text: &[u8]) -> Request {
+        self = self.int(text.len() as i32);
+        self.0.extend(text);
+        self
+    }
+
+    fn maybe(self, text: Option<&[u8]>) -> Request {
+        match text {
+            None => self.byte(0),
+            Some(text) => self.byte(1).text(text),
+        }
+    }
+
+    fn steps(mut self, steps: &[Step]) -> Request {
+        self = self.int(5).int(steps.len() as i32);
+        for step in steps {
+            self = match step {
+                Step::Set(key, value) => self.int(1).text(key).text(value),
+                Step::Delete(key) => self.int(2).text(key),
+                Step::Assert(key, value) => self.int(8).text(key).maybe(*value),
+                Step::DeletePrefix(prefix) => self.int(14).text(prefix),
+                Step::AssertRange(prefix, keys) => {
+                    let begun = self.int(17).text(prefix).int(1).int(keys.len() as i32);
+                    keys.iter().fold(begun, |request, key| request.text(key))
+                }
+                Step::Sequence(steps) => self.steps(steps),
+            };
+        }
+        self
+    }
+}
+
+/// A connection to one node.
+pub struct Arakoon {
+    stream: TcpStream,
+    /// Sent with every read: 0 consistent, 1 dirty.
+    pub freshness: u8,
+}
+
+impl Arakoon {
+    /// Calls one node, whoever it is.
+    pub fn connect(address: SocketAddr, cluster: &str) -> io::Result<Arakoon> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        let mut hello = vec![0x00, 0x00, 0xff, 0xb1, 1, 0, 0, 0];
+        hello.extend((cluster.len() as i32).to_le_bytes());
+        hello.extend(cluster.as_bytes());
+        stream.write_all(&hello)?;
+        Ok(Arakoon { stream, freshness: 0 })
+    }
+
+    /// Looks for the master: who says it is someone else is followed once.
+    pub fn master(cluster: &Cluster) -> Given<Arakoon> {
+        for (name, address) in &cluster.nodes {
+            let Ok(mut node) = Arakoon::connect(*address, &cluster.id) else { continue };
+            let Ok(Some(master)) = node.who_master() else { continue };
+            if master == *name {
+                return Ok(node);
+            }
+            let hinted = cluster.nodes.iter().find(|(name, _)| *name == master);
+            let Some((_, address)) = hinted else { continue };
+            let Ok(mut node) = Arakoon::connect(*address, &cluster.id) else { continue };
+            if node.who_master().ok().flatten().as_ref() == Some(&master) {
+                return Ok(node);
+            }
+        }
+        Err(Trouble::NoMaster)
+    }
+
+    fn ask(&mut self, request: Request) -> Given<()> {
+        self.stream.write_all(&request.0)?;
+        match self.int()? {
+            0 => Ok(()),
+            1 => Err(Trouble::Told(1, Vec::new())),
+            code => Err(Trouble::Told(code, self.text()?)),
+        }
+    }
+
+    fn read(&self, code: u32) -> Request {
+        Request::new(code).byte(self.freshness)
+    }
+
+    fn take<const N: usize>(&mut self) -> Given<[u8; N]> {
+        let mut bytes = [0; N];
+        self.stream.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn int(&mut self) -> Given<i32> {
+        Ok(i32::from_le_bytes(self.take()?))
+    }
+
+    fn text(&mut self) -> Given<Vec<u8>> {
+        let mut bytes = vec![0; self.int()? as usize];
+        self.stream.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn maybe(&mut self) -> Given<Option<Vec<u8>>> {
+        Ok(if self.take::<1>()? == [1] { Some(self.text()?) } else { None })
+    }
+
+    /// A list, which stands reversed on the wire.
+    fn list<T>(&mut self, mut element: impl FnMut(&mut Arakoon) -> Given<T>) -> Given<Vec<T>> {
+        let count = self.int()?;
+        let mut list: Vec<T> = (0..count).map(|_| element(self)).collect::<Given<_>>()?;
+        list.reverse();
+        Ok(list)
+    }
+
+    /// The master's name.
+    pub fn who_master(&mut self) -> Given<Option<String>> {
+        self.ask(Request::new(0x02))?;
+        Ok(self.maybe()?.map(|name| String::from_utf8_lossy(&name).into_owned()))
+    }
+
+    /// The server's greeting.
+    pub fn hello(&mut self, cluster: &str) -> Given<String> {
+        self.ask(Request::new(0x01).text(b"proof").text(cluster.as_bytes()))?;
+        Ok(String::from_utf8_lossy(&self.text()?).into_owned())
+    }
+
+    /// A value.
+    pub fn get(&mut self, key: &[u8]) -> Given<Vec<u8>> {
+        self.ask(self.read(0x08).text(key))?;
+        self.text()
+    }
+
+    /// Whether a key is there.
+    pub fn exists(&mut self, key: &[u8]) -> Given<bool> {
+        self.ask(self.read(0x07).text(key))?;
+        Ok(self.take::<1>()? == [1])
+    }
+
+    /// Writes.
+    pub fn set(&mut self, key: &[u8], value: &[u8]) -> Given<()> {
+        self.ask(Request::new(0x09).text(key).text(value))
+    }
+
+    /// Deletes.
+    pub fn delete(&mut self, key: &[u8]) -> Given<()> {
+        self.ask(Request::new(0x0a).text(key))
+    }
+
+    /// Writes if the value is as expected; the value before.
+    pub fn test_and_set(
+        &mut self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        wanted: Option<&[u8]>,
+    ) -> Given<Option<Vec<u8>>> {
+        self.ask(Request::new(0x0d).text(key).maybe(expected).maybe(wanted))?;
+        self.maybe()
+    }
+
+    /// Values in the order of the keys.
+    pub fn multi_get(&mut self, keys: &[&[u8]]) -> Given<Vec<Vec<u8>>> {
+        let begun = self.read(0x11).int(keys.len() as i32);
+        self.ask(keys.iter().fold(begun, |request, key| request.text(key)))?;
+        self.list(Arakoon::text)
+    }
+
+    /// Keys under a prefix, in order.
+    pub fn prefix(&mut self, prefix: &[u8], max: i32) -> Given<Vec<Vec<u8>>> {
+        self.ask(self.read(0x0c).text(prefix).int(max))?;
+        self.list(Arakoon::text)
+    }
+
+    /// Keys and values from `first` on, in order.
+    pub fn entries(&mut self, first: Option<&[u8]>, max: i32) -> Given<Vec<(Vec<u8>, Vec<u8>)>> {
+        self.ask(self.read(0x0f).maybe(first).byte(1).byte(0).byte(0).int(max))?;
+        self.list(|client| Ok((client.text()?, client.text()?)))
+    }
+
+    /// Steps that hold together.
+    pub fn sequence(&mut self, steps: &[Step]) -> Given<()> {
+        let blob = Request(Vec::new()).steps(steps).0;
+        self.ask(Request::new(0x10).text(&blob))
+    }
+
+    /// How many keys there are.
+    pub fn key_count(&mut self) -> Given<i64> {
+        self.ask(Request::new(0x1a))?;
+        Ok(i64::from_le_bytes(self.take()?))
+    }
+
+    /// The last index, as a freshness of nine bytes.
+    pub fn txid(&mut self) -> Given<[u8; 9]> {
+        self.ask(Request::new(0x43))?;
+        self.take()
+    }
+
+    /// A value that is at least as fresh.
+    pub fn get_at(&mut self, freshness: [u8; 9], key: &[u8]) -> Given<Vec<u8>> {
+        let request = freshness.into_iter().fold(Request::new(0x08), Request::byte);
+        self.ask(request.text(key))?;
+        self.text()
+    }
+}
