@@ -1,5 +1,6 @@
 //! The binary: parse, run, exit code.
 
+mod arakoon;
 mod client;
 mod commands;
 mod failure;

@@ -25,6 +25,7 @@ Examples:
   credenza serve                                   data in ./data, clients on 127.0.0.1:7711
   credenza serve --data /srv/credenza --node a --log-level info,node=debug
   credenza serve --config /etc/credenza.toml
+  credenza serve --arakoon-config /etc/arakoon/ricky.ini --node arakoon_0
 
 Signals: TERM or INT stops gracefully (a second one: at once), USR2 writes the crash log.";
 
@@ -61,6 +62,9 @@ impl Serve {
             data = %settings.node.data.display(),
             "starting"
         );
+        for warning in &settings.warnings {
+            tracing::warn!("{warning}");
+        }
         let runtime = runtime(settings.threads)?;
         let outcome = runtime.block_on(serve(settings, log.clone()));
         runtime.shutdown_timeout(Duration::from_millis(THREADS_END_MS_MAX));

@@ -2,7 +2,7 @@
 
 use crate::failure::Outcome;
 use crate::output;
-use crate::settings::{Flags, InForce, Origin, page};
+use crate::settings::{Flags, InForce, Origin, Weighed, page};
 use serde_json::json;
 
 pub const EXAMPLES: &str = "\
@@ -31,7 +31,7 @@ impl Settings {
             return output::text(&page::page());
         }
         let environment = |name: &str| std::env::var(name).ok();
-        let in_force = self.flags.weigh(&environment)?;
+        let Weighed { in_force, warnings } = self.flags.weigh(&environment)?;
         // Shown even when wrong, but the exit code tells.
         let checked = self.flags.settings(&environment);
         if self.json {
@@ -48,6 +48,9 @@ impl Settings {
                 vec![row.name.into(), setting.text.clone(), origin(setting), row.doc.into()]
             });
             output::table(&["setting", "value", "from", "what it does"], rows.collect())?;
+        }
+        for warning in warnings {
+            eprintln!("credenza: {warning}");
         }
         checked.map(|_| ())
     }

@@ -1,5 +1,5 @@
-//! Settings: a flag wins over the environment, the environment over the file, the file over the
-//! default.
+//! Settings: a flag wins over the environment, the environment over the file, the file over an
+//! Arakoon configuration, that over the default.
 //!
 //! Promises: every setting is a row of `table.rs`, and that row alone feeds parser, file, help,
 //! docs page and check.
@@ -13,6 +13,7 @@ pub mod units;
 #[cfg(test)]
 mod tests;
 
+use crate::arakoon;
 use crate::failure::{Failure, Outcome};
 use crate::logging::Levels;
 use clap::{Arg, ArgMatches, Command};
@@ -36,6 +37,8 @@ pub struct Settings {
     pub crash_log: bool,
     /// Open files to ask the system for.
     pub open_files: u64,
+    /// What of an Arakoon configuration means nothing here.
+    pub warnings: Vec<String>,
 }
 
 /// Where a value came from.
@@ -66,36 +69,55 @@ pub struct InForce {
 pub struct Flags {
     /// The settings file.
     pub config: Option<PathBuf>,
+    /// An Arakoon configuration.
+    pub arakoon_config: Option<PathBuf>,
     texts: Vec<(&'static str, String)>,
+}
+
+/// All settings in force, in the table's order.
+pub struct Weighed {
+    /// The settings.
+    pub in_force: Vec<InForce>,
+    /// What of an Arakoon configuration means nothing here.
+    pub warnings: Vec<String>,
 }
 
 /// What the environment holds under a name; passed in so that tests need not change the real one.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Flags {
-    /// All settings in force, in the table's order.
-    pub fn weigh(&self, environment: Environment) -> Outcome<Vec<InForce>> {
-        let config = self.config.clone().or_else(|| environment("CREDENZA_CONFIG").map(Into::into));
-        let file = match &config {
-            Some(path) => read_file(path)?,
-            None => Vec::new(),
+    /// All settings in force, and where each comes from.
+    pub fn weigh(&self, environment: Environment) -> Outcome<Weighed> {
+        let path = |given: &Option<PathBuf>, variable: &str| {
+            given.clone().or_else(|| environment(variable).map(PathBuf::from))
         };
-        let mut in_force = Vec::with_capacity(TABLE.len());
+        let mut said = Vec::with_capacity(TABLE.len());
         for row in TABLE {
             let flag = self.texts.iter().find(|(key, _)| *key == row.name);
-            let line = file.iter().find(|line| line.name == row.name);
-            let (text, origin) = if let Some((_, text)) = flag {
-                (text.clone(), Origin::Flag)
-            } else if let Some(text) = environment(&row.variable()) {
-                (text, Origin::Environment)
-            } else if let (Some(line), Some(path)) = (line, &config) {
-                (line.text.clone(), Origin::File(path.clone(), line.number))
-            } else {
-                (row.default.to_string(), Origin::Default)
-            };
-            in_force.push(InForce { row, text, origin });
+            let flag = flag.map(|(_, text)| (text.clone(), Origin::Flag));
+            let variable = || environment(&row.variable()).map(|text| (text, Origin::Environment));
+            said.push((row, flag.or_else(variable)));
         }
-        Ok(in_force)
+        if let Some(config) = path(&self.config, "CREDENZA_CONFIG") {
+            for Line { name, text, number } in read_file(&config)? {
+                fill(&mut said, &name, text, &config, number);
+            }
+        }
+        let mut warnings = Vec::new();
+        if let Some(config) = path(&self.arakoon_config, "CREDENZA_ARAKOON_CONFIG") {
+            let node = said.iter().find(|(row, _)| row.name == "node");
+            let node = node.and_then(|(_, said)| said.as_ref()).map(|(name, _)| name.clone());
+            let found = arakoon::read(&config, node.as_deref())?;
+            for given in found.given {
+                fill(&mut said, given.name, given.text, &config, given.line);
+            }
+            warnings = found.warnings;
+        }
+        let in_force = said.into_iter().map(|(row, said)| {
+            let (text, origin) = said.unwrap_or((row.default.to_string(), Origin::Default));
+            InForce { row, text, origin }
+        });
+        Ok(Weighed { in_force: in_force.collect(), warnings })
     }
 
     /// The checked settings.
@@ -107,8 +129,11 @@ impl Flags {
             levels: Levels::default(),
             crash_log: true,
             open_files: 0,
+            warnings: Vec::new(),
         };
-        for InForce { row, text, origin } in self.weigh(environment)? {
+        let weighed = self.weigh(environment)?;
+        settings.warnings = weighed.warnings;
+        for InForce { row, text, origin } in weighed.in_force {
             (row.take)(&mut settings, &text).map_err(|wanted| {
                 let from = match &origin {
                     Origin::Default => format!("default of {}", row.name),
@@ -122,6 +147,16 @@ impl Flags {
         settings.door.checkpoints = Some(settings.node.data.join("checkpoints"));
         settings.check()?;
         Ok(settings)
+    }
+}
+
+/// A setting as it was said somewhere, and where.
+type Said = (&'static Row, Option<(String, Origin)>);
+
+/// Takes a setting of a file where nobody said it before.
+fn fill(said: &mut [Said], name: &str, text: String, file: &Path, line: usize) {
+    if let Some((_, said @ None)) = said.iter_mut().find(|(row, _)| row.name == name) {
+        *said = Some((text, Origin::File(file.to_path_buf(), line)));
     }
 }
 
@@ -201,7 +236,12 @@ impl clap::Args for Flags {
             .value_name("FILE")
             .overrides_with("config")
             .help("A TOML file of settings [env: CREDENZA_CONFIG]");
-        TABLE.iter().fold(command.arg(config), |command, row| {
+        let arakoon = Arg::new("arakoon_config")
+            .long("arakoon-config")
+            .value_name("FILE")
+            .overrides_with("arakoon_config")
+            .help("An Arakoon configuration of the node [env: CREDENZA_ARAKOON_CONFIG]");
+        TABLE.iter().fold(command.arg(config).arg(arakoon), |command, row| {
             let help = format!("{} [default: {}] [env: {}]", row.doc, row.default, row.variable());
             // Given twice, the later one counts: scripts append to a line of defaults.
             let arg = Arg::new(row.name).long(row.flag()).value_name(row.value).help(help);
@@ -222,6 +262,7 @@ impl clap::FromArgMatches for Flags {
         let text = |key: &str| matches.get_one::<String>(key).cloned();
         Ok(Flags {
             config: text("config").map(PathBuf::from),
+            arakoon_config: text("arakoon_config").map(PathBuf::from),
             texts: TABLE.iter().filter_map(|row| Some((row.name, text(row.name)?))).collect(),
         })
     }

@@ -9,14 +9,14 @@ fn none(_: &str) -> Option<String> {
 
 fn flags(texts: &[(&'static str, &str)]) -> Flags {
     let texts = texts.iter().map(|(key, text)| (*key, text.to_string())).collect();
-    Flags { config: None, texts }
+    Flags { texts, ..Flags::default() }
 }
 
 fn in_file(text: &str, name: &str) -> Flags {
     let path =
         std::env::temp_dir().join(format!("credenza-settings-{}-{name}", std::process::id()));
     fs::write(&path, text).expect("a file in the temporary directory");
-    Flags { config: Some(path), texts: Vec::new() }
+    Flags { config: Some(path), ..Flags::default() }
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn a_flag_wins_over_the_environment_over_the_file_over_the_default() {
     let settings = all.settings(&variable).expect("all good");
     assert_eq!((settings.node.name.as_str(), settings.threads), ("flag", 3));
     let origins: Vec<_> =
-        all.weigh(&variable).expect("good").into_iter().map(|f| f.origin).collect();
+        all.weigh(&variable).expect("good").in_force.into_iter().map(|f| f.origin).collect();
     assert!(origins.contains(&Origin::Flag) && origins.contains(&Origin::Default));
     fs::remove_file(all.config.expect("set above")).expect("written above");
 }
@@ -45,6 +45,31 @@ fn a_flag_given_twice_counts_as_it_stands_last() {
     let line = <Line as clap::Parser>::try_parse_from(words).map_err(|error| error.to_string());
     let settings = line.expect("no conflict").flags.settings(&none).expect("good");
     assert_eq!((settings.node.name.as_str(), settings.door.insecure), ("b", false));
+}
+
+#[test]
+fn an_arakoon_configuration_gives_way_to_everything_but_the_default() {
+    let text = "[global]\ncluster = a\ncluster_id = ricky\nquorum = 1\n[a]\nip = 127.0.0.1\n\
+                client_port = 4000\nhome = /srv/a\nlog_level = debug\n";
+    let file = in_file(text, "arakoon").config;
+    let mut all = in_file("log_level = \"warn\"\n", "beside-arakoon");
+    all.arakoon_config = file.clone();
+    let settings = all.settings(&none).expect("good");
+    assert_eq!(settings.node.name, "a");
+    assert_eq!(settings.node.data, Path::new("/srv/a/credenza"));
+    assert_eq!(settings.door.arakoon_clusters, ["ricky"]);
+    assert_eq!(settings.door.arakoon_listen, ["127.0.0.1:4000".parse().expect("an address")]);
+    assert_eq!(settings.levels, "warn".parse().expect("levels"), "our own file wins");
+    assert_eq!(settings.warnings.len(), 1, "{:?}", settings.warnings);
+    assert!(settings.warnings[0].contains(":4: `quorum`"), "{:?}", settings.warnings);
+    all.texts.push(("data", "elsewhere".into()));
+    assert_eq!(all.settings(&none).map(|s| s.node.data).ok(), Some("elsewhere".into()));
+    all.texts.push(("node", "b".into()));
+    let said = all.settings(&none).map(|_| ()).expect_err("no such node").to_string();
+    assert!(said.contains(":2: there is no node `b`"), "{said}");
+    for path in [file, all.config].into_iter().flatten() {
+        fs::remove_file(path).expect("written above");
+    }
 }
 
 #[test]

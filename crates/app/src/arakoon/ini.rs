@@ -1,0 +1,98 @@
+//! An `.ini` file as Arakoon reads it: sections in brackets, `key = value` lines, remarks.
+
+/// One section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// Its name.
+    pub name: String,
+    /// The line it begins at.
+    pub line: usize,
+    /// Its keys, in order.
+    pub keys: Vec<Key>,
+}
+
+/// One key with its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Its name.
+    pub name: String,
+    /// Its value, without the space around it.
+    pub value: String,
+    /// The line it stands in.
+    pub line: usize,
+}
+
+/// What is wrong, and in which line.
+pub type Complaint = (usize, String);
+
+impl Section {
+    /// The key of this name.
+    pub fn find(&self, name: &str) -> Option<&Key> {
+        self.keys.iter().find(|key| key.name == name)
+    }
+}
+
+/// Reads a file. A section or key that stands twice, a key outside a section and a line that is
+/// nothing are complaints: it could not be told what was meant.
+pub fn parse(text: &str) -> Result<Vec<Section>, Complaint> {
+    let mut sections: Vec<Section> = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let (number, line) = (at + 1, line.trim());
+        if line.is_empty() || line.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some(rest) = line.strip_prefix('[') {
+            let name = rest.strip_suffix(']').map(str::trim).filter(|name| !name.is_empty());
+            let name = name.ok_or_else(|| (number, format!("`{line}` is no section")))?;
+            if sections.iter().any(|section| section.name == name) {
+                return Err((number, format!("the section [{name}] stands twice")));
+            }
+            sections.push(Section { name: name.into(), line: number, keys: Vec::new() });
+            continue;
+        }
+        let Some((name, value)) = line.split_once('=') else {
+            return Err((number, format!("`{line}` is neither a section nor `key = value`")));
+        };
+        let (name, value) = (name.trim().to_string(), value.trim().to_string());
+        let Some(section) = sections.last_mut() else {
+            return Err((number, format!("`{name}` stands before the first section")));
+        };
+        if section.find(&name).is_some() {
+            return Err((number, format!("`{name}` stands twice in [{}]", section.name)));
+        }
+        section.keys.push(Key { name, value, line: number });
+    }
+    Ok(sections)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_keys_and_remarks_are_told_apart() {
+        let text = "# a remark\n[ global ]\ncluster = a, b\n; another\n\n[a]\nip=::1\nhome =\n";
+        let sections = parse(text).expect("well formed");
+        let names: Vec<_> = sections.iter().map(|s| (s.name.as_str(), s.line)).collect();
+        assert_eq!(names, [("global", 2), ("a", 6)]);
+        assert_eq!(sections[0].find("cluster").map(|key| key.value.as_str()), Some("a, b"));
+        let key = |name: &str| sections[1].find(name).map(|key| (key.value.as_str(), key.line));
+        assert_eq!((key("ip"), key("home"), key("none")), (Some(("::1", 7)), Some(("", 8)), None));
+    }
+
+    #[test]
+    fn what_is_nothing_is_named_with_its_line() {
+        for (text, line, word) in [
+            ("a = b\n", 1, "before the first section"),
+            ("[a\n", 1, "no section"),
+            ("[]\n", 1, "no section"),
+            ("[a]\nb\n", 2, "neither"),
+            ("[a]\nb = 1\n\nb = 2\n", 4, "twice in [a]"),
+            ("[a]\n[a]\n", 2, "twice"),
+        ] {
+            let (at, what) = parse(text).expect_err(text);
+            assert_eq!(at, line, "{text}");
+            assert!(what.contains(word), "{what}");
+        }
+    }
+}

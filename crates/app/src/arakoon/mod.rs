@@ -1,0 +1,192 @@
+//! An Arakoon configuration as settings of one node: what it says that we can do is taken, what we
+//! can't do is an error with its line, what means nothing here is named once.
+//!
+//! Promises: nothing that a node would have to do differently is passed over in silence.
+//! Never: reads a configuration from etcd or from an Arakoon; changes anything.
+//! Read next: `keys.rs`, which lists every key of Arakoon and what becomes of it.
+
+mod ini;
+mod keys;
+
+#[cfg(test)]
+mod tests;
+
+use crate::failure::{Failure, Outcome};
+use ini::{Complaint, Key, Section};
+use keys::{Fate, GLOBAL, NODE};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+/// A setting that the file gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// The setting's name.
+    pub name: &'static str,
+    /// Its text, as one would write it in our own file.
+    pub text: String,
+    /// The line it comes from.
+    pub line: usize,
+}
+
+/// What a file comes to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Configuration {
+    /// Settings.
+    pub given: Vec<Given>,
+    /// What means nothing here, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Reads the file for one of its nodes.
+pub fn read(path: &Path, node: Option<&str>) -> Outcome<Configuration> {
+    let shown = path.display();
+    if shown.to_string().contains("://") {
+        return Err(Failure::invalid(format!(
+            "{shown}: an Arakoon configuration is read from a file: write it into one first"
+        )));
+    }
+    let text =
+        std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, &error))?;
+    let named = |(line, what): Complaint| Failure::invalid(format!("{shown}:{line}: {what}"));
+    let mut configuration = configure(&text, node).map_err(named)?;
+    for warning in &mut configuration.warnings {
+        *warning = format!("{shown}:{warning}");
+    }
+    Ok(configuration)
+}
+
+/// The settings of a node. Warnings begin with their line.
+fn configure(text: &str, node: Option<&str>) -> Result<Configuration, Complaint> {
+    let sections = ini::parse(text)?;
+    let section = |name: &str| sections.iter().find(|section| section.name == name);
+    let global = section("global").ok_or((1, "there is no section [global]".to_string()))?;
+    let members = required(global, "cluster")?;
+    let names: Vec<&str> = list(&members.value).collect();
+    let me = me(members, &names, node)?;
+    let own = section(me).ok_or_else(|| {
+        (members.line, format!("the node `{me}` has no section [{me}] in this file"))
+    })?;
+    let mut configuration = Configuration::default();
+    configuration.judge(global, GLOBAL)?;
+    configuration.judge(own, NODE)?;
+    configuration.take(global, own, me)?;
+    let known = |name: &str| name == "global" || names.contains(&name);
+    let refers = |section: &Section| {
+        [own.find("log_config"), own.find("batched_transaction_config")]
+            .into_iter()
+            .flatten()
+            .any(|key| key.value == section.name)
+    };
+    for other in sections.iter().filter(|other| !known(&other.name) && !refers(other)) {
+        configuration.warn(other.line, &format!("[{}]", other.name), "means nothing here");
+    }
+    Ok(configuration)
+}
+
+/// Which node this is. A file of several needs to be told, and can't be served yet.
+fn me<'a>(members: &Key, names: &[&'a str], node: Option<&'a str>) -> Result<&'a str, Complaint> {
+    let me = match (node, names) {
+        (Some(node), _) => node,
+        (None, [only]) => only,
+        (None, _) => {
+            return Err((members.line, "say which of these nodes this one is: --node NAME".into()));
+        }
+    };
+    if !names.contains(&me) {
+        let all = names.join(", ");
+        return Err((members.line, format!("there is no node `{me}` in the cluster: {all}")));
+    }
+    if names.len() > 1 {
+        return Err((
+            members.line,
+            format!(
+                "a cluster of {} nodes: this version serves clusters of one node, and starting \
+                 one of several alone would keep one copy where there were {}",
+                names.len(),
+                names.len()
+            ),
+        ));
+    }
+    Ok(me)
+}
+
+fn required<'a>(section: &'a Section, name: &str) -> Result<&'a Key, Complaint> {
+    section
+        .find(name)
+        .ok_or_else(|| (section.line, format!("`{name}` is missing in [{}]", section.name)))
+}
+
+fn list(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty())
+}
+
+impl Configuration {
+    fn warn(&mut self, line: usize, what: &str, why: &str) {
+        self.warnings.push(format!("{line}: {what} {why}"));
+    }
+
+    fn give(&mut self, name: &'static str, text: String, line: usize) {
+        self.given.push(Given { name, text, line });
+    }
+
+    /// Says of every key of a section what becomes of it.
+    fn judge(&mut self, section: &Section, table: &[keys::Row]) -> Result<(), Complaint> {
+        for key in &section.keys {
+            let name = format!("`{}`", key.name);
+            let Some(row) = table.iter().find(|row| row.names.contains(&key.name.as_str())) else {
+                self.warn(key.line, &name, "is no key of Arakoon that is known here");
+                continue;
+            };
+            match row.fate {
+                Fate::Taken => {}
+                Fate::Nothing(why) => self.warn(key.line, &name, why),
+                Fate::Only(wanted, why) => {
+                    if !wanted.contains(&key.value.to_ascii_lowercase().as_str()) {
+                        let what = format!("`{} = {}`: {why}", key.name, key.value);
+                        return Err((key.line, what));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, global: &Section, own: &Section, me: &str) -> Result<(), Complaint> {
+        self.give("node", me.into(), own.line);
+        let id = required(global, "cluster_id")?;
+        self.give("arakoon_clusters", id.value.clone(), id.line);
+        let (ip, port) = (required(own, "ip")?, required(own, "client_port")?);
+        let number: u16 = port.value.replace('_', "").parse().map_err(|_| {
+            (port.line, format!("`client_port = {}`: a port is wanted", port.value))
+        })?;
+        let mut addresses = Vec::new();
+        for word in list(&ip.value) {
+            let address: IpAddr = word
+                .parse()
+                .map_err(|_| (ip.line, format!("`ip = {}`: `{word}` is no address", ip.value)))?;
+            addresses.push(SocketAddr::new(address, number).to_string());
+        }
+        if addresses.is_empty() {
+            return Err((ip.line, "`ip` names no address".into()));
+        }
+        self.give("arakoon_listen", addresses.join(","), ip.line);
+        let home = required(own, "home")?;
+        // Arakoon's own files stay where they are.
+        let data = Path::new(&home.value).join("credenza").display().to_string();
+        self.give("data", data, home.line);
+        if let Some(level) = own.find("log_level") {
+            let ours = match level.value.to_ascii_lowercase().as_str() {
+                "debug" => "debug",
+                "info" | "notice" => "info",
+                "warning" => "warn",
+                "error" | "fatal" => "error",
+                _ => {
+                    let what = format!("`log_level = {}` is no level of Arakoon", level.value);
+                    return Err((level.line, what));
+                }
+            };
+            self.give("log_level", ours.into(), level.line);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! Whole configurations.
+
+use super::*;
+
+const ONE: &str = "\
+# made by a tool
+[global]
+cluster = arakoon_0
+cluster_id = ricky
+lease_period = 10
+
+[log]
+client_protocol = debug
+
+[batch]
+max_entries = 100
+
+[arakoon_0]
+ip = 127.0.0.1, ::1
+client_port = 4_000
+messaging_port = 4010
+home = /srv/arakoon/ricky
+log_level = notice
+log_config = log
+batched_transaction_config = batch
+fsync = false
+colour = red
+";
+
+fn complaint(text: &str, node: Option<&str>) -> Complaint {
+    configure(text, node).expect_err("it can't be mapped")
+}
+
+#[test]
+fn what_can_be_mapped_is_mapped_and_the_rest_is_named_once() {
+    let found = configure(ONE, Some("arakoon_0")).expect("it can be mapped");
+    let given: Vec<_> =
+        found.given.iter().map(|given| (given.name, given.text.as_str(), given.line)).collect();
+    assert_eq!(
+        given,
+        [
+            ("node", "arakoon_0", 13),
+            ("arakoon_clusters", "ricky", 4),
+            ("arakoon_listen", "127.0.0.1:4000,[::1]:4000", 14),
+            ("data", "/srv/arakoon/ricky/credenza", 17),
+            ("log_level", "info", 18),
+        ]
+    );
+    let warned: Vec<_> = found
+        .warnings
+        .iter()
+        .map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" "))
+        .collect();
+    assert_eq!(
+        warned,
+        [
+            "5: `lease_period`",
+            "16: `messaging_port`",
+            "19: `log_config`",
+            "20: `batched_transaction_config`",
+            "21: `fsync`",
+            "22: `colour`",
+        ]
+    );
+    assert_eq!(configure(ONE, None), Ok(found), "the only node needs no name");
+}
+
+#[test]
+fn what_can_t_be_mapped_names_its_line() {
+    let cases = [
+        ("cluster = arakoon_0", "cluster = arakoon_0, arakoon_1", 3, "2 nodes"),
+        ("cluster = arakoon_0", "", 2, "`cluster` is missing"),
+        ("cluster = arakoon_0", "cluster = other", 3, "no node `arakoon_0`"),
+        ("cluster_id = ricky", "", 2, "`cluster_id` is missing"),
+        ("lease_period = 10", "readonly = true", 5, "only reads"),
+        ("lease_period = 10", "plugins = nsm", 5, "user functions"),
+        ("lease_period = 10", "tls_service = true", 5, "encryption"),
+        ("ip = 127.0.0.1, ::1", "ip = localhost", 14, "`localhost` is no address"),
+        ("ip = 127.0.0.1, ::1", "ip =", 14, "no address"),
+        ("client_port = 4_000", "client_port = 70000", 15, "a port is wanted"),
+        ("client_port = 4_000", "", 13, "`client_port` is missing"),
+        ("home = /srv/arakoon/ricky", "", 13, "`home` is missing"),
+        ("log_level = notice", "log_level = loud", 18, "no level"),
+        ("fsync = false", "witness = true", 21, "votes"),
+        ("colour = red", "what is this", 22, "neither"),
+    ];
+    for (before, after, line, words) in cases {
+        let text = ONE.replacen(before, after, 1);
+        let (at, what) = complaint(&text, Some("arakoon_0"));
+        assert_eq!(at, line, "{after}: {what}");
+        assert!(what.contains(words), "{after}: {what}");
+    }
+    let harmless = ONE.replacen("lease_period = 10", "readonly = False", 1);
+    assert!(configure(&harmless, None).is_ok());
+}
+
+#[test]
+fn a_file_of_several_nodes_wants_to_be_told_which() {
+    let text = "[global]\ncluster = a, b\ncluster_id = x\n";
+    let (line, what) = complaint(text, None);
+    assert_eq!((line, what.contains("--node")), (2, true), "{what}");
+    assert_eq!(complaint("[other]\n", None).0, 1);
+    let (line, what) = complaint("[global]\ncluster = a\ncluster_id = x\n", None);
+    assert_eq!((line, what.contains("[a]")), (2, true), "{what}");
+}
+
+#[test]
+fn sections_of_strangers_are_named_and_those_of_a_keeper_too() {
+    let text = format!("{ONE}[nursery]\ncluster_id = keeper\n");
+    let found = configure(&text, None).expect("it can be mapped");
+    assert!(found.warnings.contains(&"23: [nursery] means nothing here".to_string()));
+}
+
+#[test]
+fn a_configuration_elsewhere_is_refused_in_words() {
+    let refused = read(Path::new("etcd://127.0.0.1:2379/ricky"), None).expect_err("no file");
+    assert!(refused.to_string().contains("write it into one"), "{refused}");
+}
