@@ -85,9 +85,10 @@ pub const PEER_DATA_BYTES_MAX: usize = 65 * 1024 * 1024;
 /// Largest request that a node passes on to another, and largest answer.
 pub const PEER_CALL_BYTES_MAX: usize = 49 * 1024 * 1024;
 /// Largest message between nodes in the lane for snapshots.
-pub const PEER_BULK_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Most bytes of snapshots that may be under way to a node that has not yet used them up.
-pub const PEER_BULK_WINDOW_BYTES: usize = 8 * 1024 * 1024;
+pub const PEER_BULK_BYTES_MAX: usize = 1024 * 1024;
+/// Most bytes of snapshots that may be under way to a node that has not yet used them up: what is
+/// urgent can't overtake them any more.
+pub const PEER_BULK_WINDOW_BYTES: usize = 2 * 1024 * 1024;
 /// Longest head of a message between nodes, the part kept beside a value that many get.
 pub const PEER_HEAD_BYTES_MAX: usize = 96;
 /// Longest greeting between nodes.

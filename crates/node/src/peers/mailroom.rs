@@ -116,7 +116,7 @@ struct Waiting {
 struct Mailroom {
     receiver: Arc<dyn Receiver>,
     waiting: Mutex<BTreeMap<u64, Waiting>>,
-    /// Begins anywhere, so that an answer to an earlier life of this node finds nobody.
+    /// The next request's.
     token: AtomicU64,
 }
 
@@ -213,15 +213,18 @@ impl Peers {
         receiver: Arc<dyn Receiver>,
     ) -> Peers {
         let tcp = |sink| Arc::new(TcpNetwork::start(settings, listener, sink)) as Arc<dyn Network>;
-        Peers::over(tcp, receiver)
+        Peers::over(tcp, receiver, world::chance())
     }
 
-    /// Peers over any network: the seam at which a simulator takes the place of sockets.
+    /// Peers over any network: the seam at which a simulator takes the place of sockets. Tokens of
+    /// requests count up from `first_token`, which differs from life to life, so that an answer to
+    /// an earlier life finds nobody.
     pub fn over(
         network: impl FnOnce(Arc<dyn Sink>) -> Arc<dyn Network>,
         receiver: Arc<dyn Receiver>,
+        first_token: u64,
     ) -> Peers {
-        let token = AtomicU64::new(world::chance());
+        let token = AtomicU64::new(first_token);
         let mailroom = Arc::new(Mailroom { receiver, waiting: Mutex::default(), token });
         Peers { network: network(mailroom.clone()), mailroom }
     }

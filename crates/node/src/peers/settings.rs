@@ -34,7 +34,8 @@ pub struct PeerSettings {
     /// So is one whose pings stay unanswered for this long, although something is heard: long
     /// enough for a ping to pass what the system has already taken on a slow line.
     pub unanswered: Duration,
-    /// How long connecting may take, and then again the greeting.
+    /// How long connecting may take, and then again the greeting: more than the longest way there
+    /// and back. With the longest pause it bounds how late a healed network is noticed.
     pub dial: Duration,
     /// Shortest and longest pause between two dials; in truth half to all of it, by chance.
     pub pause: (Duration, Duration),
@@ -56,8 +57,8 @@ impl PeerSettings {
             ping: Duration::from_millis(250),
             silence: Duration::from_millis(1_500),
             unanswered: Duration::from_millis(6_000),
-            dial: Duration::from_millis(1_000),
-            pause: (Duration::from_millis(50), Duration::from_millis(1_000)),
+            dial: Duration::from_millis(600),
+            pause: (Duration::from_millis(20), Duration::from_millis(400)),
             bulk_bytes_per_second: 64 << 20,
             lanes: [
                 LaneLimits { messages: 4_096, bytes: 4 << 20 },
