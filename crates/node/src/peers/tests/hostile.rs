@@ -1,7 +1,7 @@
 //! Strangers and broken peers: garbage, slow greetings, spoilt frames, deaf and half-open ends.
 
 use super::greetings::speaker;
-use super::house::{CLUSTER, Home, Told, introduce, member, nowhere, settings, until};
+use super::house::{CLUSTER, Home, PATIENCE, Told, introduce, member, nowhere, settings, until};
 use crate::peers::frame::{Decoder, Encoder, Heard, Word};
 use crate::peers::greet;
 use crate::peers::handshake::{Bond, Greeting, Hello, VERSIONS};
@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
 
 const TWO: NodeId = NodeId(2);
 
@@ -81,17 +82,20 @@ async fn a_peer_that_reads_nothing_is_full_then_broken_and_memory_stays_bounded(
     let value = Bytes::from(vec![7; 50_000]);
     let send = || home.peers.send(TWO, Message::new(Lane::Data, GroupId(1), value.clone()));
     let (mut full, mut most) = (0, 0);
-    while home.post.breaks().is_empty() {
-        // It goes on speaking, so silence is not what ends it.
-        let (mut ping, word) = (Vec::new(), Word::Ping(1));
-        deaf.encoder.word(&mut ping, &word);
-        let _ = deaf.stream.write_all(&ping).await;
-        for _ in 0..100 {
-            full += u64::from(send() == Sending::Full);
+    let pressing = async {
+        while home.post.breaks().is_empty() {
+            // It goes on speaking, so silence is not what ends it.
+            let mut ping = Vec::new();
+            deaf.encoder.word(&mut ping, &Word::Ping(1));
+            let _ = deaf.stream.write_all(&ping).await;
+            for _ in 0..100 {
+                full += u64::from(send() == Sending::Full);
+            }
+            most = most.max(home.status(TWO).lanes[1].waiting_bytes);
+            sleep(Duration::from_millis(5)).await;
         }
-        most = most.max(home.status(TWO).lanes[1].waiting_bytes);
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    };
+    assert!(timeout(PATIENCE, pressing).await.is_ok(), "the link never broke");
     assert!(full > 0);
     assert!(most <= 1 << 20, "{most} bytes waited");
     assert_eq!(home.status(TWO).full, full);

@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 
 pub(super) const CLUSTER: ClusterId = ClusterId(0xC1);
 /// Longer than anything should take; a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a node was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
