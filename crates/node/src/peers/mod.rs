@@ -7,9 +7,9 @@
 //!
 //! Promises: messages of one lane arrive in the order they were sent, or the connection breaks and
 //! both sides learn it; control traffic waits for at most one piece of anything that the system has
-//! not taken yet, and of that little is kept; memory per peer is bounded, and a full lane is an answer; a message may be lost, but never comes altered,
-//! twice, or to another cluster, node or life of a node; `connected` comes before the first message
-//! of a connection and `broken` after its last.
+//! not taken yet, and it takes little; memory per peer is bounded, and a full lane is an answer; a
+//! message may be lost, but never comes altered, twice, or to another cluster, node or life of a
+//! node; `connected` comes before the first message of a connection and `broken` after its last.
 //! Never: encrypts or proves identity (a checksum finds accidents, not forgers: own networks
 //! only); repeats a lost message (that is for consensus and the caller to decide); reads what a
 //! message says; delivers a message of an ended connection.
