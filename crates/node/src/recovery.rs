@@ -144,6 +144,8 @@ impl Replaying {
         let replica = Replica::restore(Restored {
             node,
             configuration,
+            base: LogIndex(0),
+            signs: Vec::new(),
             promised: found.promised,
             accepted_ballot: found.accepted_ballot,
             last: found.last,

@@ -8,7 +8,7 @@
 
 use super::event::ReadToken;
 use super::message::Message;
-use base::{Ballot, LogIndex, NodeId, Reason};
+use base::{Ballot, ConfigurationId, LogIndex, NodeId, Reason};
 
 /// One thing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,12 +63,22 @@ pub enum Effect {
         /// What.
         message: Message,
     },
-    /// Get a snapshot from this node and install it, then say [`super::Event::Installed`]. Asked
-    /// for again now and then while it is under way.
+    /// Get a snapshot from this node and install it, once all that was logged so far is synced,
+    /// then say [`super::Event::Installed`]. Asked for again now and then while it is under way.
     FetchSnapshot {
         /// Who has one.
         from: NodeId,
     },
+    /// Another configuration is in force: messages go to its members. Its stop-sign stands in a
+    /// `Decided` before.
+    Configured {
+        /// Its id.
+        configuration: ConfigurationId,
+        /// The index of the stop-sign it began with.
+        base: LogIndex,
+    },
+    /// This group goes on without this replica, which has not heard of everything that led there.
+    Ended,
     /// All values up to here are decided: apply them, in order, then answer their clients.
     Decided {
         /// The last decided index.
@@ -156,6 +166,10 @@ pub enum Refusal {
     Retiring,
     /// The replica hands its mastership over; it may keep it, if that fails.
     HandingOver,
+    /// A stop-sign is in flight: the next configuration goes on from there.
+    Reconfiguring,
+    /// The configuration is not the one after the present one.
+    NotNext,
     /// Mastership can't go there: that node is no other voter of this group.
     NoSuchVoter,
     /// The log is damaged: what this replica promised or accepted may be forgotten.
@@ -167,10 +181,10 @@ impl Refusal {
     pub fn reason(self) -> Reason {
         match self {
             Refusal::NotMaster { .. } => Reason::NotMaster,
-            Refusal::Full | Refusal::HandingOver => Reason::Overloaded,
+            Refusal::Full | Refusal::HandingOver | Refusal::Reconfiguring => Reason::Overloaded,
             Refusal::TooLarge => Reason::TooLarge,
             Refusal::Retiring => Reason::GoingDown,
-            Refusal::NoSuchVoter => Reason::NotSupported,
+            Refusal::NoSuchVoter | Refusal::NotNext => Reason::NotSupported,
             Refusal::DamagedLog => Reason::Damaged,
         }
     }

@@ -42,7 +42,7 @@ impl Replica {
 
     /// The lease is given back: from here on this replica answers no read, and says so to the heir,
     /// who tells the others with its prepare. For a while it stands in nobody else's favour.
-    fn leave_to(&mut self, heir: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
+    pub(super) fn leave_to(&mut self, heir: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
         let round = ballot.round.saturating_add(1);
         let until = self.clock.bound(self.now);
         self.bound = Bound { ballot: Ballot { round, node: heir }, until };

@@ -1,5 +1,6 @@
 //! What can happen to a replica.
 
+use super::configuration::Configuration;
 use super::message::Message;
 use base::{Ballot, LogIndex, Millis, NodeId};
 
@@ -18,7 +19,7 @@ pub struct ReadToken(pub u64);
 
 /// One thing that happened. Times are monotonic and go on while the machine sleeps
 /// (`CLOCK_BOOTTIME`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// The first event of a life, once.
     Started {
@@ -36,6 +37,8 @@ pub enum Event {
         from: NodeId,
         /// What it says.
         message: Message,
+        /// The stop-signs among the values that came with it, in order.
+        signs: Vec<(LogIndex, Configuration)>,
         /// The time.
         now: Millis,
     },
@@ -55,6 +58,16 @@ pub enum Event {
     Installed {
         /// The last index it holds.
         upto: LogIndex,
+        /// The configuration in force behind that index, and where it began.
+        configuration: (LogIndex, Configuration),
+    },
+    /// A stop-sign was laid out for [`super::Replica::next`]: the value after which other members
+    /// agree.
+    Reconfigure {
+        /// The next configuration; its id is one above the present one's.
+        configuration: Configuration,
+        /// What is known of the value.
+        value: ValueHandle,
     },
     /// A value was laid out for [`super::Replica::next`] and wants its place.
     Propose {

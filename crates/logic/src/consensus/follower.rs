@@ -1,6 +1,7 @@
 //! The replica that follows: promise, accept, grant, and seek a master when none is heard of.
 
-use super::configuration::Part;
+use super::ballot;
+use super::configuration::{Configuration, Part};
 use super::effect::Effect;
 use super::election::Verdict;
 use super::lease::Bound;
@@ -10,24 +11,27 @@ use super::rules::{Rule, broken};
 use base::{Ballot, LogIndex, Millis, NodeId};
 
 impl Replica {
-    /// Nobody is heard to lead: hold a round, or judge the one that is over.
+    /// Nobody is heard to lead: hold a round, or judge the one that is over. Who may not lead asks,
+    /// too: it may be the only one left who knows which configuration is in force.
     pub(super) fn seek(&mut self, effects: &mut Vec<Effect>) {
         let may_lead = self.configuration.part(self.node).is_some_and(Part::leads);
         let bound = self.bound.ballot.node != self.node
             && self.now < self.bound.until
             && !broken(Rule::GrantForbidsStanding);
-        if self.stage != Stage::Following || !may_lead || bound {
+        if self.stage != Stage::Following || self.dismissed || bound {
             return;
         }
         if self.leader.take().is_some() {
             self.announce(effects);
         }
         let voters = self.configuration.voters().count();
+        let others = self.configuration.voters().filter(|voter| *voter != self.node).count();
         loop {
-            if !self.election.is_over(voters - 1, self.now) {
+            if !self.election.is_over(others, self.now) {
                 return;
             }
-            if self.election.is_open()
+            if may_lead
+                && self.election.is_open()
                 && self.election.judge(self.node, self.accepted(), voters) == Verdict::Stand
             {
                 return self.stand(Ballot::default(), effects);
@@ -39,7 +43,7 @@ impl Replica {
                     self.send(member.node, Body::Probe { round }, effects);
                 }
             }
-            if voters > 1 {
+            if others > 0 {
                 return;
             }
         }
@@ -47,11 +51,13 @@ impl Replica {
 
     /// Somebody seeks a master: say how we stand.
     pub(super) fn probed_by(&mut self, from: NodeId, round: u64, effects: &mut Vec<Effect>) {
-        let leads = self.stage.replicates() && self.lead.lease.holds(self.now);
+        let leads = self.in_office();
         let granted = self.bound.ballot.node != from && self.now < self.bound.until;
         let standing = Standing {
             bound: leads || (granted && !self.stage.replicates()),
-            candidate: self.stage == Stage::Following && self.election.connected,
+            candidate: self.stage == Stage::Following
+                && self.election.connected
+                && self.configuration.part(self.node).is_some_and(Part::leads),
             log: self.accepted(),
         };
         self.send(from, Body::Probed { round, standing }, effects);
@@ -68,7 +74,7 @@ impl Replica {
         let votes = self.configuration.part(from).is_some_and(Part::votes);
         if self.stage == Stage::Following && votes {
             self.election.answer(from, round, standing);
-            let others = self.configuration.voters().count() - 1;
+            let others = self.configuration.voters().filter(|voter| *voter != self.node).count();
             if self.election.is_open() && self.election.is_over(others, Millis(0)) {
                 self.seek(effects);
             }
@@ -90,7 +96,7 @@ impl Replica {
             return self.promise_again(effects);
         }
         let lower = ballot < self.promised && !broken(Rule::PromisesRise);
-        let leads = self.stage.replicates() && self.lead.lease.holds(self.now);
+        let leads = self.in_office();
         let granted =
             self.bound.forbids(ballot, released, self.now) && !broken(Rule::GrantForbidsPromises);
         if lower || leads || granted {
@@ -100,7 +106,7 @@ impl Replica {
             self.follow(effects);
         }
         if !broken(Rule::StagedUnderOneBallot) {
-            self.staging = None;
+            self.unstage();
         }
         self.leader = None;
         self.election.rest();
@@ -204,6 +210,7 @@ impl Replica {
         if broken(Rule::AdoptedAsAWhole) {
             self.staging = Some(Staging { ballot, from, have: from, upto: from });
         } else if !self.staging.as_ref().is_some_and(same) {
+            self.unstage();
             self.staging = Some(Staging { ballot, from, have: from, upto });
         }
         self.adopt_if_complete(effects);
@@ -228,7 +235,10 @@ impl Replica {
         }
         while staging.have < upto.min(staging.upto) {
             staging.have = staging.have.next();
-            effects.push(Effect::Stage { index: staging.have, ballot: staging.ballot });
+            let (index, ballot) = (staging.have, staging.ballot);
+            let sign = self.incoming.iter().find(|(at, _)| *at == index);
+            self.staged_signs.extend(sign.cloned());
+            effects.push(Effect::Stage { index, ballot });
         }
     }
 
@@ -260,6 +270,8 @@ impl Replica {
         while self.last < upto {
             self.last = self.last.next();
             let (index, ballot, decided) = (self.last, self.accepted_ballot, self.decided);
+            let sign = self.incoming.iter().find(|(at, _)| *at == index);
+            self.signs.extend(sign.cloned());
             effects.push(Effect::Save { index, ballot, decided });
         }
         if broken(Rule::AcceptedOnDisk) {
@@ -288,6 +300,7 @@ impl Replica {
         if this_log && upto > self.decided {
             self.decided = upto;
             effects.push(Effect::Decided { upto });
+            self.pass_signs(effects);
         }
     }
 
@@ -302,24 +315,42 @@ impl Replica {
             self.lead.ends = self.lead.ends.max(time);
         }
         if of_master || of_source {
-            effects.push(Effect::FetchSnapshot { from });
+            self.fetch_snapshot(from, effects);
         }
+    }
+
+    pub(super) fn fetch_snapshot(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
+        if self.promised == Ballot::default() {
+            // A store that holds values tells of a log, and a log begins with a promise.
+            self.promised = ballot::above(self.promised, self.node, self.configuration.id());
+            effects.push(Effect::SavePromise { ballot: self.promised });
+        }
+        effects.push(Effect::FetchSnapshot { from });
     }
 
     /// A snapshot took the place of the log's beginning, or of all of it. The ballot the log counts
     /// as accepted under stays: what is behind the snapshot was accepted under it, and nothing else
     /// was.
-    pub(super) fn installed(&mut self, upto: LogIndex, effects: &mut Vec<Effect>) {
+    pub(super) fn installed(
+        &mut self,
+        upto: LogIndex,
+        configuration: (LogIndex, Configuration),
+        effects: &mut Vec<Effect>,
+    ) {
         if upto <= self.decided {
             return;
         }
-        self.staging = None;
+        self.unstage();
+        self.signs.retain(|(index, _)| *index > upto);
         self.decided = upto;
         self.recorded_by_snapshot();
         self.last = self.last.max(upto);
         self.synced = self.synced.max(Some(upto)).filter(|_| self.synced.is_some());
         self.floor = self.floor.max(upto);
         effects.push(Effect::Decided { upto });
+        if configuration.1.id() > self.configuration.id() {
+            return self.move_to(configuration.1, configuration.0, effects);
+        }
         match self.stage {
             Stage::Fetching => {
                 self.stage = Stage::Promising;
@@ -327,10 +358,12 @@ impl Replica {
                 self.try_to_adopt(effects);
             }
             Stage::Following | Stage::Retired if self.promise_saved == self.promised => {
-                let master = self.promised.node;
+                if self.promised.node == self.node {
+                    return;
+                }
                 if self.accepted_ballot == self.promised {
                     self.tell_synced(effects);
-                } else if master != self.node && self.promised != Ballot::default() {
+                } else {
                     self.promise_again(effects);
                 }
             }

@@ -135,6 +135,16 @@ impl Lead {
         }
     }
 
+    /// The same for another configuration, of which nothing is known yet.
+    pub(super) fn anew(
+        &self,
+        node: NodeId,
+        configuration: &Configuration,
+        clock: LeaseClock,
+    ) -> Lead {
+        Lead { beat: self.beat, ..Lead::new(node, configuration, clock) }
+    }
+
     /// A new attempt: everything learned in an earlier one is forgotten, only the count of
     /// heartbeats goes on.
     pub(super) fn begin(&mut self, now: Millis, ends: Millis) {

@@ -15,10 +15,11 @@ impl Replica {
     pub(super) fn stand(&mut self, released: Ballot, effects: &mut Vec<Effect>) {
         self.election.rest();
         self.leader = None;
-        self.staging = None;
+        self.unstage();
         self.stage = Stage::Promising;
         self.released = released;
-        self.promised = ballot::above(self.promised.max(self.highest), self.node);
+        let highest = self.promised.max(self.highest);
+        self.promised = ballot::above(highest, self.node, self.configuration.id());
         self.lead.begin(self.now, Millis(self.now.0.saturating_add(self.clock.length.0)));
         effects.push(Effect::SavePromise { ballot: self.promised });
         self.announce(effects);
@@ -37,7 +38,7 @@ impl Replica {
         self.try_to_adopt(effects);
     }
 
-    fn ask_promise(&mut self, place: usize, effects: &mut Vec<Effect>) {
+    pub(super) fn ask_promise(&mut self, place: usize, effects: &mut Vec<Effect>) {
         let follower = &mut self.lead.followers[place];
         follower.phase = Phase::Asked;
         follower.moved = self.now;
@@ -279,17 +280,13 @@ impl Replica {
             Stage::Retiring if self.decided == self.last => self.leave(effects),
             _ => self.lead.window.land(self.undecided()),
         }
+        self.pass_signs(effects);
     }
 
     /// The master gives the value the next index and lets it fly beside those before it: an index
     /// may be decided only after all before it are, so no gap can open (Sequence Paxos).
     pub(super) fn propose(&mut self, value: ValueHandle, effects: &mut Vec<Effect>) {
-        let admitted = self.leads().and_then(|()| match (self.stage, self.lead.heir) {
-            (Stage::Retiring, _) => Err(Refusal::Retiring),
-            (_, Some(_)) => Err(Refusal::HandingOver),
-            _ => self.lead.window.admits(value),
-        });
-        if let Err(reason) = admitted {
+        if let Err(reason) = self.admits(value) {
             effects.push(Effect::Refused { asked: Asked::Propose, reason });
             return;
         }
@@ -302,6 +299,17 @@ impl Replica {
             self.synced = Some(index);
         }
         self.pump_all(effects);
+    }
+
+    /// Whether one more value may be proposed.
+    pub(super) fn admits(&self, value: ValueHandle) -> Result<(), Refusal> {
+        self.leads()?;
+        match self.stage {
+            Stage::Retiring => Err(Refusal::Retiring),
+            _ if self.lead.heir.is_some() => Err(Refusal::HandingOver),
+            _ if !self.signs.is_empty() => Err(Refusal::Reconfiguring),
+            _ => self.lead.window.admits(value),
+        }
     }
 
     /// Somebody has promised another ballot than ours.

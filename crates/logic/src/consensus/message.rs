@@ -124,6 +124,24 @@ pub enum Body {
     },
     /// The master gave its lease back: lead now.
     HandOver,
+    /// A later configuration is in force than the one you speak in.
+    Outdated,
+    /// This replica has not come to the end of its configuration yet, which is over.
+    Straggling {
+        /// Up to here it knows what was decided.
+        decided: LogIndex,
+    },
+    /// Decided values of a configuration that is over.
+    Learn {
+        /// They begin behind this index.
+        after: LogIndex,
+        /// And end here.
+        upto: LogIndex,
+        /// Where the configuration ends. They count only once all up to here have come.
+        end: LogIndex,
+    },
+    /// The group goes on without you.
+    Ended,
 }
 
 /// What a voter says of itself while a master is sought.
@@ -154,7 +172,9 @@ impl Body {
     /// second.
     pub fn values(&self) -> Option<(LogIndex, LogIndex)> {
         match *self {
-            Body::Fetched { after, upto } | Body::Accept { after, upto, .. } => Some((after, upto)),
+            Body::Fetched { after, upto }
+            | Body::Learn { after, upto, .. }
+            | Body::Accept { after, upto, .. } => Some((after, upto)),
             _ => None,
         }
     }
@@ -162,6 +182,6 @@ impl Body {
     /// Whether its order among the others of its kind is worth keeping. All else may overtake, and
     /// must never wait behind values.
     pub fn ordered(&self) -> bool {
-        matches!(self, Body::Fetched { .. } | Body::Adopt { .. } | Body::Accept { .. })
+        self.values().is_some() || matches!(self, Body::Adopt { .. })
     }
 }

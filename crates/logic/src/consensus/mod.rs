@@ -7,8 +7,7 @@
 //! to end.
 //!
 //! Reads are answered under a lease, or at a read index; mastership can be handed over; members
-//! may vote, only learn, or vote and keep no data. Still to come: stop-signs, so a group's members
-//! can't change yet.
+//! may vote, only learn, or vote and keep no data, and a *stop-sign* makes others of them.
 //!
 //! Promises: two replicas never decide different values at one index; what was decided stays
 //! decided; `decided <= saved <= last`; nothing is decided, and no read allowed, that a crash could
@@ -23,6 +22,7 @@ mod election;
 mod ending;
 mod event;
 mod follower;
+mod inbox;
 mod lead;
 mod leader;
 mod lease;
@@ -34,6 +34,7 @@ mod replica;
 mod restored;
 mod rules;
 mod shown;
+mod stopsign;
 mod window;
 
 pub use configuration::{Configuration, ConfigurationError, MEMBERS_MAX, Member, Part, VOTERS_MAX};

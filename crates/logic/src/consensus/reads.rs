@@ -21,7 +21,7 @@ impl Replica {
         let leads = if early { Ok(()) } else { self.leads() };
         let refused = match leads {
             Err(reason) => reason,
-            Ok(()) if self.lead.lease.holds(self.now) || broken(Rule::ReadAsksAMajority) => {
+            Ok(()) if self.lease_answers() => {
                 return effects.push(Effect::ReadAt { token, index });
             }
             Ok(()) if waiting >= READS_WAITING_MAX => Refusal::Full,
@@ -39,6 +39,13 @@ impl Replica {
         effects.push(Effect::Refused { asked: Asked::Read(token), reason: refused });
     }
 
+    /// Whether the lease answers a read: not behind a stop-sign, for whoever leads behind that need
+    /// not wait for a lease before it.
+    fn lease_answers(&self) -> bool {
+        let holds = self.lead.lease.holds(self.now) && self.signs.is_empty();
+        holds || broken(Rule::ReadAsksAMajority)
+    }
+
     /// Sends the next heartbeat.
     pub(super) fn beat(&mut self, effects: &mut Vec<Effect>) {
         let (now, lead) = (self.now, &mut self.lead);
@@ -52,6 +59,13 @@ impl Replica {
         lead.beats.raise(self.node, beat);
         self.send_all(Body::Heartbeat { beat, sent: now, asks, decided }, effects);
         self.answer_reads(effects);
+    }
+
+    /// Whether this replica leads and hears a majority: then there is no need for another master.
+    pub(super) fn in_office(&self) -> bool {
+        let heard = self.lead.contact.agreed();
+        let fresh = heard.is_some_and(|sent| self.now.0 - sent.0 <= self.clock.patience());
+        self.stage.replicates() && (fresh || self.lead.lease.holds(self.now))
     }
 
     /// A member heard a heartbeat.

@@ -6,6 +6,7 @@
 //! nothing is in flight; *retired*. A member whose log is damaged is *silent* from start to end.
 //! What a leader does is in `leader.rs`, what a follower does in `follower.rs`.
 
+use super::ballot;
 use super::configuration::Configuration;
 use super::effect::{Effect, Refusal, Role};
 use super::election::Election;
@@ -73,6 +74,8 @@ pub struct Replica {
     /// What of it is on disk under `accepted_ballot`; `None` while the adoption is not.
     pub(super) synced: Option<LogIndex>,
     pub(super) decided: LogIndex,
+    /// The group goes on without this replica.
+    pub(super) dismissed: bool,
     /// What a master said is decided, and the ballot under which the log must be accepted for that
     /// to be about this log.
     pub(super) heard: (Ballot, LogIndex),
@@ -81,6 +84,16 @@ pub struct Replica {
     /// Values up to here can't be sent any more.
     pub(super) floor: LogIndex,
     pub(super) staging: Option<Staging>,
+    /// The index of the stop-sign the present configuration began with.
+    pub(super) base: LogIndex,
+    /// Stop-signs accepted and not known to be decided, in order.
+    pub(super) signs: Vec<(LogIndex, Configuration)>,
+    /// Those among the staged values.
+    pub(super) staged_signs: Vec<(LogIndex, Configuration)>,
+    /// Those that came with the message that is being handled.
+    pub(super) incoming: Vec<(LogIndex, Configuration)>,
+    /// Until when it is not said again that this replica is behind its configuration's end.
+    pub(super) straggled: Millis,
     /// The lease this replica granted.
     pub(super) bound: Bound,
     /// A lease that was given back in our favour.
@@ -113,10 +126,16 @@ impl Replica {
             last: restored.last,
             synced: Some(restored.last),
             decided: restored.decided,
+            dismissed: false,
             heard: (accepted_ballot, restored.decided),
             recorded: restored.decided,
             floor: LogIndex(0),
             staging: None,
+            base: restored.base,
+            signs: restored.signs,
+            staged_signs: Vec::new(),
+            incoming: Vec::new(),
+            straggled: Millis(0),
             bound: Bound::default(),
             released: Ballot::default(),
             leader: None,
@@ -135,10 +154,19 @@ impl Replica {
         match event {
             Event::Started { now } => self.start(now, effects),
             Event::Tick { now } => self.tick(now, effects),
-            Event::Received { from, message, now } => self.receive(from, message, now, effects),
+            Event::Received { from, message, signs, now } => {
+                self.incoming = signs;
+                self.receive(from, message, now, effects);
+                self.incoming = Vec::new();
+            }
             Event::Unsent { to, after } => self.unsent(to, after),
             Event::Collapsed { upto } => self.floor = self.floor.max(upto.min(self.decided)),
-            Event::Installed { upto } => self.installed(upto, effects),
+            Event::Installed { upto, configuration } => {
+                self.installed(upto, configuration, effects);
+            }
+            Event::Reconfigure { configuration, value } => {
+                self.reconfigure(configuration, value, effects);
+            }
             Event::Propose { value } => self.propose(value, effects),
             Event::PromiseSaved { ballot } => self.promise_saved(ballot, effects),
             Event::Saved { ballot, upto } => self.saved(ballot, upto, effects),
@@ -186,67 +214,10 @@ impl Replica {
         }
     }
 
-    fn receive(&mut self, from: NodeId, message: Message, now: Millis, effects: &mut Vec<Effect>) {
-        let deaf = matches!(self.stage, Stage::Waiting | Stage::Silent);
-        let stranger = self.configuration.part(from).is_none() || from == self.node;
-        if deaf || stranger || message.configuration != self.configuration.id() {
-            return;
-        }
-        self.pass(now);
-        self.highest = self.highest.max(message.ballot);
-        if let Body::Refused { promised } = message.body {
-            self.highest = self.highest.max(promised);
-        }
-        let ballot = message.ballot;
-        // Answers to an attempt of ours that is over say nothing any more.
-        let ours = ballot.node == self.node
-            && (ballot == self.promised || broken(Rule::AnswersToThisAttempt));
-        match message.body {
-            Body::Probe { round } => self.probed_by(from, round, effects),
-            Body::Probed { round, standing } => self.answered(from, round, standing, effects),
-            Body::Prepare { released } => self.prepare_came(from, ballot, released, effects),
-            Body::Fetch { after } => self.fetch_came(from, ballot, after, effects),
-            Body::Adopt { from: agreed, upto } => {
-                self.adopt_came(from, ballot, agreed, upto, effects);
-            }
-            Body::Accept { after, upto, decided } => {
-                if self.follows(from, ballot, effects) {
-                    self.hear(ballot, decided);
-                    self.accept(after, upto, effects);
-                }
-            }
-            Body::Decide { upto } => {
-                if self.follows(from, ballot, effects) {
-                    self.hear(ballot, upto);
-                    self.settle(effects);
-                }
-            }
-            Body::Heartbeat { beat, sent, asks, decided } => {
-                if self.follows(from, ballot, effects) {
-                    self.hear(ballot, decided);
-                    self.heartbeat(beat, sent, asks, effects);
-                }
-            }
-            Body::HandOver => self.inherit(from, ballot, effects),
-            Body::Behind => self.behind(from, ballot, effects),
-            _ if !ours => {}
-            Body::Promise { log } => self.promise_came(from, log, effects),
-            Body::Refused { promised } => self.refused(from, promised, effects),
-            Body::Fetched { after, upto } => self.fetched(from, after, upto, effects),
-            Body::Accepted { upto } => self.accepted_by(from, upto, effects),
-            Body::Staged { upto } => {
-                self.lead.staged_by(from, upto, self.now);
-                self.pump(from, effects);
-            }
-            Body::Gap { last } => self.gap(from, last, effects),
-            Body::Granted { beat, sent, asked } => self.granted(from, beat, sent, asked, effects),
-        }
-    }
-
     fn promise_saved(&mut self, ballot: Ballot, effects: &mut Vec<Effect>) {
         assert!(ballot <= self.promised, "only what was asked for can be saved as promised");
-        if ballot < self.promised || ballot == Ballot::default() {
-            return; // A promise of an earlier attempt, or of one that was given up, or none at all.
+        if ballot < self.promised || ballot == self.promise_saved {
+            return; // Of an earlier attempt, of one that was given up, or copied to the log's head.
         }
         self.promise_saved = ballot;
         if ballot.node != self.node {
@@ -268,6 +239,7 @@ impl Replica {
         if ballot != self.promised || ballot == Ballot::default() {
             return; // What it may count for now, its promise has told.
         }
+        self.promise_saved = ballot; // The adoption's record implies it.
         if ballot.node != self.node {
             self.send(ballot.node, Body::Accepted { upto }, effects);
             self.settle(effects);
@@ -275,6 +247,8 @@ impl Replica {
             self.lead.saved.raise(self.node, upto);
             self.decide(effects);
             self.try_to_hand_over(effects);
+        } else {
+            self.settle(effects);
         }
     }
 
@@ -286,7 +260,15 @@ impl Replica {
         self.accepted_ballot = ballot;
         self.last = upto;
         self.synced = None;
+        self.signs.retain(|(index, _)| *index <= from);
+        self.signs.append(&mut self.staged_signs);
         effects.push(Effect::Adopt { ballot, from, upto });
+    }
+
+    /// What was staged will not be adopted.
+    pub(super) fn unstage(&mut self) {
+        self.staging = None;
+        self.staged_signs.clear();
     }
 
     /// Gives up leading, or trying to, without a word to others.
@@ -295,7 +277,7 @@ impl Replica {
             Stage::Retiring | Stage::Retired => Stage::Retired,
             _ => Stage::Following,
         };
-        self.staging = None;
+        self.unstage();
         self.leader = None;
         self.lead.lease.release();
         self.lead.window.land(0);
@@ -372,6 +354,8 @@ impl Replica {
         assert!(self.accepted_ballot <= self.promised, "accepted <= promised");
         assert!(self.promise_saved <= self.promised, "saved <= promised");
         assert!(self.recorded <= self.decided, "recorded <= decided");
+        let later = ballot::is_later(self.promised, self.configuration.id());
+        assert!(!later, "one promises in the present configuration");
         assert!(self.decided <= self.last, "decided <= last");
         if let Some(synced) = self.synced {
             assert!(self.decided <= synced && synced <= self.last, "decided <= synced <= last");

@@ -1,5 +1,6 @@
 //! What a replica must remember to go on after a restart, and when that is not enough.
 
+use super::ballot;
 use super::configuration::Configuration;
 use super::lease::LeaseClock;
 use base::{Ballot, LogIndex, NodeId};
@@ -11,8 +12,13 @@ use std::fmt;
 pub struct Restored {
     /// This node.
     pub node: NodeId,
-    /// The group's members.
+    /// The group's members: the configuration in force behind `decided`; for who joins, one that it
+    /// is no member of.
     pub configuration: Configuration,
+    /// The index of the stop-sign it began with; 0 for the first.
+    pub base: LogIndex,
+    /// Stop-signs that are accepted and not known to be decided, in order.
+    pub signs: Vec<(LogIndex, Configuration)>,
     /// The highest ballot promised; zero in a first life.
     pub promised: Ballot,
     /// The highest ballot anything was accepted under; zero in a first life.
@@ -31,8 +37,6 @@ pub struct Restored {
 /// Why nothing can be restored. Each means that a person or a later version is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreError {
-    /// The node is no member of this configuration.
-    NoMember(NodeId),
     /// The remembered numbers contradict each other; the words say which.
     Contradiction(&'static str),
 }
@@ -40,11 +44,14 @@ pub enum RestoreError {
 impl Restored {
     /// Whether such a memory can be.
     pub(super) fn check(&self) -> Result<(), RestoreError> {
-        if self.configuration.part(self.node).is_none() {
-            return Err(RestoreError::NoMember(self.node));
-        }
         if self.accepted_ballot > self.promised {
             return Err(RestoreError::Contradiction("accepted under a ballot never promised"));
+        }
+        if self.signs.iter().any(|(index, _)| *index <= self.decided || *index > self.last) {
+            return Err(RestoreError::Contradiction("a stop-sign outside the undecided values"));
+        }
+        if ballot::is_later(self.promised, self.configuration.id()) {
+            return Err(RestoreError::Contradiction("promised before its configuration began"));
         }
         if self.decided > self.last {
             return Err(RestoreError::Contradiction("decided what was never accepted"));
@@ -56,7 +63,6 @@ impl Restored {
 impl fmt::Display for RestoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RestoreError::NoMember(node) => write!(f, "node {node} is no member of this group"),
             RestoreError::Contradiction(what) => write!(f, "the log contradicts itself: {what}"),
         }
     }

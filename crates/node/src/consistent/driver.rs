@@ -189,12 +189,12 @@ impl Group {
                 let detail = "this node's log is damaged: it neither votes nor leads";
                 return Err(Error::new(reason.reason(), detail));
             }
-            // Refusals are answered where the question was asked; a sole voter talks to nobody.
+            // Refusals are answered where it was asked; a sole voter talks to nobody.
             Effect::ReadAt { .. }
             | Effect::Refused { .. }
             | Effect::Stage { .. }
-            | Effect::Send { .. }
-            | Effect::FetchSnapshot { .. } => {}
+            | Effect::Send { .. } => {}
+            Effect::FetchSnapshot { .. } | Effect::Configured { .. } | Effect::Ended => {}
         }
         Ok(())
     }

@@ -22,6 +22,11 @@ fn undecided(node: &Node) -> (u64, usize) {
     node.inner.groups[1].state().undecided()
 }
 
+/// Bytes of the longest value that waits.
+fn longest(node: &Node) -> Option<usize> {
+    node.inner.groups[1].state().pending.iter().map(|batch| batch.len()).max()
+}
+
 #[tokio::test]
 async fn as_many_updates_wait_undecided_as_the_limit_says_and_one_more_is_refused() {
     let place = Place::new();
@@ -69,9 +74,7 @@ async fn updates_are_refused_as_soon_as_the_limit_of_bytes_is_reached() {
         let waiting = undecided(&node).1;
         assert!(waiting >= limit && waiting < limit + 2 * value.len(), "{waiting} of {limit}");
         assert_eq!(refused.reason, Reason::Overloaded);
-        let state = node.inner.groups[1].state();
-        let longest = state.pending.iter().map(|batch| batch.len()).max();
-        drop(state);
+        let longest = longest(&node);
         assert!(longest.is_some_and(|bytes| bytes < VALUE_BATCH_BYTES + 2 * value.len()));
         node.decided(last.expect("some")).await.expect("all are decided");
         submit(&node, &mut flow, set("k", "after")).expect("there is room again");

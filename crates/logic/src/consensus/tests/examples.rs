@@ -24,6 +24,8 @@ fn remembered(configuration: Configuration) -> Restored {
     Restored {
         node: NODE,
         configuration,
+        base: LogIndex(0),
+        signs: Vec::new(),
         promised: ballot(2),
         accepted_ballot: ballot(2),
         last: LogIndex(5),
@@ -65,22 +67,15 @@ fn a_configuration_that_could_not_work_is_none() {
 }
 
 #[test]
-fn a_stranger_to_a_group_has_no_replica_of_it() {
-    for part in [Part::Voter, Part::Witness, Part::Learner] {
-        let two = configuration(&[member(2, Part::Voter), member(1, part)]).expect("sound");
-        assert!(Replica::restore(remembered(two)).is_ok());
-    }
-    let stranger = configuration(&[member(2, Part::Voter)]).expect("sound");
-    assert_eq!(Replica::restore(remembered(stranger)), Err(RestoreError::NoMember(NODE)));
-}
-
-#[test]
 fn a_memory_that_contradicts_itself_is_refused() {
     let alone = Configuration::alone(ConfigurationId(1), NODE).expect("sound");
     assert!(Replica::restore(remembered(alone.clone())).is_ok());
     let mut ahead = remembered(alone.clone());
     ahead.decided = LogIndex(6);
     assert!(matches!(Replica::restore(ahead), Err(RestoreError::Contradiction(_))));
+    let mut signed = remembered(alone.clone());
+    signed.signs = vec![(LogIndex(5), alone.clone())];
+    assert!(matches!(Replica::restore(signed), Err(RestoreError::Contradiction(_))));
     let mut unpromised = remembered(alone);
     unpromised.accepted_ballot = ballot(3);
     assert!(matches!(Replica::restore(unpromised), Err(RestoreError::Contradiction(_))));

@@ -68,7 +68,7 @@ impl Judge {
     fn step(&mut self, machine: &mut Machine, event: Event) {
         let mut twin = machine.replica.clone();
         let mut twin_effects = Vec::new();
-        twin.step(event, &mut twin_effects);
+        twin.step(event.clone(), &mut twin_effects);
         let effects = machine.step(event).to_vec();
         assert_eq!(effects, twin_effects, "the same replica does the same");
         assert_eq!(machine.replica, twin);
@@ -140,12 +140,12 @@ fn live(happenings: &[Happening]) -> Judge {
             Happening::Sync(count) => answers.extend(machine.sync(count)),
             Happening::Deliver => {
                 if let Some(event) = answers.pop_front() {
-                    judge.delivered.push(event);
+                    judge.delivered.push(event.clone());
                     judge.step(&mut machine, event);
                 }
             }
             Happening::Repeat(which) => {
-                if let Some(event) = judge.delivered.get(which).copied() {
+                if let Some(event) = judge.delivered.get(which).cloned() {
                     judge.step(&mut machine, event);
                 }
             }
@@ -234,6 +234,8 @@ proptest! {
             let replica = Replica::restore(Restored {
                 node: NODE,
                 configuration: Configuration::alone(ConfigurationId(0), NODE).expect("sound"),
+                base: LogIndex(0),
+                signs: Vec::new(),
                 promised: found.promised,
                 accepted_ballot: found.accepted_ballot,
                 last: found.last,

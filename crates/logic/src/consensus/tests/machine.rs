@@ -56,6 +56,8 @@ pub struct Identity {
     pub configuration: Configuration,
     pub lease: LeaseClock,
     pub log_intact: bool,
+    /// Which values are stop-signs, and what they say.
+    pub signs: BTreeMap<u64, Configuration>,
 }
 
 impl Identity {
@@ -63,12 +65,33 @@ impl Identity {
     pub fn alone() -> Identity {
         Identity {
             node: NODE,
-            configuration: Configuration::alone(ConfigurationId(1), NODE).expect("sound"),
+            configuration: Configuration::alone(ConfigurationId(0), NODE).expect("sound"),
             lease: LeaseClock::default(),
             log_intact: true,
+            signs: BTreeMap::new(),
         }
     }
+
+    /// What is in force behind the first `decided` of these values, where that began, and which
+    /// stop-signs follow.
+    fn configured(&self, values: &[u64], decided: LogIndex) -> Configured {
+        let mut present = (LogIndex(0), self.configuration.clone());
+        let mut signs = Vec::new();
+        for (place, value) in values.iter().enumerate() {
+            let Some(configuration) = self.signs.get(value) else { continue };
+            let sign = (LogIndex(place as u64 + 1), configuration.clone());
+            if sign.0 <= decided {
+                present = sign;
+            } else {
+                signs.push(sign);
+            }
+        }
+        (present, signs)
+    }
 }
+
+/// A configuration with its base, and the stop-signs behind it.
+type Configured = ((LogIndex, Configuration), Vec<(LogIndex, Configuration)>);
 
 impl Machine {
     /// A machine in its first life.
@@ -105,10 +128,13 @@ impl Machine {
         let found = replay.finish().expect("sound");
         values.extend(found.tail.values());
         assert_eq!(values.len() as u64, found.last.0);
-        let Identity { node, configuration, lease, log_intact } = identity;
+        let ((base, configuration), signs) = identity.configured(&values, found.decided);
+        let Identity { node, lease, log_intact, .. } = identity;
         let replica = Replica::restore(Restored {
             node,
             configuration,
+            base,
+            signs,
             promised: found.promised,
             accepted_ballot: found.accepted_ballot,
             last: found.last,
@@ -142,7 +168,7 @@ impl Machine {
 
     /// The same with the values that came with a message.
     pub fn step_with(&mut self, event: Event, brought: &[u64]) -> &[Effect] {
-        let first = match event {
+        let first = match &event {
             Event::Received { message, .. } => message.body.values().map(|(after, _)| after),
             _ => None,
         };
@@ -186,6 +212,8 @@ impl Machine {
                     self.outbox.push((to, message, self.values[named].to_vec()));
                 }
                 Effect::FetchSnapshot { .. }
+                | Effect::Configured { .. }
+                | Effect::Ended
                 | Effect::Role { .. }
                 | Effect::ReadAt { .. }
                 | Effect::Refused { .. }
@@ -239,7 +267,9 @@ impl Machine {
         let ballot = self.replica.accepted_ballot();
         self.records.push(Record::Promise(self.replica.promised()));
         let last = self.replica.last();
-        self.records.push(Record::Adopt(ballot, last, last));
+        if ballot > Ballot::default() {
+            self.records.push(Record::Adopt(ballot, last, last));
+        }
         for place in self.flushed.len()..self.values.len() {
             let index = LogIndex(place as u64 + 1);
             let record = Record::Accept(index, ballot, self.replica.decided(), self.values[place]);

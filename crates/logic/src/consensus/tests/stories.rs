@@ -216,6 +216,10 @@ fn tell_one(effect: &Effect) -> String {
             format!("Save {index} under {ballot}, decided {decided}")
         }
         Effect::Send { to, message } => format!("Send to {to}: {}", tell_message(message)),
+        Effect::Configured { configuration, base } => {
+            format!("Configured {configuration} behind {base}")
+        }
+        Effect::Ended => "Ended".into(),
         Effect::FetchSnapshot { from } => format!("FetchSnapshot from {from}"),
         Effect::SaveDecided { upto } => format!("SaveDecided {upto}"),
         Effect::Decided { upto } => format!("Decided {upto}"),

@@ -37,12 +37,16 @@ impl World {
         if !self.slots[from].up || self.cut[from][node] {
             return;
         }
+        for event in self.slots[node].machine.sync(usize::MAX) {
+            self.step(node, event);
+        }
         let source = &self.slots[from].machine;
         let snapshot = source.values[..source.applied.0 as usize].to_vec();
         if self.slots[node].machine.install(&snapshot) {
             let upto = LogIndex(snapshot.len() as u64);
             self.slots[node].floor = self.slots[node].floor.max(upto);
-            self.step(node, Event::Installed { upto });
+            let configuration = self.judge.configuration_at(upto);
+            self.step(node, Event::Installed { upto, configuration });
         }
     }
 

@@ -1,7 +1,7 @@
 //! What goes wrong, and when.
 
 use super::world::{Item, Weather, World};
-use crate::consensus::{Effect, Event, Role};
+use crate::consensus::{Effect, Event, Member, Part, Role};
 use base::NodeId;
 
 impl World {
@@ -12,7 +12,7 @@ impl World {
         }
         let count = self.slots.len() as u64;
         let node = self.chance.below(count) as usize;
-        match self.chance.below(18) {
+        match self.chance.below(20) {
             0 | 1 => self.crash_for_a_while(node),
             2 => {
                 let masters = self.masters();
@@ -30,9 +30,10 @@ impl World {
                 }
             }
             11 => self.hand_over(node),
-            12 if self.chance.often(100) => self.wipe(node),
+            12 if self.chance.often(100) && !self.changing => self.wipe(node),
             12 => self.crash_all(),
             13..=16 => self.siege(node),
+            17 | 18 => self.other_members(),
             _ => self.retire(node),
         }
         let pause = self.chance.between(20, 700);
@@ -132,6 +133,28 @@ impl World {
             late: [0, 0, 10, 100][self.chance.below(4) as usize],
             sync: (0, [1, 5, 40, 300][self.chance.below(4) as usize]),
         };
+    }
+
+    /// Any set of members after any other, as long as somebody may lead and a majority can be had
+    /// in the end.
+    fn other_members(&mut self) {
+        let Some(master) = self.masters().first().copied() else { return };
+        if !self.changing {
+            return;
+        }
+        let mut members = Vec::new();
+        for place in 0..self.slots.len() as u64 {
+            let part = match self.chance.below(8) {
+                0..=3 => Part::Voter,
+                4 => Part::Witness,
+                5 => Part::Learner,
+                _ => continue,
+            };
+            members.push(Member { node: NodeId(place + 1), part });
+        }
+        if members.iter().any(|member| member.part.leads()) {
+            self.reconfigure(master, members);
+        }
     }
 
     fn hand_over(&mut self, to: usize) {

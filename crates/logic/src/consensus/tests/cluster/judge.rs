@@ -1,12 +1,11 @@
 //! Sees everything that any replica ever says, across all lives.
 
 use crate::consensus::tests::machine::Machine;
-use crate::consensus::{Body, Effect, Message, ReadToken, Role};
-use base::{Ballot, NodeId};
+use crate::consensus::{Body, Configuration, Effect, Message, ReadToken, Role};
+use base::{Ballot, LogIndex, NodeId};
 use std::collections::BTreeMap;
 
 /// The ledger of one history.
-#[derive(Default)]
 pub struct Judge {
     /// Every value ever decided, by place.
     pub ledger: Vec<u64>,
@@ -19,9 +18,35 @@ pub struct Judge {
     pub answered: u64,
     /// A digest of all that was seen, to compare two runs of one seed.
     pub digest: u64,
+    /// The configurations, with the stop-sign's index each began with.
+    configurations: Vec<(LogIndex, Configuration)>,
 }
 
 impl Judge {
+    /// Nothing has happened yet.
+    pub fn new(first: Configuration) -> Judge {
+        Judge {
+            ledger: Vec::new(),
+            masters: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            next_read: 0,
+            answered: 0,
+            digest: 0,
+            configurations: vec![(LogIndex(0), first)],
+        }
+    }
+
+    /// What is in force behind an index.
+    pub fn configuration_at(&self, upto: LogIndex) -> (LogIndex, Configuration) {
+        let known = self.configurations.iter().rev().find(|(base, _)| *base <= upto);
+        known.expect("the first began with 0").clone()
+    }
+
+    /// How often the members changed.
+    pub fn changes(&self) -> usize {
+        self.configurations.len() - 1
+    }
+
     /// A read comes: it must see everything that is decided by now.
     pub fn ask(&mut self) -> ReadToken {
         self.next_read += 1;
@@ -39,13 +64,20 @@ impl Judge {
         self.digest = (self.digest.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
-    /// Judges what a replica did, given every voter's machine, up or down.
-    pub fn judge(&mut self, machine: &Machine, node: NodeId, voters: &[&Machine]) {
+    /// Judges what a replica did, given every machine, up or down, and which values are stop-signs.
+    pub fn judge(
+        &mut self,
+        place: usize,
+        machine: &Machine,
+        machines: &[&Machine],
+        signs: &BTreeMap<u64, Configuration>,
+    ) {
+        let node = NodeId(place as u64 + 1);
         for effect in &machine.effects {
             match *effect {
                 Effect::Decided { upto } => {
                     self.note(node.0 << 32 | upto.0);
-                    self.decided(machine, upto.0 as usize, voters);
+                    self.decided(machine, upto.0 as usize, machines, signs);
                 }
                 Effect::Role { role: Role::Master, ballot, .. } => {
                     self.note(ballot.round << 8 | node.0);
@@ -66,17 +98,30 @@ impl Judge {
         }
     }
 
-    fn decided(&mut self, machine: &Machine, upto: usize, voters: &[&Machine]) {
+    fn decided(
+        &mut self,
+        machine: &Machine,
+        upto: usize,
+        machines: &[&Machine],
+        signs: &BTreeMap<u64, Configuration>,
+    ) {
         for place in 0..upto {
             let value = machine.values[place];
             if let Some(decided) = self.ledger.get(place) {
                 assert_eq!(*decided, value, "two values at index {}", place + 1);
                 continue;
             }
+            let (_, present) = self.configurations.last().expect("there is a first");
+            let voters: Vec<_> =
+                present.voters().map(|node| machines[node.0 as usize - 1]).collect();
             let holders = voters.iter().filter(|voter| voter.holds(place, value)).count();
             // Its own arithmetic: the replicas' may be broken.
             assert!(holders * 2 > voters.len(), "value {} is on {holders} disks", place + 1);
             self.ledger.push(value);
+            if let Some(next) = signs.get(&value) {
+                assert_eq!(next.id().0, present.id().0 + 1, "one configuration after the other");
+                self.configurations.push((LogIndex(place as u64 + 1), next.clone()));
+            }
         }
     }
 }

@@ -78,29 +78,34 @@ pub struct World {
     pub cut: Vec<Vec<bool>>,
     pub weather: Weather,
     pub judge: Judge,
+    /// Which values are stop-signs.
+    signs: BTreeMap<u64, Configuration>,
     next_value: u64,
     tick: u64,
     /// No more faults.
     pub peace: bool,
+    /// Whether its members change.
+    pub changing: bool,
     /// Tells every event, for whoever looks for the cause of a failure.
     told: bool,
 }
 
 impl World {
-    /// A group of these members, all in their first life.
-    pub fn new(seed: u64, parts: &[Part], lease: LeaseClock) -> World {
+    /// A group of these members, all in their first life, and so many nodes that belong to
+    /// nobody yet.
+    pub fn new(seed: u64, parts: &[Part], spare: u64, lease: LeaseClock) -> World {
         let mut chance = Chance::new(seed);
         let member =
             |(place, part): (usize, &Part)| Member { node: NodeId(place as u64 + 1), part: *part };
         let members: Vec<_> = parts.iter().enumerate().map(member).collect();
-        let configuration = Configuration::new(ConfigurationId(1), members.clone()).expect("sound");
+        let configuration = Configuration::new(ConfigurationId(0), members.clone()).expect("sound");
         // Each clock may be off by as much as the lease allows, either way.
         let drift = i64::from(lease.drift_ppm.min(450_000));
-        let slots: Vec<_> = members
-            .iter()
-            .map(|member| {
+        let slots: Vec<_> = (1..=members.len() as u64 + spare)
+            .map(|node| {
                 let identity = Identity {
-                    node: member.node,
+                    node: NodeId(node),
+                    signs: BTreeMap::new(),
                     configuration: configuration.clone(),
                     lease,
                     log_intact: true,
@@ -134,10 +139,12 @@ impl World {
             slots,
             cut: vec![vec![false; count]; count],
             weather: Weather { delay: (1, 3), sync: (0, 4), ..Weather::default() },
-            judge: Judge::default(),
+            judge: Judge::new(configuration),
+            signs: BTreeMap::new(),
             next_value: 1,
             tick: TICK_MAX.min(lease.length.0 / 10),
             peace: false,
+            changing: spare > 0,
             told: std::env::var_os("CREDENZA_TOLD").is_some(),
         };
         for node in 0..count {
@@ -175,7 +182,9 @@ impl World {
                 if self.slots[to].up && !self.cut[from][to] {
                     let from = self.slots[from].identity.node;
                     let now = self.clock(to);
-                    self.step_with(to, Event::Received { from, message, now }, &values);
+                    let signs = self.signs_among(&message, &values);
+                    let event = Event::Received { from, message, signs, now };
+                    self.step_with(to, event, &values);
                 }
             }
             Item::Synced { node, life } => self.synced(node, life),
@@ -204,6 +213,26 @@ impl World {
                 }
             }
         }
+    }
+
+    /// The stop-signs among the values that a message brings.
+    fn signs_among(&self, message: &Message, values: &[u64]) -> Vec<(LogIndex, Configuration)> {
+        let Some((after, _)) = message.body.values() else { return Vec::new() };
+        let sign = |(place, value): (usize, &u64)| {
+            let configuration = self.signs.get(value)?;
+            Some((LogIndex(after.0 + place as u64 + 1), configuration.clone()))
+        };
+        values.iter().enumerate().filter_map(sign).collect()
+    }
+
+    /// A master is to let others agree.
+    pub fn reconfigure(&mut self, master: usize, members: Vec<Member>) {
+        let id = self.slots[master].machine.replica.configuration().id().0 + 1;
+        let configuration = Configuration::new(ConfigurationId(id), members).expect("sound");
+        self.signs.insert(self.next_value, configuration.clone());
+        let value = ValueHandle { bytes: 10, updates: 0 };
+        self.step(master, Event::Reconfigure { configuration, value });
+        self.next_value += 1;
     }
 
     /// What a node's clock shows.
@@ -242,6 +271,7 @@ impl World {
         let slot = &mut self.slots[node];
         slot.up = false;
         slot.life += 1;
+        slot.identity.signs = self.signs.clone();
         let machine = std::mem::replace(
             &mut slot.machine,
             Machine::fresh(Identity { ..slot.identity.clone() }),
@@ -261,14 +291,9 @@ impl World {
         self.slots[node].machine.next_value = self.next_value;
         self.slots[node].machine.step_with(event, values);
         self.next_value = self.next_value.max(self.slots[node].machine.next_value);
-        let votes = |slot: &&Slot| {
-            let part = slot.identity.configuration.part(slot.identity.node);
-            part.is_some_and(Part::votes)
-        };
-        let voters: Vec<_> = self.slots.iter().filter(votes).map(Slot::held).collect();
-        let slot = &self.slots[node];
+        let machines: Vec<_> = self.slots.iter().map(Slot::held).collect();
         let decided = self.judge.ledger.len();
-        self.judge.judge(&slot.machine, slot.identity.node, &voters);
+        self.judge.judge(node, &self.slots[node].machine, &machines, &self.signs);
         let news = self.judge.ledger.len() > decided;
         self.murder(node);
         self.send_out(node);

@@ -1,0 +1,90 @@
+//! What other members say, and who is to hear it.
+
+use super::effect::Effect;
+use super::message::{Body, Message};
+use super::replica::{Replica, Stage};
+use super::rules::{Rule, broken};
+use base::{Ballot, Millis, NodeId};
+
+impl Replica {
+    /// What a member said, given to whom it concerns.
+    pub(super) fn receive(
+        &mut self,
+        from: NodeId,
+        message: Message,
+        now: Millis,
+        effects: &mut Vec<Effect>,
+    ) {
+        let deaf = matches!(self.stage, Stage::Waiting | Stage::Silent);
+        if deaf || from == self.node {
+            return;
+        }
+        self.pass(now);
+        if message.configuration != self.configuration.id() {
+            return self.receive_across(from, message, effects);
+        }
+        if self.configuration.part(from).is_none() {
+            if matches!(message.body, Body::Probe { .. }) {
+                self.send(from, Body::Ended, effects);
+            }
+            return;
+        }
+        self.highest = self.highest.max(message.ballot);
+        if let Body::Refused { promised } = message.body {
+            self.highest = self.highest.max(promised);
+        }
+        let ballot = message.ballot;
+        // Answers to an attempt of ours that is over say nothing any more.
+        let ours = ballot.node == self.node
+            && (ballot == self.promised || broken(Rule::AnswersToThisAttempt));
+        match message.body {
+            Body::Probe { round } => self.probed_by(from, round, effects),
+            Body::Probed { round, standing } => self.answered(from, round, standing, effects),
+            Body::Prepare { released } => self.prepare_came(from, ballot, released, effects),
+            Body::Fetch { after } => self.fetch_came(from, ballot, after, effects),
+            Body::Adopt { from: agreed, upto } => {
+                self.adopt_came(from, ballot, agreed, upto, effects);
+            }
+            Body::Accept { .. } | Body::Decide { .. } | Body::Heartbeat { .. } => {
+                if self.follows(from, ballot, effects) {
+                    self.follow_master(ballot, message.body, effects);
+                }
+            }
+            Body::HandOver => self.inherit(from, ballot, effects),
+            Body::Straggling { .. } => self.caught_up(from, effects),
+            Body::Ended => self.ended(effects),
+            Body::Outdated | Body::Learn { .. } => {}
+            Body::Behind => self.behind(from, ballot, effects),
+            _ if !ours => {}
+            Body::Promise { log } => self.promise_came(from, log, effects),
+            Body::Refused { promised } => self.refused(from, promised, effects),
+            Body::Fetched { after, upto } => self.fetched(from, after, upto, effects),
+            Body::Accepted { upto } => self.accepted_by(from, upto, effects),
+            Body::Staged { upto } => {
+                self.lead.staged_by(from, upto, self.now);
+                self.pump(from, effects);
+            }
+            Body::Gap { last } => self.gap(from, last, effects),
+            Body::Granted { beat, sent, asked } => self.granted(from, beat, sent, asked, effects),
+        }
+    }
+
+    /// What the master of the promised ballot says.
+    fn follow_master(&mut self, ballot: Ballot, body: Body, effects: &mut Vec<Effect>) {
+        match body {
+            Body::Accept { after, upto, decided } => {
+                self.hear(ballot, decided);
+                self.accept(after, upto, effects);
+            }
+            Body::Decide { upto } => {
+                self.hear(ballot, upto);
+                self.settle(effects);
+            }
+            Body::Heartbeat { beat, sent, asks, decided } => {
+                self.hear(ballot, decided);
+                self.heartbeat(beat, sent, asks, effects);
+            }
+            _ => {}
+        }
+    }
+}

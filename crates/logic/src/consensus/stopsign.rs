@@ -1,0 +1,199 @@
+//! Other members: a configuration ends with a stop-sign, and the next begins behind it.
+//!
+//! A stop-sign is a value like any other, and nothing is accepted behind it in its configuration
+//! (Lamport, Malkhi, Zhou, *Reconfiguring a State Machine*, 2010; Omni-Paxos, section 6). Once it
+//! is decided, the next configuration's voters elect a master among them, under ballots above all
+//! of the old one. A replica takes part in a configuration only when it holds everything decided
+//! before it: who has not come so far is told the rest, and adopts it as a whole, so that whatever
+//! it had accepted counts until then.
+//!
+//! Reads under a lease end where a stop-sign is *accepted*: the next configuration's voters may be
+//! others than those who granted it.
+
+use super::ballot;
+use super::configuration::{Configuration, Part};
+use super::effect::{Asked, Effect, Refusal};
+use super::event::ValueHandle;
+use super::lead::MESSAGE_VALUES_MAX;
+use super::message::{Body, Message};
+use super::replica::{Replica, Stage, Staging};
+use base::{Ballot, LogIndex, Millis, NodeId};
+
+impl Replica {
+    /// The master is to end this configuration.
+    pub(super) fn reconfigure(
+        &mut self,
+        configuration: Configuration,
+        value: ValueHandle,
+        effects: &mut Vec<Effect>,
+    ) {
+        let next = self.configuration.id().0.checked_add(1);
+        let admitted = self.admits(value).and_then(|()| match next {
+            Some(id) if id == configuration.id().0 => Ok(()),
+            _ => Err(Refusal::NotNext),
+        });
+        if let Err(reason) = admitted {
+            return effects.push(Effect::Refused { asked: Asked::Propose, reason });
+        }
+        let index = self.last.next();
+        self.propose(value, effects);
+        self.signs.push((index, configuration));
+    }
+
+    /// What is decided may go beyond a stop-sign: then the configuration it names is in force.
+    pub(super) fn pass_signs(&mut self, effects: &mut Vec<Effect>) {
+        while self.signs.first().is_some_and(|(index, _)| *index <= self.decided) {
+            let (base, configuration) = self.signs.remove(0);
+            self.move_to(configuration, base, effects);
+        }
+    }
+
+    /// Another configuration is in force. Its predecessor's master leads it, too, if it may:
+    /// whoever granted it a lease lets it pass. If it may not, somebody else is asked to.
+    pub(super) fn move_to(
+        &mut self,
+        configuration: Configuration,
+        base: LogIndex,
+        effects: &mut Vec<Effect>,
+    ) {
+        let (stage, ballot, last) = (self.stage, self.promised, self.last);
+        let leads = |node: NodeId| configuration.part(node).is_some_and(Part::leads);
+        let level = self.lead.followers.iter();
+        let heir = level
+            .filter(|follower| leads(follower.node) && follower.saved == Some(last))
+            .max_by_key(|follower| (follower.moved, follower.node))
+            .map(|follower| follower.node);
+        let goes_on = leads(self.node) && stage != Stage::Retiring;
+        if stage.replicates() || stage.attempts() {
+            self.follow(effects);
+        }
+        self.lead = self.lead.anew(self.node, &configuration, self.clock);
+        self.election.rest();
+        self.configuration = configuration;
+        self.base = base;
+        self.dismissed = false;
+        // Logged before any promise in the new configuration: whoever has made one must know, after
+        // a restart too, that the old one is over.
+        self.record_decided(effects);
+        effects.push(Effect::Configured { configuration: self.configuration.id(), base });
+        match heir {
+            // The new master may have asked for a promise that could not be given before.
+            _ if !stage.replicates() => {
+                self.send_all(Body::Straggling { decided: self.decided }, effects);
+            }
+            _ if goes_on => self.stand(Ballot::default(), effects),
+            Some(heir) => self.leave_to(heir, ballot, effects),
+            None => {}
+        }
+    }
+
+    /// A message from another configuration than ours.
+    pub(super) fn receive_across(
+        &mut self,
+        from: NodeId,
+        message: Message,
+        effects: &mut Vec<Effect>,
+    ) {
+        let ahead = message.configuration > self.configuration.id();
+        let member = self.configuration.part(from).is_some();
+        match message.body {
+            Body::Learn { after, upto, end } if ahead => {
+                self.learn(from, after, upto, end, effects);
+            }
+            Body::Behind if ahead => self.fetch_snapshot(from, effects),
+            Body::Ended if ahead => self.ended(effects),
+            _ if ahead => self.straggle(from, effects),
+            Body::Probe { .. } | Body::Prepare { .. } | Body::Straggling { .. } if !member => {
+                self.send(from, Body::Ended, effects);
+            }
+            Body::Probe { .. } | Body::Prepare { .. } => self.send(from, Body::Outdated, effects),
+            Body::Straggling { decided } => self.teach(from, decided, effects),
+            _ => {}
+        }
+    }
+
+    /// A member of the configuration in force says that we are none.
+    pub(super) fn ended(&mut self, effects: &mut Vec<Effect>) {
+        if !self.dismissed {
+            self.dismissed = true;
+            effects.push(Effect::Ended);
+        }
+    }
+
+    /// Our configuration is over, and we don't know yet how it ended: ask whoever said so.
+    fn straggle(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
+        if self.now >= self.straggled {
+            self.straggled = Millis(self.now.0.saturating_add(self.clock.round()));
+            self.send(from, Body::Straggling { decided: self.decided }, effects);
+        }
+    }
+
+    /// Somebody lacks decided values from before our configuration.
+    fn teach(&mut self, to: NodeId, decided: LogIndex, effects: &mut Vec<Effect>) {
+        if decided >= self.base {
+            return;
+        }
+        if decided < self.floor {
+            return self.send(to, Body::Behind, effects);
+        }
+        let upto = LogIndex(self.base.0.min(decided.0 + MESSAGE_VALUES_MAX));
+        self.send(to, Body::Learn { after: decided, upto, end: self.base }, effects);
+    }
+
+    /// Decided values, to be adopted once all of them are here. The ballot is one of our own: with
+    /// the whole of what was decided in a configuration that is over, no other log of it can be
+    /// longer than ours, nor differ.
+    fn learn(
+        &mut self,
+        from: NodeId,
+        after: LogIndex,
+        upto: LogIndex,
+        end: LogIndex,
+        effects: &mut Vec<Effect>,
+    ) {
+        let learning = self.staging.filter(|staging| {
+            let leads = self.stage.replicates() || self.stage.attempts();
+            !leads && staging.upto == end && staging.ballot > self.promised
+        });
+        // It has all come, and is on its way to the disk.
+        let (ballot, heard) = self.heard;
+        let adopted = self.accepted_ballot >= ballot && heard >= end && self.last >= end;
+        let have = learning.map_or(self.decided, |staging| staging.have);
+        if adopted || after > have || end <= self.decided {
+            return;
+        }
+        if learning.is_none() {
+            if self.stage.replicates() || self.stage.attempts() {
+                self.follow(effects);
+            }
+            self.unstage();
+            let ballot = ballot::above(self.promised, self.node, self.configuration.id());
+            let from = self.decided;
+            self.staging = Some(Staging { ballot, from, have: from, upto: end });
+        }
+        self.stage_values(after, upto, effects);
+        let Some(staging) = &mut self.staging else { return };
+        // The old master may have told of some of it meanwhile.
+        staging.from = staging.from.max(self.decided);
+        let (ballot, have) = (staging.ballot, staging.have);
+        self.staged_signs.retain(|(index, _)| *index > self.decided);
+        if have < end {
+            return self.send(from, Body::Straggling { decided: have }, effects);
+        }
+        self.promised = ballot;
+        self.leader = None;
+        self.hear(ballot, end);
+        self.adopt(effects);
+        effects.push(Effect::SaveDecided { upto: end });
+    }
+
+    /// Somebody came up to our configuration: it is asked for its promise again.
+    pub(super) fn caught_up(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
+        let mut followers = self.lead.followers.iter();
+        let place = followers.position(|follower| follower.node == from);
+        let asks = self.stage.attempts() || self.stage.replicates();
+        if let Some(place) = place.filter(|_| asks && self.promise_saved == self.promised) {
+            self.ask_promise(place, effects);
+        }
+    }
+}
