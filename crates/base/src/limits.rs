@@ -20,6 +20,8 @@ pub const UPDATE_BYTES_MAX: usize = 32 * 1024 * 1024;
 pub const ROW_OVERHEAD_BYTES: usize = 32;
 /// Most keys in one multi_get, exists or delete of many keys.
 pub const KEYS_PER_READ_MAX: usize = 131_072;
+/// Most bytes of values that one read of many keys may answer with.
+pub const VALUES_BYTES_MAX: usize = 48 * 1024 * 1024;
 /// Most rows in one page of a range.
 pub const PAGE_ROWS_MAX: usize = 100_000;
 /// Rows in a page when the client names no limit.

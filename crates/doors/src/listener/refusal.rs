@@ -130,6 +130,8 @@ mod tests {
             assert_eq!(said(Told::Http, line), "HTTP/1.1 503 Service Unavailable", "{line}");
         }
         assert!(said(Told::Resp, "*1\r\n").starts_with("-LOADING the node is starting"));
+        let arakoon = starting(Told::Arakoon, b"");
+        assert_eq!((arakoon[0], arakoon[4] as usize + 8), (0x10, arakoon.len()));
         assert!(said(Told::Foreign(Foreign::Unknown), "x").contains("this port speaks"));
     }
 }

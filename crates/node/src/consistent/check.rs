@@ -3,7 +3,7 @@
 
 use base::limits::{
     KEY_BYTES_MAX, KEYS_PER_READ_MAX, SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX,
-    UPDATE_BYTES_MAX,
+    UPDATE_BYTES_MAX, VALUES_BYTES_MAX,
 };
 use base::request::Expiry;
 use base::{Error, Properties, Read, Reason, Result, Update};
@@ -56,6 +56,14 @@ pub(crate) fn read(read: &Read, properties: &Properties) -> Result<()> {
         }
         Read::KeyCount => Ok(()),
     }
+}
+
+/// Whether the values found so far still fit into one answer.
+pub(crate) fn values(bytes: usize) -> Result<()> {
+    if bytes <= VALUES_BYTES_MAX {
+        return Ok(());
+    }
+    Err(too_large("bytes of values in one read", bytes, "values_bytes_max", VALUES_BYTES_MAX))
 }
 
 struct Count<'a> {

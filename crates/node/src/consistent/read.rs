@@ -1,5 +1,6 @@
 //! Reads of a group's decided state.
 
+use super::check;
 use super::group::Group;
 use super::layout::{self, StoredRow};
 use super::pager::Pager;
@@ -42,10 +43,7 @@ pub(crate) fn read(group: &Group, bucket: &Bucket, read: &Read) -> Result<Reply>
             holds(value == *expected, key)?
         }
         Read::AssertExists(key) => holds(reader.get(key)?.is_some(), key)?,
-        Read::Exists(keys) => {
-            let rows = reader.many(keys)?;
-            Body::Count(rows.iter().flatten().count() as u64)
-        }
+        Read::Exists(keys) => Body::Count(reader.count(keys)?),
         Read::MultiGet(keys) => Body::Rows(reader.many(keys)?),
         Read::MultiGetAll(keys) => {
             let rows = reader.many(keys)?;
@@ -117,15 +115,41 @@ impl Reader<'_> {
         if let [key] = keys {
             return Ok(vec![self.get(key)?.map(|row| shown(row, self.now))]);
         }
-        let snapshot: Box<dyn Snapshot> = self.group.trees.snapshot();
         let mut rows = Vec::with_capacity(keys.len());
+        let mut bytes = 0;
+        self.each(keys, |row| {
+            bytes += row.as_ref().map_or(0, |row| row.value.len());
+            rows.push(row.map(|row| shown(row, self.now)));
+            check::values(bytes)
+        })?;
+        Ok(rows)
+    }
+
+    /// How many of these keys exist, as of one moment.
+    fn count(&self, keys: &[Key]) -> Result<u64> {
+        if let [key] = keys {
+            return Ok(u64::from(self.get(key)?.is_some()));
+        }
+        let mut count = 0;
+        self.each(keys, |row| {
+            count += u64::from(row.is_some());
+            Ok(())
+        })?;
+        Ok(count)
+    }
+
+    fn each(
+        &self,
+        keys: &[Key],
+        mut take: impl FnMut(Option<StoredRow>) -> Result<()>,
+    ) -> Result<()> {
+        let snapshot: Box<dyn Snapshot> = self.group.trees.snapshot();
         let mut tree_key = Vec::new();
         for key in keys {
             layout::row_key(self.group.id, self.bucket.id, key, &mut tree_key);
-            let row = self.live(snapshot.get(&tree_key).map_err(store_error)?)?;
-            rows.push(row.map(|row| shown(row, self.now)));
+            take(self.live(snapshot.get(&tree_key).map_err(store_error)?)?)?;
         }
-        Ok(rows)
+        Ok(())
     }
 
     fn walk(&self, range: &Range, mut each: impl FnMut(Key, StoredRow) -> bool) -> Result<()> {

@@ -3,7 +3,7 @@
 
 use super::{Place, bytes, read, reason, set, update};
 use crate::Node;
-use base::limits::{ROW_OVERHEAD_BYTES, WHOLE_RANGE_BYTES_MAX};
+use base::limits::{ROW_OVERHEAD_BYTES, VALUES_BYTES_MAX, WHOLE_RANGE_BYTES_MAX};
 use base::range::Extent;
 use base::request::Steps;
 use base::{
@@ -46,6 +46,41 @@ async fn a_whole_range_is_one_answer_or_too_large() {
     let keys = page(&node, keys).await.expect("keys alone fit").entries;
     assert_eq!(keys.len(), 5);
     node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn values_of_many_keys_end_exactly_at_their_limit() {
+    let place = Place::new();
+    let node = place.start().await;
+    let value = "v".repeat(8 << 20);
+    update(&node, set("a", &value)).await.expect("written");
+    update(&node, set("b", "one more")).await.expect("written");
+    let fit = VALUES_BYTES_MAX / value.len();
+    let mut keys = vec![bytes("a"); fit];
+    let reads = |keys: &[bytes::Bytes]| {
+        [
+            Read::MultiGet(keys.to_vec()),
+            Read::MultiGetAll(keys.to_vec()),
+            Read::Exists(keys.to_vec()),
+        ]
+    };
+    for one in reads(&keys) {
+        read(&node, one).await.expect("it fits");
+    }
+    let step = |keys: &[bytes::Bytes]| Update::Read(Read::MultiGet(keys.to_vec()));
+    update_read(&node, step(&keys)).await.expect("it fits in a sequence, too");
+    keys.push(bytes("b"));
+    let [many, all, exists] = reads(&keys);
+    assert_eq!(reason(read(&node, many).await), Reason::TooLarge);
+    assert_eq!(reason(read(&node, all).await), Reason::TooLarge);
+    assert_eq!(reason(update_read(&node, step(&keys)).await), Reason::TooLarge);
+    read(&node, exists).await.expect("no value is answered");
+    node.stop().await.expect("it stops");
+}
+
+/// A read among the steps of a sequence.
+async fn update_read(node: &Node, step: Update) -> base::Result<base::Outcome> {
+    update(node, Update::Sequence { steps: vec![step], mode: Steps::AllOrNothing }).await
 }
 
 #[tokio::test]

@@ -44,6 +44,7 @@ const TRIED: &[(&str, Tried)] = &[
         ]),
     ),
     ("PAGE_ROWS_MAX", By(&["pages_end_exactly_at_their_limits"])),
+    ("VALUES_BYTES_MAX", By(&["values_of_many_keys_end_exactly_at_their_limit"])),
     ("WHOLE_RANGE_BYTES_MAX", By(&["a_whole_range_is_one_answer_or_too_large"])),
     ("PAGE_ROWS_DEFAULT", By(&["pages_end_exactly_at_their_limits"])),
     ("PAGE_BYTES_MAX", By(&["pages_end_exactly_at_their_limits"])),

@@ -3,7 +3,7 @@
 use super::View;
 use crate::arakoon::errors::{OK, Refusal};
 use crate::arakoon::words::Wire;
-use base::{Body, Outcome, Row, Value};
+use base::{Body, Outcome, Value};
 
 /// How an answer is said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,6 @@ impl Shape {
                 Ok(row.value.len() as u64)
             }
             (Shape::Values | Shape::MaybeValues, Body::Rows(rows)) => {
-                fits(rows)?;
                 out.count(rows.len());
                 for row in rows {
                     let value = row.as_ref().map(|row| &row.value[..]);
@@ -102,17 +101,6 @@ impl Shape {
             _ => Err(mismatch(self)),
         }
     }
-}
-
-/// An answer of many values must fit into what one answer may hold.
-fn fits(rows: &[Option<Row>]) -> Result<(), Refusal> {
-    let max = base::limits::FRAME_BYTES_MAX;
-    let bytes: usize = rows.iter().flatten().map(|row| row.value.len() + 5).sum();
-    if bytes <= max {
-        return Ok(());
-    }
-    let text = format!("the values have {bytes} bytes; at most {max} fit into one answer");
-    Err(Refusal::bad_input(text))
 }
 
 /// The node answered another question: our own mistake, told and survived.

@@ -13,6 +13,7 @@ mod expiry;
 mod numbers;
 mod rows;
 
+use super::check;
 use super::view::View;
 use crate::catalog::Bucket;
 use base::request::Steps;
@@ -128,8 +129,11 @@ fn read_step(view: &mut View, bucket: &Bucket, read: &Read) -> Result<Body> {
         }
         Read::MultiGet(keys) | Read::MultiGetAll(keys) => {
             let mut rows = Vec::with_capacity(keys.len());
+            let mut bytes = 0;
             for key in keys {
                 let row = view.row(bucket.id, key)?;
+                bytes += row.as_ref().map_or(0, |row| row.value.len());
+                check::values(bytes)?;
                 if row.is_none() && matches!(read, Read::MultiGetAll(_)) {
                     return Err(Error::key(Reason::NotFound, key));
                 }
