@@ -36,6 +36,7 @@ mod rules;
 mod shown;
 mod stopsign;
 mod window;
+mod wire;
 
 pub use configuration::{Configuration, ConfigurationError, MEMBERS_MAX, Member, Part, VOTERS_MAX};
 pub use effect::{Asked, Effect, Refusal, Role};

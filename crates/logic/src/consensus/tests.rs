@@ -6,5 +6,6 @@ mod examples;
 mod laws;
 mod machine;
 mod stories;
+mod wire;
 
 pub(super) use broken::broken;

@@ -1,0 +1,167 @@
+//! Messages and configurations as bytes: they read back, nothing else does, and what version 1 said
+//! is kept. `CREDENZA_KEEP=golden cargo test -p logic wire` writes the kept bytes if they are
+//! missing.
+
+use crate::consensus::{Accepted, Body, Configuration, Member, Message, Part, Standing};
+use base::codec::Reader;
+use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId};
+use proptest::prelude::*;
+use std::fmt::Write;
+use std::path::Path;
+
+/// One of each body, made from five numbers and two answers.
+fn bodies(n: [u64; 5], (yes, no): (bool, bool)) -> Vec<Body> {
+    let [one, two, three, four, five] = n.map(LogIndex);
+    let ballot = Ballot { round: n[3], node: NodeId(n[4]) };
+    let log = Accepted { ballot, last: one, decided: two };
+    let (after, upto) = (one, LogIndex(one.0.saturating_add(1 + two.0 % 64)));
+    vec![
+        Body::Probe { round: n[0] },
+        Body::Probed { round: n[0], standing: Standing { bound: yes, candidate: no, log } },
+        Body::Prepare { released: ballot },
+        Body::Promise { log },
+        Body::Refused { promised: ballot },
+        Body::Fetch { after: one },
+        Body::Fetched { after, upto },
+        Body::Behind,
+        Body::Adopt { from: one, upto: two },
+        Body::Accept { after, upto, decided: three },
+        Body::Accepted { upto: four },
+        Body::Staged { upto: five },
+        Body::Gap { last: one },
+        Body::Decide { upto: two },
+        Body::Heartbeat { beat: n[0], sent: Millis(n[1]), asks: yes, decided: three },
+        Body::Granted { beat: n[0], sent: Millis(n[1]), asked: no },
+        Body::HandOver,
+        Body::Outdated,
+        Body::Straggling { decided: one },
+        Body::Learn { after, upto, end: three },
+        Body::Ended,
+    ]
+}
+
+fn message(configuration: u32, ballot: Ballot, body: Body) -> Message {
+    Message { configuration: ConfigurationId(configuration), ballot, body }
+}
+
+fn written(message: &Message) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    message.write(&mut bytes);
+    bytes
+}
+
+fn members(parts: &[Part]) -> Vec<Member> {
+    let nodes = (1..).map(|node| NodeId(node * 7));
+    nodes.zip(parts).map(|(node, part)| Member { node, part: *part }).collect()
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    prop_oneof![Just(Part::Voter), Just(Part::Witness), Just(Part::Learner)]
+}
+
+proptest! {
+    #[test]
+    fn messages_read_back_and_their_beginnings_do_not(
+        configuration in any::<u32>(),
+        round in any::<u64>(),
+        numbers in any::<[u64; 5]>(),
+        answers in any::<(bool, bool)>(),
+    ) {
+        let mut numbers = numbers;
+        numbers[0] >>= 1;
+        let ballot = Ballot { round, node: NodeId(numbers[4]) };
+        for body in bodies(numbers, answers) {
+            let message = message(configuration, ballot, body);
+            let mut bytes = written(&message);
+            for length in 0..bytes.len() {
+                prop_assert!(Message::read(&mut Reader::new(&bytes[..length])).is_err());
+            }
+            bytes.extend(b"values");
+            let mut reader = Reader::new(&bytes);
+            prop_assert_eq!(Message::read(&mut reader), Ok(message));
+            prop_assert_eq!(reader.rest(), b"values");
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_message_that_reads_back_or_an_error(
+        bytes in prop::collection::vec(any::<u8>(), 0..80),
+        number in 0..24_u8,
+    ) {
+        let mut bytes = bytes;
+        if let Some(which) = bytes.get_mut(20) {
+            *which = number;
+        }
+        let mut reader = Reader::new(&bytes);
+        if let Ok(message) = Message::read(&mut reader) {
+            let used = bytes.len() - reader.rest().len();
+            prop_assert_eq!(written(&message), &bytes[..used]);
+            let values = message.body.values();
+            prop_assert!(values.is_none_or(|(after, upto)| after < upto));
+        }
+        let mut reader = Reader::new(&bytes);
+        if let Ok(configuration) = Configuration::read(&mut reader) {
+            prop_assert!(!configuration.members().is_empty());
+        }
+    }
+
+    #[test]
+    fn configurations_read_back(
+        id in any::<u32>(),
+        parts in prop::collection::vec(part(), 0..9),
+    ) {
+        let Ok(configuration) = Configuration::new(ConfigurationId(id), members(&parts)) else {
+            return Ok(());
+        };
+        let mut bytes = Vec::new();
+        configuration.write(&mut bytes);
+        for length in 0..bytes.len() {
+            prop_assert!(Configuration::read(&mut Reader::new(&bytes[..length])).is_err());
+        }
+        prop_assert_eq!(Configuration::read(&mut Reader::new(&bytes)), Ok(configuration));
+    }
+}
+
+#[test]
+fn a_claimed_length_or_a_set_that_could_not_work_is_refused() {
+    let crowd = [&[0; 4][..], &u32::MAX.to_le_bytes()].concat();
+    assert!(Configuration::read(&mut Reader::new(&crowd)).is_err(), "nothing is allocated for it");
+    let nobody = [0; 8];
+    assert!(Configuration::read(&mut Reader::new(&nobody)).is_err(), "nobody may lead");
+    let empty = Body::Accept { after: LogIndex(5), upto: LogIndex(5), decided: LogIndex(0) };
+    let backwards = Body::Learn { after: LogIndex(5), upto: LogIndex(4), end: LogIndex(9) };
+    for body in [empty, backwards] {
+        let bytes = written(&message(0, Ballot::default(), body));
+        assert!(Message::read(&mut Reader::new(&bytes)).is_err(), "{body:?}");
+    }
+}
+
+#[test]
+fn the_kept_bytes_of_version_1_are_written_and_read() {
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proof/golden/consensus-v1.txt");
+    let ballot = Ballot { round: 0x0102_0304, node: NodeId(0xA1) };
+    let mut text = String::new();
+    for body in bodies([0x11, 0x22, 0x33, 0x44, 0x55], (true, false)) {
+        let message = message(7, ballot, body);
+        let bytes = written(&message);
+        assert_eq!(Message::read(&mut Reader::new(&bytes)), Ok(message));
+        let name = format!("{body:?}");
+        let name = name.split([' ', '{']).next().unwrap_or("").to_lowercase();
+        writeln!(text, "{name} {}", hexadecimal(&bytes)).expect("a string takes all");
+    }
+    let all = members(&[Part::Voter, Part::Witness, Part::Learner]);
+    let configuration = Configuration::new(ConfigurationId(9), all).expect("sound");
+    let mut bytes = Vec::new();
+    configuration.write(&mut bytes);
+    assert_eq!(Configuration::read(&mut Reader::new(&bytes)), Ok(configuration));
+    writeln!(text, "configuration {}", hexadecimal(&bytes)).expect("a string takes all");
+    if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !kept.exists() {
+        std::fs::write(&kept, &text).expect("the kept bytes can be written");
+    }
+    let kept = std::fs::read_to_string(&kept).expect("the kept bytes are there");
+    assert_eq!(text, kept, "what was once said between nodes is never changed");
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

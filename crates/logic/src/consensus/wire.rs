@@ -1,0 +1,215 @@
+//! A message and a configuration as bytes, for whoever carries them.
+//!
+//! A message is its configuration (4 bytes), its ballot (round 8, node 8), which body it has (1),
+//! then the body's fields in the order in which they are declared: numbers have 8 bytes, ballots
+//! 16, a yes or no has one. The values it names follow behind it and are the carrier's. A
+//! configuration is its id (4), how many members it has (4), then each one's node (8) and part (1).
+//!
+//! Whoever reads trusts nothing: unknown bodies and parts, stretches that run backwards, and
+//! configurations that could not work are [`Malformed`].
+
+use super::configuration::{Configuration, MEMBERS_MAX, Member, Part};
+use super::message::{Accepted, Body, Message, Standing};
+use base::codec::{Malformed, Reader, Writer};
+use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId};
+
+impl Message {
+    /// Appends the message.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.put_u32(self.configuration.0);
+        put_ballot(self.ballot, out);
+        out.put_u8(number(&self.body));
+        match self.body {
+            Body::Probe { round } => out.put_u64(round),
+            Body::Probed { round, standing } => {
+                out.put_u64(round);
+                out.put_u8(standing.bound.into());
+                out.put_u8(standing.candidate.into());
+                put_log(standing.log, out);
+            }
+            Body::Prepare { released: ballot } | Body::Refused { promised: ballot } => {
+                put_ballot(ballot, out);
+            }
+            Body::Promise { log } => put_log(log, out),
+            Body::Heartbeat { beat, sent, asks, decided } => {
+                out.put_u64(beat);
+                out.put_u64(sent.0);
+                out.put_u8(asks.into());
+                out.put_u64(decided.0);
+            }
+            Body::Granted { beat, sent, asked } => {
+                out.put_u64(beat);
+                out.put_u64(sent.0);
+                out.put_u8(asked.into());
+            }
+            Body::Fetch { after: one }
+            | Body::Accepted { upto: one }
+            | Body::Staged { upto: one }
+            | Body::Gap { last: one }
+            | Body::Decide { upto: one }
+            | Body::Straggling { decided: one } => put_indexes(&[one], out),
+            Body::Fetched { after: from, upto } | Body::Adopt { from, upto } => {
+                put_indexes(&[from, upto], out);
+            }
+            Body::Accept { after, upto, decided: third }
+            | Body::Learn { after, upto, end: third } => {
+                put_indexes(&[after, upto, third], out);
+            }
+            Body::Behind | Body::HandOver | Body::Outdated | Body::Ended => {}
+        }
+    }
+
+    /// Reads a message; what follows it stays in the reader.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Message, Malformed> {
+        let configuration = ConfigurationId(reader.u32("configuration")?);
+        let ballot = take_ballot(reader)?;
+        let number = reader.u8("which message")?;
+        let body = take_body(number, reader)?;
+        if body.values().is_some_and(|(after, upto)| after >= upto) {
+            return Err(Malformed("a stretch of values"));
+        }
+        Ok(Message { configuration, ballot, body })
+    }
+}
+
+/// Which body it is; a number is never given to another.
+fn number(body: &Body) -> u8 {
+    match body {
+        Body::Probe { .. } => 0,
+        Body::Probed { .. } => 1,
+        Body::Prepare { .. } => 2,
+        Body::Promise { .. } => 3,
+        Body::Refused { .. } => 4,
+        Body::Fetch { .. } => 5,
+        Body::Fetched { .. } => 6,
+        Body::Behind => 7,
+        Body::Adopt { .. } => 8,
+        Body::Accept { .. } => 9,
+        Body::Accepted { .. } => 10,
+        Body::Staged { .. } => 11,
+        Body::Gap { .. } => 12,
+        Body::Decide { .. } => 13,
+        Body::Heartbeat { .. } => 14,
+        Body::Granted { .. } => 15,
+        Body::HandOver => 16,
+        Body::Outdated => 17,
+        Body::Straggling { .. } => 18,
+        Body::Learn { .. } => 19,
+        Body::Ended => 20,
+    }
+}
+
+fn take_body(number: u8, from: &mut Reader<'_>) -> Result<Body, Malformed> {
+    Ok(match number {
+        0 => Body::Probe { round: from.u64("round")? },
+        1 => {
+            let round = from.u64("round")?;
+            let (bound, candidate) = (take_yes(from)?, take_yes(from)?);
+            Body::Probed { round, standing: Standing { bound, candidate, log: take_log(from)? } }
+        }
+        2 => Body::Prepare { released: take_ballot(from)? },
+        3 => Body::Promise { log: take_log(from)? },
+        4 => Body::Refused { promised: take_ballot(from)? },
+        5 => Body::Fetch { after: take_index(from)? },
+        6 => Body::Fetched { after: take_index(from)?, upto: take_index(from)? },
+        7 => Body::Behind,
+        8 => Body::Adopt { from: take_index(from)?, upto: take_index(from)? },
+        9 => {
+            let (after, upto) = (take_index(from)?, take_index(from)?);
+            Body::Accept { after, upto, decided: take_index(from)? }
+        }
+        10 => Body::Accepted { upto: take_index(from)? },
+        11 => Body::Staged { upto: take_index(from)? },
+        12 => Body::Gap { last: take_index(from)? },
+        13 => Body::Decide { upto: take_index(from)? },
+        14 => {
+            let (beat, sent) = (from.u64("beat")?, Millis(from.u64("sent")?));
+            Body::Heartbeat { beat, sent, asks: take_yes(from)?, decided: take_index(from)? }
+        }
+        15 => {
+            let (beat, sent) = (from.u64("beat")?, Millis(from.u64("sent")?));
+            Body::Granted { beat, sent, asked: take_yes(from)? }
+        }
+        16 => Body::HandOver,
+        17 => Body::Outdated,
+        18 => Body::Straggling { decided: take_index(from)? },
+        19 => {
+            let (after, upto) = (take_index(from)?, take_index(from)?);
+            Body::Learn { after, upto, end: take_index(from)? }
+        }
+        20 => Body::Ended,
+        _ => return Err(Malformed("which message")),
+    })
+}
+
+impl Configuration {
+    /// Appends the configuration: what a stop-sign's value holds.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.put_u32(self.id().0);
+        out.put_u32(self.members().len() as u32);
+        for member in self.members() {
+            out.put_u64(member.node.0);
+            out.put_u8(match member.part {
+                Part::Voter => 0,
+                Part::Witness => 1,
+                Part::Learner => 2,
+            });
+        }
+    }
+
+    /// Reads a configuration; what follows it stays in the reader.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Configuration, Malformed> {
+        let id = ConfigurationId(reader.u32("configuration")?);
+        let count = reader.u32("how many members")? as usize;
+        if count > MEMBERS_MAX {
+            return Err(Malformed("how many members"));
+        }
+        let mut members = Vec::with_capacity(count);
+        for _ in 0..count {
+            let node = NodeId(reader.u64("member")?);
+            let part = match reader.u8("part")? {
+                0 => Part::Voter,
+                1 => Part::Witness,
+                2 => Part::Learner,
+                _ => return Err(Malformed("part")),
+            };
+            members.push(Member { node, part });
+        }
+        Configuration::new(id, members).map_err(|_| Malformed("a set of members"))
+    }
+}
+
+fn put_ballot(ballot: Ballot, out: &mut Vec<u8>) {
+    out.put_u64(ballot.round);
+    out.put_u64(ballot.node.0);
+}
+
+fn put_indexes(indexes: &[LogIndex], out: &mut Vec<u8>) {
+    indexes.iter().for_each(|index| out.put_u64(index.0));
+}
+
+fn put_log(log: Accepted, out: &mut Vec<u8>) {
+    put_ballot(log.ballot, out);
+    put_indexes(&[log.last, log.decided], out);
+}
+
+fn take_ballot(from: &mut Reader<'_>) -> Result<Ballot, Malformed> {
+    Ok(Ballot { round: from.u64("round")?, node: NodeId(from.u64("node")?) })
+}
+
+fn take_index(from: &mut Reader<'_>) -> Result<LogIndex, Malformed> {
+    from.u64("index").map(LogIndex)
+}
+
+fn take_log(from: &mut Reader<'_>) -> Result<Accepted, Malformed> {
+    let ballot = take_ballot(from)?;
+    Ok(Accepted { ballot, last: take_index(from)?, decided: take_index(from)? })
+}
+
+fn take_yes(from: &mut Reader<'_>) -> Result<bool, Malformed> {
+    match from.u8("yes or no")? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Malformed("yes or no")),
+    }
+}
