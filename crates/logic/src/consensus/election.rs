@@ -21,7 +21,7 @@ const DEFERRED_MAX: u32 = 4;
 pub(super) struct Election {
     /// The last round that was begun; 0: none.
     pub round: u64,
-    /// When it is judged, if not all answer before.
+    /// When it is judged, if not all answer before; once it was, the next begins then.
     ends: Millis,
     /// Who answered it, in order of arrival, each once.
     answers: Vec<(NodeId, Standing)>,
@@ -43,9 +43,10 @@ pub(super) enum Verdict {
 }
 
 impl Election {
-    /// Whether the round, if there is one, is to be judged: all answered, or its time is over.
+    /// Whether the round is to be judged: all answered, or its time is over. One that was judged
+    /// still lasts that long, so that rounds don't follow each other as fast as the network goes.
     pub(super) fn is_over(&self, others: usize, now: Millis) -> bool {
-        !self.open || self.answers.len() >= others || now >= self.ends
+        (self.open && self.answers.len() >= others) || now >= self.ends
     }
 
     /// Whether a round was held that waits for its verdict.
@@ -73,7 +74,14 @@ impl Election {
     /// may stand, the one with the longest log does: it has the least to fetch.
     pub(super) fn judge(&mut self, node: NodeId, log: Accepted, voters: usize) -> Verdict {
         self.open = false;
+        let known = self.connected;
         self.connected = self.answers.len() + 1 >= majority(voters);
+        if !known {
+            // Nobody has been told yet who else may stand: those who begin to seek at one moment
+            // would all stand, and share the promises out among them.
+            self.ends = Millis(0);
+            return Verdict::Again;
+        }
         let free = self.answers.iter().filter(|(_, standing)| !standing.bound);
         if free.clone().count() + 1 < majority(voters) {
             self.deferred = 0;
@@ -95,5 +103,6 @@ impl Election {
         self.open = false;
         self.connected = false;
         self.deferred = 0;
+        self.ends = Millis(0);
     }
 }

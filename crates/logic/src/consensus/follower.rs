@@ -30,11 +30,12 @@ impl Replica {
             if !self.election.is_over(others, self.now) {
                 return;
             }
-            if may_lead
-                && self.election.is_open()
-                && self.election.judge(self.node, self.accepted(), voters) == Verdict::Stand
-            {
-                return self.stand(Ballot::default(), effects);
+            if self.election.is_open() {
+                let verdict = self.election.judge(self.node, self.accepted(), voters);
+                if verdict == Verdict::Stand && may_lead {
+                    return self.stand(Ballot::default(), effects);
+                }
+                continue;
             }
             self.election.begin(Millis(self.now.0.saturating_add(self.clock.round())));
             let round = self.election.round;
@@ -51,13 +52,15 @@ impl Replica {
 
     /// Somebody seeks a master: say how we stand.
     pub(super) fn probed_by(&mut self, from: NodeId, round: u64, effects: &mut Vec<Effect>) {
+        // A master in office is left there, also where there are no leases.
         let leads = self.in_office();
         let granted = self.bound.ballot.node != from && self.now < self.bound.until;
+        let seeks = self.stage == Stage::Following
+            && self.election.connected
+            && self.configuration.part(self.node).is_some_and(Part::leads);
         let standing = Standing {
             bound: leads || (granted && !self.stage.replicates()),
-            candidate: self.stage == Stage::Following
-                && self.election.connected
-                && self.configuration.part(self.node).is_some_and(Part::leads),
+            candidate: seeks || self.stage.attempts(),
             log: self.accepted(),
         };
         self.send(from, Body::Probed { round, standing }, effects);

@@ -147,9 +147,10 @@ pub enum Body {
 /// What a voter says of itself while a master is sought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Standing {
-    /// A lease, or the quiet time after a start, forbids it to promise anything.
+    /// A lease, or the quiet time after a start, forbids it to promise anything; or it is master,
+    /// and hears a majority.
     pub bound: bool,
-    /// It may lead, seeks a master too, and heard a majority in its last round.
+    /// It may lead, seeks a master too, and heard a majority in its last round; or it stands.
     pub candidate: bool,
     /// What it has accepted.
     pub log: Accepted,

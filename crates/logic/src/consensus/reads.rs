@@ -48,13 +48,12 @@ impl Replica {
 
     /// Sends the next heartbeat.
     pub(super) fn beat(&mut self, effects: &mut Vec<Effect>) {
+        // A master that may have lost its majority must not keep others from finding a new one.
+        let fresh = self.hears_majority();
         let (now, lead) = (self.now, &mut self.lead);
         lead.beat += 1;
         lead.next_beat = Millis(now.0.saturating_add(self.clock.beat()));
-        // A master that may have lost its majority must not keep others from finding a new one.
-        let heard = lead.contact.agreed();
-        let fresh = heard.is_some_and(|sent| now.0 - sent.0 <= self.clock.patience());
-        let asks = fresh || (heard.is_none() && now < lead.ends);
+        let asks = fresh || (lead.contact.agreed().is_none() && now < lead.ends);
         let (beat, decided) = (lead.beat, self.decided);
         lead.beats.raise(self.node, beat);
         self.send_all(Body::Heartbeat { beat, sent: now, asks, decided }, effects);
@@ -63,9 +62,12 @@ impl Replica {
 
     /// Whether this replica leads and hears a majority: then there is no need for another master.
     pub(super) fn in_office(&self) -> bool {
+        self.stage.replicates() && (self.hears_majority() || self.lead.lease.holds(self.now))
+    }
+
+    fn hears_majority(&self) -> bool {
         let heard = self.lead.contact.agreed();
-        let fresh = heard.is_some_and(|sent| self.now.0 - sent.0 <= self.clock.patience());
-        self.stage.replicates() && (fresh || self.lead.lease.holds(self.now))
+        heard.is_some_and(|sent| self.now.0 - sent.0 <= self.clock.patience())
     }
 
     /// A member heard a heartbeat.

@@ -3,6 +3,7 @@
 mod broken;
 mod cluster;
 mod examples;
+mod group;
 mod laws;
 mod machine;
 mod stories;

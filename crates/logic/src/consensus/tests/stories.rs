@@ -202,7 +202,7 @@ fn tell(effects: &[Effect]) -> String {
     effects.iter().map(|effect| tell_one(effect) + "\n").collect()
 }
 
-fn tell_one(effect: &Effect) -> String {
+pub fn tell_one(effect: &Effect) -> String {
     match effect {
         Effect::SavePromise { ballot } => format!("SavePromise {ballot}"),
         Effect::Stage { index, ballot } => format!("Stage {index} under {ballot}"),

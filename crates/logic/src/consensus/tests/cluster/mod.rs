@@ -9,7 +9,7 @@
 mod chance;
 mod disks;
 mod faults;
-mod judge;
+pub mod judge;
 mod mutants;
 mod seeds;
 mod world;

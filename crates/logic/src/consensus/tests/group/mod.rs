@@ -1,0 +1,46 @@
+//! Stories of a whole group, with the network, the disks and the hours in the storyteller's hand.
+//!
+//! Promises: one story is one history; the judge of the simulator watches it, too.
+//! Never: rolls dice.
+//! Read next: `stories/leader_dies_before_deciding.txt`, then `stage.rs` for the commands.
+
+mod stage;
+mod tell;
+mod world;
+
+use stage::Stage;
+
+macro_rules! stories {
+    ($($name:ident),* $(,)?) => { $(
+        #[test]
+        fn $name() {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/consensus/stories/");
+            let path = format!("{folder}{}.txt", stringify!($name));
+            goldenscript::run(&mut Stage::default(), path).expect("the story is played to its end");
+        }
+    )* };
+}
+
+stories!(
+    leader_dies_before_deciding,
+    value_of_a_minority_is_void,
+    value_of_a_majority_is_decided_by_the_next,
+    adoption_cut_short,
+    old_master_wakes,
+    lease_forbids_a_candidate,
+    quorum_loss,
+    chain,
+    constrained_election,
+    three_stand_at_once,
+    five_start_at_once,
+    restarted_voter_keeps_its_grant,
+    follower_with_a_gap,
+    promises_come_twice_and_late,
+    behind_and_a_snapshot,
+    handed_over,
+    hand_over_fails,
+    retires_and_names_an_heir,
+    witness_never_leads,
+    learner_does_not_count,
+    read_asks_a_majority,
+);

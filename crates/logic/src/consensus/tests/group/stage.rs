@@ -1,0 +1,183 @@
+//! The commands a story of a group may give.
+
+use super::world::{Way, World};
+use crate::consensus::{Event, LeaseClock, Member, Part};
+use base::{Millis, NodeId};
+use goldenscript::{ArgumentConsumer, Command, Context, Runner};
+use std::error::Error;
+use std::fmt::Write;
+
+/// Where a story is played; nobody is on it before `group`.
+#[derive(Default)]
+pub struct Stage {
+    world: Option<World>,
+}
+
+type Answer<T = ()> = Result<T, Box<dyn Error>>;
+
+impl Runner for Stage {
+    type Command = Command;
+
+    fn run(&mut self, command: &Command, _context: &Context) -> Answer<String> {
+        let mut args = command.consume_args();
+        if command.name == "group" {
+            self.world = Some(group(&mut args)?);
+        } else {
+            let world = self.world.as_mut().ok_or("there is no group yet")?;
+            if !of_all(world, &command.name, &mut args)? {
+                of_node(world, &command.name, &mut args)?;
+            }
+        }
+        args.reject_next()?;
+        let world = self.world.as_mut().expect("there is one now");
+        Ok(std::mem::take(&mut world.told))
+    }
+}
+
+/// `group NODE... [witness=NODE] [learner=NODE] [other=NODE] [lease=MS] [drift=PPM]`
+fn group(args: &mut ArgumentConsumer) -> Answer<World> {
+    let mut lease = LeaseClock::default();
+    if let Some(length) = args.take_key("lease") {
+        lease.length = Millis(length.parse()?);
+    }
+    if let Some(drift) = args.take_key("drift") {
+        lease.drift_ppm = drift.parse()?;
+    }
+    let mut others = Vec::new();
+    if let Some(other) = args.take_key("other") {
+        others.push(NodeId(other.parse()?));
+    }
+    let mut world = World::new(members(args)?, &others, lease);
+    let names: Vec<_> = world.nodes.keys().copied().collect();
+    names.into_iter().for_each(|name| world.start(name));
+    Ok(world)
+}
+
+/// Voters by name, and one witness or learner.
+fn members(args: &mut ArgumentConsumer) -> Answer<Vec<Member>> {
+    let mut members = Vec::new();
+    for (word, part) in [("witness", Part::Witness), ("learner", Part::Learner)] {
+        if let Some(node) = args.take_key(word) {
+            members.push(Member { node: NodeId(node.parse()?), part });
+        }
+    }
+    while let Some(node) = args.next_pos() {
+        members.push(Member { node: NodeId(node.parse()?), part: Part::Voter });
+    }
+    Ok(members)
+}
+
+/// What happens to all, or between two.
+fn of_all(world: &mut World, command: &str, args: &mut ArgumentConsumer) -> Answer<bool> {
+    match command {
+        // run MS: so much time passes. skip MS: the same, untold.
+        "run" => world.run(args.next_pos().ok_or("run how long?")?.parse()?),
+        "skip" => {
+            world.run(args.next_pos().ok_or("skip how long?")?.parse()?);
+            world.told.clear();
+        }
+        // all: what happens all the time is told, too. news: it is not.
+        "all" | "news" => world.tells_all = command == "all",
+        // cut A B: nothing passes, either way. cut A: from and to all others. mend: all is well.
+        "cut" => {
+            let ways = ways(args, world)?;
+            world.cut.extend(ways);
+        }
+        "mend" => world.cut.clear(),
+        // hold A B: what A says to B waits, until it is delivered or dropped, or released.
+        "hold" => drop(world.held.insert(way(args)?)),
+        "release" => drop(world.held.remove(&way(args)?)),
+        "repeat" => world.repeat(way(args)?),
+        "drop" => world.drop(way(args)?),
+        // deliver A B [N]: the oldest, or all.
+        "deliver" => {
+            let way = way(args)?;
+            let count = args.next_pos().map_or(Ok(usize::MAX), str::parse)?;
+            world.deliver(way, count);
+        }
+        "log" => logs(world)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// What happens to one node.
+fn of_node(world: &mut World, command: &str, args: &mut ArgumentConsumer) -> Answer {
+    let name = node(args)?;
+    let now = Millis(world.now);
+    let it = world.nodes.get_mut(&name).ok_or("no such node")?;
+    match command {
+        // propose NODE [times=N]
+        "propose" => {
+            let times: usize = args.take_key("times").unwrap_or("1").parse()?;
+            (0..times).for_each(|_| world.propose(name));
+        }
+        "read" => world.read(name),
+        // reconfigure NODE MEMBER... [witness=NODE] [learner=NODE]
+        "reconfigure" => world.reconfigure(name, members(args)?),
+        // hand_over FROM TO
+        "hand_over" => {
+            let to = node(args)?;
+            world.step(name, Event::HandOver { to, now }, &[]);
+        }
+        "retire" => world.step(name, Event::Retire, &[]),
+        // crash NODE [kept=N]: so many unsynced records stay.
+        "crash" => {
+            let kept = args.take_key("kept").unwrap_or("0").parse()?;
+            world.crash(name, kept);
+        }
+        "start" => world.start(name),
+        "pause" | "wake" => it.paused = command == "pause",
+        // stall NODE: its disk saves nothing until `flow NODE`.
+        "stall" | "flow" => it.stalled = command == "stall",
+        "collapse" => world.keep_house(name),
+        other => return Err(format!("no story knows the command {other}").into()),
+    }
+    Ok(())
+}
+
+/// The values of each node; the decided ones stand before the bar.
+fn logs(world: &mut World) -> Answer {
+    for (name, node) in &world.nodes {
+        let replica = &node.machine.replica;
+        let (decided, rest) = node.machine.values.split_at(replica.decided().0 as usize);
+        let under = replica.accepted_ballot();
+        let down = if node.up { "" } else { ", down" };
+        let (decided, rest) = (list(decided), list(rest));
+        writeln!(world.told, "node {name}: {decided}|{rest} (under {under}{down})")?;
+    }
+    Ok(())
+}
+
+/// Long rows of consecutive numbers are cut short.
+fn list(values: &[u64]) -> String {
+    let mut text = String::new();
+    let mut rest = values;
+    while let Some(first) = rest.first() {
+        let run = rest.iter().zip(*first..).take_while(|(value, next)| *value == next).count();
+        match run {
+            1 | 2 => write!(text, "{first} ").expect("a string takes all"),
+            _ => write!(text, "{first}-{} ", rest[run - 1]).expect("a string takes all"),
+        }
+        rest = &rest[if run > 2 { run } else { 1 }..];
+    }
+    text
+}
+
+fn node(args: &mut ArgumentConsumer) -> Answer<NodeId> {
+    Ok(NodeId(args.next_pos().ok_or("which node?")?.parse()?))
+}
+
+fn way(args: &mut ArgumentConsumer) -> Answer<Way> {
+    Ok((node(args)?, node(args)?))
+}
+
+/// Both ways between two nodes, or between one and all others.
+fn ways(args: &mut ArgumentConsumer, world: &World) -> Answer<Vec<Way>> {
+    let one = node(args)?;
+    let others = match args.next_pos() {
+        Some(other) => vec![NodeId(other.parse()?)],
+        None => world.nodes.keys().copied().filter(|other| *other != one).collect(),
+    };
+    Ok(others.into_iter().flat_map(|other| [(one, other), (other, one)]).collect())
+}
