@@ -52,6 +52,7 @@ pub(crate) struct Inner {
     /// Held, and with it the directory's lock, until the node has stopped.
     data: Mutex<Option<DataDir>>,
     node: NodeId,
+    incarnation: u64,
     cluster: ClusterId,
     groups: Vec<Arc<Group>>,
     catalog: Arc<Catalog>,

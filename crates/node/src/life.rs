@@ -27,7 +27,7 @@ pub(crate) async fn start(settings: NodeSettings) -> Result<Node> {
     let recovered = tokio::task::spawn_blocking(move || recover(&for_recovery))
         .await
         .unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "recovery ended abnormally")))?;
-    let Recovered { directory: data, trees, log, groups: found } = recovered;
+    let Recovered { directory: data, incarnation, trees, log, groups: found } = recovered;
     let (keeper, metrics) = (Keeper::new(), Arc::new(Metrics::default()));
     let bell = Arc::new(Bell::default());
     let memory = settings.memory_bytes_max;
@@ -43,6 +43,7 @@ pub(crate) async fn start(settings: NodeSettings) -> Result<Node> {
     let inner = Arc::new(Inner {
         settings,
         node: NodeId(data.node),
+        incarnation,
         cluster: ClusterId(data.cluster),
         data: Mutex::new(Some(data)),
         groups,

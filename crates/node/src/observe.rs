@@ -32,6 +32,7 @@ impl Inner {
         Status {
             name: self.settings.name.clone(),
             node: self.node,
+            incarnation: self.incarnation,
             cluster: self.cluster,
             version: env!("CARGO_PKG_VERSION"),
             uptime_ms: world::milliseconds() - self.started_ms,

@@ -31,6 +31,8 @@ pub(crate) const DEFAULT_GROUP: GroupId = GroupId(1);
 /// What was found in the data directory.
 pub(crate) struct Recovered {
     pub directory: DataDir,
+    /// The number of the life that begins.
+    pub incarnation: u64,
     pub trees: Arc<dyn Trees>,
     pub log: Log,
     pub groups: Vec<RecoveredGroup>,
@@ -48,6 +50,7 @@ pub(crate) struct RecoveredGroup {
 /// Opens everything under the data directory and replays the log. Blocking.
 pub(crate) fn recover(settings: &NodeSettings) -> Result<Recovered> {
     let directory = DataDir::open(&settings.data).map_err(unusable)?;
+    let incarnation = directory.begin_life().map_err(unusable)?;
     let trees = LsmTrees::open(TreeSettings {
         memory_bytes_max: settings.memory_bytes_max,
         ..TreeSettings::new(directory.path.join("store"))
@@ -86,7 +89,7 @@ pub(crate) fn recover(settings: &NodeSettings) -> Result<Recovered> {
     }
     let node = NodeId(directory.node);
     let groups = groups.into_iter().map(|group| group.finish(node)).collect::<Result<_>>()?;
-    Ok(Recovered { directory, trees, log, groups })
+    Ok(Recovered { directory, incarnation, trees, log, groups })
 }
 
 fn at(error: Error, position: u64) -> Error {

@@ -9,6 +9,8 @@ pub struct Status {
     pub name: String,
     /// The node's durable id.
     pub node: NodeId,
+    /// How many lives the node has begun, this one included.
+    pub incarnation: u64,
     /// The cluster's durable id.
     pub cluster: ClusterId,
     /// The program's version.

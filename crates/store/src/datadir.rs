@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 mod identity;
+mod incarnation;
 mod unfinished;
 
 pub use unfinished::Unfinished;
@@ -39,6 +40,7 @@ pub struct DataDir {
     pub node: u64,
     /// Whether it was made by this call.
     pub fresh: bool,
+    directory: OwnedFd,
     _lock: OwnedFd,
 }
 
@@ -58,6 +60,7 @@ impl DataDir {
 
     /// Makes a new data directory of the same cluster and node, for a checkpoint: one of the two
     /// may serve, not both.
+    /// Its lives are counted anew.
     pub fn twin(&self, path: &Path) -> Result<DataDir, StoreError> {
         DataDir::open_as(path, Some(Identity { cluster: self.cluster, node: self.node }))
     }
@@ -85,7 +88,14 @@ impl DataDir {
             reach(Point::FirstStartAfter);
         }
         let Identity { cluster, node } = identity;
-        Ok(DataDir { path: path.to_owned(), cluster, node, fresh, _lock: lock })
+        Ok(DataDir { path: path.to_owned(), cluster, node, fresh, directory, _lock: lock })
+    }
+
+    /// Begins another life of this node: gives its number, 1 for the first, once that is durable.
+    /// `Corrupt` if the number of the last life is damaged.
+    pub fn begin_life(&self) -> Result<u64, StoreError> {
+        let at = Place { path: &self.path, directory: &self.directory };
+        incarnation::raise(&at.disk()?, &self.path)
     }
 
     /// Where the transaction log lives.

@@ -128,6 +128,7 @@ fn status(shared: &Shared) -> Value {
         "name": status.name,
         "node": status.node.0,
         "cluster": status.cluster.0,
+        "incarnation": status.incarnation,
         "version": status.version,
         "uptime_ms": status.uptime_ms,
         "ready": ready(shared).is_ok(),

@@ -306,7 +306,8 @@ fn status(schemas: &mut Map<String, Value>) {
     let log = counts(&["bytes", "segments", "syncs", "sync_us_p50", "sync_us_p99"]);
     let store =
         counts(&["disk_bytes", "memory_bytes", "cached_rows", "cached_bytes", "rows_about"]);
-    let mut status = counts(&["node", "cluster", "uptime_ms", "buckets", "connections"]);
+    let mut status =
+        counts(&["node", "cluster", "incarnation", "uptime_ms", "buckets", "connections"]);
     status["name"] = text.clone();
     status["version"] = text;
     status["ready"] = flag.clone();

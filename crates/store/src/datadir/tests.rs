@@ -31,6 +31,66 @@ fn ids_last_and_everything_is_private() {
 }
 
 #[test]
+fn each_life_has_a_higher_number_and_a_copy_begins_anew() {
+    let above = tempfile::tempdir().expect("a directory");
+    let path = above.path().join("data");
+    for number in 1..=5 {
+        let data = DataDir::open(&path).expect("opens");
+        assert_eq!(data.begin_life().expect("raises"), number);
+    }
+    assert_eq!(mode(&path.join("INCARNATION")), 0o600);
+    let data = DataDir::open(&path).expect("opens");
+    let copy = data.twin(&above.path().join("copy")).expect("makes");
+    assert_eq!(copy.begin_life().expect("raises"), 1);
+}
+
+#[test]
+fn a_torn_number_leaves_the_one_before_and_two_are_damage() {
+    let above = tempfile::tempdir().expect("a directory");
+    let data = DataDir::open(&above.path().join("data")).expect("makes");
+    for _ in 0..3 {
+        data.begin_life().expect("raises");
+    }
+    let file = data.path.join("INCARNATION");
+    let mut bytes = std::fs::read(&file).expect("there");
+    bytes[64 + 20] ^= 1;
+    std::fs::write(&file, &bytes).expect("writes");
+    assert_eq!(data.begin_life().expect("the second is sound"), 3);
+    bytes[20] ^= 1;
+    std::fs::write(&file, &bytes).expect("writes");
+    let refused = data.begin_life().expect_err("nobody knows").to_string();
+    assert!(refused.contains("INCARNATION") && refused.contains("replace it"), "{refused}");
+}
+
+/// Raises it three times with power going after each call; gives how many states were tried.
+fn cut_while_raised(honesty: Honesty) -> Result<usize, String> {
+    let (path, mut states) = (Path::new("d"), 0);
+    for calls in 0.. {
+        let disk = MemoryDisk::new(honesty);
+        disk.power_off_after(calls);
+        let told = (0..3).map_while(|_| incarnation::raise(&disk, path).ok()).last().unwrap_or(0);
+        for state in crash_states(&disk, 1000, &mut |_| unreachable!("few enough to try all")) {
+            states += 1;
+            let next = incarnation::raise(&state, path).map_err(|error| error.to_string())?;
+            if next <= told {
+                return Err(format!("{next} after {told}, after call {calls}"));
+            }
+        }
+        if told == 3 {
+            break;
+        }
+    }
+    Ok(states)
+}
+
+#[test]
+fn a_power_cut_never_gives_a_number_twice() {
+    let states = cut_while_raised(Honesty::Honest).expect("sound");
+    assert!(states > 15, "{states}");
+    cut_while_raised(Honesty::Lying).expect_err("the judge sees what was lost");
+}
+
+#[test]
 fn a_second_one_is_told_who_holds_it() {
     let above = tempfile::tempdir().expect("a directory");
     let path = above.path().join("data");
