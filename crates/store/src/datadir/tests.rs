@@ -39,6 +39,9 @@ fn each_life_has_a_higher_number_and_a_copy_begins_anew() {
         assert_eq!(data.begin_life().expect("raises"), number);
     }
     assert_eq!(mode(&path.join("INCARNATION")), 0o600);
+    let text = std::fs::read_to_string(path.join("INCARNATION")).expect("text");
+    let kept = "incarnation 0000000000000005 checksum feebdace1d83ec3e";
+    assert_eq!(text.lines().last().map(str::trim_end), Some(kept), "the format's kept example");
     let data = DataDir::open(&path).expect("opens");
     let copy = data.twin(&above.path().join("copy")).expect("makes");
     assert_eq!(copy.begin_life().expect("raises"), 1);
