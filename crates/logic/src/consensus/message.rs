@@ -8,7 +8,7 @@
 use base::{Ballot, ConfigurationId, LogIndex, Millis};
 
 /// One message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Message {
     /// The sender's configuration.
     pub configuration: ConfigurationId,
@@ -20,7 +20,7 @@ pub struct Message {
 
 /// What a message says. Where nothing else stands, its ballot is that of the attempt to lead it
 /// belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Body {
     /// A voter without a master asks who is there (Omni-Paxos' heartbeat request). The ballot is
     /// its promise.
@@ -145,7 +145,7 @@ pub enum Body {
 }
 
 /// What a voter says of itself while a master is sought.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Standing {
     /// A lease, or the quiet time after a start, forbids it to promise anything; or it is master,
     /// and hears a majority.

@@ -6,6 +6,7 @@ mod examples;
 mod group;
 mod laws;
 mod machine;
+mod model;
 mod stories;
 mod wire;
 

@@ -13,7 +13,7 @@ pub const NODE: NodeId = NodeId(1);
 
 /// A record of the log. A value is the number it got when it was proposed; no two proposals share
 /// one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Record {
     Promise(Ballot),
     Stage(LogIndex, Ballot, u64),
@@ -24,6 +24,7 @@ pub enum Record {
 }
 
 /// The machine and all it has on disk.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Machine {
     pub replica: Replica,
     /// The log, oldest first.
@@ -172,10 +173,21 @@ impl Machine {
             Event::Received { message, .. } => message.body.values().map(|(after, _)| after),
             _ => None,
         };
+        self.carry_out(first, brought, |replica, effects| replica.step(event, effects))
+    }
+
+    /// Carries out what the replica wants when that is done with it, given the values that came,
+    /// which begin behind an index.
+    pub fn carry_out(
+        &mut self,
+        first: Option<LogIndex>,
+        brought: &[u64],
+        act: impl FnOnce(&mut Replica, &mut Vec<Effect>),
+    ) -> &[Effect] {
         let brought =
             |index: LogIndex| first.map(|after| brought[(index.0 - after.0) as usize - 1]);
         self.effects.clear();
-        self.replica.step(event, &mut self.effects);
+        act(&mut self.replica, &mut self.effects);
         for effect in &self.effects {
             match *effect {
                 Effect::SavePromise { ballot } => self.records.push(Record::Promise(ballot)),

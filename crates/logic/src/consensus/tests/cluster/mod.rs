@@ -11,5 +11,6 @@ mod disks;
 mod faults;
 pub mod judge;
 mod mutants;
+mod processes;
 mod seeds;
 mod world;

@@ -18,7 +18,7 @@ const GROUPS: [&[Part]; 7] = [
 
 /// What a history came to.
 pub struct History {
-    digest: u64,
+    pub digest: u64,
     decided: usize,
     reads: u64,
     reigns: usize,
