@@ -10,17 +10,17 @@
 
 use crate::consistent::driver::apply_value;
 use crate::consistent::layout::{Mark, mark_key};
+use crate::consistent::records;
 use crate::consistent::view::damaged;
 use crate::keeper::store_error;
 use crate::settings::NodeSettings;
-use base::{Ballot, ConfigurationId, Error, GroupId, LogIndex, NodeId, Reason, Result};
+use base::{ConfigurationId, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
-use logic::consensus::{Configuration, LeaseClock, Replay, ReplayError, Replica, Restored};
+use logic::consensus::{Configuration, LeaseClock, Replay, Replica, Restored};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{
-    DataDir, FileDisk, Kind, Log, LogSettings, LsmTrees, OwnedRecord, StoreError, TreeSettings,
-    Trees,
+    DataDir, FileDisk, Log, LogSettings, LsmTrees, OwnedRecord, StoreError, TreeSettings, Trees,
 };
 
 /// The directory's group.
@@ -114,26 +114,7 @@ impl Replaying {
     }
 
     fn show(&mut self, record: OwnedRecord, trees: &dyn Trees) -> Result<()> {
-        let (round, node) = record.ballot;
-        let ballot = Ballot { round, node: NodeId(node) };
-        let (index, decided) = (LogIndex(record.index), LogIndex(record.decided));
-        match record.kind {
-            Kind::Accept => self
-                .replay
-                .accepted(index, ballot, decided, record.payload)
-                .map_err(contradiction)?,
-            Kind::Promise => self.replay.promised(ballot),
-            Kind::Truncate => {
-                self.replay.adopted(ballot, index, index).map_err(contradiction)?;
-            }
-            Kind::Decided => self.replay.decided(decided),
-            Kind::Vnode | Kind::Reset | Kind::Checkpoint => {
-                return Err(Error::new(
-                    Reason::NotSupported,
-                    "the log holds a record of a kind this version does not write",
-                ));
-            }
-        }
+        records::show(record, &mut self.replay)?;
         while let Some((index, payload)) = self.replay.next_decided() {
             self.mark = apply_value(self.id, trees, index, &payload)?;
         }
@@ -141,7 +122,7 @@ impl Replaying {
     }
 
     fn finish(self, node: NodeId) -> Result<RecoveredGroup> {
-        let found = self.replay.finish().map_err(contradiction)?;
+        let found = self.replay.finish().map_err(records::contradiction)?;
         let configuration = Configuration::alone(ConfigurationId(0), node)
             .map_err(|error| Error::new(Reason::Damaged, error.to_string()))?;
         let replica = Replica::restore(Restored {
@@ -159,11 +140,6 @@ impl Replaying {
         .map_err(|error| Error::new(Reason::Damaged, error.to_string()))?;
         Ok(RecoveredGroup { id: self.id, replica, mark: self.mark, tail: found.tail })
     }
-}
-
-fn contradiction(error: ReplayError) -> Error {
-    let text = format!("the log contradicts itself: {error}; restore from a checkpoint or a peer");
-    Error::new(Reason::Damaged, text)
 }
 
 /// A data directory that can't be used is its operator's to mend: nothing has failed yet.

@@ -10,13 +10,14 @@ use super::batch::read_value;
 use super::evaluate::expire_due;
 use super::group::{Group, State};
 use super::layout::{self, Mark};
+use super::records::{self, Head};
 use super::view::damaged;
 use crate::keeper::{Job, store_error};
 use crate::metrics::Metrics;
 use crate::world;
-use base::{Ballot, Error, GroupId, LogIndex, Millis, Reason, Result};
+use base::{Error, GroupId, LogIndex, Millis, Reason, Result};
 use bytes::Bytes;
-use logic::consensus::{Effect, Event, Replica, Role, ValueHandle};
+use logic::consensus::{Effect, Event, Role, ValueHandle};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
@@ -33,25 +34,6 @@ const EXPIRY_PAUSE_MS: u64 = 10;
 const OVERLAP_PART: u32 = 2;
 /// Nothing is applied for this long when the store can't be flushed as fast as it is filled.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
-
-/// What lives only in the log.
-struct Head {
-    promised: Ballot,
-    accepted: Ballot,
-    last: LogIndex,
-    decided: LogIndex,
-}
-
-impl Head {
-    fn of(replica: &Replica) -> Head {
-        Head {
-            promised: replica.promised(),
-            accepted: replica.accepted_ballot(),
-            last: replica.last(),
-            decided: replica.decided(),
-        }
-    }
-}
 
 impl Group {
     /// Drives the group until `stop` says so or it fails.
@@ -155,33 +137,20 @@ impl Group {
     }
 
     fn carry_out(&self, effect: Effect, jobs: &mut Vec<Job>) -> Result<()> {
-        let job = |kind, ballot, index, decided, payload, sync| Job {
-            kind,
-            group: self.id,
-            ballot,
-            index,
-            decided,
-            payload,
-            sync,
-        };
-        let none = LogIndex(0);
         match effect {
-            Effect::SavePromise { ballot } => {
-                jobs.push(job(Kind::Promise, ballot, none, none, Bytes::new(), true));
+            Effect::SavePromise { ballot } => jobs.push(records::promise(self.id, ballot)),
+            Effect::Adopt { ballot, from, upto } => {
+                jobs.push(records::adopt(self.id, ballot, from, upto));
             }
-            Effect::Adopt { ballot, upto, .. } => {
-                jobs.push(job(Kind::Truncate, ballot, upto, none, Bytes::new(), true));
-            }
-            Effect::SaveDecided { upto } => {
-                let ballot = Ballot::default();
-                jobs.push(job(Kind::Decided, ballot, none, upto, Bytes::new(), false));
+            Effect::SaveDecided { upto } => jobs.push(records::decided(self.id, upto, false)),
+            Effect::Stage { index, ballot } => {
+                let (payload, _) = self.payload(index);
+                jobs.push(records::stage(self.id, ballot, index, payload));
             }
             Effect::Save { index, ballot, decided, .. } => {
-                let mut state = self.state();
-                let batch = state.pending.iter_mut().find(|batch| batch.index == index);
-                let batch = batch.expect("a proposed value stays until it is applied");
+                let (payload, sync) = self.payload(index);
                 Metrics::count(&self.metrics.values);
-                jobs.push(job(Kind::Accept, ballot, index, decided, batch.close(), batch.sync));
+                jobs.push(records::accept(self.id, ballot, index, decided, payload, sync));
             }
             Effect::Decided { upto } => self.apply(upto)?,
             Effect::Role { role, .. } => self.become_role(role)?,
@@ -190,34 +159,26 @@ impl Group {
                 return Err(Error::new(reason.reason(), detail));
             }
             // Refusals are answered where it was asked; a sole voter talks to nobody.
-            Effect::ReadAt { .. }
-            | Effect::Refused { .. }
-            | Effect::Stage { .. }
-            | Effect::Send { .. } => {}
+            Effect::ReadAt { .. } | Effect::Refused { .. } | Effect::Send { .. } => {}
             Effect::FetchSnapshot { .. } | Effect::Configured { .. } | Effect::Ended => {}
         }
         Ok(())
+    }
+
+    /// The bytes of a value that is to be logged, and whether its buckets want it synced. Only
+    /// values at hand are logged: a sole voter has laid them all out itself.
+    fn payload(&self, index: LogIndex) -> (Bytes, bool) {
+        let mut state = self.state();
+        let batch = state.pending.iter_mut().find(|batch| batch.index == index);
+        let batch = batch.expect("a value stays at hand until it is applied");
+        (batch.close(), batch.sync)
     }
 
     /// Writes again, behind everything this turn writes, what lives only in the log: collapsing may
     /// then drop it.
     fn write_head(&self, copy: Option<(SyncSender<()>, Head)>, jobs: &mut Vec<Job>) {
         let Some((_handed, head)) = copy else { return };
-        let record = |kind, ballot, index, decided| Job {
-            kind,
-            group: self.id,
-            ballot,
-            index,
-            decided,
-            payload: Bytes::new(),
-            sync: true,
-        };
-        let none = LogIndex(0);
-        jobs.push(record(Kind::Promise, head.promised, none, none));
-        if head.accepted > Ballot::default() {
-            jobs.push(record(Kind::Truncate, head.accepted, head.last, none));
-        }
-        jobs.push(record(Kind::Decided, Ballot::default(), none, head.decided));
+        jobs.extend(head.records(self.id));
     }
 
     fn become_role(&self, role: Role) -> Result<()> {

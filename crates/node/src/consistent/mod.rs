@@ -17,6 +17,7 @@ pub(crate) mod layout;
 mod outcome;
 pub(crate) mod pager;
 pub(crate) mod read;
+pub(crate) mod records;
 mod session;
 pub(crate) mod view;
 mod wait;

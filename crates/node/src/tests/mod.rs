@@ -6,6 +6,7 @@ mod model;
 mod order;
 mod overload;
 mod sessions;
+mod staged;
 mod time;
 mod whole;
 

@@ -1,5 +1,6 @@
 //! Records and whose they are; footers, which list the owners of a segment.
 
+use super::segment::VERSION_FIRST;
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::LOG_RECORD_BYTES_MAX;
 use bytes::Bytes;
@@ -39,14 +40,27 @@ pub enum Kind {
     Reset = 6,
     /// State that was only in older segments, written again.
     Checkpoint = 7,
+    /// A value of a log that is being adopted was taken in: it counts for nothing until the
+    /// truncate of its ballot. Format 2.
+    Stage = 8,
 }
 
 impl Kind {
     pub(super) fn of(byte: u8) -> Option<Kind> {
         use Kind::*;
-        [Accept, Truncate, Promise, Decided, Vnode, Reset, Checkpoint]
+        [Accept, Truncate, Promise, Decided, Vnode, Reset, Checkpoint, Stage]
             .into_iter()
             .find(|kind| *kind as u8 == byte)
+    }
+
+    /// The first version of a segment that may hold it: a program that knows no such version
+    /// refuses the segment in words, where it would take a frame of an unknown kind for no frame.
+    #[inline]
+    pub(super) fn version(self) -> u32 {
+        match self {
+            Kind::Stage => 2,
+            _ => VERSION_FIRST,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::damage::corrupt;
 use super::frame::FOOTER;
 use super::record::Owners;
 use super::replay::{Recovered, Replay};
-use super::segment::{HEADER_BYTES, Header, Names, Segment, read_at};
+use super::segment::{HEADER_BYTES, Header, Names, Segment, VERSION_FIRST, read_at};
 use super::spares::Spares;
 use super::tail::Tail;
 use super::walk::{Bad, Step, Unit, Walk};
@@ -73,8 +73,14 @@ fn begin(
     let spares = Spares::start(disk.clone(), names, settings.segment_bytes, settings.ahead)?;
     let length = segment_bytes(&settings, 0);
     let spare = spares.take(length, length)?;
-    let header =
-        Header { generation: 1, log: settings.id, sequence: 1, base: 0, length: spare.length };
+    let header = Header {
+        version: VERSION_FIRST,
+        generation: 1,
+        log: settings.id,
+        sequence: 1,
+        base: 0,
+        length: spare.length,
+    };
     write_header(&spare, &header)?;
     name_segment(&*disk, &spare, &header)?;
     let segment = Segment { header, file: spare.file };

@@ -9,12 +9,16 @@ use std::sync::Arc;
 /// The header page; frames begin behind it.
 pub(super) const HEADER_BYTES: u64 = 4096;
 const MAGIC: &[u8; 8] = b"CREDZLOG";
-const VERSION: u32 = 1;
+/// A segment is of the first version unless it may hold a kind that only a later one has.
+pub(super) const VERSION_FIRST: u32 = 1;
+const VERSION_LAST: u32 = 2;
 const CHECKSUM_AT: usize = HEADER_BYTES as usize - 8;
 
 /// What a header page says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
+    /// Which kinds of records it may hold.
+    pub version: u32,
     pub generation: u32,
     pub log: u64,
     pub sequence: u64,
@@ -37,7 +41,7 @@ impl Header {
     pub fn encode(&self) -> Vec<u8> {
         let mut page = vec![0; HEADER_BYTES as usize];
         page[0..8].copy_from_slice(MAGIC);
-        page[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        page[8..12].copy_from_slice(&self.version.to_le_bytes());
         page[12..16].copy_from_slice(&self.generation.to_le_bytes());
         page[16..24].copy_from_slice(&self.log.to_le_bytes());
         page[24..32].copy_from_slice(&self.sequence.to_le_bytes());
@@ -60,10 +64,11 @@ impl Header {
             return Err(Bad::Damaged("the header page does not match its checksum"));
         }
         let version = reader.u32("version").map_err(damaged)?;
-        if version != VERSION {
+        if !(VERSION_FIRST..=VERSION_LAST).contains(&version) {
             return Err(Bad::Foreign(version));
         }
         let header = Header {
+            version,
             generation: reader.u32("generation").map_err(damaged)?,
             log: reader.u64("log").map_err(damaged)?,
             sequence: reader.u64("sequence").map_err(damaged)?,
@@ -106,7 +111,9 @@ impl Segment {
         }
         let header = match Header::decode(&page) {
             Ok(header) => header,
-            Err(Bad::Foreign(found)) => return Err(StoreError::Version { found, known: VERSION }),
+            Err(Bad::Foreign(found)) => {
+                return Err(StoreError::Version { found, known: VERSION_LAST });
+            }
             Err(Bad::Damaged(what)) => return Err(corrupt(0, what.into())),
         };
         if header.sequence != sequence {

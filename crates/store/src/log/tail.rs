@@ -67,11 +67,13 @@ impl Tail {
         self.header.length - self.offset()
     }
 
-    /// Whether a record goes in and leaves room for the statements and the footer behind it.
+    /// Whether a record may stand in this segment, and goes in with room left for the statements
+    /// and the footer behind it.
     #[inline]
     pub fn takes(&self, record: &Record) -> bool {
         let more = usize::from(!self.owners.0.contains_key(&record.owner));
-        needed(record, self.owners.footer_bytes(more)) <= self.room()
+        record.kind.version() <= self.header.version
+            && needed(record, self.owners.footer_bytes(more)) <= self.room()
     }
 
     /// Whether an opening goes in.

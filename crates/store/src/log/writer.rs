@@ -1,7 +1,7 @@
 //! Appending: one buffer, one write, one sync.
 
 use super::record::Record;
-use super::segment::{HEADER_BYTES, Header, Segment};
+use super::segment::{HEADER_BYTES, Header, Segment, VERSION_FIRST};
 use super::spares::{Spare, Spares};
 use super::tail::{Tail, segment_bytes_for};
 use super::{LogSettings, Position};
@@ -76,7 +76,7 @@ impl Log {
             self.write_out()?;
         }
         if !self.tail.takes(record) {
-            self.roll(segment_bytes_for(record))?;
+            self.roll(segment_bytes_for(record), record.kind.version())?;
         }
         self.tail.put_record(record);
         self.settled = false;
@@ -192,7 +192,7 @@ impl Log {
         if !self.tail.takes_opening() {
             let (before, after) = (self.tail.generation, next(self.tail.generation)?);
             self.tail.generation = after;
-            let rolled = self.roll(0);
+            let rolled = self.roll(0, VERSION_FIRST);
             if rolled.is_err() && self.unnamed.is_none() {
                 self.tail.generation = before;
             }
@@ -260,10 +260,10 @@ impl Log {
         error
     }
 
-    /// Seals the tail and goes on in a new segment of at least this length. `Full` has changed
-    /// nothing, or only the new segment's name is missing.
-    fn roll(&mut self, at_least: u64) -> Result<(), StoreError> {
-        let (spare, header) = self.prepare(at_least)?;
+    /// Seals the tail and goes on in a new segment of at least this length and version. `Full` has
+    /// changed nothing, or only the new segment's name is missing.
+    fn roll(&mut self, at_least: u64, version: u32) -> Result<(), StoreError> {
+        let (spare, header) = self.prepare(at_least, version)?;
         let waiting = self.tail.waiting();
         self.tail.put_footer();
         if let Err(error) = self.write_out() {
@@ -280,17 +280,18 @@ impl Log {
 
     /// A segment behind a tail that is sealed already.
     pub(super) fn next_segment(&mut self) -> Result<(), StoreError> {
-        self.unnamed = Some(self.prepare(0)?);
+        self.unnamed = Some(self.prepare(0, VERSION_FIRST)?);
         self.name_next()
     }
 
     /// A spare with the header of the next segment in it, still under its old name.
-    fn prepare(&mut self, at_least: u64) -> Result<(Spare, Header), StoreError> {
+    fn prepare(&mut self, at_least: u64, version: u32) -> Result<(Spare, Header), StoreError> {
         self.usable()?;
         let before = &self.tail.header;
         let length = segment_bytes(&self.settings, before.length).max(at_least);
         let spare = self.spares.take(at_least.max(HEADER_BYTES * 2), length)?;
         let header = Header {
+            version: before.version.max(version),
             generation: next(self.tail.generation)?,
             log: before.log,
             sequence: before.sequence + 1,

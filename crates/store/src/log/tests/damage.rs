@@ -227,9 +227,9 @@ fn segments_that_do_not_belong_together_are_refused_in_words() {
     short.plant(&files[1], bytes[..9000].to_vec());
     assert!(words(&short, SMALL).contains("has 9000 bytes and should have 16384"));
 
-    let foreign = with_header(&disk, &files[0], |page| page[8] = 2);
+    let foreign = with_header(&disk, &files[0], |page| page[8] = 3);
     let refused = open(&foreign, SMALL).err().expect("refused");
-    assert!(matches!(refused, StoreError::Version { found: 2, known: 1 }), "{refused}");
+    assert!(matches!(refused, StoreError::Version { found: 3, known: 2 }), "{refused}");
 
     let older = with_header(&disk, &files[1], |page| page[12] = 1);
     assert!(words(&older, SMALL).contains("its generation is not above that of"));

@@ -6,7 +6,11 @@ use crate::DataDir;
 use std::path::{Path, PathBuf};
 
 fn kept() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../proof/golden/log-v1")
+    golden("log-v1")
+}
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../proof/golden").join(name)
 }
 
 const GOLDEN: LogSettings =
@@ -38,29 +42,103 @@ fn write_golden() -> MemoryDisk {
     disk
 }
 
-#[test]
-fn the_log_of_format_1_is_read_and_written_as_it_always_was() {
-    let written = write_golden();
+/// The kept segments, which are written the same today.
+fn read_golden(written: &MemoryDisk, kept: &Path, segments: usize) -> MemoryDisk {
     let files: Vec<String> =
-        names(&written).into_iter().filter(|name| name.ends_with(".log")).collect();
-    assert_eq!(files.len(), 3);
+        names(written).into_iter().filter(|name| name.ends_with(".log")).collect();
+    assert_eq!(files.len(), segments);
     if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
-        std::fs::create_dir_all(kept()).expect("makes");
+        std::fs::create_dir_all(kept).expect("makes");
         for name in &files {
             let bytes = written.bytes(name).expect("there");
-            std::fs::write(kept().join(name), bytes).expect("writes");
+            std::fs::write(kept.join(name), bytes).expect("writes");
         }
     }
     let disk = memory();
     for name in &files {
-        let bytes = std::fs::read(kept().join(name)).expect("kept in the repository");
+        let bytes = std::fs::read(kept.join(name)).expect("kept in the repository");
         assert!(written.bytes(name).as_ref() == Some(&bytes), "{name} is written otherwise today");
         disk.plant(name, bytes);
     }
     assert!(verify(&disk, &mut |_| {}).expect("reads").is_sound());
+    disk
+}
+
+#[test]
+fn the_log_of_format_1_is_read_and_written_as_it_always_was() {
+    let disk = read_golden(&write_golden(), &kept(), 3);
     let (_, found, recovered) = open(&disk, GOLDEN).expect("opens");
     assert_eq!(found, golden_records());
     assert_eq!(recovered, Recovered { torn_bytes: 0, records: 11, unclean: false });
+}
+
+/// A segment of version 1, then the one of version 2 that a staged value began.
+fn staged_records() -> [OwnedRecord; 4] {
+    let kinds = [Kind::Accept, Kind::Stage, Kind::Stage, Kind::Truncate];
+    let mut number = 0;
+    kinds.map(|kind| {
+        number += 1;
+        OwnedRecord { kind, ..record(number, 40 * number as usize) }
+    })
+}
+
+fn write_staged() -> MemoryDisk {
+    let disk = memory();
+    let (mut log, ..) = open(&disk, GOLDEN).expect("begins");
+    for record in &staged_records() {
+        log.append(&record.as_record()).expect("appends");
+    }
+    log.close().expect("closes");
+    disk
+}
+
+#[test]
+fn the_log_of_format_2_is_read_and_written_as_it_always_was() {
+    let disk = read_golden(&write_staged(), &golden("log-v2"), 2);
+    let (_, found, recovered) = open(&disk, GOLDEN).expect("opens");
+    assert_eq!(found, staged_records());
+    assert_eq!(recovered, Recovered { torn_bytes: 0, records: 4, unclean: false });
+}
+
+/// What every version does with a segment of a later one, said before any record is looked at:
+/// frames of kinds that it does not know would look like a torn tail.
+#[test]
+fn a_segment_of_a_later_version_is_refused_in_words_and_left_as_it_is() {
+    let version_of = |disk: &MemoryDisk, name: &str| disk.bytes(name).expect("there")[8];
+    let first = "0000000000000001.log";
+    let second = "0000000000000002.log";
+    let disk = write_staged();
+    assert_eq!((version_of(&disk, first), version_of(&disk, second)), (1, 2));
+    let mut page = disk.bytes(second).expect("there");
+    page[8] = 3;
+    let sum = base::codec::checksum(&page[..4088], 0);
+    page[4088..4096].copy_from_slice(&sum.to_le_bytes());
+    let later = memory();
+    later.plant(first, disk.bytes(first).expect("there"));
+    later.plant(second, page.clone());
+    let refused = open(&later, GOLDEN).err().expect("it is of a later version");
+    let words = "the data is in format 3, this program knows format 2";
+    assert_eq!(refused.to_string(), words);
+    assert_eq!(later.bytes(second), Some(page));
+}
+
+#[test]
+fn a_log_that_never_staged_stays_of_the_first_version_and_one_that_did_of_the_second() {
+    let version_of = |disk: &MemoryDisk, name: &String| disk.bytes(name).expect("there")[8];
+    let versions = |disk: &MemoryDisk| -> Vec<u8> {
+        let logs = names(disk).into_iter().filter(|name| name.ends_with(".log"));
+        logs.map(|name| version_of(disk, &name)).collect()
+    };
+    assert_eq!(versions(&write_golden()), [1, 1, 1]);
+    let disk = write_staged();
+    let (mut log, ..) = open(&disk, GOLDEN).expect("opens");
+    for number in 5..9 {
+        log.append(&record(number, 3000).as_record()).expect("appends");
+    }
+    log.commit(true).expect("commits");
+    let versions = versions(&disk);
+    assert!(versions.len() > 3 && versions[0] == 1, "{versions:?}");
+    assert!(versions[1..].iter().all(|version| *version == 2), "{versions:?}");
 }
 
 #[test]

@@ -1,0 +1,112 @@
+//! What consensus wants kept, as records of the log, and back.
+//!
+//! A truncate says in its `decided` field how many staged values follow what is kept: 0 where
+//! nothing was staged, which is also what every log holds that is older than staging.
+
+use crate::keeper::Job;
+use base::{Ballot, Error, GroupId, LogIndex, NodeId, Reason, Result};
+use bytes::Bytes;
+use logic::consensus::{Replay, ReplayError, Replica};
+use store::{Kind, OwnedRecord};
+
+/// What lives only in the log.
+pub(super) struct Head {
+    promised: Ballot,
+    accepted: Ballot,
+    last: LogIndex,
+    decided: LogIndex,
+}
+
+impl Head {
+    pub fn of(replica: &Replica) -> Head {
+        Head {
+            promised: replica.promised(),
+            accepted: replica.accepted_ballot(),
+            last: replica.last(),
+            decided: replica.decided(),
+        }
+    }
+
+    /// The records that say it again.
+    pub fn records(&self, group: GroupId) -> impl Iterator<Item = Job> {
+        let accepted = self.accepted > Ballot::default();
+        let adopted = accepted.then(|| adopt(group, self.accepted, self.last, self.last));
+        let decided = decided(group, self.decided, true);
+        std::iter::once(promise(group, self.promised)).chain(adopted).chain([decided])
+    }
+}
+
+pub(crate) fn promise(group: GroupId, ballot: Ballot) -> Job {
+    Job { ballot, ..empty(group, Kind::Promise, true) }
+}
+
+pub(crate) fn adopt(group: GroupId, ballot: Ballot, from: LogIndex, upto: LogIndex) -> Job {
+    let staged = LogIndex(upto.0 - from.0);
+    Job { ballot, index: upto, decided: staged, ..empty(group, Kind::Truncate, true) }
+}
+
+pub(crate) fn decided(group: GroupId, upto: LogIndex, sync: bool) -> Job {
+    Job { decided: upto, ..empty(group, Kind::Decided, sync) }
+}
+
+/// Nothing waits for it: the `adopt` behind it is synced, and it with that.
+pub(crate) fn stage(group: GroupId, ballot: Ballot, index: LogIndex, payload: Bytes) -> Job {
+    Job { ballot, index, payload, ..empty(group, Kind::Stage, false) }
+}
+
+pub(crate) fn accept(
+    group: GroupId,
+    ballot: Ballot,
+    index: LogIndex,
+    decided: LogIndex,
+    payload: Bytes,
+    sync: bool,
+) -> Job {
+    Job { kind: Kind::Accept, group, ballot, index, decided, payload, sync }
+}
+
+fn empty(group: GroupId, kind: Kind, sync: bool) -> Job {
+    let (ballot, index, decided) = (Ballot::default(), LogIndex(0), LogIndex(0));
+    Job { kind, group, ballot, index, decided, payload: Bytes::new(), sync }
+}
+
+/// Shows a record to the replay of its group.
+pub(crate) fn show(record: OwnedRecord, replay: &mut Replay<Bytes>) -> Result<()> {
+    let (round, node) = record.ballot;
+    let ballot = Ballot { round, node: NodeId(node) };
+    let (index, decided) = (LogIndex(record.index), LogIndex(record.decided));
+    match record.kind {
+        Kind::Accept => {
+            replay.accepted(index, ballot, decided, record.payload).map_err(contradiction)
+        }
+        Kind::Stage => {
+            replay.staged(index, ballot, record.payload);
+            Ok(())
+        }
+        Kind::Promise => {
+            replay.promised(ballot);
+            Ok(())
+        }
+        Kind::Truncate => {
+            let from = index.0.checked_sub(decided.0).ok_or_else(|| {
+                let text = "the log contradicts itself: more values were staged than adopted";
+                Error::new(Reason::Damaged, text)
+            })?;
+            replay.adopted(ballot, LogIndex(from), index).map_err(contradiction)
+        }
+        Kind::Decided => {
+            replay.decided(decided);
+            Ok(())
+        }
+        Kind::Vnode | Kind::Reset | Kind::Checkpoint => Err(Error::new(
+            Reason::NotSupported,
+            "the log holds a record of a kind this version does not write",
+        )),
+    }
+}
+
+/// What a replay refuses, with what to do about it.
+pub(crate) fn contradiction(error: ReplayError) -> Error {
+    let text = format!("the log contradicts itself: {error}; restore from a checkpoint or a peer");
+    Error::new(Reason::Damaged, text)
+}

@@ -1,0 +1,84 @@
+//! A log that was being adopted, as a restart finds it.
+
+use super::{Place, bytes};
+use crate::consistent::records;
+use crate::keeper::Job;
+use crate::recovery::{DEFAULT_GROUP, RecoveredGroup, recover};
+use base::{Ballot, LogIndex, NodeId, Reason, Result};
+use bytes::Bytes;
+use std::sync::Arc;
+use store::{DataDir, FileDisk, Log, LogSettings, Owner, Record};
+
+fn ballot(round: u64) -> Ballot {
+    Ballot { round, node: NodeId(1) }
+}
+
+fn stage(round: u64, index: u64, text: &str) -> Job {
+    records::stage(DEFAULT_GROUP, ballot(round), LogIndex(index), bytes(text))
+}
+
+fn accept(round: u64, index: u64, text: &str) -> Job {
+    let (index, none) = (LogIndex(index), LogIndex(0));
+    records::accept(DEFAULT_GROUP, ballot(round), index, none, bytes(text), true)
+}
+
+fn adopt(round: u64, from: u64, upto: u64) -> Job {
+    records::adopt(DEFAULT_GROUP, ballot(round), LogIndex(from), LogIndex(upto))
+}
+
+/// The group as a start finds it behind these records.
+fn found(jobs: Vec<Job>) -> Result<RecoveredGroup> {
+    let place = Place::new();
+    let directory = DataDir::open(place.path()).expect("a fresh directory");
+    let disk = Arc::new(FileDisk::open(&directory.path.join("log")).expect("a disk"));
+    let settings =
+        LogSettings { segment_bytes: 1 << 20, id: directory.node, ..LogSettings::default() };
+    let (mut log, _) = Log::open(disk, settings).expect("a log");
+    for job in jobs {
+        let record = Record {
+            kind: job.kind,
+            owner: Owner { group: job.group.0, generation: 0 },
+            configuration: 0,
+            ballot: (job.ballot.round, job.ballot.node.0),
+            index: job.index.0,
+            decided: job.decided.0,
+            payload: &job.payload,
+        };
+        log.append(&record).expect("room");
+    }
+    log.close().expect("it closes");
+    drop(directory);
+    let recovered = recover(&place.settings())?;
+    Ok(recovered.groups.into_iter().find(|group| group.id == DEFAULT_GROUP).expect("there"))
+}
+
+fn tail(jobs: Vec<Job>) -> Vec<(u64, Bytes)> {
+    let group = found(jobs).expect("it starts");
+    group.tail.into_iter().map(|(index, value)| (index.0, value)).collect()
+}
+
+#[test]
+fn what_was_staged_counts_from_the_adoption_on_and_not_before() {
+    let begun = || vec![accept(1, 1, "a"), accept(1, 2, "b"), stage(2, 2, "B"), stage(2, 3, "C")];
+    assert_eq!(tail(begun()), [(1, bytes("a")), (2, bytes("b"))], "nothing was adopted");
+    let adopted = begun().into_iter().chain([adopt(2, 1, 3)]).collect();
+    assert_eq!(tail(adopted), [(1, bytes("a")), (2, bytes("B")), (3, bytes("C"))]);
+    let kept = begun().into_iter().chain([adopt(2, 2, 2)]).collect();
+    assert_eq!(tail(kept), [(1, bytes("a")), (2, bytes("b"))], "nothing staged was needed");
+}
+
+#[test]
+fn a_log_that_was_staged_from_its_first_value_on_is_adopted_whole() {
+    let jobs = vec![stage(3, 1, "a"), stage(3, 2, "b"), adopt(3, 0, 2)];
+    assert_eq!(tail(jobs), [(1, bytes("a")), (2, bytes("b"))]);
+}
+
+#[test]
+fn an_adoption_of_more_than_stands_there_is_damage() {
+    let jobs = vec![stage(3, 1, "a"), adopt(3, 0, 2), accept(3, 3, "c")];
+    let lacks = found(jobs).err().expect("2 is missing");
+    assert_eq!(lacks.reason, Reason::Damaged);
+    let mut odd = adopt(3, 0, 2);
+    odd.decided = LogIndex(3);
+    assert_eq!(found(vec![odd]).err().expect("3 of 2").reason, Reason::Damaged);
+}
