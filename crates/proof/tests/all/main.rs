@@ -5,6 +5,7 @@ mod end_to_end;
 mod faults;
 mod formats;
 mod limits_tried;
+mod linear;
 mod rigs;
 mod supply;
 mod tidy;

@@ -10,6 +10,7 @@ mod flood;
 mod hostile;
 mod hostile_http;
 mod kill;
+mod linear;
 mod million;
 mod overload;
 mod power;

@@ -1,0 +1,283 @@
+//! Linearizability: is there one order of all calls, each at a moment between its beginning and its
+//! end, in which a plain table would have given these answers?
+//!
+//! Sources. The property, and that a history is linearizable if and only if its part of each key
+//! is: Herlihy and Wing, "Linearizability: a correctness condition for concurrent objects", 1990.
+//! The search: Wing and Gong, "Testing and verifying concurrent objects", 1993; with Lowe's memory
+//! of the configurations that led nowhere, "Testing for linearizability", 2017; in the form of
+//! Athalye's porcupine. The question is NP-complete (Gibbons and Korach, "Testing shared memories",
+//! 1997), so the work is bounded and "undecided" is an answer.
+
+use super::search::{End, Search, Step, Work};
+use super::{Call, Operation, Outcome, Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the judge says. Every key is absent before the first call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// There is such an order.
+    Linearizable,
+    /// There is none, for these keys.
+    Violated(Vec<Violation>),
+    /// No violation was found, but the work allowed did not suffice for these keys.
+    Undecided(Vec<String>),
+    /// The recorder is broken: such a history says nothing.
+    Unusable(String),
+}
+
+/// Where no order could be found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The key.
+    pub key: String,
+    /// How many calls the longest order has that could be found.
+    pub ordered: usize,
+    /// Of how many.
+    pub calls: usize,
+    /// What the key holds after that order.
+    pub holds: Value,
+    /// The calls of which one would have to come next; none fits.
+    pub stuck: Vec<Call>,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let holds = self.holds.as_deref().map(String::from_utf8_lossy);
+        write!(f, "{}: {} of {} calls can be ordered; ", self.key, self.ordered, self.calls)?;
+        write!(f, "then it holds {}", holds.as_deref().unwrap_or("nothing"))?;
+        write!(f, " and no call fits:")?;
+        self.stuck.iter().take(8).try_for_each(|call| write!(f, "\n  {call}"))
+    }
+}
+
+/// The verdict and the work it took.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What the judge says.
+    pub verdict: Verdict,
+    /// Calls that were judged.
+    pub calls: usize,
+    /// Of which stay unknown.
+    pub unknown: usize,
+    /// Keys.
+    pub keys: usize,
+    /// Configurations that were tried.
+    pub steps: u64,
+}
+
+impl Report {
+    /// Fails the test with words unless the history is linearizable.
+    pub fn must_be_linearizable(&self) {
+        match &self.verdict {
+            Verdict::Linearizable => {}
+            Verdict::Violated(found) => {
+                let words: Vec<_> = found.iter().map(ToString::to_string).collect();
+                panic!("not linearizable:\n{}", words.join("\n"));
+            }
+            other => panic!("not judged: {other:?}"),
+        }
+    }
+
+    /// Whether a violation was found.
+    pub fn is_violated(&self) -> bool {
+        matches!(self.verdict, Verdict::Violated(_))
+    }
+}
+
+/// Judges a history, with at most so many configurations tried for each key.
+pub fn check(history: &[Call], steps_max: u64) -> Report {
+    let unknown = history.iter().filter(|call| !call.is_known()).count();
+    let mut by_key: BTreeMap<&str, Vec<&Call>> = BTreeMap::new();
+    for call in history {
+        by_key.entry(&call.key).or_default().push(call);
+    }
+    let calls = history.len();
+    let mut report =
+        Report { verdict: Verdict::Linearizable, calls, unknown, keys: by_key.len(), steps: 0 };
+    if let Err(why) = usable(history) {
+        report.verdict = Verdict::Unusable(why);
+        return report;
+    }
+    let (mut violated, mut undecided) = (Vec::new(), Vec::new());
+    for (key, calls) in by_key {
+        let (calls, work, values) = prepare(calls);
+        let (end, steps) = Search::new(&work).run(steps_max);
+        report.steps += steps;
+        match end {
+            End::Ordered => {}
+            End::TooMuch => undecided.push(key.to_string()),
+            End::Stuck { ordered, holds, next } => violated.push(Violation {
+                key: key.into(),
+                ordered,
+                calls: calls.len(),
+                holds: values[holds as usize].clone(),
+                stuck: next.into_iter().map(|at| calls[at].clone()).collect(),
+            }),
+        }
+    }
+    if !violated.is_empty() {
+        report.verdict = Verdict::Violated(violated);
+    } else if !undecided.is_empty() {
+        report.verdict = Verdict::Undecided(undecided);
+    }
+    report
+}
+
+/// One client, one open call: a recorder that breaks this stamps its times at the wrong place.
+fn usable(history: &[Call]) -> Result<(), String> {
+    let mut by_client: BTreeMap<u32, Vec<&Call>> = BTreeMap::new();
+    for call in history {
+        if call.ended < call.began {
+            return Err(format!("ends before it begins: {call}"));
+        }
+        if !fits(call) {
+            return Err(format!("no answer to such a call: {call}"));
+        }
+        by_client.entry(call.client).or_default().push(call);
+    }
+    for calls in by_client.values_mut() {
+        calls.sort_by_key(|call| (call.began, call.ended));
+        for pair in calls.windows(2) {
+            if !pair[0].is_known() {
+                return Err(format!("a client goes on after an unknown outcome: {}", pair[1]));
+            }
+            if pair[0].ended > pair[1].began {
+                return Err(format!("a client calls twice at once: {} and {}", pair[0], pair[1]));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn fits(call: &Call) -> bool {
+    match &call.outcome {
+        Outcome::Refused | Outcome::Unknown => true,
+        Outcome::Found(_) => {
+            matches!(call.operation, Operation::Get | Operation::TestAndSet { .. })
+        }
+        Outcome::Done => matches!(call.operation, Operation::Put(_) | Operation::Delete),
+        Outcome::Existed(_) => call.operation == Operation::Delete,
+    }
+}
+
+/// What a call would write, if it takes effect.
+fn writes(call: &Call) -> Option<&[u8]> {
+    match &call.operation {
+        Operation::Put(value) => Some(value),
+        Operation::TestAndSet { wanted, .. } => wanted.as_deref(),
+        Operation::Get | Operation::Delete => None,
+    }
+}
+
+/// What the calls of one key tell about a value.
+#[derive(Default)]
+struct Told {
+    writers: usize,
+    /// When the first client learned of it.
+    seen: Option<u64>,
+    expected: bool,
+}
+
+/// Leaves out what cannot matter, narrows what is unknown, and turns values into numbers: number 0
+/// is the absent value. As far as that is sound:
+/// - a refused call, and a read without an answer, say nothing;
+/// - a write of unknown outcome whose value one client saw and nobody else wrote took effect before
+///   that client's answer;
+/// - one whose value nobody saw and nobody expects may be taken for one that never took effect,
+///   unless a delete found something, which may have been that value.
+fn prepare(calls: Vec<&Call>) -> (Vec<&Call>, Work, Vec<Value>) {
+    let mut told: BTreeMap<&[u8], Told> = BTreeMap::new();
+    let mut deleted = false;
+    for call in calls.iter().filter(|call| call.outcome != Outcome::Refused) {
+        if let Some(value) = writes(call) {
+            told.entry(value).or_default().writers += 1;
+        }
+        if let Operation::TestAndSet { expect: Some(value), .. } = &call.operation {
+            told.entry(value).or_default().expected = true;
+        }
+        if let Outcome::Found(Some(value)) = &call.outcome {
+            let seen = &mut told.entry(value).or_default().seen;
+            *seen = Some(seen.map_or(call.ended, |before| before.min(call.ended)));
+        }
+        deleted |= matches!(call.operation, Operation::Delete)
+            && matches!(call.outcome, Outcome::Existed(true));
+    }
+    let mut bounded = Vec::new();
+    let mut open = Vec::new();
+    for call in calls {
+        match call.outcome {
+            Outcome::Refused => {}
+            Outcome::Unknown if call.operation == Operation::Get => {}
+            Outcome::Unknown => match writes(call).and_then(|value| told.get(value)) {
+                Some(Told { writers: 1, seen: Some(seen), .. }) if *seen >= call.began => {
+                    bounded.push((call, *seen));
+                }
+                Some(Told { writers: 1, seen: None, expected: false }) if !deleted => {}
+                _ => open.push((call, u64::MAX)),
+            },
+            _ => bounded.push((call, call.ended)),
+        }
+    }
+    bounded.sort_by_key(|(call, ended)| (call.began, *ended));
+    open.sort_by_key(|(call, _)| call.began);
+    numbered(bounded, open)
+}
+
+type Timed<'a> = Vec<(&'a Call, u64)>;
+
+fn numbered<'a>(bounded: Timed<'a>, open: Timed<'a>) -> (Vec<&'a Call>, Work, Vec<Value>) {
+    let first_open = bounded.len();
+    let all: Vec<_> = bounded.into_iter().chain(open).collect();
+    let mut named: BTreeSet<&Vec<u8>> = BTreeSet::new();
+    for (call, _) in &all {
+        match &call.operation {
+            Operation::Put(value) => drop(named.insert(value)),
+            Operation::TestAndSet { expect, wanted } => {
+                named.extend(expect.iter().chain(wanted));
+            }
+            Operation::Get | Operation::Delete => {}
+        }
+        if let Outcome::Found(Some(value)) = &call.outcome {
+            named.insert(value);
+        }
+    }
+    let mut values: Vec<Value> = vec![None];
+    values.extend(named.iter().map(|value| Some((*value).clone())));
+    let numbers: BTreeMap<&Value, u32> = values.iter().zip(0..).collect();
+    let steps = all
+        .iter()
+        .enumerate()
+        .map(|(at, (call, _))| {
+            match step(call, &numbers) {
+                // Bounded because its value was seen: so it wrote, and found what it expected.
+                Step::TestAndSet { expect, wanted, found: None } if at < first_open => {
+                    Step::TestAndSet { expect, wanted, found: Some(expect) }
+                }
+                step => step,
+            }
+        })
+        .collect();
+    let times = all.iter().map(|(call, ended)| (call.began, *ended)).collect();
+    let calls = all.into_iter().map(|(call, _)| call).collect();
+    (calls, Work::new(steps, times, first_open), values)
+}
+
+fn step(call: &Call, numbers: &BTreeMap<&Value, u32>) -> Step {
+    let found = match &call.outcome {
+        Outcome::Found(value) => Some(numbers[value]),
+        _ => None,
+    };
+    match &call.operation {
+        Operation::Get => Step::Get { found },
+        Operation::Put(value) => Step::Put { value: numbers[&Some(value.clone())] },
+        Operation::Delete => Step::Delete {
+            existed: match call.outcome {
+                Outcome::Existed(existed) => Some(existed),
+                _ => None,
+            },
+        },
+        Operation::TestAndSet { expect, wanted } => {
+            Step::TestAndSet { expect: numbers[expect], wanted: numbers[wanted], found }
+        }
+    }
+}

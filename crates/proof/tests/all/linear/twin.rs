@@ -1,0 +1,101 @@
+//! The naive twin of the judge: all keys at once, every order, every choice of unknown calls, no
+//! memory; and the two agree on thousands of small histories with any answers.
+
+use super::{ENOUGH, bytes};
+use proof::checkers::{Call, Operation, Outcome, Value, Verdict, check};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::collections::BTreeMap;
+
+/// Whether any order explains the history.
+pub fn brute(calls: &[Call]) -> bool {
+    let calls: Vec<_> = calls.iter().filter(|call| call.outcome != Outcome::Refused).collect();
+    ordered(&calls, &BTreeMap::new())
+}
+
+fn ordered(left: &[&Call], table: &BTreeMap<&str, Vec<u8>>) -> bool {
+    if !left.iter().any(|call| call.is_known()) {
+        return true;
+    }
+    (0..left.len()).any(|at| {
+        let call = left[at];
+        let waits = left.iter().any(|other| other.is_known() && other.ended < call.began);
+        let mut table = table.clone();
+        if waits || !apply(call, &mut table) {
+            return false;
+        }
+        let rest: Vec<_> =
+            left.iter().enumerate().filter(|(n, _)| *n != at).map(|(_, call)| *call).collect();
+        ordered(&rest, &table)
+    })
+}
+
+/// Does it on a plain table; false when it can't have been answered so.
+fn apply<'a>(call: &'a Call, table: &mut BTreeMap<&'a str, Vec<u8>>) -> bool {
+    let before = table.get(call.key.as_str()).cloned();
+    let mut set = |value: &Value| match value {
+        Some(value) => drop(table.insert(&call.key, value.clone())),
+        None => drop(table.remove(call.key.as_str())),
+    };
+    match &call.operation {
+        Operation::Get => {}
+        Operation::Put(value) => set(&Some(value.clone())),
+        Operation::Delete => set(&None),
+        Operation::TestAndSet { expect, wanted } if *expect == before => set(wanted),
+        Operation::TestAndSet { .. } => {}
+    }
+    match &call.outcome {
+        Outcome::Found(found) => *found == before,
+        Outcome::Existed(existed) => *existed == before.is_some(),
+        Outcome::Done | Outcome::Refused | Outcome::Unknown => true,
+    }
+}
+
+fn any_value(dice: &mut StdRng) -> Value {
+    bytes(["-", "x", "y"][dice.random_range(0..3)])
+}
+
+/// A call with any answer, true or not.
+fn any_call(dice: &mut StdRng, client: u32) -> Call {
+    let (operation, outcome) = match dice.random_range(0..6) {
+        0 | 1 => (Operation::Get, Outcome::Found(any_value(dice))),
+        2 | 3 => (Operation::Put(vec![b'x' + dice.random_range(0..3)]), Outcome::Done),
+        4 => {
+            let told = [Outcome::Done, Outcome::Existed(true), Outcome::Existed(false)];
+            (Operation::Delete, told[dice.random_range(0..3)].clone())
+        }
+        _ => {
+            let (expect, wanted) = (any_value(dice), any_value(dice));
+            (Operation::TestAndSet { expect, wanted }, Outcome::Found(any_value(dice)))
+        }
+    };
+    let outcome = match dice.random_range(0..10) {
+        0..3 => Outcome::Unknown,
+        3 => Outcome::Refused,
+        _ => outcome,
+    };
+    let began = dice.random_range(0..12);
+    let ended = began + dice.random_range(0..8);
+    let key = ["a", "b"][usize::from(dice.random_range(0..4) == 0)].into();
+    Call { client, key, operation, outcome, began, ended }
+}
+
+fn told(calls: &[Call]) -> String {
+    calls.iter().map(|call| format!("{call}\n")).collect()
+}
+
+#[test]
+fn it_agrees_with_a_naive_twin() {
+    let mut verdicts = [0; 2];
+    for seed in 0..8_000 {
+        let mut dice = StdRng::seed_from_u64(seed);
+        let count = dice.random_range(1..8);
+        let calls: Vec<_> = (0..count).map(|client| any_call(&mut dice, client)).collect();
+        let report = check(&calls, ENOUGH);
+        let holds = report.verdict == Verdict::Linearizable;
+        assert!(holds || report.is_violated(), "seed {seed}: {report:?}");
+        assert_eq!(holds, brute(&calls), "seed {seed}: {report:?}\n{}", told(&calls));
+        verdicts[usize::from(holds)] += 1;
+    }
+    assert!(verdicts.iter().all(|count| *count > 1_000), "{verdicts:?}");
+}
