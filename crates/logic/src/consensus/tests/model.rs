@@ -348,7 +348,7 @@ const BOUNDS: [(Left, usize); 7] = [
 
 #[test]
 fn no_short_history_goes_wrong() {
-    let more = if std::env::var("CREDENZA_TEST_LONG").is_ok() { 4 } else { 0 };
+    let more = if std::env::var("CREDENZA_TEST_LONG").is_ok() { 2 } else { 0 };
     for (left, depth) in BOUNDS {
         assert_eq!(explore(left, depth + more, None), None);
     }
