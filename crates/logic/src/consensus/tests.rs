@@ -8,6 +8,7 @@ mod laws;
 mod machine;
 mod model;
 mod stories;
+mod twin;
 mod wire;
 
 pub(super) use broken::broken;

@@ -6,7 +6,7 @@
 
 mod stage;
 mod tell;
-mod world;
+pub mod world;
 
 use stage::Stage;
 
