@@ -29,13 +29,15 @@ const PLAIN: [Rule; 19] = [
 ];
 
 /// Rules whose absence needs bad luck to show.
-const SUBTLE: [Rule; 9] = [
+///
+/// One more, `StagedIsTold`, is held by the story `adopts_more_than_one_flight.txt`: few histories
+/// have so long a log to adopt.
+const SUBTLE: [Rule; 8] = [
     Rule::ReadAsksAnew,
     Rule::AnswersToThisAttempt,
     Rule::HighestBallotFirst,
     Rule::AdoptedAsAWhole,
     Rule::StagedUnderOneBallot,
-    Rule::StagedIsTold,
     Rule::GrantForbidsPromises,
     Rule::LeaseEndsEarly,
     Rule::GrantEndsLate,

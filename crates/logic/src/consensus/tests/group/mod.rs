@@ -26,6 +26,7 @@ stories!(
     value_of_a_minority_is_void,
     value_of_a_majority_is_decided_by_the_next,
     adoption_cut_short,
+    adopts_more_than_one_flight,
     old_master_wakes,
     lease_forbids_a_candidate,
     quorum_loss,
