@@ -33,6 +33,14 @@ impl BucketName {
         Ok(BucketName { full: format!("{kind}/{name}").into(), slash: kind.len() })
     }
 
+    /// From its full name, both parts; what [`BucketName::full`] gave.
+    pub fn from_full(full: &str) -> Result<BucketName> {
+        let (kind, name) = full.split_once('/').ok_or_else(no_name)?;
+        check_name(kind)?;
+        check_name(name)?;
+        Ok(BucketName { full: full.into(), slash: kind.len() })
+    }
+
     /// The bucket type.
     pub fn kind(&self) -> &str {
         &self.full[..self.slash]
@@ -74,14 +82,15 @@ fn check_name(name: &str) -> Result<()> {
     let fits = (1..=limits::NAME_BYTES_MAX).contains(&bytes.len())
         && plain(&bytes[0])
         && bytes.iter().all(|byte| plain(byte) || *byte == b'_' || *byte == b'-');
-    if fits {
-        return Ok(());
-    }
-    Err(Error::new(
+    if fits { Ok(()) } else { Err(no_name()) }
+}
+
+fn no_name() -> Error {
+    Error::new(
         Reason::Malformed,
         "a bucket name has two parts, type/bucket, each of 1 to 63 of a-z 0-9 _ - and beginning \
          with a letter or digit",
-    ))
+    )
 }
 
 /// What a bucket promises.
@@ -254,11 +263,14 @@ mod tests {
         );
         let name = BucketName::parse("logs/a-1_b").expect("plain");
         assert_eq!((name.kind(), name.name()), ("logs", "a-1_b"));
+        assert_eq!(BucketName::from_full("logs/a-1_b"), Ok(name));
+        assert!(BucketName::from_full("users").is_err(), "a full name has both parts");
         let long = "x".repeat(64);
         for bad in
             ["", "/", "a/", "/a", "A", "a b", "../x", "a/b/c", "-a", "é", "a\0", long.as_str()]
         {
             assert!(BucketName::parse(bad).is_err(), "{bad:?}");
+            assert!(BucketName::from_full(bad).is_err(), "{bad:?}");
         }
         assert!(BucketName::parse(&"x".repeat(63)).is_ok());
     }

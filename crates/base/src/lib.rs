@@ -16,6 +16,7 @@ pub mod limits;
 pub mod range;
 pub mod reply;
 pub mod request;
+pub mod wire;
 
 pub use bucket::{BucketName, Promise, Properties, SyncPolicy};
 pub use error::{Error, Kind, Reason, Result};

@@ -38,6 +38,9 @@ pub const FRAME_BYTES_MAX: usize = 48 * 1024 * 1024;
 pub const PIPELINE_DEPTH_MAX: usize = 10_000;
 /// Longest bucket or bucket type name.
 pub const NAME_BYTES_MAX: usize = 63;
+/// Most properties that are changed at once: more than there will ever be, fewer than would cost
+/// anything.
+pub const CHANGES_MAX: usize = 64;
 /// Most buckets in a cluster.
 pub const BUCKETS_MAX: usize = 100_000;
 /// Most open sessions in a group; opening one more is refused.
@@ -84,8 +87,11 @@ pub const PEER_CONTROL_BYTES_MAX: usize = 32 * 1024;
 /// Largest message between nodes in the lane for log values: a log record and what is said about
 /// it.
 pub const PEER_DATA_BYTES_MAX: usize = 65 * 1024 * 1024;
-/// Largest request that a node passes on to another, and largest answer.
-pub const PEER_CALL_BYTES_MAX: usize = 49 * 1024 * 1024;
+/// Largest request that a node passes on to another, and largest answer: room for the most values
+/// that one read answers with, and what stands beside each.
+pub const PEER_CALL_BYTES_MAX: usize = 52 * 1024 * 1024;
+/// Longest detail of an error that is passed on; the longest key fits.
+pub const PEER_DETAIL_BYTES_MAX: usize = 32 * 1024;
 /// Largest message between nodes in the lane for snapshots.
 pub const PEER_BULK_BYTES_MAX: usize = 1024 * 1024;
 /// Most bytes of snapshots that may be under way to a node that has not yet used them up: what is

@@ -95,8 +95,8 @@ pub enum Outcome {
     Read(Box<Body>),
     /// The steps' answers; in `AllOrNothing` all are `Ok`.
     Steps(Vec<Result<Outcome, Error>>),
-    /// The update was applied by an earlier attempt whose outcome was too large to keep; it is in
-    /// this index.
+    /// The update was applied, but its outcome was too large: to be kept for this repeated attempt,
+    /// or to come here from another node. It is in this index.
     AppliedAt(LogIndex),
 }
 

@@ -4,6 +4,7 @@ use super::blob::{Blob, KeysSeed, TOO_MANY_KEYS, Whole};
 use super::scan;
 use super::steps::{self, StepSeed, StepsSeed, TOO_MANY_STEPS};
 use base::bucket::Changes;
+use base::limits::CHANGES_MAX;
 use base::{Error, Key, Read, Reason, Update};
 use serde::Deserialize;
 use serde::de::{
@@ -199,9 +200,6 @@ impl<'de> Deserialize<'de> for ChangesBody {
 }
 
 struct ChangesVisitor;
-
-/// More properties than there will ever be, fewer than would cost anything.
-const CHANGES_MAX: usize = 64;
 
 impl<'de> Visitor<'de> for ChangesVisitor {
     type Value = ChangesBody;

@@ -1,0 +1,89 @@
+//! An error: the number of its reason, its detail. The kind follows from the reason.
+
+use super::Taken;
+use super::fields::{Fields, Source};
+use crate::codec::Malformed;
+use crate::limits::PEER_DETAIL_BYTES_MAX;
+use crate::{Error, Reason};
+
+pub(super) fn put<W: Fields>(error: &Error, out: &mut W) {
+    out.byte(number(error.reason)).bytes(cut(&error.detail));
+}
+
+pub(super) fn take(from: &mut Source<'_>) -> Taken<Error> {
+    let reason = reason(from.byte("reason")?).ok_or(Malformed("reason"))?;
+    Ok(Error { reason, detail: from.bytes(PEER_DETAIL_BYTES_MAX, "detail")? })
+}
+
+/// A detail's beginning, cut where a character begins if it is text.
+fn cut(detail: &[u8]) -> &[u8] {
+    if detail.len() <= PEER_DETAIL_BYTES_MAX {
+        return detail;
+    }
+    let inside = |at: &usize| detail[*at] & 0b1100_0000 == 0b1000_0000;
+    let back = (0..4).find(|back| !inside(&(PEER_DETAIL_BYTES_MAX - back))).unwrap_or(0);
+    &detail[..PEER_DETAIL_BYTES_MAX - back]
+}
+
+fn number(reason: Reason) -> u8 {
+    use Reason::*;
+    match reason {
+        Malformed => 0,
+        TooLarge => 1,
+        NotANumber => 2,
+        NoSuchBucket => 3,
+        NoSuchType => 4,
+        NotSupported => 5,
+        SessionExpired => 6,
+        OutsideWindow => 7,
+        Forbidden => 8,
+        NotFound => 9,
+        AssertionFailed => 10,
+        AlreadyExists => 11,
+        Changed => 12,
+        Overloaded => 13,
+        OutOfSpace => 14,
+        TooMany => 15,
+        NotMaster => 16,
+        NoQuorum => 17,
+        NotFresh => 18,
+        GoingDown => 19,
+        Moved => 20,
+        NoLongerMaster => 21,
+        DeadlinePassed => 22,
+        Damaged => 23,
+        StoreFailed => 24,
+    }
+}
+
+fn reason(number: u8) -> Option<Reason> {
+    use Reason::*;
+    Some(match number {
+        0 => Malformed,
+        1 => TooLarge,
+        2 => NotANumber,
+        3 => NoSuchBucket,
+        4 => NoSuchType,
+        5 => NotSupported,
+        6 => SessionExpired,
+        7 => OutsideWindow,
+        8 => Forbidden,
+        9 => NotFound,
+        10 => AssertionFailed,
+        11 => AlreadyExists,
+        12 => Changed,
+        13 => Overloaded,
+        14 => OutOfSpace,
+        15 => TooMany,
+        16 => NotMaster,
+        17 => NoQuorum,
+        18 => NotFresh,
+        19 => GoingDown,
+        20 => Moved,
+        21 => NoLongerMaster,
+        22 => DeadlinePassed,
+        23 => Damaged,
+        24 => StoreFailed,
+        _ => return None,
+    })
+}

@@ -1,0 +1,210 @@
+//! What requests, replies and errors are made of, written in a row and read with care.
+
+use super::Taken;
+use crate::codec::{Malformed, Reader, Writer};
+use crate::limits::{KEY_BYTES_MAX, SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX, VALUE_BYTES_MAX};
+use crate::{Key, Value};
+use bytes::Bytes;
+
+/// Appends fields one behind the other.
+pub(super) trait Fields: Writer + Sized {
+    /// A small number, most often which variant follows.
+    fn byte(&mut self, value: u8) -> &mut Self {
+        self.put_u8(value);
+        self
+    }
+
+    /// A number.
+    fn word(&mut self, value: u64) -> &mut Self {
+        self.put_u64(value);
+        self
+    }
+
+    /// A small number that has 4 bytes.
+    fn half(&mut self, value: u32) -> &mut Self {
+        self.put_u32(value);
+        self
+    }
+
+    /// Yes or no.
+    fn yes(&mut self, yes: bool) -> &mut Self {
+        self.byte(yes.into())
+    }
+
+    /// A key, a value or a text.
+    fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.put_string(bytes);
+        self
+    }
+
+    /// A number that may be absent.
+    fn maybe_word(&mut self, word: Option<u64>) -> &mut Self {
+        match word {
+            None => self.yes(false),
+            Some(word) => self.yes(true).word(word),
+        }
+    }
+
+    /// A value that may be absent.
+    fn maybe_bytes(&mut self, bytes: Option<&Bytes>) -> &mut Self {
+        match bytes {
+            None => self.yes(false),
+            Some(bytes) => self.yes(true).bytes(bytes),
+        }
+    }
+
+    /// How many, then each. More than there could ever be is a number that no reader takes.
+    fn list<T>(&mut self, all: &[T], each: impl Fn(&T, &mut Self)) -> &mut Self {
+        self.put_u32(u32::try_from(all.len()).unwrap_or(u32::MAX));
+        all.iter().for_each(|one| each(one, self));
+        self
+    }
+
+    /// Keys.
+    fn keys(&mut self, keys: &[Key]) -> &mut Self {
+        self.list(keys, |key, out| out.put_string(key))
+    }
+}
+
+impl<W: Writer> Fields for W {}
+
+/// Counts what would be written.
+pub(super) struct Size(usize);
+
+impl Size {
+    /// The number of bytes that `write` appends.
+    pub fn of(write: impl FnOnce(&mut Size)) -> usize {
+        let mut size = Size(0);
+        write(&mut size);
+        size.0
+    }
+}
+
+impl Writer for Size {
+    fn put_u8(&mut self, _: u8) {
+        self.0 += 1;
+    }
+    fn put_u32(&mut self, _: u32) {
+        self.0 += 4;
+    }
+    fn put_u64(&mut self, _: u64) {
+        self.0 += 8;
+    }
+    fn put_string(&mut self, value: &[u8]) {
+        self.0 += 4 + value.len();
+    }
+}
+
+/// A message that is read from its beginning on.
+pub(super) struct Source<'a> {
+    whole: &'a Bytes,
+    rest: Reader<'a>,
+    /// How many more steps of sequences it may hold, nested ones counted.
+    steps: usize,
+}
+
+impl<'a> Source<'a> {
+    pub fn new(whole: &'a Bytes) -> Source<'a> {
+        Source { whole, rest: Reader::new(whole), steps: SEQUENCE_STEPS_MAX }
+    }
+
+    pub fn end(self, field: &'static str) -> Taken<()> {
+        self.rest.end(field)
+    }
+
+    pub fn byte(&mut self, field: &'static str) -> Taken<u8> {
+        self.rest.u8(field)
+    }
+
+    pub fn half(&mut self, field: &'static str) -> Taken<u32> {
+        self.rest.u32(field)
+    }
+
+    pub fn word(&mut self, field: &'static str) -> Taken<u64> {
+        self.rest.u64(field)
+    }
+
+    /// A number that this machine counts with.
+    pub fn size(&mut self, field: &'static str) -> Taken<usize> {
+        usize::try_from(self.word(field)?).map_err(|_| Malformed(field))
+    }
+
+    pub fn yes(&mut self, field: &'static str) -> Taken<bool> {
+        match self.byte(field)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Malformed(field)),
+        }
+    }
+
+    pub fn key(&mut self) -> Taken<Key> {
+        self.bytes(KEY_BYTES_MAX, "key")
+    }
+
+    pub fn value(&mut self) -> Taken<Value> {
+        self.bytes(VALUE_BYTES_MAX, "value")
+    }
+
+    pub fn maybe_value(&mut self) -> Taken<Option<Value>> {
+        self.maybe("value or none", Source::value)
+    }
+
+    /// A slice of the message.
+    pub fn bytes(&mut self, max: usize, field: &'static str) -> Taken<Bytes> {
+        let bytes = self.rest.string(max, field)?;
+        Ok(self.whole.slice_ref(bytes))
+    }
+
+    pub fn text(&mut self, max: usize, field: &'static str) -> Taken<&'a str> {
+        let bytes = self.rest.string(max, field)?;
+        std::str::from_utf8(bytes).map_err(|_| Malformed(field))
+    }
+
+    pub fn maybe<T>(
+        &mut self,
+        field: &'static str,
+        take: impl FnOnce(&mut Self) -> Taken<T>,
+    ) -> Taken<Option<T>> {
+        Ok(if self.yes(field)? { Some(take(self)?) } else { None })
+    }
+
+    /// At most `max` of what has at least `bytes_each`: more than the rest of the message could
+    /// hold is refused before anything is set aside for it.
+    pub fn list<T>(
+        &mut self,
+        (max, bytes_each): (usize, usize),
+        field: &'static str,
+        mut take: impl FnMut(&mut Self) -> Taken<T>,
+    ) -> Taken<Vec<T>> {
+        let count = self.half(field)? as usize;
+        if count > max || count > self.rest.rest().len() / bytes_each {
+            return Err(Malformed(field));
+        }
+        let mut all = Vec::with_capacity(count);
+        for _ in 0..count {
+            all.push(take(self)?);
+        }
+        Ok(all)
+    }
+
+    /// At most `max` keys.
+    pub fn keys(&mut self, max: usize) -> Taken<Vec<Key>> {
+        self.list((max, 4), "how many keys", Source::key)
+    }
+
+    /// The steps of a sequence, or what became of them, of which `depth` others are around.
+    pub fn steps<T>(
+        &mut self,
+        depth: usize,
+        mut take: impl FnMut(&mut Self, usize) -> Taken<T>,
+    ) -> Taken<Vec<T>> {
+        if depth >= SEQUENCE_DEPTH_MAX {
+            return Err(Malformed("depth of a sequence"));
+        }
+        // All steps of the message count together, so nested ones are taken off before they come.
+        let claimed = self.rest.clone().u32("how many steps")? as usize;
+        let left = self.steps.checked_sub(claimed).ok_or(Malformed("how many steps"))?;
+        self.steps = left;
+        self.list((claimed, 1), "how many steps", |from| take(from, depth + 1))
+    }
+}

@@ -1,0 +1,205 @@
+//! A reply: the index it reflects, which body, the body.
+
+use super::fields::{Fields, Source};
+use super::request::{put_name, take_name};
+use super::{Taken, error};
+use crate::bucket::{Promise, Properties, SyncPolicy};
+use crate::codec::Malformed;
+use crate::limits::{
+    BUCKETS_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, NAME_BYTES_MAX, ROW_OVERHEAD_BYTES, TTL_MS_MAX,
+    VALUE_BYTES_MAX, WHOLE_RANGE_BYTES_MAX,
+};
+use crate::reply::{Body, BucketDescription, Entry, Outcome, Page, Reply, Row};
+use crate::{BucketId, Error, GroupId, LogIndex, SessionId, Version};
+
+/// Most rows of a range in one answer: those of a whole one, which are more than a page's.
+const ROWS_MAX: usize = WHOLE_RANGE_BYTES_MAX / ROW_OVERHEAD_BYTES;
+
+pub(super) fn put<W: Fields>(reply: &Reply, out: &mut W) {
+    put_body(&reply.body, out.word(reply.index.0));
+}
+
+pub(super) fn take(from: &mut Source<'_>) -> Taken<Reply> {
+    let index = LogIndex(from.word("index")?);
+    let body = match from.byte("which body")? {
+        5 => Body::Updated(take_outcome(from, 0)?),
+        6 => Body::Session(SessionId(from.word("session")?)),
+        7 => Body::Buckets(from.list((BUCKETS_MAX, 41), "how many buckets", take_bucket)?),
+        8 => Body::Types(from.list((BUCKETS_MAX, 30), "how many types", |from| {
+            let name = from.text(NAME_BYTES_MAX, "type")?.to_string();
+            Ok((name, take_properties(from)?))
+        })?),
+        number => take_shown(number, from)?,
+    };
+    Ok(Reply { index, body })
+}
+
+fn put_body<W: Fields>(body: &Body, out: &mut W) {
+    match body {
+        Body::Done => out.put_u8(0),
+        Body::Row(row) => put_row(row.as_ref(), out.byte(1)),
+        Body::Rows(rows) => {
+            out.byte(2).list(rows, |row, out| put_row(row.as_ref(), out));
+        }
+        Body::Page(page) => {
+            out.byte(3).list(&page.entries, |entry, out| {
+                put_row(entry.row.as_ref(), out.bytes(&entry.key));
+            });
+            out.yes(page.more);
+        }
+        Body::Count(count) => {
+            out.byte(4).word(*count);
+        }
+        Body::Updated(outcome) => put_outcome(outcome, out.byte(5)),
+        Body::Session(session) => {
+            out.byte(6).word(session.0);
+        }
+        Body::Buckets(buckets) => {
+            out.byte(7).list(buckets, |bucket, out| {
+                put_name(&bucket.name, out);
+                put_properties(&bucket.properties, out.half(bucket.id.0).half(bucket.group.0));
+            });
+        }
+        Body::Types(types) => {
+            out.byte(8).list(types, |(name, properties), out| {
+                put_properties(properties, out.bytes(name.as_bytes()));
+            });
+        }
+    }
+}
+
+/// What a read may show, alone or among the steps of a sequence; there nothing else may stand.
+fn take_shown(number: u8, from: &mut Source<'_>) -> Taken<Body> {
+    Ok(match number {
+        0 => Body::Done,
+        1 => Body::Row(take_row(from)?),
+        2 => Body::Rows(from.list((KEYS_PER_READ_MAX, 1), "how many rows", take_row)?),
+        3 => {
+            let entries = from.list((ROWS_MAX, 5), "how many rows", |from| {
+                Ok(Entry { key: from.key()?, row: take_row(from)? })
+            })?;
+            Body::Page(Page { entries, more: from.yes("more")? })
+        }
+        4 => Body::Count(from.word("count")?),
+        _ => return Err(Malformed("which body")),
+    })
+}
+
+fn put_row<W: Fields>(row: Option<&Row>, out: &mut W) {
+    match row {
+        None => out.yes(false),
+        Some(row) => {
+            let out = out.yes(true).bytes(&row.value).word(row.version.0);
+            out.maybe_word(row.expires_in_ms)
+        }
+    };
+}
+
+fn take_row(from: &mut Source<'_>) -> Taken<Option<Row>> {
+    from.maybe("row or none", |from| {
+        let (value, version) = (from.value()?, Version(from.word("version")?));
+        let expires_in_ms = from.maybe("expiry or none", |from| from.word("expiry"))?;
+        Ok(Row { value, version, expires_in_ms })
+    })
+}
+
+fn put_outcome<W: Fields>(outcome: &Outcome, out: &mut W) {
+    match outcome {
+        Outcome::Done => out.byte(0),
+        Outcome::Applied(yes) => out.byte(1).yes(*yes),
+        Outcome::Existed(yes) => out.byte(2).yes(*yes),
+        Outcome::Old(old) => out.byte(3).maybe_bytes(old.as_ref()),
+        Outcome::Swapped { written, old } => out.byte(4).yes(*written).maybe_bytes(old.as_ref()),
+        Outcome::Count(count) => out.byte(5).word(*count),
+        Outcome::Number(number) => out.byte(6).word(number.cast_unsigned()),
+        Outcome::Text(text) => out.byte(7).bytes(text),
+        Outcome::Length(length) => out.byte(8).word(*length),
+        Outcome::Read(body) => {
+            put_body(body, out.byte(9));
+            out
+        }
+        Outcome::Steps(steps) => out.byte(10).list(steps, put_step),
+        Outcome::AppliedAt(index) => out.byte(11).word(index.0),
+    };
+}
+
+/// Reads an outcome that has `depth` sequences around it.
+fn take_outcome(from: &mut Source<'_>, depth: usize) -> Taken<Outcome> {
+    Ok(match from.byte("which outcome")? {
+        0 => Outcome::Done,
+        1 => Outcome::Applied(from.yes("applied")?),
+        2 => Outcome::Existed(from.yes("existed")?),
+        3 => Outcome::Old(from.maybe_value()?),
+        4 => Outcome::Swapped { written: from.yes("written")?, old: from.maybe_value()? },
+        5 => Outcome::Count(from.word("count")?),
+        6 => Outcome::Number(from.word("number")?.cast_signed()),
+        7 => Outcome::Text(from.value()?),
+        8 => Outcome::Length(from.word("length")?),
+        9 => {
+            let number = from.byte("which body")?;
+            Outcome::Read(Box::new(take_shown(number, from)?))
+        }
+        10 => Outcome::Steps(from.steps(depth, take_step)?),
+        11 => Outcome::AppliedAt(LogIndex(from.word("index")?)),
+        _ => return Err(Malformed("which outcome")),
+    })
+}
+
+fn put_step<W: Fields>(step: &Result<Outcome, Error>, out: &mut W) {
+    match step {
+        Ok(outcome) => put_outcome(outcome, out.yes(true)),
+        Err(error) => error::put(error, out.yes(false)),
+    }
+}
+
+fn take_step(from: &mut Source<'_>, depth: usize) -> Taken<Result<Outcome, Error>> {
+    Ok(if from.yes("a step's answer")? {
+        Ok(take_outcome(from, depth)?)
+    } else {
+        Err(error::take(from)?)
+    })
+}
+
+fn take_bucket(from: &mut Source<'_>) -> Taken<BucketDescription> {
+    Ok(BucketDescription {
+        name: take_name(from)?,
+        id: BucketId(from.half("bucket's number")?),
+        group: GroupId(from.half("group")?),
+        properties: take_properties(from)?,
+    })
+}
+
+fn put_properties<W: Fields>(properties: &Properties, out: &mut W) {
+    let Properties { promise, sync, key_bytes_max, value_bytes_max, ttl_ms } = properties;
+    out.byte(match promise {
+        Promise::Consistent => 0,
+        Promise::Available => 1,
+    });
+    out.byte(match sync {
+        SyncPolicy::Sync => 0,
+        SyncPolicy::Interval => 1,
+    });
+    out.word(*key_bytes_max as u64).word(*value_bytes_max as u64).word(*ttl_ms);
+}
+
+fn take_properties(from: &mut Source<'_>) -> Taken<Properties> {
+    let properties = Properties {
+        promise: match from.byte("promise")? {
+            0 => Promise::Consistent,
+            1 => Promise::Available,
+            _ => return Err(Malformed("promise")),
+        },
+        sync: match from.byte("sync")? {
+            0 => SyncPolicy::Sync,
+            1 => SyncPolicy::Interval,
+            _ => return Err(Malformed("sync")),
+        },
+        key_bytes_max: from.size("key_bytes_max")?,
+        value_bytes_max: from.size("value_bytes_max")?,
+        ttl_ms: from.word("ttl_ms")?,
+    };
+    let within = (1..=KEY_BYTES_MAX).contains(&properties.key_bytes_max)
+        && (1..=VALUE_BYTES_MAX).contains(&properties.value_bytes_max)
+        && properties.ttl_ms <= TTL_MS_MAX;
+    if within { Ok(properties) } else { Err(Malformed("properties")) }
+}

@@ -1,0 +1,226 @@
+//! One of each variant, made from a few keys, values and numbers: what laws vary and what is kept.
+
+use crate::bucket::{Promise, Properties, SyncPolicy};
+use crate::range::{Bound, Direction, Extent, Range, Want};
+use crate::reply::{Body, BucketDescription, Entry, Outcome, Page, Row};
+use crate::request::{
+    Call, Consistency, DirectoryCall, ExpireWhen, Expiry, Missing, Read, SessionCall, Steps,
+    Update, When,
+};
+use crate::{
+    BucketId, BucketName, Error, GroupId, Key, LogIndex, Reason, SessionId, Value, Version,
+};
+use bytes::Bytes;
+
+/// What the examples are made of.
+#[derive(Clone, Debug)]
+pub struct Stuff {
+    pub keys: [Key; 2],
+    pub values: [Value; 2],
+    pub numbers: [u64; 2],
+    pub float: f64,
+    pub yes: bool,
+}
+
+impl Stuff {
+    fn maybe(&self) -> Option<Value> {
+        self.yes.then(|| self.values[1].clone())
+    }
+
+    fn row(&self) -> Row {
+        let expires_in_ms = self.yes.then_some(self.numbers[1]);
+        Row { value: self.values[0].clone(), version: Version(self.numbers[0]), expires_in_ms }
+    }
+}
+
+pub fn reads(of: &Stuff) -> Vec<Read> {
+    let [key, other] = of.keys.clone();
+    let rows_max = of.yes.then_some(of.numbers[0] as usize);
+    let low = Bound::Included(key.clone());
+    let range = Range { low, high: Bound::Excluded(other.clone()), rows_max, ..Range::default() };
+    let other_way = Range {
+        low: Bound::Open,
+        direction: Direction::Descending,
+        rows_max: None,
+        bytes_max: Some(of.numbers[1] as usize),
+        want: Want::Keys,
+        extent: Extent::Whole,
+        ..range.clone()
+    };
+    vec![
+        Read::Get(key.clone()),
+        Read::Exists(Vec::new()),
+        Read::MultiGet(vec![key.clone(), other.clone()]),
+        Read::MultiGetAll(vec![other.clone()]),
+        Read::Range(range),
+        Read::KeyCount,
+        Read::Assert { key: key.clone(), expected: of.maybe() },
+        Read::AssertExists(other),
+        Read::Range(other_way),
+    ]
+}
+
+/// The updates, each as often as it has choices; the first 21 are one of each, in their order.
+pub fn updates(of: &Stuff) -> Vec<Update> {
+    let [key, to] = of.keys.clone();
+    let [value, _] = of.values.clone();
+    let [ms, number] = of.numbers;
+    let maybe = of.maybe();
+    let mut all = writes(of);
+    all.extend([
+        Update::AssertExists { key: key.clone() },
+        Update::AssertRange { prefix: key.clone(), keys: vec![to.clone(), key.clone()] },
+        Update::AssertVersion { key: key.clone(), version: of.yes.then_some(Version(number)) },
+        Update::DeletePrefix { prefix: key.clone() },
+        Update::Add { key: key.clone(), delta: ms.cast_signed() },
+        Update::AddFloat { key: key.clone(), delta: of.float },
+        Update::Append { key: key.clone(), value: value.clone() },
+        Update::SetRange { key: key.clone(), offset: number as usize, value: value.clone() },
+        Update::Rename { from: key.clone(), to: to.clone(), when: When::Always },
+        Update::Copy { from: key.clone(), to: to.clone(), when: When::Absent },
+        Update::Expire { key: key.clone(), expiry: Expiry::After(ms), when: ExpireWhen::HasNone },
+        Update::Read(Read::Get(to.clone())),
+        Update::Nop,
+        Update::Sequence { steps: vec![Update::Nop], mode: Steps::AllOrNothing },
+    ]);
+    let nested = Update::Sequence { steps: all.clone(), mode: Steps::EachAlone };
+    all.push(Update::Sequence { steps: vec![nested, Update::Nop], mode: Steps::Synced });
+    all.push(Update::Delete { key: key.clone(), missing: Missing::Skipped });
+    all.push(Update::Assert { key: key.clone(), expected: maybe.clone() });
+    for when in [When::Present, When::Unchanged(Version(number))] {
+        let (key, value) = (key.clone(), value.clone());
+        all.push(Update::SetIf { key, value, expiry: Expiry::Never, when });
+    }
+    use ExpireWhen::{Always, HasOne, Later, Sooner};
+    for when in [Always, HasOne, Later, Sooner] {
+        all.push(Update::Expire { key: key.clone(), expiry: Expiry::Default, when });
+    }
+    all.extend(reads(of).into_iter().map(Update::Read));
+    all
+}
+
+/// The first seven.
+fn writes(of: &Stuff) -> Vec<Update> {
+    let [key, _] = of.keys.clone();
+    let [value, _] = of.values.clone();
+    let expiry = if of.yes { Expiry::Default } else { Expiry::After(of.numbers[0]) };
+    let maybe = of.maybe();
+    vec![
+        Update::Set { key: key.clone(), value: value.clone(), expiry },
+        Update::SetIf {
+            key: key.clone(),
+            value: value.clone(),
+            expiry: Expiry::Keep,
+            when: When::Always,
+        },
+        Update::Delete { key: key.clone(), missing: Missing::Fails },
+        Update::TestAndSet { key: key.clone(), expected: maybe.clone(), wanted: None },
+        Update::Replace { key: key.clone(), wanted: maybe.clone() },
+        Update::Confirm { key: key.clone(), value },
+        Update::Assert { key, expected: maybe },
+    ]
+}
+
+pub fn calls(of: &Stuff) -> Vec<Call> {
+    let reads = reads(of);
+    let consistencies = [
+        Consistency::Consistent,
+        Consistency::Dirty,
+        Consistency::AtLeast(LogIndex(of.numbers[0])),
+    ];
+    let freshness = consistencies.into_iter().cycle();
+    let mut calls: Vec<Call> =
+        reads.into_iter().zip(freshness).map(|(read, fresh)| Call::Read(read, fresh)).collect();
+    calls.extend(updates(of).into_iter().map(Call::Update));
+    let changes = vec![("sync".to_string(), "interval".to_string())];
+    let [_, number] = of.numbers;
+    let rows_max = number as usize;
+    calls.extend(
+        [
+            DirectoryCall::CreateBucket(changes.clone()),
+            DirectoryCall::AlterBucket(Vec::new()),
+            DirectoryCall::DropBucket,
+            DirectoryCall::ClearBucket,
+            DirectoryCall::DescribeBucket,
+            DirectoryCall::ListBuckets { after: of.yes.then(BucketName::default), rows_max },
+            DirectoryCall::CreateType(Vec::new()),
+            DirectoryCall::AlterType(changes),
+            DirectoryCall::DropType,
+            DirectoryCall::ListTypes,
+        ]
+        .map(Call::Directory),
+    );
+    calls.extend([SessionCall::Open, SessionCall::Close(SessionId(number))].map(Call::Session));
+    calls
+}
+
+pub fn outcomes(of: &Stuff) -> Vec<Outcome> {
+    let [one, two] = of.numbers;
+    let old = of.maybe();
+    let mut all = vec![
+        Outcome::Done,
+        Outcome::Applied(of.yes),
+        Outcome::Existed(!of.yes),
+        Outcome::Old(old.clone()),
+        Outcome::Swapped { written: of.yes, old },
+        Outcome::Count(one),
+        Outcome::Number(two.cast_signed()),
+        Outcome::Text(of.values[0].clone()),
+        Outcome::Length(one),
+        Outcome::Read(Box::new(Body::Row(Some(of.row())))),
+        Outcome::Steps(Vec::new()),
+        Outcome::AppliedAt(LogIndex(two)),
+    ];
+    let mut steps: Vec<_> = all.iter().cloned().map(Ok).collect();
+    steps.push(Err(Error::key(Reason::AssertionFailed, &of.keys[0])));
+    all.push(Outcome::Steps(vec![Ok(Outcome::Steps(steps)), Ok(Outcome::Done)]));
+    all
+}
+
+/// The bodies; the first nine are one of each, in their order.
+pub fn bodies(of: &Stuff) -> Vec<Body> {
+    let row = of.row();
+    let [one, _] = of.numbers;
+    let entries = vec![
+        Entry { key: of.keys[0].clone(), row: Some(row.clone()) },
+        Entry { key: of.keys[1].clone(), row: None },
+    ];
+    let properties = Properties::default();
+    let other = Properties {
+        promise: Promise::Available,
+        sync: SyncPolicy::Interval,
+        key_bytes_max: 1,
+        ttl_ms: one % (crate::limits::TTL_MS_MAX + 1),
+        ..properties.clone()
+    };
+    let bucket = BucketDescription {
+        name: BucketName::from_full("logs/a-1").expect("a name"),
+        id: BucketId(7),
+        group: GroupId(one as u32),
+        properties,
+    };
+    let mut all = vec![
+        Body::Done,
+        Body::Row(of.yes.then(|| row.clone())),
+        Body::Rows(vec![None, Some(row)]),
+        Body::Page(Page { entries, more: of.yes }),
+        Body::Count(one),
+        Body::Updated(Outcome::Done),
+        Body::Session(SessionId(one)),
+        Body::Buckets(vec![bucket]),
+        Body::Types(vec![("logs".into(), other)]),
+    ];
+    all.extend(outcomes(of).into_iter().map(Body::Updated));
+    all
+}
+
+/// What the kept bytes are made of.
+pub fn kept() -> Stuff {
+    Stuff {
+        keys: [Bytes::from_static(b"key"), Bytes::from_static(b"other\xff")],
+        values: [Bytes::from_static(b"value"), Bytes::from_static(b"old")],
+        numbers: [0x1122, 0x0304_0506],
+        float: -1.5,
+        yes: true,
+    }
+}

@@ -1,0 +1,78 @@
+//! What version 1 said is kept. `CREDENZA_KEEP=golden cargo test -p base wire` writes the kept
+//! bytes if they are missing.
+
+use super::examples::{bodies, calls, kept, outcomes, updates};
+use super::{answered, failed, replied, request, updated, written};
+use crate::wire::read_answer;
+use crate::{Error, LogIndex, Reason, Reply, Request, RetryId, SessionId};
+use std::fmt::{Debug, Write};
+use std::path::Path;
+
+#[test]
+fn the_kept_bytes_of_version_1_are_written_and_read() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proof/golden/calls-v1.txt");
+    let of = kept();
+    let mut text = String::new();
+    for call in calls(&of) {
+        let request = request(call);
+        let bytes = written(&request);
+        assert_eq!(Request::read(&bytes), Ok(request.clone()));
+        line(&mut text, "request", &request.call, &bytes);
+    }
+    let retry = Some(RetryId { session: SessionId(0xA1), number: 0xB2 });
+    let request = Request { retry, ..updated(crate::Update::Nop) };
+    let bytes = written(&request);
+    assert_eq!(Request::read(&bytes), Ok(request));
+    line(&mut text, "request", &"Repeated", &bytes);
+    for body in bodies(&of) {
+        let reply = Reply { index: LogIndex(0xC3), body };
+        let bytes = replied(&reply);
+        assert_eq!(Reply::read(&bytes), Ok(reply.clone()));
+        line(&mut text, "reply", &reply.body, &bytes);
+    }
+    for reason in Reason::ALL {
+        let error = Error::key(reason, &of.keys[1]);
+        let bytes = failed(&error);
+        assert_eq!(Error::read(&bytes), Ok(error));
+        line(&mut text, "error", &reason, &bytes);
+    }
+    let done = Ok(Reply { index: LogIndex(0xC3), body: crate::Body::Done });
+    for answer in [done, Err(Error::new(Reason::Moved, "there"))] {
+        let bytes = answered(&answer, usize::MAX).expect("sound");
+        assert_eq!(read_answer(&bytes), Ok(answer.clone()));
+        line(&mut text, "answer", &answer, &bytes);
+    }
+    if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !path.exists() {
+        std::fs::write(&path, &text).expect("the kept bytes can be written");
+    }
+    let kept = std::fs::read_to_string(&path).expect("the kept bytes are there");
+    assert_eq!(text, kept, "what was once said between nodes is never changed");
+}
+
+/// What it is, its outermost names, its bytes.
+fn line(text: &mut String, what: &str, of: &impl Debug, bytes: &[u8]) {
+    let debug = format!("{of:?}").to_lowercase();
+    let plain = |c: char| c.is_ascii_lowercase();
+    let names: Vec<_> = debug.split(|c| !plain(c)).filter(|name| !name.is_empty()).collect();
+    let name = names[..names.len().min(2)].join(".");
+    let hexadecimal: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    writeln!(text, "{what} {name} {hexadecimal}").expect("a string takes all");
+}
+
+#[test]
+fn the_examples_hold_every_variant_in_the_order_of_its_number() {
+    let of = kept();
+    let front = written(&updated(crate::Update::Nop)).len() - 1;
+    for (number, update) in updates(&of).into_iter().take(21).enumerate() {
+        assert_eq!(usize::from(written(&updated(update))[front]), number);
+    }
+    let number = |body| usize::from(replied(&Reply { index: LogIndex(1), body })[8]);
+    for (at, body) in bodies(&of).into_iter().take(9).enumerate() {
+        assert_eq!(number(body), at);
+    }
+    for (at, outcome) in outcomes(&of).into_iter().take(12).enumerate() {
+        let body = crate::Body::Updated(outcome);
+        let bytes = replied(&Reply { index: LogIndex(1), body });
+        assert_eq!(usize::from(bytes[9]), at);
+    }
+}

@@ -1,0 +1,46 @@
+//! Requests, replies and errors as bytes: laws, limits and kept bytes.
+
+mod examples;
+mod golden;
+mod laws;
+mod limits;
+
+use crate::codec::Malformed;
+use crate::wire::{read_answer, write_answer};
+use crate::{BucketName, Call, Error, Reply, Request, Result, Update};
+use bytes::Bytes;
+
+fn request(call: Call) -> Request {
+    Request { bucket: BucketName::default(), call, retry: None }
+}
+
+fn written(request: &Request) -> Bytes {
+    let mut bytes = Vec::new();
+    request.write(&mut bytes);
+    assert_eq!(bytes.len(), request.wire_bytes());
+    bytes.into()
+}
+
+fn replied(reply: &Reply) -> Bytes {
+    let mut bytes = Vec::new();
+    reply.write(&mut bytes);
+    assert_eq!(bytes.len(), reply.wire_bytes());
+    bytes.into()
+}
+
+fn failed(error: &Error) -> Bytes {
+    let mut bytes = Vec::new();
+    error.write(&mut bytes);
+    bytes.into()
+}
+
+fn answered(answer: &Result<Reply>, bytes_max: usize) -> std::result::Result<Bytes, Malformed> {
+    let mut bytes = b"before".to_vec();
+    write_answer(answer, bytes_max, &mut bytes);
+    let bytes = Bytes::from(bytes).slice(6..);
+    read_answer(&bytes).map(|_| bytes)
+}
+
+fn updated(update: Update) -> Request {
+    request(Call::Update(update))
+}
