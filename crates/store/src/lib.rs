@@ -18,7 +18,7 @@ pub use datadir::{DataDir, FORMAT, Unfinished};
 pub use disk::{Disk, FileDisk, MemoryDisk};
 pub use error::StoreError;
 pub use log::{
-    Ahead, Kind, Log, LogReport, LogSettings, OwnedRecord, Owner, Position, Record, Recovered,
-    Replay,
+    Ahead, Kind, Log, LogReader, LogRecords, LogReport, LogSettings, OwnedRecord, Owner, Position,
+    ReadError, Record, Recovered, Replay,
 };
 pub use trees::{Change, LsmTrees, MemoryTrees, Snapshot, TreeSettings, Trees};

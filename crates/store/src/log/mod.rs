@@ -18,6 +18,7 @@
 
 mod damage;
 mod frame;
+mod reader;
 mod record;
 mod recover;
 mod replay;
@@ -30,6 +31,7 @@ mod verify;
 mod walk;
 mod writer;
 
+pub use reader::{LogReader, LogRecords, ReadError};
 pub use record::{Kind, OwnedRecord, Owner, OwnerRange, Record};
 pub use replay::{Recovered, Replay};
 pub use spares::Ahead;

@@ -67,6 +67,35 @@ impl Walk {
         Walk { segment, generation, offset: HEADER_BYTES, chunk: Vec::new(), chunk_at: 0 }
     }
 
+    /// From the unit that begins at `offset` on; from the segment's first frame on, if none does.
+    pub fn at(segment: Segment, offset: u64) -> Result<Walk, StoreError> {
+        let mut walk = Walk::new(segment);
+        if let Some(generation) = walk.generation_at(offset)? {
+            (walk.offset, walk.generation) = (offset, generation);
+        }
+        Ok(walk)
+    }
+
+    /// The present generation before the unit that begins at `offset`, if one does.
+    fn generation_at(&mut self, offset: u64) -> Result<Option<u32>, StoreError> {
+        let left = BLOCK_BYTES - offset % BLOCK_BYTES;
+        let at = if left < ROOM_BYTES_MIN { offset + left } else { offset };
+        if at >= self.segment.header.length || !at.is_multiple_of(ALIGN_BYTES) {
+            return Ok(None);
+        }
+        let salt = frame::salt(self.segment.header.log, self.position(at));
+        let first = self.generation;
+        let rest = self.rest(at)?;
+        let frame = Claim::read(rest).and_then(|claim| claim.verify(rest, salt));
+        let frame = frame.filter(|frame| frame.shape.begins() && frame.generation >= first);
+        Ok(frame.map(|frame| frame.generation - u32::from(frame.kind == OPENING)))
+    }
+
+    /// Forgets what was read ahead: it may have been written since.
+    pub fn forget(&mut self) {
+        self.chunk.clear();
+    }
+
     /// The stream position of an offset.
     pub fn position(&self, offset: u64) -> u64 {
         self.segment.header.base + offset

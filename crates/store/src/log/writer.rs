@@ -1,5 +1,6 @@
 //! Appending: one buffer, one write, one sync.
 
+use super::reader::Known;
 use super::record::Record;
 use super::segment::{HEADER_BYTES, Header, Segment, VERSION_FIRST};
 use super::spares::{Spare, Spares};
@@ -20,7 +21,7 @@ const SEGMENT_BYTES_FIRST: u64 = 4 * 1024 * 1024;
 
 /// An open log. One owner appends to it; nothing of it is shared.
 pub struct Log {
-    disk: Arc<dyn Disk>,
+    pub(super) disk: Arc<dyn Disk>,
     settings: LogSettings,
     /// Complete segments, oldest first.
     sealed: VecDeque<Segment>,
@@ -29,6 +30,8 @@ pub struct Log {
     /// opened.
     pub(super) opening: Option<u64>,
     spares: Spares,
+    /// What readers on other threads are told.
+    pub(super) known: Arc<Known>,
     /// The next segment behind a tail that is sealed: the disk had no room for its name.
     unnamed: Option<(Spare, Header)>,
     durable: u64,
@@ -46,6 +49,8 @@ impl Log {
         spares: Spares,
     ) -> Log {
         let durable = tail.position();
+        let headers = sealed.iter().map(|it| it.header).chain([tail.header]);
+        let known = Arc::new(Known::new(headers, durable));
         let mut log = Log {
             disk,
             settings,
@@ -53,6 +58,7 @@ impl Log {
             tail,
             opening: None,
             spares,
+            known,
             unnamed: None,
             durable,
             settled: true,
@@ -95,6 +101,7 @@ impl Log {
         } else if self.durable < self.end().0 {
             self.state_and_sync(false)?;
         }
+        self.known.commit(self.end().0);
         Ok(self.durable())
     }
 
@@ -122,6 +129,7 @@ impl Log {
         self.usable()?;
         let mut freed = 0;
         while let Some(oldest) = self.sealed.pop_front_if(|it| it.header.end() <= keep_from.0) {
+            self.known.collapse();
             self.spares.retire(oldest);
             freed += 1;
         }
@@ -273,6 +281,7 @@ impl Log {
         }
         self.sync()?;
         self.settled = true;
+        self.known.seal(self.end().0);
         reach(Point::RollSealed);
         self.unnamed = Some((spare, header));
         self.name_next()
@@ -325,6 +334,7 @@ impl Log {
         self.opening = None;
         let fresh = Tail::fresh(Segment { header, file: spare.file });
         let sealed = std::mem::replace(&mut self.tail, fresh);
+        self.known.add(header);
         self.sealed.push_back(sealed.into_segment());
         self.durable = self.tail.position();
         self.look_ahead();

@@ -11,6 +11,7 @@ mod faults;
 mod golden;
 mod laws;
 mod model;
+mod reader;
 mod sweeps;
 
 use super::*;

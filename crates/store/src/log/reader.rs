@@ -1,0 +1,252 @@
+//! Reading back what was committed, while the log is being written and collapsed.
+//!
+//! A reader opens files of its own and shares with the writer a short list only: which segments
+//! there are, and how far all is committed. A segment leaves that list before its file may be used
+//! again, so what was read while it still stood there is what was written; a reader looks at the
+//! list after every read and before it believes a byte.
+//!
+//! Promises: the records as they were appended, each once, in order; damage is named with file and
+//! offset; a collapse is told, never garbage.
+//! Never: holds the list's lock while it reads; holds more than one record and one chunk.
+
+use super::damage::corrupt;
+use super::record::OwnedRecord;
+use super::segment::{HEADER_BYTES, Header, Segment};
+use super::walk::{Step, Unit, Walk};
+use super::{Log, Position};
+use crate::StoreError;
+use crate::disk::{Access, Disk};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+/// Why a reader could not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The log let go of what was to be read next: it can be had from a snapshot only.
+    #[error("the log begins at {} now: what was before is collapsed", start.0)]
+    Collapsed {
+        /// Where the log begins now.
+        start: Position,
+    },
+    /// What was read is damaged, the system refused, or the log is no longer open.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What readers may know of a log that is open.
+pub(super) struct Known {
+    state: Mutex<State>,
+}
+
+struct State {
+    segments: VecDeque<Place>,
+    committed: u64,
+}
+
+struct Place {
+    header: Header,
+    /// Where its footer ends, if it was sealed in this life; nothing stands behind that.
+    sealed: Option<u64>,
+}
+
+impl Known {
+    pub fn new(headers: impl Iterator<Item = Header>, committed: u64) -> Known {
+        let segments = headers.map(|header| Place { header, sealed: None }).collect();
+        Known { state: Mutex::new(State { segments, committed }) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of this lock panics")
+    }
+
+    /// All below this position is in the files.
+    pub fn commit(&self, upto: u64) {
+        self.state().committed = upto;
+    }
+
+    /// The newest segment ends with a footer that ends here.
+    pub fn seal(&self, end: u64) {
+        if let Some(newest) = self.state().segments.back_mut() {
+            newest.sealed = Some(end);
+        }
+    }
+
+    /// There is one more segment.
+    pub fn add(&self, header: Header) {
+        self.state().segments.push_back(Place { header, sealed: None });
+    }
+
+    /// The oldest segment goes; called before its file may be written to.
+    pub fn collapse(&self) {
+        self.state().segments.pop_front();
+    }
+}
+
+impl State {
+    fn start(&self) -> Position {
+        Position(self.segments.front().map_or(self.committed, |oldest| oldest.header.base))
+    }
+
+    /// The segment in which reading goes on.
+    fn find(&self, at: u64) -> Result<Option<Header>, ReadError> {
+        if at < self.start().0 {
+            return Err(ReadError::Collapsed { start: self.start() });
+        }
+        let ends = |place: &&Place| place.sealed.unwrap_or(place.header.end());
+        let place = self.segments.iter().find(|place| at < ends(place));
+        Ok(place.map(|place| place.header))
+    }
+
+    fn holds(&self, sequence: u64) -> Result<(), ReadError> {
+        match self.segments.front() {
+            Some(oldest) if oldest.header.sequence <= sequence => Ok(()),
+            _ => Err(ReadError::Collapsed { start: self.start() }),
+        }
+    }
+}
+
+/// Reads a log that another thread writes. Cheap to clone.
+#[derive(Clone)]
+pub struct LogReader {
+    disk: Arc<dyn Disk>,
+    /// Gone with the log: whoever opens it next knows nothing of this reader.
+    known: Weak<Known>,
+}
+
+impl LogReader {
+    pub(super) fn new(disk: Arc<dyn Disk>, known: &Arc<Known>) -> LogReader {
+        LogReader { disk, known: Arc::downgrade(known) }
+    }
+
+    /// The records that begin at or behind a position, as [`Log::append`], [`Log::end`] and
+    /// [`super::Replay`] give it. They end where all that was committed (with or without a sync) is
+    /// read, and go on from there when more is.
+    pub fn read_from(&self, from: Position) -> LogRecords {
+        let reader = self.clone();
+        LogRecords {
+            reader,
+            from: from.0,
+            at: from.0,
+            limit: 0,
+            walk: None,
+            before: None,
+            failed: false,
+        }
+    }
+
+    fn look<T>(&self, at: impl FnOnce(&State) -> Result<T, ReadError>) -> Result<T, ReadError> {
+        let known = self.known.upgrade().ok_or(StoreError::Closed)?;
+        let state = known.state();
+        at(&state)
+    }
+}
+
+impl Log {
+    /// For threads that read back what this one writes.
+    pub fn reader(&self) -> LogReader {
+        LogReader::new(self.disk.clone(), &self.known)
+    }
+}
+
+/// Records with the positions behind them; after an error it ends.
+pub struct LogRecords {
+    reader: LogReader,
+    /// Records that begin before are passed by.
+    from: u64,
+    /// Where reading goes on.
+    at: u64,
+    /// What is read before the list is asked again.
+    limit: u64,
+    walk: Option<Walk>,
+    /// The last generation of the segment that was just left.
+    before: Option<u32>,
+    failed: bool,
+}
+
+impl LogRecords {
+    fn step(&mut self) -> Result<Option<(Position, OwnedRecord)>, ReadError> {
+        loop {
+            if self.at >= self.limit && !self.more()? {
+                return Ok(None);
+            }
+            let Some(walk) = &mut self.walk else {
+                if self.enter()? {
+                    continue;
+                }
+                return Ok(None);
+            };
+            let (begin, sequence) = (walk.position(walk.offset), walk.segment.header.sequence);
+            let step = walk.next();
+            self.reader.look(|state| state.holds(sequence))?;
+            let (end, unit) = match step? {
+                Step::Unit(end, unit) => (walk.position(end), unit),
+                Step::Bad(bad) => return Err(corrupt(&walk.segment, bad).into()),
+            };
+            self.at = self.at.max(end);
+            match unit {
+                Unit::Record(record) if begin >= self.from => {
+                    return Ok(Some((Position(end), record)));
+                }
+                Unit::Footer(_) => {
+                    self.at = self.at.max(walk.segment.header.end());
+                    self.before = Some(walk.generation);
+                    self.walk = None;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether more was committed. What was read ahead of the limit may have been written since.
+    fn more(&mut self) -> Result<bool, ReadError> {
+        self.limit = self.reader.look(|state| Ok(state.committed))?;
+        if let Some(walk) = &mut self.walk {
+            walk.forget();
+        }
+        Ok(self.at < self.limit)
+    }
+
+    /// Opens the segment in which reading goes on.
+    fn enter(&mut self) -> Result<bool, ReadError> {
+        let found = self.reader.look(|state| state.find(self.at))?;
+        let Some(header) = found else { return Ok(false) };
+        let opened = self.open(header);
+        self.reader.look(|state| state.holds(header.sequence))?;
+        let walk = self.walk.insert(opened?);
+        // What was committed may end before the first frame.
+        self.at = self.at.max(walk.position(walk.offset));
+        Ok(true)
+    }
+
+    fn open(&self, header: Header) -> Result<Walk, StoreError> {
+        let segment = Segment::open(&*self.reader.disk, header.sequence, Access::Read)?;
+        let differs = |offset, what: &str| StoreError::Corrupt {
+            file: header.name(),
+            offset,
+            what: what.into(),
+        };
+        if segment.header != header {
+            return Err(differs(0, "its header page was changed since it was written"));
+        }
+        if self.before.is_some_and(|before| header.generation.checked_sub(1) != Some(before)) {
+            return Err(differs(12, "its generation does not follow that of the segment before"));
+        }
+        match self.at.saturating_sub(header.base) {
+            ..=HEADER_BYTES => Ok(Walk::new(segment)),
+            offset => Walk::at(segment, offset),
+        }
+    }
+}
+
+impl Iterator for LogRecords {
+    type Item = Result<(Position, OwnedRecord), ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let step = self.step().transpose();
+        self.failed = matches!(step, Some(Err(_)));
+        step
+    }
+}

@@ -1,0 +1,306 @@
+//! Reading back while the log is written: the list of what was appended, or an error that says why
+//! not.
+
+use super::*;
+use crate::disk::Operation;
+use proptest::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What was appended, with the positions before and behind each record.
+type Written = Vec<(Position, Position, OwnedRecord)>;
+
+fn append(log: &mut Log, written: &mut Written, bytes: usize) {
+    let (before, record) = (log.end(), record(written.len() as u64 + 1, bytes));
+    let after = log.append(&record.as_record()).expect("appends");
+    written.push((before, after, record));
+}
+
+fn all(reader: &LogReader, from: Position) -> Result<Vec<(Position, OwnedRecord)>, ReadError> {
+    reader.read_from(from).collect()
+}
+
+/// What a reader is to find from a position on, if `committed` records are.
+fn expected(written: &Written, from: Position, committed: usize) -> Vec<(Position, OwnedRecord)> {
+    let committed = written[..committed].iter();
+    let behind = committed.filter(|(_, after, _)| *after > from);
+    behind.map(|(_, after, record)| (*after, record.clone())).collect()
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Append(usize),
+    Commit(bool),
+    Collapse(usize),
+    Read(usize),
+    Open(usize),
+    Settle,
+    Reopen,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..3000_usize).prop_map(Step::Append),
+        1 => (30_000..40_000_usize).prop_map(Step::Append),
+        4 => any::<bool>().prop_map(Step::Commit),
+        1 => any::<usize>().prop_map(Step::Collapse),
+        4 => any::<usize>().prop_map(Step::Read),
+        2 => any::<usize>().prop_map(Step::Open),
+        1 => Just(Step::Settle),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+/// A reader that stays while the log goes on: it is to give all that was committed, each once, or
+/// to say that it came too late.
+struct Staying {
+    records: LogRecords,
+    next: usize,
+}
+
+impl Staying {
+    /// False: its log is gone, or its place is.
+    fn goes_on(&mut self, written: &Written, committed: usize, start: Position) -> bool {
+        for found in self.records.by_ref() {
+            match found {
+                Ok((position, record)) => {
+                    let (_, after, wanted) = &written[self.next];
+                    assert_eq!((position, &record), (*after, wanted));
+                    self.next += 1;
+                }
+                Err(ReadError::Collapsed { start: told }) => {
+                    assert_eq!(told, start);
+                    assert!(written.get(self.next).is_none_or(|next| next.0 < start));
+                    return false;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!(self.next, committed, "all that was committed");
+        true
+    }
+}
+
+fn run(steps: Vec<Step>) {
+    let disk = memory();
+    let (mut log, ..) = open(&disk, SMALL).expect("begins");
+    let (mut written, mut committed) = (Written::new(), 0);
+    let mut staying: Vec<Staying> = Vec::new();
+    for step in steps {
+        match step {
+            Step::Append(bytes) => append(&mut log, &mut written, bytes),
+            Step::Commit(sync) => {
+                log.commit(sync).expect("commits");
+                committed = written.len();
+            }
+            Step::Settle => {
+                log.settle().expect("settles");
+                committed = written.len();
+            }
+            Step::Collapse(which) if committed > 0 => {
+                log.collapse(written[which % committed].0).expect("collapses");
+            }
+            Step::Collapse(_) => {}
+            Step::Read(which) => {
+                let place = written.get(which % (written.len() + 1));
+                let from = place.map_or(log.end(), |place| place.0);
+                match all(&log.reader(), from) {
+                    Ok(found) => assert_eq!(found, expected(&written, from, committed)),
+                    Err(ReadError::Collapsed { start }) => {
+                        assert!(from < log.start() && start == log.start());
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            Step::Open(which) if !written.is_empty() => {
+                let next = which % written.len();
+                let records = log.reader().read_from(written[next].0);
+                if written[next].0 >= log.start() && next <= committed {
+                    staying.push(Staying { records, next });
+                }
+            }
+            Step::Open(_) => {}
+            Step::Reopen => {
+                log.close().expect("closes");
+                committed = written.len();
+                staying.clear();
+                log = open(&disk, SMALL).expect("opens").0;
+            }
+        }
+        let start = log.start();
+        staying.retain_mut(|reader| reader.goes_on(&written, committed, start));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+
+    #[test]
+    fn readers_find_what_was_committed_while_the_log_goes_on(
+        steps in proptest::collection::vec(step(), 1..80),
+    ) {
+        run(steps);
+    }
+}
+
+#[test]
+fn a_reader_on_another_thread_finds_everything_or_hears_of_the_collapse() {
+    const RECORDS: u64 = 6_000;
+    let disk = memory();
+    let settings = LogSettings { ahead: Ahead::Thread, ..SMALL };
+    let (mut log, ..) = open(&disk, settings).expect("begins");
+    let done = AtomicBool::new(false);
+    let readers: Vec<LogReader> = (0..2).map(|_| log.reader()).collect();
+    std::thread::scope(|scope| {
+        let follow = |reader: LogReader| {
+            let (mut next, mut collapsed) = (1, 0);
+            let mut records = reader.read_from(Position(0));
+            while next <= RECORDS {
+                let last = done.load(Ordering::Acquire);
+                match records.next() {
+                    Some(Ok((_, found))) => {
+                        assert!(found.index == next || collapsed > 0 && found.index > next);
+                        assert_eq!(found, record(found.index, (found.index % 700) as usize));
+                        next = found.index + 1;
+                    }
+                    Some(Err(ReadError::Collapsed { start })) => {
+                        collapsed += 1;
+                        records = reader.read_from(start);
+                    }
+                    Some(Err(error)) => panic!("{error}"),
+                    None => assert!(!last, "the last record was not found"),
+                }
+            }
+        };
+        let threads: Vec<_> =
+            readers.into_iter().map(|reader| scope.spawn(move || follow(reader))).collect();
+        let mut ends = Vec::new();
+        for number in 1..=RECORDS {
+            let bytes = (number % 700) as usize;
+            ends.push(log.append(&record(number, bytes).as_record()).expect("appends"));
+            if number % 7 == 0 {
+                log.commit(number % 2 == 0).expect("commits");
+            }
+            if number % 100 == 0 {
+                log.collapse(ends[number as usize - 60]).expect("collapses");
+            }
+        }
+        log.commit(true).expect("commits");
+        done.store(true, Ordering::Release);
+        threads.into_iter().for_each(|thread| thread.join().expect("it found everything"));
+    });
+}
+
+/// Three segments and more of small records, committed.
+fn many() -> (MemoryDisk, Log, Written) {
+    let disk = memory();
+    let (mut log, ..) = open(&disk, SMALL).expect("begins");
+    let mut written = Written::new();
+    while log.segments() < 4 {
+        append(&mut log, &mut written, 500);
+    }
+    log.commit(true).expect("commits");
+    (disk, log, written)
+}
+
+#[test]
+fn damage_in_the_middle_is_an_error_that_names_file_and_offset() {
+    let (disk, log, written) = many();
+    for (number, (before, after, _)) in written.iter().enumerate().step_by(5) {
+        let segment = before.0 / SMALL.segment_bytes;
+        if before.0 % SMALL.segment_bytes < 4096 || after.0 / SMALL.segment_bytes != segment {
+            continue;
+        }
+        let (name, at) = (format!("{:016x}.log", segment + 1), before.0 % SMALL.segment_bytes);
+        disk.damage(&name, at + 100, |byte| byte ^ 1);
+        for from in [Position(0), written[number.saturating_sub(1)].0, *before] {
+            let found: Vec<_> = log.reader().read_from(from).collect();
+            let (last, good) = found.split_last().expect("an error at least");
+            let wanted = expected(&written, from, number);
+            assert!(good.iter().map(|it| it.as_ref().expect("good")).eq(&wanted));
+            match last.as_ref().expect_err("damage") {
+                ReadError::Store(StoreError::Corrupt { file, offset, .. }) => {
+                    assert_eq!((file, *offset), (&name, at), "from {from:?}");
+                }
+                other => panic!("{other}"),
+            }
+        }
+        disk.damage(&name, at + 100, |byte| byte ^ 1);
+    }
+    assert_eq!(all(&log.reader(), Position(0)).expect("mended").len(), written.len());
+}
+
+#[test]
+fn a_collapse_under_a_reader_is_told_and_its_reused_file_is_never_read() {
+    let (_, mut log, mut written) = many();
+    let mut at_start = log.reader().read_from(Position(0));
+    let mut midway = log.reader().read_from(Position(0));
+    assert_eq!(midway.next().expect("a record").expect("good").1, written[0].2);
+    let start = Position(3 * SMALL.segment_bytes);
+    log.collapse(start).expect("collapses");
+    for _ in 0..40 {
+        append(&mut log, &mut written, 500);
+    }
+    log.commit(true).expect("commits");
+    for reader in [&mut at_start, &mut midway] {
+        match reader.next() {
+            Some(Err(ReadError::Collapsed { start: told })) => assert_eq!(told, start),
+            other => panic!("{other:?}"),
+        }
+        assert!(reader.next().is_none(), "it has ended");
+    }
+    let rest = all(&log.reader(), start).expect("what is left");
+    assert_eq!(rest, expected(&written, start, written.len()));
+}
+
+#[test]
+fn a_position_behind_a_footer_is_where_the_next_segment_begins() {
+    let (disk, mut log, _) = many();
+    let mut records = log.reader().read_from(log.end());
+    disk.fail_nth(Operation::Rename, 1, std::io::ErrorKind::StorageFull);
+    let full = loop {
+        match log.append(&record(9, 700).as_record()) {
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(full, StoreError::Full), "{full}");
+    let behind = log.end();
+    log.commit(true).expect("all of it is durable");
+    assert!(records.by_ref().all(|found| found.is_ok()));
+    assert!(all(&log.reader(), behind).expect("nothing yet").is_empty());
+    log.append(&record(10, 700).as_record()).expect("there is room again");
+    log.commit(true).expect("commits");
+    let found = all(&log.reader(), behind).expect("reads");
+    assert_eq!(found.into_iter().map(|(_, it)| it.index).collect::<Vec<_>>(), [10]);
+    assert_eq!(records.next().expect("goes on").expect("good").1.index, 10);
+}
+
+#[test]
+fn a_position_in_the_midst_of_a_record_is_the_next_ones() {
+    let (_, log, written) = many();
+    for (number, (before, after, _)) in written.iter().enumerate().take(60) {
+        if before.0 / SMALL.segment_bytes < after.0 / SMALL.segment_bytes {
+            continue;
+        }
+        for from in [before.0 + 1, before.0 + 8, after.0 - 8].map(Position) {
+            let first = log.reader().read_from(from).next().expect("more").expect("good").1;
+            assert_eq!(first, written[number + 1].2, "{from:?}");
+        }
+    }
+}
+
+#[test]
+fn what_was_not_committed_and_what_a_closed_log_held_is_not_read() {
+    let disk = memory();
+    let (mut log, ..) = open(&disk, SMALL).expect("begins");
+    let mut written = Written::new();
+    (0..100).for_each(|_| append(&mut log, &mut written, 400));
+    let reader = log.reader();
+    assert!(all(&reader, Position(0)).expect("reads").is_empty(), "nothing was committed");
+    disk.fail_nth(Operation::Sync, 1, std::io::ErrorKind::Other);
+    assert!(log.commit(true).is_err());
+    assert!(all(&reader, Position(0)).expect("reads").is_empty(), "the sync failed");
+    drop(log);
+    let gone = all(&reader, Position(0)).expect_err("the log is gone");
+    assert!(matches!(gone, ReadError::Store(StoreError::Closed)), "{gone}");
+}
