@@ -222,7 +222,7 @@ impl LsmTrees {
 }
 
 /// The range of all keys that begin with the prefix.
-fn bounds_of(prefix: &[u8]) -> (Bound<Bytes>, Bound<Bytes>) {
+pub(super) fn bounds_of(prefix: &[u8]) -> (Bound<Bytes>, Bound<Bytes>) {
     let mut after = prefix.to_vec();
     while after.last() == Some(&u8::MAX) {
         after.pop();

@@ -28,6 +28,7 @@ mod memory;
 mod run;
 mod settings;
 mod snapshot;
+mod stream;
 mod table;
 mod view;
 
@@ -42,6 +43,7 @@ use bytes::Bytes;
 pub use lsm::LsmTrees;
 pub use memory::MemoryTrees;
 pub use settings::TreeSettings;
+pub use stream::Chunk;
 
 use crate::StoreError;
 

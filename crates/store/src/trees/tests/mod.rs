@@ -10,6 +10,7 @@ mod damage;
 mod model;
 mod ranges;
 mod space;
+mod stream;
 mod table;
 mod threads;
 

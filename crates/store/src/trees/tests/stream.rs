@@ -1,0 +1,92 @@
+//! A prefix in chunks: the rows of one moment, whatever happens meanwhile.
+
+use super::super::{Chunk, MemoryTrees, Row, Snapshot, Trees};
+use super::{Scratch, apply, open_narrow, put, remove};
+use bytes::Bytes;
+
+const PREFIX: &[u8] = &[7, 0xFF];
+
+fn key(number: u32) -> Vec<u8> {
+    [PREFIX, &number.to_be_bytes()].concat()
+}
+
+fn value(number: u32) -> Vec<u8> {
+    vec![number as u8; (number * 37 % 400) as usize]
+}
+
+/// Rows under the prefix in memory and on disk, some written over, some removed, and neighbours.
+fn fill(trees: &dyn Trees) -> Vec<Row> {
+    for part in 0..4 {
+        let rows = (0..200).filter(|number| number % 4 == part);
+        apply(trees, rows.map(|number| put(key(number), value(number + part))));
+        apply(trees, [put([7, 0xFE, 0xFF], "before"), put([8], "behind"), put([7], "above")]);
+        if part < 3 {
+            trees.rotate().unwrap();
+            trees.flush().unwrap();
+        }
+    }
+    apply(trees, (0..200).step_by(10).map(|number| remove(key(number))));
+    apply(trees, [put(PREFIX, "the prefix itself")]);
+    let left = (0..200).filter(|number| number % 10 != 0);
+    let rows = left.map(|number| (key(number).into(), value(number + number % 4).into()));
+    let first = (PREFIX.into(), Bytes::from_static(b"the prefix itself"));
+    std::iter::once(first).chain(rows).collect()
+}
+
+/// The whole stream; `between` happens between chunks. Every chunk is read twice.
+fn stream(snapshot: &dyn Snapshot, bytes_max: usize, mut between: impl FnMut(usize)) -> Vec<Row> {
+    let (mut rows, mut after, mut chunks) = (Vec::new(), None, 0);
+    loop {
+        let chunk = Chunk::read(snapshot, PREFIX, after.as_ref(), bytes_max).unwrap();
+        between(chunks);
+        let again = Chunk::read(snapshot, PREFIX, after.as_ref(), bytes_max).unwrap();
+        assert_eq!(chunk, again, "whoever lost a chunk gets the same one");
+        let bytes: usize = chunk.rows.iter().map(|(key, value)| key.len() + value.len()).sum();
+        assert!(bytes <= bytes_max || chunk.rows.len() == 1, "{bytes} of {bytes_max}");
+        let last = chunk.rows.last().map(|(key, _)| key);
+        assert!(chunk.more_after.is_none() || chunk.more_after.as_ref() == last);
+        rows.extend(chunk.rows);
+        chunks += 1;
+        match chunk.more_after {
+            Some(last) => after = Some(last),
+            None => return rows,
+        }
+    }
+}
+
+fn every_size(trees: &dyn Trees) {
+    let wanted = fill(trees);
+    for bytes_max in [1, 100, 500, 4_000, 1 << 20] {
+        assert_eq!(stream(&*trees.snapshot(), bytes_max, |_| {}), wanted, "{bytes_max}");
+    }
+    let nothing = Chunk::read(&*trees.snapshot(), &[9], None, 100).unwrap();
+    assert_eq!(nothing, Chunk::default());
+}
+
+#[test]
+fn a_prefix_in_chunks_of_any_size_is_the_prefix() {
+    let scratch = Scratch::new();
+    every_size(&open_narrow(&scratch));
+    every_size(&MemoryTrees::new(1 << 20));
+}
+
+#[test]
+fn what_is_written_merged_and_dropped_meanwhile_is_not_in_the_stream() {
+    let scratch = Scratch::new();
+    let trees = open_narrow(&scratch);
+    let wanted = fill(&trees);
+    let snapshot = trees.snapshot();
+    let found = stream(&*snapshot, 900, |chunk| {
+        let number = chunk as u32;
+        apply(&trees, (0..300).step_by(7).map(|other| put(key(other + number), "later")));
+        apply(&trees, (0..200).step_by(9).map(|other| remove(key(other + number))));
+        trees.rotate().unwrap();
+        trees.flush().unwrap();
+        trees.compact().unwrap();
+        if chunk == 5 {
+            trees.drop_prefix(PREFIX).unwrap();
+        }
+    });
+    assert_eq!(found, wanted);
+    assert_ne!(stream(&*trees.snapshot(), 900, |_| {}), wanted, "a new one sees what changed");
+}
