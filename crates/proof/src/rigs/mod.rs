@@ -1,18 +1,22 @@
 //! Real faults for real processes: file systems that lose power or fill up, system calls that fail,
-//! limits.
+//! networks that delay and lose, limits.
 //!
 //! Promises: what a rig made is taken away when it is dropped, and what a killed run left behind is
 //! swept by the next.
-//! Never: touches a device, mount, group or process that the test did not make; changes the
-//! machine's clock.
-//! Read next: `mount.rs`, then `trace.rs`.
+//! Never: touches a device, mount, group, namespace or process that the test did not make; changes
+//! the machine's clock.
+//! Read next: `mount.rs`, then `trace.rs` and `network.rs`.
 
 mod group;
 mod mount;
+mod network;
+mod switch;
 mod trace;
 
 pub use group::MemoryGroup;
 pub use mount::{Mount, System};
+pub use network::Network;
+pub use switch::{Counts, Link};
 pub use trace::Trace;
 
 use std::path::{Path, PathBuf};

@@ -7,6 +7,7 @@ mod formats;
 mod limits_tried;
 mod linear;
 mod rigs;
+mod rigs_network;
 mod supply;
 mod tidy;
 mod tidy_faults;

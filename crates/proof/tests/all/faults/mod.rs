@@ -5,6 +5,7 @@
 //! Never: believes a judge or a rig that was not tried before (`../rigs.rs`).
 //! Read next: `kill.rs`, then `power.rs`.
 
+mod cable;
 mod failpoints;
 mod flood;
 mod hostile;

@@ -1,0 +1,198 @@
+//! The switch between the hosts of a network: one thread that takes frames off each port and gives
+//! them to another when their time has come.
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What the kernel says of a frame before the frame itself (`virtio_net_hdr`), both ways.
+const HEAD_BYTES: usize = 10;
+/// The largest frame the kernel may hand over, and its head.
+const FRAME_BYTES_MAX: usize = HEAD_BYTES + 66 * 1024;
+/// Frames under way at once; beyond it they are lost, as in any switch.
+const FRAMES_MAX: usize = 50_000;
+/// Frames taken off a port before the others have their turn.
+const TURN_FRAMES: usize = 64;
+/// How long the thread sleeps at most before it looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How frames go from one host to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Link {
+    /// How long each is under way, at least.
+    pub delay: Duration,
+    /// How much longer it may be, by chance; so frames overtake each other.
+    pub jitter: Duration,
+    /// Of a thousand, how many are lost.
+    pub loss: u32,
+    /// Of a thousand, how many come twice.
+    pub twice: u32,
+    /// None comes, not even those under way.
+    pub cut: bool,
+}
+
+impl Link {
+    /// Nothing gets through.
+    pub const CUT: Link =
+        Link { delay: Duration::ZERO, jitter: Duration::ZERO, loss: 0, twice: 0, cut: true };
+
+    /// Good, but this slow.
+    pub fn slow(delay: Duration) -> Link {
+        Link { delay, ..Link::default() }
+    }
+}
+
+/// Frames of one direction of one pair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Handed over; one that came twice counts twice.
+    pub through: u64,
+    /// Lost, by chance, by a cut, or for lack of space.
+    pub lost: u64,
+}
+
+type Table = Vec<Vec<(Link, Counts)>>;
+
+/// A switch at work. Dropped, it ends.
+pub(super) struct Switch {
+    table: Arc<Mutex<Table>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Switch {
+    pub(super) fn start(ports: Vec<File>, seed: u64) -> Switch {
+        let count = ports.len();
+        let table = Arc::new(Mutex::new(vec![vec![Default::default(); count]; count]));
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut at_work = AtWork {
+            ports,
+            table: table.clone(),
+            dice: StdRng::seed_from_u64(seed),
+            under_way: BinaryHeap::new(),
+            count: 0,
+        };
+        let told = stop.clone();
+        let thread = std::thread::spawn(move || {
+            while !told.load(Ordering::Relaxed) {
+                at_work.turn();
+            }
+        });
+        Switch { table, stop, thread: Some(thread) }
+    }
+
+    pub(super) fn set(&self, from: usize, to: usize, link: Link) {
+        self.table.lock().expect("no panic holds it")[from][to].0 = link;
+    }
+
+    pub(super) fn counts(&self, from: usize, to: usize) -> Counts {
+        self.table.lock().expect("no panic holds it")[from][to].1
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A frame under way; of two that are due at once the older goes first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Frame {
+    due: Instant,
+    number: u64,
+    from: usize,
+    to: usize,
+    bytes: Vec<u8>,
+}
+
+struct AtWork {
+    ports: Vec<File>,
+    table: Arc<Mutex<Table>>,
+    dice: StdRng,
+    under_way: BinaryHeap<Reverse<Frame>>,
+    count: u64,
+}
+
+impl AtWork {
+    /// Hands over what is due, waits for frames, takes them in.
+    fn turn(&mut self) {
+        self.deliver();
+        let next = self.under_way.peek().map(|Reverse(frame)| frame.due);
+        let wait = next.map_or(LOOK, |due| due.saturating_duration_since(Instant::now()).min(LOOK));
+        let wait = Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().into() };
+        let mut watched: Vec<_> =
+            self.ports.iter().map(|port| PollFd::new(port, PollFlags::IN)).collect();
+        if poll(&mut watched, Some(&wait)).is_err() {
+            return; // interrupted
+        }
+        let ready: Vec<_> = watched.iter().map(|port| !port.revents().is_empty()).collect();
+        for from in (0..self.ports.len()).filter(|from| ready[*from]) {
+            self.take_in(from);
+        }
+    }
+
+    fn take_in(&mut self, from: usize) {
+        let mut bytes = vec![0; FRAME_BYTES_MAX];
+        for _ in 0..TURN_FRAMES {
+            // Nothing more to read, or the port is being taken away.
+            let Ok(count) = (&self.ports[from]).read(&mut bytes) else { return };
+            let Some(frame) = bytes.get(HEAD_BYTES..count).filter(|frame| frame.len() >= 14) else {
+                return;
+            };
+            let everyone = frame[0] & 1 == 1;
+            let to = usize::from(frame[5]).wrapping_sub(1);
+            for other in 0..self.ports.len() {
+                if other != from && (everyone || other == to) {
+                    self.send(from, other, &bytes[..count]);
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, from: usize, to: usize, bytes: &[u8]) {
+        let mut table = self.table.lock().expect("no panic holds it");
+        let (link, counts) = &mut table[from][to];
+        let full = self.under_way.len() >= FRAMES_MAX;
+        if link.cut || full || self.dice.random_range(0..1000) < link.loss {
+            counts.lost += 1;
+            return;
+        }
+        let copies = if self.dice.random_range(0..1000) < link.twice { 2 } else { 1 };
+        for _ in 0..copies {
+            let more = link.jitter.mul_f64(self.dice.random_range(0.0..1.0));
+            let due = Instant::now() + link.delay + more;
+            self.count += 1;
+            let number = self.count;
+            self.under_way.push(Reverse(Frame { due, number, from, to, bytes: bytes.into() }));
+        }
+    }
+
+    fn deliver(&mut self) {
+        let now = Instant::now();
+        while self.under_way.peek().is_some_and(|Reverse(frame)| frame.due <= now) {
+            let Some(Reverse(frame)) = self.under_way.pop() else { return };
+            let cut = self.table.lock().expect("no panic holds it")[frame.from][frame.to].0.cut;
+            // A port that takes no more loses the frame, as a cable does.
+            let through = !cut && (&self.ports[frame.to]).write_all(&frame.bytes).is_ok();
+            let mut table = self.table.lock().expect("no panic holds it");
+            let counts = &mut table[frame.from][frame.to].1;
+            if through {
+                counts.through += 1;
+            } else {
+                counts.lost += 1;
+            }
+        }
+    }
+}

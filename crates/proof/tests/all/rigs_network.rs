@@ -1,0 +1,80 @@
+//! The network of namespaces is tried before it tries the product: what is slow is slow, what is
+//! lost is lost, and a cut of one direction leaves the other alone.
+
+use proof::report::{Figures, skipped};
+use proof::rigs::{Link, Network, Scratch, alone};
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+/// Waits long enough that what is to come has come, and on a busy machine too.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+fn socket(network: &Network, host: usize) -> UdpSocket {
+    let address = network.address(host);
+    let socket = network.on(host, || UdpSocket::bind((address, 4000)).expect("the port is free"));
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    socket
+}
+
+/// Sends so many datagrams from one to another; gives what comes, until nothing has come for a
+/// while.
+fn cross(network: &Network, from: &UdpSocket, to: (&UdpSocket, usize), count: u32) -> Vec<u32> {
+    for number in 0..count {
+        let there = (network.address(to.1), 4000);
+        from.send_to(&number.to_be_bytes(), there).expect("the cable takes it");
+    }
+    let mut come = Vec::new();
+    let mut bytes = [0; 4];
+    while to.0.recv_from(&mut bytes).is_ok() {
+        come.push(u32::from_be_bytes(bytes));
+    }
+    come
+}
+
+#[test]
+fn a_network_of_namespaces_delays_loses_doubles_and_cuts() {
+    let name = "rig network";
+    if let Some(why) = Network::missing() {
+        return skipped(name, &why);
+    }
+    let _alone = alone();
+    let scratch = Scratch::new("network");
+    let network = Network::new(scratch.path(), 3, 1);
+    let mut figures = Figures::begin(name);
+    let (one, two, three) = (socket(&network, 1), socket(&network, 2), socket(&network, 3));
+    let all: Vec<u32> = (0..300).collect();
+    // The control: a good network loses nothing and keeps the order.
+    assert_eq!(cross(&network, &one, (&two, 2), 300), all);
+    assert_eq!(cross(&network, &two, (&one, 1), 300), all);
+
+    network.link(1, 2, Link { loss: 500, ..Link::default() });
+    let come = cross(&network, &one, (&two, 2), 300).len();
+    assert!((60..240).contains(&come), "half of 300 should be lost, {come} came");
+    assert_eq!(cross(&network, &two, (&one, 1), 300), all, "the other direction is good");
+    assert!(network.counts(1, 2).lost > 60 && network.counts(2, 1).lost == 0);
+    figures.also("of_300_at_half_loss", come);
+
+    network.link(1, 2, Link { twice: 1000, ..Link::default() });
+    assert_eq!(cross(&network, &one, (&two, 2), 100).len(), 200);
+
+    let slow = Link { jitter: Duration::from_millis(40), ..Link::slow(Duration::from_millis(60)) };
+    network.link(1, 2, slow);
+    let begun = Instant::now();
+    one.send_to(b"slow", (network.address(2), 4000)).expect("the cable takes it");
+    two.recv_from(&mut [0; 4]).expect("it comes");
+    let taken = begun.elapsed();
+    assert!(taken >= slow.delay, "{taken:?}");
+    figures.also("ms_at_60_and_up_to_40", taken.as_millis());
+    let mut come = cross(&network, &one, (&two, 2), 300);
+    assert_ne!(come, all, "with jitter some overtake others");
+    come.sort_unstable();
+    assert_eq!(come, all, "and none is lost");
+
+    network.link(1, 2, Link::CUT);
+    assert_eq!(cross(&network, &one, (&two, 2), 50), Vec::<u32>::new());
+    assert_eq!(cross(&network, &two, (&one, 1), 300), all, "a cut of one direction");
+    assert_eq!(cross(&network, &one, (&three, 3), 300), all, "and of one pair");
+    network.heal();
+    assert_eq!(cross(&network, &one, (&two, 2), 300), all);
+    figures.print();
+}
