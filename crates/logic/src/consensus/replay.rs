@@ -114,6 +114,16 @@ impl<V> Replay<V> {
             let mut staged = std::mem::take(&mut self.staged.1);
             staged.split_off(&upto.next());
             let mut staged = staged.split_off(&from.next());
+            let mut wanted = from.max(self.applied).next();
+            for index in staged.keys().filter(|index| **index > self.applied) {
+                if *index != wanted {
+                    break;
+                }
+                wanted = wanted.next();
+            }
+            if wanted <= upto {
+                return Err(ReplayError::Missing(wanted));
+            }
             self.tail.split_off(&from.next());
             self.tail.append(&mut staged);
         }

@@ -174,6 +174,16 @@ fn a_replay_refuses_what_no_replica_writes() {
     replay.decided(LogIndex(5));
     assert_eq!(replay.finish(), Err(ReplayError::Missing(LogIndex(5))));
 
+    // A log was adopted of which not all was staged.
+    for staged in [&[2_u64, 4][..], &[2, 3], &[3, 4]] {
+        let mut replay = Replay::new(LogIndex(0));
+        replay.accepted(LogIndex(1), ballot(1), LogIndex(0), ()).expect("sound");
+        staged.iter().for_each(|index| replay.staged(LogIndex(*index), ballot(2), ()));
+        let refused = replay.adopted(ballot(2), LogIndex(1), LogIndex(4)).expect_err("unsound");
+        let missing = (2..).find(|index| !staged.contains(index)).map(LogIndex);
+        assert_eq!(Some(refused), missing.map(ReplayError::Missing));
+    }
+
     assert_eq!(Replay::<()>::new(LogIndex(4)).finish(), Err(ReplayError::NoPromise));
     assert!(Replay::<()>::new(LogIndex(0)).finish().is_ok(), "a first life remembers nothing");
 }
