@@ -313,7 +313,7 @@ impl Writer {
     }
 }
 
-fn record(job: &Job) -> Record<'_> {
+pub(crate) fn record(job: &Job) -> Record<'_> {
     Record {
         kind: job.kind,
         owner: Owner { group: job.group.0, generation: 0 },

@@ -109,6 +109,16 @@ impl Configuration {
         self.members.iter().filter(|member| member.part.votes()).map(|member| member.node)
     }
 
+    /// Whether a node's answer counts towards a majority.
+    pub fn votes(&self, node: NodeId) -> bool {
+        self.part(node).is_some_and(Part::votes)
+    }
+
+    /// Whether a node may become master.
+    pub fn leads(&self, node: NodeId) -> bool {
+        self.part(node).is_some_and(Part::leads)
+    }
+
     /// What a node does in this configuration; `None` for a stranger.
     pub fn part(&self, node: NodeId) -> Option<Part> {
         let place = self.members.binary_search_by_key(&node, |member| member.node).ok()?;

@@ -1,6 +1,5 @@
 //! How mastership ends on purpose: handed over to another voter, or given back with a life.
 
-use super::configuration::Part;
 use super::effect::{Asked, Effect, Refusal};
 use super::lease::Bound;
 use super::message::Body;
@@ -12,14 +11,14 @@ impl Replica {
     /// everything; if that takes too long, all stays as it is.
     pub(super) fn hand_over(&mut self, to: NodeId, now: Millis, effects: &mut Vec<Effect>) {
         self.pass(now);
-        let leads_there = self.configuration.part(to).is_some_and(Part::leads);
+        let leads_there = self.configuration.leads(to);
         let refusal = match self.leads() {
             Ok(()) if to == self.node => return,
             Ok(()) if !leads_there => Refusal::NoSuchVoter,
             Ok(()) if self.stage == Stage::Retiring => Refusal::Retiring,
             Ok(()) => {
-                let until = self.now.0.saturating_add(self.clock.length.0.saturating_mul(2));
-                self.lead.heir = Some((to, Millis(until)));
+                let until = self.after(self.clock.length.0.saturating_mul(2));
+                self.lead.heir = Some((to, until));
                 return self.try_to_hand_over(effects);
             }
             Err(refusal) => refusal,
@@ -51,7 +50,7 @@ impl Replica {
 
     /// The master gives its place to us.
     pub(super) fn inherit(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
-        let may_lead = self.configuration.part(self.node).is_some_and(Part::leads);
+        let may_lead = self.configuration.leads(self.node);
         let ready = self.stage == Stage::Following && self.accepted_ballot == ballot;
         if ballot.node == from && ballot == self.promised && may_lead && ready {
             self.bound = Bound::default();
@@ -73,7 +72,7 @@ impl Replica {
         let led = matches!(self.stage, Stage::Leading | Stage::Retiring);
         let last = self.last;
         let level = self.lead.followers.iter().filter(|follower| {
-            let leads = self.configuration.part(follower.node).is_some_and(Part::leads);
+            let leads = self.configuration.leads(follower.node);
             leads && follower.saved == Some(last)
         });
         let heir = level.max_by_key(|follower| (follower.moved, follower.node));

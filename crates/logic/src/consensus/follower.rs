@@ -1,7 +1,7 @@
 //! The replica that follows: promise, accept, grant, and seek a master when none is heard of.
 
 use super::ballot;
-use super::configuration::{Configuration, Part};
+use super::configuration::Configuration;
 use super::effect::Effect;
 use super::election::Verdict;
 use super::lease::Bound;
@@ -14,7 +14,7 @@ impl Replica {
     /// Nobody is heard to lead: hold a round, or judge the one that is over. Who may not lead asks,
     /// too: it may be the only one left who knows which configuration is in force.
     pub(super) fn seek(&mut self, effects: &mut Vec<Effect>) {
-        let may_lead = self.configuration.part(self.node).is_some_and(Part::leads);
+        let may_lead = self.configuration.leads(self.node);
         let bound = self.bound.ballot.node != self.node
             && self.now < self.bound.until
             && !broken(Rule::GrantForbidsStanding);
@@ -25,7 +25,7 @@ impl Replica {
             self.announce(effects);
         }
         let voters = self.configuration.voters().count();
-        let others = self.configuration.voters().filter(|voter| *voter != self.node).count();
+        let others = self.other_voters().count();
         loop {
             if !self.election.is_over(others, self.now) {
                 return;
@@ -37,17 +37,19 @@ impl Replica {
                 }
                 continue;
             }
-            self.election.begin(Millis(self.now.0.saturating_add(self.clock.round())));
+            self.election.begin(self.after(self.clock.round()));
             let round = self.election.round;
-            for member in self.configuration.members() {
-                if member.part.votes() && member.node != self.node {
-                    self.send(member.node, Body::Probe { round }, effects);
-                }
+            for voter in self.other_voters() {
+                self.send(voter, Body::Probe { round }, effects);
             }
             if others > 0 {
                 return;
             }
         }
+    }
+
+    fn other_voters(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.configuration.voters().filter(|voter| *voter != self.node)
     }
 
     /// Somebody seeks a master: say how we stand.
@@ -57,7 +59,7 @@ impl Replica {
         let granted = self.bound.ballot.node != from && self.now < self.bound.until;
         let seeks = self.stage == Stage::Following
             && self.election.connected
-            && self.configuration.part(self.node).is_some_and(Part::leads);
+            && self.configuration.leads(self.node);
         let standing = Standing {
             bound: leads || (granted && !self.stage.replicates()),
             candidate: seeks || self.stage.attempts(),
@@ -74,10 +76,10 @@ impl Replica {
         standing: Standing,
         effects: &mut Vec<Effect>,
     ) {
-        let votes = self.configuration.part(from).is_some_and(Part::votes);
+        let votes = self.configuration.votes(from);
         if self.stage == Stage::Following && votes {
             self.election.answer(from, round, standing);
-            let others = self.configuration.voters().filter(|voter| *voter != self.node).count();
+            let others = self.other_voters().count();
             if self.election.is_open() && self.election.is_over(others, Millis(0)) {
                 self.seek(effects);
             }
@@ -314,8 +316,7 @@ impl Replica {
             && self.lead.source == Some(from)
             && ballot == self.promised;
         if of_source {
-            let time = Millis(self.now.0.saturating_add(self.clock.length.0));
-            self.lead.ends = self.lead.ends.max(time);
+            self.lead.ends = self.after(self.clock.length.0);
         }
         if of_master || of_source {
             self.fetch_snapshot(from, effects);

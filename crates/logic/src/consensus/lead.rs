@@ -184,6 +184,11 @@ impl Lead {
         promises.max()
     }
 
+    /// Where a member stands among the followers.
+    pub(super) fn place(&self, node: NodeId) -> Option<usize> {
+        self.followers.iter().position(|follower| follower.node == node)
+    }
+
     pub(super) fn follower(&mut self, node: NodeId) -> Option<&mut Follower> {
         self.followers.iter_mut().find(|follower| follower.node == node)
     }

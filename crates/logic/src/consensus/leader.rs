@@ -7,7 +7,7 @@ use super::message::{Accepted, Body};
 use super::replica::{Replica, Stage, Staging};
 use super::rules::{Rule, broken};
 use super::{ballot, quorum};
-use base::{Ballot, LogIndex, Millis, NodeId};
+use base::{Ballot, LogIndex, NodeId};
 
 impl Replica {
     /// Prepare: promise a ballot above all seen; the others are asked once that is on disk, so that
@@ -20,7 +20,7 @@ impl Replica {
         self.released = released;
         let highest = self.promised.max(self.highest);
         self.promised = ballot::above(highest, self.node, self.configuration.id());
-        self.lead.begin(self.now, Millis(self.now.0.saturating_add(self.clock.length.0)));
+        self.lead.begin(self.now, self.after(self.clock.length.0));
         effects.push(Effect::SavePromise { ballot: self.promised });
         self.announce(effects);
         if broken(Rule::OwnPromiseOnDisk) {
@@ -68,9 +68,9 @@ impl Replica {
         if self.stage != Stage::Promising {
             return;
         }
-        let votes = |node: NodeId| self.configuration.part(node).is_some_and(|part| part.votes());
         let voters = self.configuration.voters().count();
-        let counts = |node: NodeId| votes(node) || broken(Rule::LearnersElectNobody);
+        let counts =
+            |node: NodeId| self.configuration.votes(node) || broken(Rule::LearnersElectNobody);
         let promised = self.lead.promises.iter().filter(|(node, _)| counts(*node)).count();
         if promised < quorum::majority(voters) {
             return;
@@ -81,17 +81,16 @@ impl Replica {
         self.lead.base = best.ballot;
         let own = self.accepted();
         let longest = broken(Rule::HighestBallotFirst) && best.last <= own.last;
-        if longest || (best.ballot, best.last) <= (own.ballot, own.last) {
-            return self.adopt_own(effects);
-        }
+        let ours = longest || (best.ballot, best.last) <= (own.ballot, own.last);
         // Logs accepted under one ballot are beginnings of each other; logs accepted under
         // different ballots share what is decided.
-        let from = if best.ballot == own.ballot { own.last } else { own.decided };
+        let from = if ours || best.ballot == own.ballot { own.last } else { own.decided };
+        let upto = if ours { own.last } else { best.last };
         self.stage = Stage::Fetching;
         self.lead.source = Some(source);
         let ballot = self.promised;
-        self.staging = Some(Staging { ballot, from, have: from, upto: best.last });
-        if from == best.last {
+        self.staging = Some(Staging { ballot, from, have: from, upto });
+        if from == upto {
             return self.adopt_staged(effects); // What is voided here, that log never had.
         }
         self.fetch(effects);
@@ -99,7 +98,7 @@ impl Replica {
 
     fn fetch(&mut self, effects: &mut Vec<Effect>) {
         let (Some(source), Some(staging)) = (self.lead.source, self.staging) else { return };
-        self.lead.ends = Millis(self.now.0.saturating_add(self.clock.length.0));
+        self.lead.ends = self.after(self.clock.length.0);
         self.send(source, Body::Fetch { after: staging.have }, effects);
     }
 
@@ -121,19 +120,12 @@ impl Replica {
         }
     }
 
-    fn adopt_own(&mut self, effects: &mut Vec<Effect>) {
-        let end = self.last;
-        let ballot = self.promised;
-        self.staging = Some(Staging { ballot, from: end, have: end, upto: end });
-        self.adopt_staged(effects);
-    }
-
     /// From here on the log counts as accepted under our ballot, here and wherever it is sent.
     fn adopt_staged(&mut self, effects: &mut Vec<Effect>) {
         self.adopt(effects);
         self.stage = Stage::Adopting;
         self.lead.adopted = self.last;
-        self.lead.ends = Millis(self.now.0.saturating_add(self.clock.length.0));
+        self.lead.ends = self.after(self.clock.length.0);
         for (node, log) in self.lead.promises.clone() {
             if node != self.node {
                 self.send_log(node, log, effects);
@@ -146,7 +138,7 @@ impl Replica {
     fn send_log(&mut self, to: NodeId, log: Accepted, effects: &mut Vec<Effect>) {
         let (ours, base, adopted) = (self.accepted_ballot, self.lead.base, self.lead.adopted);
         let (now, floor, last) = (self.now, self.floor, self.last);
-        let again = Millis(now.0.saturating_add(self.clock.beat()));
+        let again = self.after(self.clock.beat());
         let Some(follower) = self.lead.follower(to) else { return };
         if follower.heeded.0 == log && now < follower.heeded.1 {
             return;
@@ -231,7 +223,7 @@ impl Replica {
 
     /// A member missed something: go on where it stopped.
     pub(super) fn gap(&mut self, from: NodeId, last: LogIndex, effects: &mut Vec<Effect>) {
-        let (now, again) = (self.now, Millis(self.now.0.saturating_add(self.clock.beat())));
+        let (now, again) = (self.now, self.after(self.clock.beat()));
         let Some(follower) = self.lead.follower(from) else { return };
         let possible = follower.saved.unwrap_or(follower.from) <= last && last < follower.sent;
         let told = follower.rewound.0 == last && now < follower.rewound.1;
@@ -254,11 +246,8 @@ impl Replica {
     /// A value is decided once a majority has saved it under the master's ballot; since each voter
     /// saves in the order of the log, one mark per voter says it all (Sequence Paxos).
     pub(super) fn decide(&mut self, effects: &mut Vec<Effect>) {
-        let agreed = self.lead.saved.agreed();
-        let Some(agreed) = agreed.map(|agreed| agreed.min(self.synced.unwrap_or(self.decided)))
-        else {
-            return;
-        };
+        let Some(saved) = self.lead.saved.agreed() else { return };
+        let agreed = saved.min(self.synced.unwrap_or(self.decided));
         if agreed > self.decided {
             self.decided = agreed;
             effects.push(Effect::Decided { upto: agreed });
@@ -268,11 +257,8 @@ impl Replica {
         }
         match self.stage {
             // What earlier masters may have decided is decided again, under our ballot, before
-            // anyone may read or write.
-            Stage::Adopting if self.lead.saved.agreed() >= Some(self.lead.adopted) => {
-                if self.decided < self.lead.adopted {
-                    return; // A majority has it, but our own disk does not yet.
-                }
+            // anyone may read or write; our own disk must have it, too.
+            Stage::Adopting if saved.min(self.decided) >= self.lead.adopted => {
                 self.stage = Stage::Leading;
                 self.pass(self.now);
                 self.announce(effects);
@@ -330,8 +316,7 @@ impl Replica {
         if promised == self.promised || !self.stage.replicates() {
             return;
         }
-        let places = self.lead.followers.iter();
-        let Some(place) = places.clone().position(|follower| follower.node == from) else { return };
+        let Some(place) = self.lead.place(from) else { return };
         if now >= self.lead.followers[place].moved.0.saturating_add(pause) {
             self.ask_promise(place, effects);
         }

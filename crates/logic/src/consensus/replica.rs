@@ -309,6 +309,11 @@ impl Replica {
         }
     }
 
+    /// The moment so many milliseconds from now.
+    pub(super) fn after(&self, milliseconds: u64) -> Millis {
+        Millis(self.now.0.saturating_add(milliseconds))
+    }
+
     pub(super) fn leads(&self) -> Result<(), Refusal> {
         match self.stage {
             Stage::Leading | Stage::Retiring => Ok(()),

@@ -11,13 +11,13 @@
 //! others than those who granted it.
 
 use super::ballot;
-use super::configuration::{Configuration, Part};
+use super::configuration::Configuration;
 use super::effect::{Asked, Effect, Refusal};
 use super::event::ValueHandle;
 use super::lead::MESSAGE_VALUES_MAX;
 use super::message::{Body, Message};
 use super::replica::{Replica, Stage, Staging};
-use base::{Ballot, LogIndex, Millis, NodeId};
+use base::{Ballot, LogIndex, NodeId};
 
 impl Replica {
     /// The master is to end this configuration.
@@ -57,7 +57,7 @@ impl Replica {
         effects: &mut Vec<Effect>,
     ) {
         let (stage, ballot, last) = (self.stage, self.promised, self.last);
-        let leads = |node: NodeId| configuration.part(node).is_some_and(Part::leads);
+        let leads = |node: NodeId| configuration.leads(node);
         let level = self.lead.followers.iter();
         let heir = level
             .filter(|follower| leads(follower.node) && follower.saved == Some(last))
@@ -123,7 +123,7 @@ impl Replica {
     /// Our configuration is over, and we don't know yet how it ended: ask whoever said so.
     fn straggle(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
         if self.now >= self.straggled {
-            self.straggled = Millis(self.now.0.saturating_add(self.clock.round()));
+            self.straggled = self.after(self.clock.round());
             self.send(from, Body::Straggling { decided: self.decided }, effects);
         }
     }
@@ -189,8 +189,7 @@ impl Replica {
 
     /// Somebody came up to our configuration: it is asked for its promise again.
     pub(super) fn caught_up(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
-        let mut followers = self.lead.followers.iter();
-        let place = followers.position(|follower| follower.node == from);
+        let place = self.lead.place(from);
         let asks = self.stage.attempts() || self.stage.replicates();
         if let Some(place) = place.filter(|_| asks && self.promise_saved == self.promised) {
             self.ask_promise(place, effects);

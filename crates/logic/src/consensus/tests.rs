@@ -1,5 +1,17 @@
 //! Stories, laws and examples of consensus.
 
+/// A test for each story named, played on the `Stage` of whoever names them.
+macro_rules! stories {
+    ($($name:ident),* $(,)?) => { $(
+        #[test]
+        fn $name() {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/consensus/stories/");
+            let path = format!("{folder}{}.txt", stringify!($name));
+            goldenscript::run(&mut Stage::default(), path).expect("the story is played to its end");
+        }
+    )* };
+}
+
 mod broken;
 mod cluster;
 mod examples;

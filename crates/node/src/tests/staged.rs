@@ -2,12 +2,12 @@
 
 use super::{Place, bytes};
 use crate::consistent::records;
-use crate::keeper::Job;
+use crate::keeper::{Job, record};
 use crate::recovery::{DEFAULT_GROUP, RecoveredGroup, recover};
 use base::{Ballot, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
 use std::sync::Arc;
-use store::{DataDir, FileDisk, Log, LogSettings, Owner, Record};
+use store::{DataDir, FileDisk, Log, LogSettings};
 
 fn ballot(round: u64) -> Ballot {
     Ballot { round, node: NodeId(1) }
@@ -35,16 +35,7 @@ fn found(jobs: Vec<Job>) -> Result<RecoveredGroup> {
         LogSettings { segment_bytes: 1 << 20, id: directory.node, ..LogSettings::default() };
     let (mut log, _) = Log::open(disk, settings).expect("a log");
     for job in jobs {
-        let record = Record {
-            kind: job.kind,
-            owner: Owner { group: job.group.0, generation: 0 },
-            configuration: 0,
-            ballot: (job.ballot.round, job.ballot.node.0),
-            index: job.index.0,
-            decided: job.decided.0,
-            payload: &job.payload,
-        };
-        log.append(&record).expect("room");
+        log.append(&record(&job)).expect("room");
     }
     log.close().expect("it closes");
     drop(directory);

@@ -9,17 +9,6 @@ use goldenscript::{Command, Context, Runner};
 use std::error::Error;
 use std::fmt::Write;
 
-macro_rules! stories {
-    ($($name:ident),* $(,)?) => { $(
-        #[test]
-        fn $name() {
-            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/consensus/stories/");
-            let path = format!("{folder}{}.txt", stringify!($name));
-            goldenscript::run(&mut Stage::default(), path).expect("the story is played to its end");
-        }
-    )* };
-}
-
 stories!(
     starts_afresh,
     starts_with_an_accepted_tail,

@@ -10,17 +10,6 @@ pub mod world;
 
 use stage::Stage;
 
-macro_rules! stories {
-    ($($name:ident),* $(,)?) => { $(
-        #[test]
-        fn $name() {
-            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/consensus/stories/");
-            let path = format!("{folder}{}.txt", stringify!($name));
-            goldenscript::run(&mut Stage::default(), path).expect("the story is played to its end");
-        }
-    )* };
-}
-
 stories!(
     leader_dies_before_deciding,
     value_of_a_minority_is_void,
