@@ -24,8 +24,11 @@ impl Replica {
             return self.receive_across(from, message, effects);
         }
         if self.configuration.part(from).is_none() {
-            if matches!(message.body, Body::Probe { .. }) {
-                self.send(from, Body::Ended, effects);
+            match message.body {
+                Body::Probe { .. } => self.send(from, Body::Ended, effects),
+                // The last master of the configuration before, which does not belong to this one.
+                Body::HandOver => self.inherit(from, message.ballot, effects),
+                _ => {}
             }
             return;
         }
