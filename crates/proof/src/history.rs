@@ -6,12 +6,11 @@
 //! after one of the writes whose outcome is unknown. A key with an unknown outcome is retired:
 //! nobody writes it again.
 
-use crate::client::{Fate, Http, Resp, Word, command, encoded};
+use crate::client::{Fate, Resp, Word, command, encoded};
+use crate::load::Orders;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What one key was told.
 #[derive(Clone, Debug, Default)]
@@ -75,24 +74,6 @@ pub enum Tongue {
     Http,
 }
 
-/// What clients are told while they write.
-#[derive(Debug, Default)]
-pub struct Orders {
-    /// Stop after this batch.
-    stop: AtomicBool,
-    /// Believe no acknowledgement any more.
-    doubted: AtomicBool,
-}
-
-impl Orders {
-    fn believed(&self, fate: Fate) -> Fate {
-        match fate {
-            Fate::Ok if self.doubted.load(Ordering::SeqCst) => Fate::Info,
-            fate => fate,
-        }
-    }
-}
-
 /// The state of a key after its `count`th write; none when that write deletes.
 pub fn state(key: &str, count: u64, bytes: usize) -> Option<Vec<u8>> {
     if count == 0 || count.is_multiple_of(11) {
@@ -122,9 +103,10 @@ impl Ledger {
     }
 
     fn write_resp(&mut self, address: SocketAddr, how: Writing, orders: &Orders) -> io::Result<()> {
-        let mut connection = Resp::connect(address)?;
-        let mut next = 0;
-        while !orders.stop.load(Ordering::Relaxed) {
+        let mut connection = orders.resp(address)?;
+        let mut next = self.calls();
+        while !orders.stopped() {
+            let refused_before = self.fail;
             let mut bytes = Vec::new();
             let mut batch = Vec::new();
             for _ in 0..how.depth {
@@ -154,14 +136,16 @@ impl Ledger {
                 }
             }
             sent?;
+            orders.content(refused_before, self.fail)?;
         }
         Ok(())
     }
 
     fn write_http(&mut self, address: SocketAddr, how: Writing, orders: &Orders) -> io::Result<()> {
-        let mut connection = Http::connect(address)?;
-        let mut next = 0;
-        while !orders.stop.load(Ordering::Relaxed) {
+        let mut connection = orders.http(address)?;
+        let mut next = self.calls();
+        while !orders.stopped() {
+            let refused_before = self.fail;
             let (key, count) = self.attempt(how, next);
             next += 1;
             let path = format!("/v1/buckets/default/default/keys/{}", encoded(key.as_bytes()));
@@ -184,8 +168,14 @@ impl Ledger {
                     return Err(error);
                 }
             }
+            orders.content(refused_before, self.fail)?;
         }
         Ok(())
+    }
+
+    /// How many calls were made.
+    fn calls(&self) -> usize {
+        (self.ok + self.fail + self.info) as usize
     }
 
     /// Chooses the key of the `next`th call and counts the attempt; retired keys get a successor.
@@ -317,59 +307,4 @@ impl Verdict {
 
 fn refusal(word: &Word) -> String {
     word.error().unwrap_or("").into()
-}
-
-/// Many clients that write at once, each on a thread of its own, until stopped.
-pub struct Load {
-    orders: Arc<Orders>,
-    clients: Vec<std::thread::JoinHandle<Ledger>>,
-}
-
-impl Load {
-    /// Starts one client per element.
-    pub fn start(address: SocketAddr, clients: &[Writing]) -> Load {
-        let orders = Arc::new(Orders::default());
-        let begin = |how: &Writing| {
-            let (orders, how) = (orders.clone(), *how);
-            std::thread::spawn(move || {
-                let mut ledger = Ledger::default();
-                ledger.write(address, how, &orders);
-                ledger
-            })
-        };
-        let clients = clients.iter().map(begin).collect();
-        Load { orders, clients }
-    }
-
-    /// The usual mix: pipelined and single RESP clients, and one of HTTP. `round` keeps keys of
-    /// rounds apart.
-    pub fn mix(address: SocketAddr, round: usize, clients: usize, bytes: usize) -> Load {
-        let how = |client: usize| Writing {
-            client: round * 100 + client,
-            keys: 400,
-            depth: [1, 4, 16, 64][client % 4],
-            bytes,
-            tongue: if client.is_multiple_of(4) { Tongue::Http } else { Tongue::Resp },
-        };
-        Load::start(address, &(0..clients).map(how).collect::<Vec<_>>())
-    }
-
-    /// The power is about to be cut: what is acknowledged from here on may or may not be there.
-    ///
-    /// A machine without power answers nobody, but here only the file system goes down: a sync that
-    /// is under way meanwhile can still return 0 (jbd2 counts a commit that was abandoned as one
-    /// that is over), and the process can still speak.
-    pub fn doubt(&self) {
-        self.orders.doubted.store(true, Ordering::SeqCst);
-    }
-
-    /// Tells all to stop, waits, and joins what they were told.
-    pub fn stop(self) -> Ledger {
-        self.orders.stop.store(true, Ordering::Relaxed);
-        let mut all = Ledger::default();
-        for client in self.clients {
-            all.join(client.join().expect("a client does not panic"));
-        }
-        all
-    }
 }

@@ -2,11 +2,12 @@
 //!
 //! Promises: an experiment touches only what it made, and takes it away again, also when it fails.
 //! Never: is imported by a room; asserts a timing the machine, not the product, decides.
-//! Read next: `tidy/mod.rs`, then `server.rs`, `history.rs`, `checkers/mod.rs` and `rigs/mod.rs`.
+//! Read next: `tidy/mod.rs`, then `server.rs`, `load.rs`, `recorder/mod.rs` and `rigs/mod.rs`.
 
 pub mod checkers;
 pub mod client;
 pub mod history;
+pub mod load;
 pub mod recorder;
 pub mod report;
 pub mod rigs;

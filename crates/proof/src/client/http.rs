@@ -48,7 +48,11 @@ pub struct Http {
 impl Http {
     /// Connects, with half a minute of patience for everything.
     pub fn connect(address: SocketAddr) -> io::Result<Http> {
-        let patience = Duration::from_secs(30);
+        Http::with_patience(address, Duration::from_secs(30))
+    }
+
+    /// Connects, waiting at most so long for any answer.
+    pub fn with_patience(address: SocketAddr, patience: Duration) -> io::Result<Http> {
         let stream = TcpStream::connect_timeout(&address, patience)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience))?;

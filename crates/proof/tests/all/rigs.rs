@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Runs the trivial writer until its file system loses power: records acknowledged before that,
 /// records found. A sync under way at that moment may return 0 and prove nothing, see
-/// [`proof::history::Load::doubt`].
+/// [`proof::load::Load::doubt`].
 fn cut_under_a_writer(mount: &mut Mount, wrapper: &[&str]) -> (u64, u64) {
     let file = mount.point().join("log");
     let writer = compiled("ack");

@@ -2,7 +2,8 @@
 
 use super::{fresh, http, resp, tool};
 use proof::client::Word;
-use proof::history::{Load, Tongue, Writing};
+use proof::history::{Tongue, Writing};
+use proof::load::Load;
 use proof::report::Figures;
 use proof::server::{Server, Setup};
 use std::time::Duration;

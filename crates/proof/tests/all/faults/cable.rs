@@ -3,7 +3,7 @@
 
 use super::small;
 use proof::checkers::check;
-use proof::recorder::{Plan, Recorder};
+use proof::recorder::{Plan, Recorder, Turns};
 use proof::report::{Figures, skipped};
 use proof::rigs::{Link, Network, Scratch, alone};
 use proof::server::Server;
@@ -36,9 +36,9 @@ fn clients_behind_a_bad_cable_see_one_order() {
     setup.wrapper = network.wrapper(NODE);
     let server = Server::must(&setup);
     let (pause, patience) = (Duration::from_millis(2), Duration::from_millis(300));
-    let plan = Plan { clients: 6, keys: 3, seed: 5, pause, patience };
+    let plan = Plan { clients: 6, keys: 3, seed: 5, pause, patience, pairs: 1, turns: Turns::Back };
     // Threads that are started on a host stay there.
-    let recorder = network.on(CLIENTS, || Recorder::start(server.address, plan));
+    let recorder = network.on(CLIENTS, || Recorder::start(&[server.address], plan));
     std::thread::sleep(Duration::from_millis(500));
 
     // Answers are lost: what was asked is done, and the clients can't know it.

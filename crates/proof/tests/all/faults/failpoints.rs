@@ -2,7 +2,8 @@
 
 use super::{count, judge, small};
 use proof::client::Http;
-use proof::history::{Ledger, Load};
+use proof::history::Ledger;
+use proof::load::Load;
 use proof::report::{Figures, times};
 use proof::rigs::{Scratch, alone};
 use proof::server::{Refusal, Server, Setup};

@@ -3,7 +3,7 @@
 
 use super::small;
 use proof::checkers::{Report, check};
-use proof::recorder::{History, Plan, Recorder};
+use proof::recorder::{History, Plan, Recorder, Turns};
 use proof::report::{Figures, times};
 use proof::rigs::{Scratch, alone, must, text};
 use proof::server::Server;
@@ -14,7 +14,7 @@ const STEPS_MAX: u64 = 2_000_000;
 
 fn plan(seed: u64) -> Plan {
     let (pause, patience) = (Duration::from_millis(1), Duration::from_secs(10));
-    Plan { clients: 8, keys: 4, seed, pause, patience }
+    Plan { clients: 8, keys: 4, seed, pause, patience, pairs: 1, turns: Turns::Back }
 }
 
 /// What the clients meet between two pieces of work.
@@ -31,7 +31,7 @@ enum Fault<'a> {
 fn story(scratch: &Scratch, seed: u64, kills: usize, fault: Fault) -> History {
     let data = scratch.join(&format!("data-{seed}"));
     let mut server = Server::must(&small(&data));
-    let recorder = Recorder::start(server.address, plan(seed));
+    let recorder = Recorder::start(&[server.address], plan(seed));
     for _ in 0..kills {
         std::thread::sleep(Duration::from_millis(400));
         if let Fault::Forget { copy } = fault {
@@ -39,7 +39,7 @@ fn story(scratch: &Scratch, seed: u64, kills: usize, fault: Fault) -> History {
             server.kill();
             must(&["cp", "-a", text(&data), text(copy)]);
             server = Server::must(&server.setup);
-            recorder.moved(server.address);
+            recorder.moved(0, server.address);
             std::thread::sleep(Duration::from_millis(400));
         }
         server.kill();
@@ -48,7 +48,7 @@ fn story(scratch: &Scratch, seed: u64, kills: usize, fault: Fault) -> History {
             must(&["mv", text(copy), text(&data)]);
         }
         server = Server::must(&server.setup);
-        recorder.moved(server.address);
+        recorder.moved(0, server.address);
     }
     std::thread::sleep(Duration::from_millis(400));
     let history = recorder.stop().expect("the node can be read");

@@ -20,7 +20,8 @@ mod space;
 mod sync_error;
 mod torn;
 
-use proof::history::{Ledger, Load};
+use proof::history::Ledger;
+use proof::load::Load;
 use proof::report::Figures;
 use proof::server::{Server, Setup};
 use std::path::Path;

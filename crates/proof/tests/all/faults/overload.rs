@@ -3,7 +3,8 @@
 use super::flood::{at_once, crowd, steadily};
 use super::{count, judge, small};
 use proof::client::{Http, Resp, Word};
-use proof::history::{Load, Tongue, Writing};
+use proof::history::{Tongue, Writing};
+use proof::load::Load;
 use proof::report::{Figures, skipped, times};
 use proof::rigs::{MemoryGroup, Root, Scratch, Trace, alone, missing, resident_bytes};
 use proof::server::{Server, Setup};

@@ -2,7 +2,8 @@
 
 use super::{count, judge, small};
 use proof::client::{Http, Resp, Word};
-use proof::history::{Ledger, Load, Tongue, Writing};
+use proof::history::{Ledger, Tongue, Writing};
+use proof::load::Load;
 use proof::report::{Figures, skipped};
 use proof::rigs::{Mount, Root, Scratch, System, alone, missing};
 use proof::server::{Server, Setup};

@@ -111,7 +111,7 @@ fn damage_in_the_store_is_found_and_never_served() {
     let setup = small(&scratch.join("data"));
     let mut figures = Figures::begin("F-22 damage in the store");
     let mut server = Server::must(&setup);
-    let ledger = proof::history::Load::mix(server.address, 0, 4, 20_000);
+    let ledger = proof::load::Load::mix(server.address, 0, 4, 20_000);
     std::thread::sleep(std::time::Duration::from_secs(3));
     let ledger = ledger.stop();
     count(&mut figures, &ledger);

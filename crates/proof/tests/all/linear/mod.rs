@@ -9,6 +9,8 @@ mod lived;
 mod twin;
 
 use proof::checkers::{Call, Operation, Outcome, Value, Verdict, check};
+use proof::recorder::History;
+use std::time::Duration;
 use twin::brute;
 
 const ENOUGH: u64 = 1_000_000;
@@ -155,4 +157,22 @@ fn too_much_work_is_undecided_and_never_good() {
     worse.extend(history(&["90 put b x 0 1", "91 get b - 2 3"]));
     assert!(check(&worse, 50).is_violated());
     assert!(check(&calls, ENOUGH).is_violated());
+}
+
+#[test]
+fn gaps_between_acknowledged_updates_are_measured() {
+    let calls = history(&[
+        "1 put k a 1 2",
+        "1 get k a 3 30",
+        "2 put k b 2 ?",
+        "1 tas k x y a 31 40",
+        "3 put k c 31 x",
+        "1 del k yes 41 50",
+        "1 tas k - d - 51 60",
+    ]);
+    let seen = History { calls, ..History::default() };
+    let nanos = Duration::from_nanos;
+    assert_eq!(seen.updates(), [nanos(2), nanos(50), nanos(60)]);
+    assert_eq!(seen.gap(nanos(0), nanos(70)), nanos(48));
+    assert_eq!(seen.gap(nanos(55), nanos(100)), nanos(40));
 }

@@ -1,0 +1,234 @@
+//! One client: what it calls, and what it makes of the answers.
+
+use super::{History, Plan, Shared, Turns};
+use crate::checkers::{Call, Operation, Outcome, Value};
+use crate::client::{Fate, Resp, Word};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long a client rests before it connects again.
+const REST: Duration = Duration::from_millis(5);
+
+pub(super) struct Client {
+    shared: Arc<Shared>,
+    plan: Plan,
+    dice: StdRng,
+    /// The node it calls, counted round and round.
+    at: usize,
+    number: u32,
+    /// Under which the second half of a call over two keys is noted.
+    second: u32,
+    written: u32,
+    /// What it last knew of each key: what a test-and-set expects.
+    known: BTreeMap<String, Value>,
+    pub(super) history: History,
+}
+
+impl Client {
+    pub(super) fn new(shared: Arc<Shared>, plan: Plan, at: usize) -> Client {
+        let dice = StdRng::seed_from_u64(plan.seed.wrapping_mul(1009) ^ at as u64);
+        let (known, history) = (BTreeMap::new(), History::default());
+        let (number, second, written) = (0, 0, 0);
+        let mut client = Client { shared, plan, dice, at, number, second, written, known, history };
+        client.arrive(at);
+        client
+    }
+
+    /// Goes on at a node, under numbers of its own.
+    pub(super) fn arrive(&mut self, at: usize) {
+        (self.at, self.number, self.second) = (at, self.shared.number(), self.shared.number());
+        let (place, _) = self.shared.node(at);
+        self.history.places.extend([(self.number, place), (self.second, place)]);
+    }
+
+    fn stopped(&self) -> bool {
+        self.shared.stop.load(Ordering::SeqCst)
+    }
+
+    /// Calls until told to stop; connects again whenever the connection breaks.
+    pub(super) fn work(&mut self) {
+        while !self.stopped() {
+            let (_, address) = self.shared.node(self.at);
+            if let Ok(mut connection) = Resp::with_patience(address, self.plan.patience) {
+                while !self.stopped() && self.choose(&mut connection).is_ok() {
+                    std::thread::sleep(self.plan.pause);
+                }
+            }
+            if self.plan.turns == Turns::On {
+                self.arrive(self.at + 1);
+            }
+            std::thread::sleep(REST);
+        }
+    }
+
+    /// Makes one call; an error means that the client is not served here.
+    fn choose(&mut self, connection: &mut Resp) -> io::Result<()> {
+        let known = self.history.calls.len();
+        if self.plan.pairs > 0 && self.dice.random_bool(0.2) {
+            let keys = self.plan.pair(self.dice.random_range(0..self.plan.pairs));
+            let what = match self.dice.random_bool(0.5) {
+                true => Operation::Put(self.value()),
+                false => Operation::Get,
+            };
+            self.call_pair(connection, keys, what)?;
+        } else {
+            let key = self.plan.key(self.dice.random_range(0..self.plan.keys));
+            let operation = self.operation(&key);
+            self.call(connection, key, operation)?;
+        }
+        let refused =
+            self.history.calls[known..].iter().any(|call| call.outcome == Outcome::Refused);
+        if refused && self.plan.turns == Turns::On {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        Ok(())
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        self.written += 1;
+        format!("{}.{}", self.number, self.written).into_bytes()
+    }
+
+    fn operation(&mut self, key: &str) -> Operation {
+        match self.dice.random_range(0..20) {
+            0..8 => Operation::Get,
+            8..14 => Operation::Put(self.value()),
+            14..16 => Operation::Delete,
+            roll => {
+                let expect = self.known.get(key).cloned().flatten();
+                let wanted = if roll == 19 { None } else { Some(self.value()) };
+                Operation::TestAndSet { expect, wanted }
+            }
+        }
+    }
+
+    /// One call, written down whatever becomes of it; an error means that the connection is of no
+    /// use any more.
+    pub(super) fn call(
+        &mut self,
+        connection: &mut Resp,
+        key: String,
+        what: Operation,
+    ) -> io::Result<()> {
+        let words = words(&key, &what);
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let began = self.shared.now();
+        let answer = connection.call(&words);
+        let ended = self.shared.now();
+        let (outcome, broken) = match answer {
+            Ok(word) => match outcome(&what, &word) {
+                Some(outcome) => (outcome, Ok(())),
+                None => {
+                    self.history.strange.push(format!("{key}: {what:?} was answered {word:?}"));
+                    (Outcome::Unknown, Err(io::ErrorKind::InvalidData.into()))
+                }
+            },
+            Err(error) => (Outcome::Unknown, Err(error)),
+        };
+        self.learn(&key, &what, &outcome);
+        let (client, unknown) = (self.number, outcome == Outcome::Unknown);
+        self.history.calls.push(Call { client, key, operation: what, outcome, began, ended });
+        if unknown {
+            self.arrive(self.at);
+        }
+        broken
+    }
+
+    /// The same over two keys at once, which must hold the same value at any moment: a call of each
+    /// key for the judge.
+    pub(super) fn call_pair(
+        &mut self,
+        connection: &mut Resp,
+        keys: [String; 2],
+        what: Operation,
+    ) -> io::Result<()> {
+        let [left, right] = [keys[0].as_bytes(), keys[1].as_bytes()];
+        let began = self.shared.now();
+        let answer = match &what {
+            Operation::Put(value) => connection.call(&[b"MSET", left, value, right, value]),
+            _ => connection.call(&[b"MGET", left, right]),
+        };
+        let ended = self.shared.now();
+        let (outcome, broken) = match answer {
+            Ok(word) => match pair_outcome(&what, &word) {
+                Some(outcome) => (outcome, Ok(())),
+                None => {
+                    self.history.strange.push(format!("{keys:?}: {what:?} got {word:?}"));
+                    (Outcome::Unknown, Err(io::ErrorKind::InvalidData.into()))
+                }
+            },
+            Err(error) => (Outcome::Unknown, Err(error)),
+        };
+        for (client, key) in [self.number, self.second].into_iter().zip(keys) {
+            let (operation, outcome) = (what.clone(), outcome.clone());
+            self.history.calls.push(Call { client, key, operation, outcome, began, ended });
+        }
+        if outcome == Outcome::Unknown {
+            self.arrive(self.at);
+        }
+        broken
+    }
+
+    fn learn(&mut self, key: &str, what: &Operation, outcome: &Outcome) {
+        let value = match (what, outcome) {
+            (Operation::TestAndSet { expect, wanted }, Outcome::Found(found)) => {
+                if found == expect { wanted.clone() } else { found.clone() }
+            }
+            (_, Outcome::Found(value)) => value.clone(),
+            (Operation::Put(value), Outcome::Done) => Some(value.clone()),
+            (Operation::Delete, Outcome::Existed(_)) => None,
+            _ => return,
+        };
+        self.known.insert(key.into(), value);
+    }
+}
+
+/// The command of a call.
+fn words(key: &str, what: &Operation) -> Vec<Vec<u8>> {
+    let said = |word: &str| word.as_bytes().to_vec();
+    let value = |value: &Value| match value {
+        Some(value) => vec![said("VALUE"), value.clone()],
+        None => vec![said("ABSENT")],
+    };
+    match what {
+        Operation::Get => vec![said("GET"), said(key)],
+        Operation::Put(value) => vec![said("SET"), said(key), value.clone()],
+        Operation::Delete => vec![said("DEL"), said(key)],
+        Operation::TestAndSet { expect, wanted } => {
+            [vec![said("CREDENZA.TAS"), said(key)], value(expect), value(wanted)].concat()
+        }
+    }
+}
+
+/// What an answer of a call over a pair says of either key; none when they differ, or when no such
+/// call may be answered so.
+fn pair_outcome(what: &Operation, word: &Word) -> Option<Outcome> {
+    match (word.fate(), what, word.list()) {
+        (Fate::Info, ..) => Some(Outcome::Unknown),
+        (Fate::Fail, ..) => Some(Outcome::Refused),
+        (_, Operation::Get, [Word::Bulk(left), Word::Bulk(right)]) if left == right => {
+            Some(Outcome::Found(left.clone()))
+        }
+        (_, Operation::Put(_), []) if *word == Word::Simple("OK".into()) => Some(Outcome::Done),
+        _ => None,
+    }
+}
+
+/// What an answer says; none when no such call may be answered so.
+fn outcome(what: &Operation, word: &Word) -> Option<Outcome> {
+    match (word.fate(), what, word) {
+        (Fate::Info, ..) => Some(Outcome::Unknown),
+        (Fate::Fail, ..) => Some(Outcome::Refused),
+        (_, Operation::Get | Operation::TestAndSet { .. }, Word::Bulk(found)) => {
+            Some(Outcome::Found(found.clone()))
+        }
+        (_, Operation::Put(_), Word::Simple(said)) if said == "OK" => Some(Outcome::Done),
+        (_, Operation::Delete, Word::Number(count @ 0..=1)) => Some(Outcome::Existed(*count == 1)),
+        _ => None,
+    }
+}
