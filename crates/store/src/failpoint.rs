@@ -71,6 +71,12 @@ points! {
     DropFilesAfter = "drop.files.after",
     /// All rows under a dropped prefix are gone, on disk too.
     DropAfter = "drop.after",
+    /// A table of rows that come from another node is on disk; no list names it.
+    InstallWritten = "install.written",
+    /// All of them are; the old content is still in force.
+    InstallBefore = "install.before",
+    /// The list names them: the new content is in force, and nobody was told.
+    InstallAfter = "install.after",
     /// A checkpoint's tables are linked, its list is not yet named.
     CheckpointLinked = "checkpoint.linked",
     /// A checkpoint of the trees is whole.

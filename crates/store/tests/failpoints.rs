@@ -8,7 +8,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 use store::failpoint::{POINTS, Point, arm};
-use store::{Ahead, Change, DataDir, FileDisk, Kind, Log, LogSettings, LsmTrees, Owner, Record};
+use store::{
+    Ahead, Change, Chunk, DataDir, FileDisk, Kind, Log, LogSettings, LsmTrees, Owner, Record,
+};
 use store::{Position, TreeSettings, Trees, check_trees};
 
 /// Reached by a node only; `proof` has it.
@@ -20,12 +22,13 @@ const LIFE: u64 = 160;
 const BATCH: u64 = 4;
 const ROWS: u64 = 50;
 const APPLIED: &[u8] = b"applied";
+const CAME: &[u8] = b"came ";
 
 /// A node without its network: what the log says is in the trees up to the applied index.
 struct Node {
     data: DataDir,
     log: Log,
-    trees: LsmTrees,
+    trees: Arc<LsmTrees>,
     applied: u64,
     /// Where the last record begins, or a little before.
     before: Position,
@@ -46,7 +49,7 @@ fn row(index: u64) -> Bytes {
 impl Node {
     fn open(path: &Path) -> Node {
         let data = DataDir::open(path).expect("opens");
-        let trees = LsmTrees::open(TreeSettings::new(data.store())).expect("opens");
+        let trees = Arc::new(LsmTrees::open(TreeSettings::new(data.store())).expect("opens"));
         let disk = Arc::new(FileDisk::open(&data.log()).expect("opens"));
         let (log, records) = Log::open(disk, settings(&data)).expect("opens");
         let known = trees.get(APPLIED).expect("reads");
@@ -108,12 +111,37 @@ impl Node {
         while self.trees.compact().expect("merges") {}
         self.log.collapse(self.before).expect("collapses");
         self.trees.drop_prefix(b"gone ").expect("drops");
+        self.install(index);
         let copy = self.data.path.join(format!("copy{index}"));
         self.trees.checkpoint(&copy).expect("copies");
     }
 
+    /// Rows that all say the same index take the place of those that do.
+    fn install(&self, index: u64) {
+        let trees: Arc<dyn Trees> = self.trees.clone();
+        let mut install = trees.begin_install(CAME).expect("begins");
+        for n in 0..20 + index % 10 {
+            let key = Bytes::from([CAME, &n.to_be_bytes()].concat());
+            install.put(vec![(key, value(index))]).expect("takes");
+        }
+        assert!(install.switch().expect("switches"), "nobody writes there");
+    }
+
+    /// What was installed is of one index, and all of it.
+    fn judge_installed(&self) {
+        let rows =
+            Chunk::read(&*self.trees.snapshot(), CAME, None, usize::MAX).expect("reads").rows;
+        if let Some((_, first)) = rows.first() {
+            assert!(rows.iter().all(|(_, value)| value == first), "old and new rows are mixed");
+            let index = (1..=self.applied + LIFE).find(|index| value(*index) == first);
+            let index = index.expect("some index");
+            assert_eq!(rows.len() as u64, 20 + index % 10);
+        }
+    }
+
     /// The index up to which all is there; every row is the one of the newest index.
     fn judge(&self) -> u64 {
+        self.judge_installed();
         for index in 1..=self.applied {
             let newest = self.applied - (self.applied - index) % ROWS;
             if newest == index {

@@ -13,6 +13,7 @@
 //! other: sequentially consistent).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -45,6 +46,8 @@ pub(super) struct RowCache {
     rows: Cache<Vec<u8>, Option<Bytes>, Weight>,
     /// While a prefix is forgotten: nobody may reserve a place.
     closed: AtomicBool,
+    /// One at a time closes and opens it.
+    closing: Mutex<()>,
     /// Readers that may hold a place.
     loading: AtomicUsize,
     hits: AtomicU64,
@@ -80,6 +83,7 @@ impl RowCache {
         RowCache {
             rows: Cache::with_weighter(ROWS_EXPECTED, bytes_max, Weight),
             closed: AtomicBool::new(false),
+            closing: Mutex::new(()),
             loading: AtomicUsize::new(0),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -97,8 +101,11 @@ impl RowCache {
             return Ok(value);
         }
         self.misses.fetch_add(1, Ordering::Relaxed);
-        let _loading = Loading::begin(&self.loading);
+        let loading = Loading::begin(&self.loading);
         if self.closed.load(Ordering::SeqCst) {
+            // Without a place nobody has to wait for it; or many readers could hold up one that
+            // closes for as long as they read.
+            drop(loading);
             return Ok(load()?.value());
         }
         let GuardResult::Guard(place) = self.rows.get_value_or_guard(key, Some(Duration::ZERO))
@@ -144,12 +151,21 @@ impl RowCache {
     /// Forgets every row under a prefix that left the tree without being removed one by one, after
     /// readers see the tree without them.
     pub fn forget(&self, prefix: &[u8]) {
+        self.without(prefix, || ());
+    }
+
+    /// Forgets every row under a prefix and takes none while `work` goes on: what readers find
+    /// under the prefix may change in it.
+    pub fn without<T>(&self, prefix: &[u8], work: impl FnOnce() -> T) -> T {
+        let _one = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
         self.closed.store(true, Ordering::SeqCst);
         while self.loading.load(Ordering::SeqCst) > 0 {
             std::thread::yield_now();
         }
         self.rows.retain(|key, _| !key.starts_with(prefix));
+        let done = work();
         self.closed.store(false, Ordering::SeqCst);
+        done
     }
 
     pub fn figures(&self) -> CacheFigures {

@@ -1,7 +1,7 @@
 //! `LsmTrees`: the trees on disk, over the crate `lsm-tree` without a journal.
 //!
-//! Locks, in the order in which they may be taken: `writer`, `retired`, `view`. None is held while
-//! a file is read.
+//! Locks, in the order in which they may be taken: `writer`, `retired`, `view`; `arriving`
+//! is the last one. None is held while a file is read.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -18,6 +18,7 @@ use lsm_tree::{
 };
 
 use super::cache::{Loaded, RowCache};
+use super::install::{Install, LsmInstall, Watch};
 use super::kept::Kept;
 use super::manifest::{self, Manifest};
 use super::snapshot::LsmSnapshot;
@@ -45,6 +46,8 @@ pub struct LsmTrees {
     retired: Mutex<Vec<Arc<View>>>,
     /// Held by whoever merges or drops tables: one at a time.
     pub(super) merging: Mutex<()>,
+    /// Table files of installations, which no list names yet.
+    arriving: Mutex<BTreeSet<TableId>>,
     /// Set by the first failure that leaves doubt.
     closed: AtomicBool,
 }
@@ -55,6 +58,8 @@ pub(super) struct Writer {
     sequence: u64,
     /// Where the next one goes.
     active: Arc<MemoryTable>,
+    /// Who wants to know what is written under a prefix.
+    pub(super) watches: Vec<Arc<Watch>>,
 }
 
 impl LsmTrees {
@@ -76,7 +81,7 @@ impl LsmTrees {
         };
         let sequence = tree.get_highest_persisted_seqno().unwrap_or(0);
         let view = Arc::new(View::capture(&tree, Arc::new(MemoryTable::new()), Vec::new()));
-        let writer = Writer { sequence, active: Arc::clone(&view.active) };
+        let writer = Writer { sequence, active: Arc::clone(&view.active), watches: Vec::new() };
         Ok(LsmTrees {
             rows: RowCache::new(settings.row_cache_bytes_max()),
             kept: Kept::default(),
@@ -89,6 +94,7 @@ impl LsmTrees {
             view: RwLock::new(view),
             retired: Mutex::new(Vec::new()),
             merging: Mutex::new(()),
+            arriving: Mutex::default(),
             closed: AtomicBool::new(false),
         })
     }
@@ -121,7 +127,13 @@ impl LsmTrees {
     ) -> u64 {
         reach(Point::ApplyBefore);
         let sequence = writer.sequence + 1;
-        writer.active.insert(sequence, batch, |key| hash(key, self.salt));
+        let salted = |key: &[u8]| hash(key, self.salt);
+        if writer.watches.is_empty() {
+            writer.active.insert(sequence, batch, salted);
+        } else {
+            let see = |change: &Change| writer.watches.iter().for_each(|watch| watch.see(change));
+            writer.active.insert(sequence, &mut batch.inspect(see), salted);
+        }
         writer.sequence = sequence;
         self.published.store(sequence, Ordering::Release);
         reach(Point::ApplyAfter);
@@ -177,10 +189,25 @@ impl LsmTrees {
         let retired = self.retired.lock().map_err(|_| StoreError::Closed)?;
         let held = retired.iter().flat_map(|view| view.files.iter().copied());
         let newest = self.tree.current_version();
+        let arriving = self.arriving.lock().map_err(|_| StoreError::Closed)?;
         Ok(held
+            .chain(arriving.iter().copied())
             .chain(self.view().files.iter().copied())
             .chain(newest.iter_tables().map(|table| table.id()))
             .collect())
+    }
+
+    /// Keeps the sweeper from files that no list names, or lets it have them.
+    pub(super) fn note_arriving(&self, tables: &[Table], arrive: bool) -> Result<(), StoreError> {
+        let mut arriving = self.arriving.lock().map_err(|_| StoreError::Closed)?;
+        for id in tables.iter().map(Table::id) {
+            if arrive {
+                arriving.insert(id)
+            } else {
+                arriving.remove(&id)
+            };
+        }
+        Ok(())
     }
 
     fn swap(&self, next: View) -> Arc<View> {
@@ -277,6 +304,10 @@ impl Trees for LsmTrees {
 
     fn drop_prefix(&self, prefix: &[u8]) -> Result<(), StoreError> {
         self.drop_rows_under(prefix)
+    }
+
+    fn begin_install(self: Arc<Self>, prefix: &[u8]) -> Result<Box<dyn Install>, StoreError> {
+        Ok(Box::new(LsmInstall::begin(self, prefix)?))
     }
 
     fn checkpoint(&self, target: &Path) -> Result<(), StoreError> {

@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 
+use super::compaction::bounds_of;
+use super::install::{Install, Watch};
 use super::view::crossed;
 use super::{Change, Pressure, Row, Rows, Snapshot, TreeStatistics, Trees};
 use crate::StoreError;
@@ -37,6 +39,8 @@ struct State {
     sealed_tables: usize,
     /// How many snapshots read at each batch.
     snapshots: BTreeMap<u64, usize>,
+    /// Who wants to know what is written under a prefix.
+    watches: Vec<Arc<Watch>>,
 }
 
 impl MemoryTrees {
@@ -54,7 +58,8 @@ impl MemoryTrees {
             versions.retain(|(sequence, _)| *sequence <= durable);
             !versions.is_empty()
         });
-        let State { rows, snapshots, .. } = std::mem::take(&mut *state);
+        let State { rows, snapshots, watches, .. } = std::mem::take(&mut *state);
+        watches.iter().for_each(|watch| watch.spoil());
         *state = State {
             rows,
             sequence: durable,
@@ -107,6 +112,7 @@ impl Trees for MemoryTrees {
         let sequence = state.sequence + 1;
         let points = state.points();
         for change in batch {
+            state.watches.iter().for_each(|watch| watch.see(&change));
             match change {
                 Change::Put(key, value) => state.write(key, Some(value), sequence, &points),
                 Change::Remove(key) => state.write(key, None, sequence, &points),
@@ -175,6 +181,12 @@ impl Trees for MemoryTrees {
         self.flush()
     }
 
+    fn begin_install(self: Arc<Self>, prefix: &[u8]) -> Result<Box<dyn Install>, StoreError> {
+        let watch = Watch::new(prefix);
+        self.state()?.watches.push(Arc::clone(&watch));
+        Ok(Box::new(MemoryInstall { trees: self, watch, rows: Vec::new() }))
+    }
+
     fn checkpoint(&self, target: &Path) -> Result<(), StoreError> {
         let why = std::io::Error::new(std::io::ErrorKind::Unsupported, "the trees have no files");
         Err(StoreError::io(format!("checkpoint into {}", target.display()), why))
@@ -188,6 +200,51 @@ impl Trees for MemoryTrees {
             sequence: state.sequence,
             ..TreeStatistics::default()
         })
+    }
+}
+
+struct MemoryInstall {
+    trees: Arc<MemoryTrees>,
+    watch: Arc<Watch>,
+    rows: Vec<Row>,
+}
+
+impl Install for MemoryInstall {
+    fn put(&mut self, rows: Vec<Row>) -> Result<(), StoreError> {
+        self.watch.check(self.rows.last().map(|(key, _)| key), &rows);
+        self.rows.extend(rows);
+        Ok(())
+    }
+
+    fn complete(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn switch(&mut self) -> Result<bool, StoreError> {
+        let mut state = self.trees.state()?;
+        if self.watch.is_spoilt() {
+            return Ok(false);
+        }
+        let (sequence, points) = (state.sequence + 1, state.points());
+        let (low, high) = bounds_of(self.watch.prefix());
+        let old: Vec<Bytes> = state.rows.range((low, high)).map(|(key, _)| key.clone()).collect();
+        old.into_iter().for_each(|key| state.write(key, None, sequence, &points));
+        let rows = std::mem::take(&mut self.rows);
+        for (key, value) in rows {
+            // Of two versions with one number the later is read.
+            state.write(key, Some(value), sequence, &points);
+        }
+        (state.sequence, state.sealed, state.durable) = (sequence, sequence, sequence);
+        (state.active_bytes, state.sealed_bytes, state.sealed_tables) = (0, 0, 0);
+        Ok(true)
+    }
+}
+
+impl Drop for MemoryInstall {
+    fn drop(&mut self) {
+        if let Ok(mut state) = self.trees.state() {
+            state.watches.retain(|watch| !Arc::ptr_eq(watch, &self.watch));
+        }
     }
 }
 

@@ -15,12 +15,14 @@
 //! crash the tree holds exactly the batches up to a flush; damaged blocks are errors, never values.
 //! Never: keeps a journal of its own; starts a thread; reads a clock; makes a writer wait for a
 //! long read.
-//! Read next: `lsm.rs`, then `view.rs`, `table.rs`, `kept.rs`, `cache.rs`, `compaction.rs`.
+//! Read next: `lsm.rs`, then `view.rs`, `table.rs`, `kept.rs`, `cache.rs`, `compaction.rs`,
+//! `install.rs`.
 
 pub(crate) mod archive;
 mod cache;
 mod checkpoint;
 mod compaction;
+mod install;
 mod kept;
 mod lsm;
 pub(crate) mod manifest;
@@ -37,9 +39,11 @@ mod tests;
 
 use std::ops::Bound;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub use install::Install;
 pub use lsm::LsmTrees;
 pub use memory::MemoryTrees;
 pub use settings::TreeSettings;
@@ -108,6 +112,11 @@ pub trait Trees: Send + Sync {
     /// repeated, and must be after a crash in its midst. Nobody may write under the prefix
     /// meanwhile. Blocks; for a background thread.
     fn drop_prefix(&self, prefix: &[u8]) -> Result<(), StoreError>;
+
+    /// Begins to take the rows that will stand under the prefix instead of those that do. Readers
+    /// see none of them, and a crash forgets them, until [`Install::switch`]. Nobody may write
+    /// under the prefix meanwhile, or the switch is refused.
+    fn begin_install(self: Arc<Self>, prefix: &[u8]) -> Result<Box<dyn Install>, StoreError>;
 
     /// Makes a store of its own at `target` (absent or empty, on the same file system) out of what
     /// is durable now: rotate and flush first to have all. Copies nothing but names.

@@ -68,6 +68,10 @@ fn it_opens_again_whereever_it_died() {
     let laps = (1..).take(times(1, 8));
     let deaths = laps.flat_map(|nth| points.iter().map(move |(_, name)| (nth * nth, *name)));
     for (round, (nth, name)) in deaths.enumerate() {
+        // One node alone gets no snapshot: the store's own test dies there.
+        if name.starts_with("install.") {
+            continue;
+        }
         // A process reaches the places of a first start once.
         if nth > 1 && name.starts_with("first_start.") {
             continue;

@@ -7,6 +7,7 @@
 
 mod copies;
 mod damage;
+mod install;
 mod model;
 mod ranges;
 mod space;
