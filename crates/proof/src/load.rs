@@ -8,6 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+/// How long a roaming client rests after each batch: many of them and several nodes share a
+/// machine, and what is tried is not its speed.
+const PAUSE: Duration = Duration::from_millis(5);
 /// How long a roaming client rests before it tries the next node.
 const REST: Duration = Duration::from_millis(20);
 
@@ -56,6 +59,9 @@ impl Orders {
 
     /// Whether a client goes on here, by its count of refusals before a batch and after it.
     pub fn content(&self, before: u64, after: u64) -> io::Result<()> {
+        if self.roams {
+            std::thread::sleep(PAUSE);
+        }
         let leaves = self.roams && after > before;
         if leaves { Err(io::ErrorKind::ConnectionRefused.into()) } else { Ok(()) }
     }

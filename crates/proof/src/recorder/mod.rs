@@ -13,7 +13,7 @@ mod history;
 
 pub use history::History;
 
-use crate::checkers::Operation;
+use crate::checkers::{Call, Operation, Outcome};
 use crate::client::Resp;
 use client::Client;
 use std::io;
@@ -142,6 +142,10 @@ impl Recorder {
             for pair in 0..self.plan.pairs {
                 last.call_pair(&mut connection, self.plan.pair(pair), Operation::Get)?;
             }
+        }
+        let refused = |call: &&Call| matches!(call.outcome, Outcome::Refused | Outcome::Unknown);
+        if let Some(call) = last.history.calls.iter().find(refused) {
+            return Err(io::Error::other(format!("the last read of all: {call}")));
         }
         all.join(last.history);
         Ok(all)

@@ -5,14 +5,16 @@
 //! swept by the next.
 //! Never: touches a device, mount, group, namespace or process that the test did not make; changes
 //! the machine's clock.
-//! Read next: `mount.rs`, then `trace.rs` and `network.rs`.
+//! Read next: `mount.rs`, then `trace.rs`, `network.rs` and `cluster/mod.rs`.
 
+mod cluster;
 mod group;
 mod mount;
 mod network;
 mod switch;
 mod trace;
 
+pub use cluster::{Cluster, Options, Said, Wires};
 pub use group::MemoryGroup;
 pub use mount::{Mount, System};
 pub use network::Network;

@@ -1,0 +1,203 @@
+//! What the nodes of a cluster say of themselves, and whether they agree.
+
+use super::Cluster;
+use crate::client::{Http, Resp, Word};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// How long one node may take to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// How long a cluster may take to agree on a master and to be level, on a busy machine.
+const SETTLE_MAX: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What a node says of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// Who, by number.
+    pub node: usize,
+    /// `master`, `follower`, `candidate`.
+    pub role: String,
+    /// The master's name, as far as it knows.
+    pub master: Option<String>,
+    /// The ballot it is in.
+    pub ballot: String,
+    /// How far it has applied.
+    pub applied: u64,
+    /// Each member's name and part.
+    pub members: Vec<(String, String)>,
+}
+
+impl Cluster {
+    /// A node's status; none when it does not answer.
+    pub fn status(&self, node: usize) -> Option<Value> {
+        let address = self.operators(node);
+        self.on(node, || {
+            let mut web = Http::with_patience(address, ANSWER_MAX).ok()?;
+            let answer = web.ask("GET", "/status", b"").ok()?;
+            (answer.status == 200).then(|| answer.json())
+        })
+    }
+
+    /// What a node says of a group.
+    pub fn said(&self, node: usize, group: u64) -> Option<Said> {
+        let status = self.status(node)?;
+        let groups = status["groups"].as_array()?;
+        let about = groups.iter().find(|about| about["id"].as_u64() == Some(group))?;
+        let word = |value: &Value| value.as_str().map(String::from);
+        let member = |member: &Value| Some((word(&member["name"])?, word(&member["part"])?));
+        Some(Said {
+            node,
+            role: word(&about["role"])?,
+            master: word(&about["master"]),
+            ballot: word(&about["ballot"])?,
+            applied: about["applied"].as_u64()?,
+            members: about["members"].as_array()?.iter().filter_map(member).collect(),
+        })
+    }
+
+    /// The nodes that can answer.
+    fn awake(&self) -> Vec<usize> {
+        self.nodes().filter(|node| self.members[node - 1].is_awake()).collect()
+    }
+
+    /// What every node that is awake says of a group; none when one does not answer.
+    fn all_said(&self, group: u64) -> Option<Vec<Said>> {
+        self.awake().into_iter().map(|node| self.said(node, group)).collect()
+    }
+
+    /// Who says that it is master of the data's group and is believed by a majority of the others;
+    /// none at the moment.
+    pub fn master_now(&self) -> Option<usize> {
+        let said: Vec<_> =
+            self.awake().into_iter().filter_map(|node| self.said(node, DATA)).collect();
+        said.iter().map(|one| one.node).find(|node| {
+            let name = &self.members[node - 1].name;
+            let masters = said.iter().filter(|one| one.role == "master").count();
+            let believers = said.iter().filter(|one| one.master.as_ref() == Some(name)).count();
+            masters == 1 && believers * 2 > self.size()
+        })
+    }
+
+    /// The master, once there is one.
+    pub fn master(&self) -> usize {
+        let mut master = None;
+        wait("a master", || {
+            master = self.master_now();
+            if master.is_some() { Ok(()) } else { Err(self.words()) }
+        });
+        master.expect("it was waited for")
+    }
+
+    /// A node that is awake and is not the master.
+    pub fn follower(&self) -> usize {
+        let master = self.master();
+        let awake = self.awake().into_iter().find(|node| *node != master);
+        awake.expect("somebody follows")
+    }
+
+    /// Waits until every node that is awake knows the same master, and every one is a voter of
+    /// every group.
+    pub fn must_settle(&self) {
+        let names: BTreeSet<_> = self.members.iter().map(|member| member.name.clone()).collect();
+        wait("a settled cluster", || {
+            for group in [DIRECTORY, DATA] {
+                let said = self.all_said(group).ok_or_else(|| self.words())?;
+                let masters: BTreeSet<_> = said.iter().map(|one| one.master.clone()).collect();
+                let one = masters.len() == 1 && !masters.contains(&None);
+                let voters = said.iter().all(|one| {
+                    let voters = one.members.iter().filter(|(_, part)| part == "voter");
+                    voters.map(|(name, _)| name.clone()).collect::<BTreeSet<_>>() == names
+                });
+                if !one || !voters {
+                    return Err(format!("{said:?}"));
+                }
+            }
+            Ok(())
+        });
+    }
+
+    /// Waits until every node that is awake takes a write.
+    pub fn must_serve(&self) {
+        for node in self.awake() {
+            let address = self.client(node);
+            self.from_clients(|| {
+                wait("a write", || {
+                    let mut redis = Resp::with_patience(address, ANSWER_MAX)
+                        .map_err(|error| format!("node {node}: {error}"))?;
+                    match redis.say("SET probe served") {
+                        Ok(Word::Simple(_)) => Ok(()),
+                        other => Err(format!("node {node}: {other:?}\n{}", self.words())),
+                    }
+                });
+            });
+        }
+    }
+
+    /// Waits until all nodes that are awake have applied the same, then compares every row. Nobody
+    /// may write meanwhile.
+    pub fn must_be_level(&self) {
+        for group in [DIRECTORY, DATA] {
+            wait("equal indexes", || {
+                let said = self.all_said(group).ok_or_else(|| self.words())?;
+                let indexes: BTreeSet<_> = said.iter().map(|one| one.applied).collect();
+                if indexes.len() == 1 { Ok(()) } else { Err(format!("{said:?}")) }
+            });
+        }
+        let stores: Vec<_> =
+            self.awake().into_iter().map(|node| (node, self.store(node))).collect();
+        for (node, rows) in &stores[1..] {
+            let (first, expected) = &stores[0];
+            let same = rows == expected;
+            let at = rows.iter().zip(expected).find(|(row, other)| row != other);
+            assert!(
+                same,
+                "node {first} has {} rows, node {node} has {}; first difference: {at:?}",
+                expected.len(),
+                rows.len()
+            );
+        }
+    }
+
+    /// Every row of the default bucket as one node has it, a line each, with its version.
+    pub fn store(&self, node: usize) -> Vec<String> {
+        let address = self.client(node);
+        let answer = self.on(node, || {
+            let mut web = Http::connect(address).expect("it listens");
+            let path = "/v1/buckets/default/default/stream?consistency=dirty";
+            web.ask("GET", path, b"").expect("it answers")
+        });
+        assert_eq!(answer.status, 200, "node {node}: {}", answer.text());
+        let rows: Vec<_> = answer.text().lines().map(String::from).collect();
+        let failed = rows.last().filter(|row| row.starts_with("{\"error\""));
+        assert!(failed.is_none(), "node {node}: {failed:?}");
+        rows
+    }
+
+    /// What every node says, for a message.
+    pub fn words(&self) -> String {
+        let words = self.nodes().map(|node| match self.members[node - 1].is_awake() {
+            true => format!("{:?}", self.said(node, DATA)),
+            false => format!("node {node} is down"),
+        });
+        words.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// The group of members, buckets and types.
+const DIRECTORY: u64 = 0;
+/// The group of the default bucket.
+const DATA: u64 = 1;
+
+/// Tries until it succeeds; fails the test with the last reason.
+pub fn wait(what: &str, mut attempt: impl FnMut() -> Result<(), String>) {
+    let until = Instant::now() + SETTLE_MAX;
+    loop {
+        match attempt() {
+            Ok(()) => return,
+            Err(why) => assert!(Instant::now() < until, "{what} did not come: {why}"),
+        }
+        std::thread::sleep(LOOK);
+    }
+}

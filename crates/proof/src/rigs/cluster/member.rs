@@ -1,0 +1,65 @@
+//! One node of a cluster: its process, its directory, its file system.
+
+use crate::rigs::Mount;
+use crate::server::{Refusal, Server, Setup, signal};
+use rustix::process::Signal;
+use std::time::Duration;
+
+/// A node that is asked to stop must be gone within this.
+const STOP_MAX: Duration = Duration::from_secs(30);
+
+/// A node; the process first, for it must end before its file system goes.
+pub(super) struct Member {
+    pub server: Option<Server>,
+    pub name: String,
+    pub setup: Setup,
+    pub disk: Option<Mount>,
+    pub paused: bool,
+}
+
+impl Member {
+    pub fn new(name: String, setup: Setup, disk: Option<Mount>) -> Member {
+        Member { server: None, name, setup, disk, paused: false }
+    }
+
+    pub fn begin(&mut self) {
+        let begun = self.try_to_begin();
+        begun.unwrap_or_else(|refusal| panic!("{} did not start: {refusal}", self.name));
+    }
+
+    pub fn try_to_begin(&mut self) -> Result<(), Refusal> {
+        assert!(self.server.is_none(), "{} runs already", self.name);
+        self.server = Some(Server::start(&self.setup)?);
+        Ok(())
+    }
+
+    pub fn kill(&mut self) {
+        self.paused = false;
+        self.server.take().expect("it runs").kill();
+    }
+
+    pub fn stop(&mut self) -> Option<i32> {
+        let mut server = self.server.take().expect("it runs");
+        let status = server.stop(STOP_MAX);
+        status.unwrap_or_else(|| panic!("{} does not stop: {}", self.name, server.said())).code()
+    }
+
+    pub fn pause(&mut self) {
+        self.paused = true;
+        signal(self.pid(), Signal::STOP);
+    }
+
+    pub fn wake(&mut self) {
+        signal(self.pid(), Signal::CONT);
+        self.paused = false;
+    }
+
+    fn pid(&self) -> u32 {
+        self.server.as_ref().expect("it runs").pid()
+    }
+
+    /// Whether it can answer.
+    pub fn is_awake(&self) -> bool {
+        self.server.is_some() && !self.paused
+    }
+}

@@ -1,0 +1,299 @@
+//! A cluster of real processes: each node with its own data directory, and, where an experiment
+//! asks for it, its own host behind the switch and its own file system.
+//!
+//! Nodes are numbered from 1, and their names are `n1`, `n2`, ... Node 1 founds the cluster, the
+//! others join it. Clients live on a host of their own, behind the nodes.
+//!
+//! Promises: a node is only ever signalled by its own process id, and none outlives the cluster.
+//! Never: takes the word of one node for that of the cluster.
+//! Read next: `member.rs`, then `ask.rs` (what nodes say of themselves).
+
+mod ask;
+mod member;
+
+pub use ask::Said;
+
+use super::{Link, Mount, Network, Scratch, System};
+use crate::recorder::{Plan, Recorder};
+use crate::server::{Refusal, Server, Setup};
+use member::Member;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// Where clients, other nodes and operators reach a node.
+const PORTS: [u16; 3] = [7711, 7712, 7713];
+/// Most nodes of one cluster.
+const NODES_MAX: usize = 16;
+
+/// How the nodes are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wires {
+    /// All on this machine's loopback, each at an address of its own.
+    Loopback,
+    /// Each on a host of its own behind the switch.
+    Switch,
+}
+
+/// What cluster an experiment wants.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many nodes it begins with.
+    pub nodes: usize,
+    /// How they are joined.
+    pub wires: Wires,
+    /// The file system of each node and its size in MiB; none: a folder.
+    pub disk: Option<(System, usize)>,
+    /// The length of a lease.
+    pub lease: Duration,
+    /// Further flags of every node, each with its value.
+    pub words: Vec<String>,
+    /// A command that runs each node.
+    pub wrapper: Vec<String>,
+}
+
+impl Options {
+    /// So many nodes on loopback in plain folders, with the lease the experiments use.
+    pub fn of(nodes: usize) -> Options {
+        let words = ["--memory-bytes-max", "16MiB", "--segment-bytes", "4MiB"];
+        Options {
+            nodes,
+            wires: Wires::Loopback,
+            disk: None,
+            lease: Duration::from_secs(2),
+            words: words.map(String::from).to_vec(),
+            wrapper: Vec::new(),
+        }
+    }
+
+    /// The same behind the switch.
+    pub fn behind_the_switch(self) -> Options {
+        Options { wires: Wires::Switch, ..self }
+    }
+}
+
+/// A cluster at work. Dropped, its processes end.
+pub struct Cluster {
+    /// Before the network and the mounts, for they can't go while processes use them.
+    members: Vec<Member>,
+    network: Option<Network>,
+    folder: PathBuf,
+    number: u32,
+    options: Options,
+}
+
+impl Cluster {
+    /// Starts the nodes and waits until all vote and know one master.
+    pub fn start(scratch: &Scratch, options: Options) -> Cluster {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = scratch.join(&format!("cluster{number}"));
+        std::fs::create_dir_all(&folder).expect("the scratch folder can be written");
+        let network = (options.wires == Wires::Switch)
+            .then(|| Network::new(scratch.path(), options.nodes + 1, u64::from(number)));
+        let nodes = options.nodes;
+        let mut cluster = Cluster { members: Vec::new(), network, folder, number, options };
+        for _ in 0..nodes {
+            cluster.add();
+        }
+        cluster.must_settle();
+        cluster
+    }
+
+    /// Starts one more node, which joins; gives its number. The switch has as many hosts as the
+    /// cluster had nodes at first, so only a cluster on loopback grows.
+    pub fn add(&mut self) -> usize {
+        let node = self.members.len() + 1;
+        assert!(node <= NODES_MAX, "the addresses are laid out for {NODES_MAX} nodes");
+        let folder = self.folder.join(format!("n{node}"));
+        std::fs::create_dir_all(&folder).expect("the scratch folder can be written");
+        let disk = self.options.disk.map(|(system, mib)| Mount::new(&folder, system, mib));
+        let home = disk.as_ref().map_or(folder.as_path(), Mount::point).to_path_buf();
+        let setup = self.setup(node, &home);
+        self.members.push(Member::new(format!("n{node}"), setup, disk));
+        self.members[node - 1].begin();
+        node
+    }
+
+    fn setup(&self, node: usize, home: &Path) -> Setup {
+        let address = self.address(node);
+        let [listen, peers, admin] = PORTS.map(|port| SocketAddr::from((address, port)));
+        let mut words: Vec<String> = vec!["--node".into(), format!("n{node}")];
+        words.extend(["--peer-listen".into(), peers.to_string()]);
+        words.extend(["--lease-ms".into(), self.options.lease.as_millis().to_string()]);
+        if node > 1 {
+            let first = SocketAddr::from((self.address(1), PORTS[0]));
+            words.extend(["--join".into(), first.to_string()]);
+        }
+        let mut wrapper = Vec::new();
+        if let Some(network) = &self.network {
+            let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, admin.port())).to_string();
+            words.extend(["--insecure".into(), "on".into(), "--admin-listen".into(), admin]);
+            wrapper = network.wrapper(node);
+        }
+        wrapper.extend(self.options.wrapper.clone());
+        words.extend(self.options.words.clone());
+        let (data, listen) = (home.join("data"), listen.to_string());
+        Setup { data, listen, words, environment: Vec::new(), wrapper }
+    }
+
+    /// Each cluster has loopback addresses of its own: no port is ever taken by somebody else while
+    /// a node is down.
+    fn address(&self, node: usize) -> Ipv4Addr {
+        if let Some(network) = &self.network {
+            return network.address(node);
+        }
+        let pid = std::process::id();
+        let host = (self.number as usize % NODES_MAX) * NODES_MAX + node - 1;
+        Ipv4Addr::new(127, 64 + (pid >> 8) as u8 % 64, pid as u8, host as u8)
+    }
+
+    /// How many nodes there are, also those that are down.
+    pub fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The numbers of all nodes.
+    pub fn nodes(&self) -> std::ops::RangeInclusive<usize> {
+        1..=self.members.len()
+    }
+
+    /// Where clients reach each node, in order.
+    pub fn clients(&self) -> Vec<SocketAddr> {
+        self.nodes().map(|node| self.client(node)).collect()
+    }
+
+    /// Where clients reach a node.
+    pub fn client(&self, node: usize) -> SocketAddr {
+        (self.address(node), PORTS[0]).into()
+    }
+
+    /// The length of a lease.
+    pub fn lease(&self) -> Duration {
+        self.options.lease
+    }
+
+    /// Does something where clients are.
+    pub fn from_clients<T: Send>(&self, what: impl FnOnce() -> T + Send) -> T {
+        match &self.network {
+            Some(network) => network.on(self.options.nodes + 1, what),
+            None => what(),
+        }
+    }
+
+    /// Does something where a node is.
+    fn on<T: Send>(&self, node: usize, what: impl FnOnce() -> T + Send) -> T {
+        match &self.network {
+            Some(network) => network.on(node, what),
+            None => what(),
+        }
+    }
+
+    /// Starts clients that write a history, spread over all nodes.
+    pub fn record(&self, plan: Plan) -> Recorder {
+        self.from_clients(|| Recorder::start(&self.clients(), plan))
+    }
+
+    fn member(&mut self, node: usize) -> &mut Member {
+        &mut self.members[node - 1]
+    }
+
+    /// The process of a node that runs.
+    pub fn server(&mut self, node: usize) -> &mut Server {
+        self.member(node).server.as_mut().expect("this node runs")
+    }
+
+    /// A node's own file system.
+    pub fn disk(&mut self, node: usize) -> &mut Mount {
+        self.member(node).disk.as_mut().expect("nodes have file systems of their own here")
+    }
+
+    /// How a node is started.
+    pub fn how(&mut self, node: usize) -> &mut Setup {
+        &mut self.member(node).setup
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self, node: usize) {
+        self.member(node).kill();
+    }
+
+    /// Starts a node that is down, on whatever its directory holds.
+    pub fn begin(&mut self, node: usize) {
+        self.member(node).begin();
+    }
+
+    /// Starts all nodes that are down at once: they may need each other.
+    pub fn begin_all(&mut self) {
+        std::thread::scope(|threads| {
+            for member in self.members.iter_mut().filter(|member| member.server.is_none()) {
+                threads.spawn(|| member.begin());
+            }
+        });
+    }
+
+    /// Starts a node; what it says if it does not start.
+    pub fn try_to_begin(&mut self, node: usize) -> Result<(), Refusal> {
+        self.member(node).try_to_begin()
+    }
+
+    /// Asks a node to stop, and waits; gives its exit code.
+    pub fn stop(&mut self, node: usize) -> Option<i32> {
+        self.member(node).stop()
+    }
+
+    /// SIGSTOP.
+    pub fn pause(&mut self, node: usize) {
+        self.member(node).pause();
+    }
+
+    /// SIGCONT.
+    pub fn wake(&mut self, node: usize) {
+        self.member(node).wake();
+    }
+
+    /// The command line tool, run where the node is and aimed at its operators' address.
+    pub fn tool(&self, node: usize, words: &[&str]) -> std::process::Output {
+        let url = format!("http://{}", self.operators(node));
+        let mut command = match &self.network {
+            Some(network) => {
+                let wrapper = network.wrapper(node);
+                let mut command = std::process::Command::new(&wrapper[0]);
+                command.args(&wrapper[1..]).arg(crate::server::binary());
+                command
+            }
+            None => std::process::Command::new(crate::server::binary()),
+        };
+        command.args(words).args(["--url", &url]).stdin(std::process::Stdio::null());
+        command.output().expect("the tool runs")
+    }
+
+    /// Where operators reach a node, from where the node is.
+    fn operators(&self, node: usize) -> SocketAddr {
+        match &self.network {
+            Some(_) => (Ipv4Addr::LOCALHOST, PORTS[2]).into(),
+            None => self.client(node),
+        }
+    }
+
+    /// The cables; clients are on the last host.
+    pub fn network(&self) -> &Network {
+        self.network.as_ref().expect("this cluster is behind the switch")
+    }
+
+    /// Nothing passes between two nodes, either way.
+    pub fn cut(&self, one: usize, other: usize) {
+        self.network().both(one, other, Link::CUT);
+    }
+
+    /// Nothing passes between a node and the others; clients still reach it.
+    pub fn isolate(&self, node: usize) {
+        self.nodes().filter(|other| *other != node).for_each(|other| self.cut(node, other));
+    }
+
+    /// All cables are good again.
+    pub fn heal(&self) {
+        self.network().heal();
+    }
+}
