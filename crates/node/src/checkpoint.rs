@@ -24,7 +24,8 @@ impl Inner {
         // later state.
         let consensus: Vec<_> = self
             .groups
-            .iter()
+            .all()
+            .into_iter()
             .map(|group| {
                 let state = group.state();
                 (group.id, state.replica.promised(), state.replica.accepted_ballot())

@@ -17,7 +17,7 @@ use base::bucket::Changes;
 use base::codec::{Malformed, Reader, Writer};
 use base::request::{Expiry, Missing, Steps};
 use base::{
-    Body, BucketDescription, BucketId, BucketName, DirectoryCall, Error, GroupId, Key, Page,
+    Body, BucketDescription, BucketId, BucketName, DirectoryCall, Entry, Error, GroupId, Key, Page,
     Promise, Properties, Range, Read, Reason, Reply, Result, Update, Value, limits,
 };
 use bytes::Bytes;
@@ -51,6 +51,11 @@ impl Directory {
             self.execute(&default, call).await?;
             self.execute(&default, DirectoryCall::CreateBucket(Vec::new())).await?;
         }
+        self.load()
+    }
+
+    /// Fills the catalog with what is applied here.
+    pub(crate) fn load(&self) -> Result<()> {
         let mut range = Range::prefix(Bytes::from_static(b"b/"));
         loop {
             let page = self.page(&range)?;
@@ -78,7 +83,7 @@ impl Directory {
             let sequence = Update::Sequence { steps, mode: Steps::AllOrNothing };
             let (ticket, index, outcome) = self.group.submit(&self.rows, &sequence, None)?;
             if let Some(ticket) = ticket {
-                self.group.applied.reached(ticket.index).await?;
+                self.group.settled(ticket).await?;
             }
             match outcome {
                 Ok(_) => {
@@ -95,8 +100,7 @@ impl Directory {
     /// The catalog follows what is decided about this bucket.
     fn refresh(&self, name: &BucketName) -> Result<()> {
         let key = bucket_key(name);
-        let found = self.get(&key)?;
-        let bucket = found.map(|value| describe(&key, Some(&value))).transpose()?;
+        let bucket = self.get(&key)?.map(|value| describe(&key, Some(&value))).transpose()?;
         let known = self.catalog.find(name);
         let same = match (&known, &bucket) {
             (Some(known), Some(found)) => {
@@ -212,8 +216,7 @@ impl Directory {
         }
         range.rows_max = Some(rows_max.min(limits::PAGE_ROWS_MAX));
         let page = self.page(&range)?;
-        let bucket =
-            |entry: &base::Entry| describe(&entry.key, entry.row.as_ref().map(|row| &row.value));
+        let bucket = |entry: &Entry| describe(&entry.key, entry.row.as_ref().map(|row| &row.value));
         let buckets = page.entries.iter().map(bucket).collect::<Result<_>>()?;
         Ok(Plan::Answer(Body::Buckets(buckets)))
     }
@@ -222,7 +225,7 @@ impl Directory {
         let mut range = Range::prefix(Bytes::from_static(b"t/"));
         range.rows_max = Some(limits::PAGE_ROWS_MAX);
         let page = self.page(&range)?;
-        let kind = |entry: &base::Entry| {
+        let kind = |entry: &Entry| {
             let value = entry.row.as_ref().map(|row| row.value.clone()).unwrap_or_default();
             let properties = read_properties(&mut Reader::new(&value)).map_err(bad_row)?;
             Ok((String::from_utf8_lossy(&entry.key[2..]).into_owned(), properties))
@@ -234,7 +237,7 @@ impl Directory {
     /// Dropped buckets whose space is still to be given back.
     pub(crate) fn dropped(&self) -> Result<Vec<(BucketId, GroupId)>> {
         let page = self.page(&Range::prefix(Bytes::from_static(b"d/")))?;
-        let bucket = |entry: &base::Entry| {
+        let bucket = |entry: &Entry| {
             let id = u32::from_be_bytes(entry.key.get(2..6)?.try_into().ok()?);
             let group = Reader::new(&entry.row.as_ref()?.value).u32("group").ok()?;
             Some((BucketId(id), GroupId(group)))
@@ -255,8 +258,8 @@ impl Directory {
             Some(bytes) => Reader::new(bytes).u32("next bucket").map_err(bad_row)?,
             None => 1,
         };
-        let next = Bytes::copy_from_slice(&(id + 1).to_le_bytes());
-        Ok((vec![assert(&key, value), set(key, next)], BucketId(id)))
+        let next = set(key.clone(), Bytes::copy_from_slice(&(id + 1).to_le_bytes()));
+        Ok((vec![assert(&key, value), next], BucketId(id)))
     }
 
     fn bucket(&self, name: &BucketName) -> Result<(Value, BucketDescription)> {

@@ -10,6 +10,7 @@ use crate::Inner;
 use crate::consistent::group::Group;
 use crate::consistent::layout;
 use crate::keeper::store_error;
+use crate::recovery::DIRECTORY;
 use base::{BucketId, GroupId, Kind, LogIndex, Result};
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex};
@@ -20,6 +21,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_IDLE: Duration = Duration::from_millis(1_000);
 /// The log is collapsed when it is this part of its limit, so that replay stays short.
 const COLLAPSE_PART: u64 = 4;
+/// So much of it is kept for members that lag, where there are any.
+const KEPT_PART: u64 = 2;
 /// At most this part of the disk is held in reserve for deletes and for collapsing.
 const RESERVE_PART: u64 = 8;
 
@@ -101,12 +104,12 @@ impl Inner {
         let pressure = self.trees.pressure();
         let flush = pressure.rotate_is_due()
             || pressure.sealed_tables > 0
-            || self.keeper.bytes() >= self.settings.log_bytes_max / COLLAPSE_PART;
+            || self.unflushed_log() >= self.settings.log_bytes_max / COLLAPSE_PART;
         if flush {
             self.flush_and_collapse()?;
         }
         let mut busy = flush;
-        let applied = self.groups.first().map(|directory| directory.applied.index());
+        let applied = self.groups.get(DIRECTORY).map(|directory| directory.applied.index());
         if applied == *looked_at {
             return Ok(busy);
         }
@@ -128,6 +131,12 @@ impl Inner {
         Ok(busy)
     }
 
+    /// Bytes of log that were written since the store was made durable.
+    fn unflushed_log(&self) -> u64 {
+        let flushed = self.flushed_at.load(Ordering::Relaxed).max(self.keeper.begin().0);
+        self.keeper.end().0.saturating_sub(flushed)
+    }
+
     /// Makes everything applied so far durable in the store, and lets the log go as far as it is
     /// not needed.
     pub(crate) fn flush_and_collapse(&self) -> Result<()> {
@@ -135,27 +144,33 @@ impl Inner {
         // What an earlier round sealed and could not write, for lack of space: no more is sealed
         // before, since writers, deletes among them, wait when two tables are.
         self.trees.flush().map_err(store_error)?;
-        let mut keep_from = self.keeper.end();
-        for group in &self.groups {
-            if let Some(start) = group.first_unapplied() {
+        let end = self.keeper.end();
+        let groups = self.groups.all();
+        // What is collapsed can only be sent to members as a snapshot, which costs far more.
+        let shared = groups.iter().any(|group| group.configuration().members().len() > 1);
+        let spare = if shared { self.settings.log_bytes_max / KEPT_PART } else { 0 };
+        let mut keep_from = Position(end.0.saturating_sub(spare));
+        for group in &groups {
+            if let Some(start) = group.log_needed_from() {
                 keep_from = keep_from.min(start);
             }
         }
-        let applied: Vec<_> = self.groups.iter().map(|group| group.applied.index()).collect();
+        let applied: Vec<_> = groups.iter().map(|group| group.applied.index()).collect();
         self.trees.rotate().map_err(store_error)?;
         self.trees.flush().map_err(store_error)?;
-        for (group, applied) in self.groups.iter().zip(applied) {
+        for (group, applied) in groups.iter().zip(applied) {
             group.durable.store(applied.0, Ordering::Relaxed);
             group.copy_to_head()?;
         }
         self.keeper.collapse(keep_from);
+        self.flushed_at.store(end.0, Ordering::Relaxed);
         tracing::debug!(target: "store", log_needed_from = keep_from.0, "flushed");
         Ok(())
     }
 
     /// Gives a dropped bucket's space back; `false`: not now, look again.
     fn reclaim(&self, bucket: BucketId, group: GroupId) -> Result<bool> {
-        let Some(group) = self.groups.get(group.0 as usize) else { return Ok(true) };
+        let Some(group) = self.groups.get(group) else { return Ok(true) };
         // Updates that found the bucket before it was retired are in a value by now, or were
         // refused.
         let last = group.last_ticket();
@@ -218,9 +233,10 @@ impl Inner {
 }
 
 impl Group {
-    /// Where the first record begins whose effects are not in the store yet.
-    fn first_unapplied(&self) -> Option<Position> {
-        self.state().pending.iter().find_map(|batch| batch.start)
+    /// Where the first record begins that a restart would still need.
+    fn log_needed_from(&self) -> Option<Position> {
+        let state = self.state();
+        state.values.runs.needed(self.applied.index(), state.replica.promised())
     }
 
     fn last_ticket(&self) -> Option<base::LogIndex> {

@@ -45,6 +45,8 @@ pub(crate) struct Done {
     pub group: GroupId,
     pub ballot: Ballot,
     pub index: LogIndex,
+    /// What it says is decided; for a truncate, how many staged values it adopts.
+    pub decided: LogIndex,
     /// Where in the log it begins, or a little before.
     pub start: Position,
 }
@@ -116,6 +118,11 @@ impl Keeper {
     /// Where the next record will begin, or a little before.
     pub(crate) fn end(&self) -> Position {
         Position(self.end.load(Ordering::Acquire))
+    }
+
+    /// Where the log begins: what stood before is collapsed.
+    pub(crate) fn begin(&self) -> Position {
+        Position(self.start.load(Ordering::Acquire))
     }
 
     /// Bytes of log that could not be dropped yet.
@@ -244,7 +251,8 @@ impl Writer {
     fn append(&mut self, job: &Job) -> Result<Done, StoreError> {
         let start = self.log.end();
         self.patiently(|log| log.append(&record(job)))?;
-        Ok(Done { kind: job.kind, group: job.group, ballot: job.ballot, index: job.index, start })
+        let Job { kind, group, ballot, index, decided, .. } = *job;
+        Ok(Done { kind, group, ballot, index, decided, start })
     }
 
     /// Repeats what found the disk full until it has room: nothing was acknowledged, and nothing is

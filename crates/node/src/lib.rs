@@ -9,6 +9,8 @@ mod catalog;
 mod checkpoint;
 mod consistent;
 mod directory;
+mod exchange;
+mod groups;
 mod housekeeping;
 mod keeper;
 mod life;
@@ -24,7 +26,7 @@ mod submit;
 mod world;
 
 pub use place::{Member, Place};
-pub use settings::NodeSettings;
+pub use settings::{NodeSettings, PeerPlace};
 pub use status::{DiskStatus, GroupStatus, LogStatus, Sample, SampleKind, Status, StoreStatus};
 pub use submit::{Flow, Submitted, Ticket};
 
@@ -32,11 +34,13 @@ use base::{BucketName, ClusterId, Error, NodeId, Reason, Reply, Request, Result}
 use catalog::Catalog;
 use consistent::group::Group;
 use directory::Directory;
+use groups::Groups;
 use housekeeping::Bell;
 use keeper::Keeper;
 use metrics::Metrics;
+use peers::Peers;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use store::{DataDir, Trees};
 use tokio::sync::watch;
 
@@ -54,13 +58,17 @@ pub(crate) struct Inner {
     node: NodeId,
     incarnation: u64,
     cluster: ClusterId,
-    groups: Vec<Arc<Group>>,
+    groups: Arc<Groups>,
+    /// The other nodes; a node that takes none never has any.
+    peers: Arc<OnceLock<Peers>>,
     catalog: Arc<Catalog>,
     directory: Directory,
     keeper: Arc<Keeper>,
     trees: Arc<dyn Trees>,
     metrics: Arc<Metrics>,
     bell: Arc<Bell>,
+    /// Where the log ended when all before it was made durable in the store.
+    flushed_at: AtomicU64,
     /// One flush at a time.
     flushing: Mutex<()>,
     /// Held while tables are merged.
@@ -80,7 +88,7 @@ impl Node {
     /// Errors name the remedy: `Damaged` (file and offset), `NotSupported` (foreign format
     /// version), `TooMany` (the directory is locked by another process), `StoreFailed`.
     pub async fn start(settings: NodeSettings) -> Result<Node> {
-        life::start(settings).await
+        life::start(settings, None).await
     }
 
     /// Takes a request without waiting: the door's hot path. `flow` belongs to one connection and
@@ -135,11 +143,11 @@ impl Node {
         if self.inner.stopping.load(Ordering::Acquire) {
             return Err(Error::new(Reason::GoingDown, "the node is stopping"));
         }
-        let serving = |group: &&Arc<Group>| group.master.load(Ordering::Acquire);
-        match self.inner.groups.iter().find(|group| !serving(group)) {
+        let leaderless = |group: &Arc<Group>| group.standing().borrow().master.is_none();
+        match self.inner.groups.all().into_iter().find(leaderless) {
             Some(group) => {
-                let text = format!("this node is not master of group {} now", group.id);
-                Err(Error::new(Reason::NotMaster, text))
+                let text = format!("no master of group {} is known now", group.id);
+                Err(Error::new(Reason::NoQuorum, text))
             }
             None => Ok(()),
         }
@@ -178,7 +186,7 @@ impl Node {
 impl Inner {
     /// The node can't go on: no more answers, and the process must exit.
     pub(crate) fn fail(&self, error: Error) {
-        for group in &self.groups {
+        for group in self.groups.all() {
             group.fail(error.clone());
         }
         self.failed.send_if_modified(|failed| {

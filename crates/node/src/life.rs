@@ -2,14 +2,16 @@
 
 use crate::catalog::Catalog;
 use crate::consistent::Mailbox;
-use crate::consistent::group::Group;
+use crate::consistent::group::{Group, Shared};
 use crate::directory::Directory;
+use crate::groups::Groups;
 use crate::housekeeping::Bell;
 use crate::keeper::{Done, Keeper, store_error};
 use crate::metrics::Metrics;
-use crate::recovery::{Recovered, recover};
-use crate::{Inner, Node, NodeSettings, world};
+use crate::recovery::{DIRECTORY, Recovered, recover};
+use crate::{Inner, Node, NodeSettings, exchange, world};
 use base::{ClusterId, Error, NodeId, Reason, Result};
+use logic::consensus::Configuration;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,25 +23,30 @@ const MERGE_PAUSE: Duration = Duration::from_millis(5);
 const STOP_WAIT: Duration = Duration::from_secs(30);
 
 /// See [`Node::start`].
-pub(crate) async fn start(settings: NodeSettings) -> Result<Node> {
+pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) -> Result<Node> {
     let began = world::milliseconds();
     let for_recovery = settings.clone();
-    let recovered = tokio::task::spawn_blocking(move || recover(&for_recovery))
+    let recovered = tokio::task::spawn_blocking(move || recover(&for_recovery, first))
         .await
         .unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "recovery ended abnormally")))?;
     let Recovered { directory: data, incarnation, trees, log, groups: found } = recovered;
     let (keeper, metrics) = (Keeper::new(), Arc::new(Metrics::default()));
-    let bell = Arc::new(Bell::default());
-    let memory = settings.memory_bytes_max;
-    let groups: Vec<_> = found
-        .into_iter()
-        .map(|found| {
-            let (keeper, metrics) = (keeper.clone(), metrics.clone());
-            Arc::new(Group::new(found, trees.clone(), keeper, metrics, bell.clone(), memory))
-        })
-        .collect();
+    let (bell, peers) = (Arc::new(Bell::default()), Arc::default());
+    let shared = Shared {
+        node: NodeId(data.node),
+        trees: trees.clone(),
+        keeper: keeper.clone(),
+        reader: log.reader(),
+        metrics: metrics.clone(),
+        bell: bell.clone(),
+        peers: Arc::clone(&peers),
+        memory_bytes_max: settings.memory_bytes_max,
+        lease_ms: settings.lease_ms,
+    };
+    let group = |found| Arc::new(Group::new(found, shared.clone()));
+    let groups = Arc::new(Groups::new(found.into_iter().map(group).collect()));
     let catalog = Arc::new(Catalog::default());
-    let directory = Directory::new(groups[0].clone(), catalog.clone());
+    let directory = Directory::new(groups.find(DIRECTORY)?, catalog.clone());
     let inner = Arc::new(Inner {
         settings,
         node: NodeId(data.node),
@@ -47,12 +54,14 @@ pub(crate) async fn start(settings: NodeSettings) -> Result<Node> {
         cluster: ClusterId(data.cluster),
         data: Mutex::new(Some(data)),
         groups,
+        peers,
         catalog,
         directory,
         keeper,
         trees,
         metrics,
         bell,
+        flushed_at: AtomicU64::new(0),
         flushing: Mutex::new(()),
         merging: Mutex::new(()),
         full: AtomicBool::new(false),
@@ -66,8 +75,9 @@ pub(crate) async fn start(settings: NodeSettings) -> Result<Node> {
     let post = Arc::new(Post { groups: inner.groups.clone(), failed: inner.failed.clone() });
     let interval = Duration::from_millis(inner.settings.interval_ms.max(1));
     inner.keeper.start(log, interval, post, inner.metrics.clone())?;
-    for group in &inner.groups {
-        let (group, owner, stop) = (group.clone(), inner.clone(), inner.stop.subscribe());
+    exchange::begin(&inner).await?;
+    for group in inner.groups.all() {
+        let (owner, stop) = (inner.clone(), inner.stop.subscribe());
         tokio::spawn(async move {
             if let Err(error) = group.drive(stop).await {
                 owner.fail(error);
@@ -94,16 +104,30 @@ fn start_thread(name: &str, life: impl FnOnce() + Send + 'static) -> Result<()> 
 
 async fn become_ready(node: &Node) -> Result<()> {
     let serving = async {
-        for group in &node.inner.groups {
-            group.becomes_master().await?;
+        for group in node.inner.groups.all() {
+            led(&group).await?;
         }
-        node.inner.directory.open().await
+        match node.inner.directory.group.configuration().members().len() {
+            1 => node.inner.directory.open().await,
+            _ => node.inner.directory.load(),
+        }
     };
     tokio::select! {
         biased;
         error = node.failed() => Err(error),
         opened = serving => opened,
     }
+}
+
+/// Resolves when this node knows who is master of the group, having applied what it must if it is
+/// itself. A group of several need not have one for a node to begin.
+async fn led(group: &Group) -> Result<()> {
+    if group.configuration().members().len() > 1 {
+        return Ok(());
+    }
+    let mut standing = group.standing();
+    let led = standing.wait_for(|standing| standing.master.is_some()).await;
+    led.map(|_| ()).map_err(|_| Error::new(Reason::GoingDown, "the node is stopping"))
 }
 
 /// Resolves when no table is being merged; a stopping node begins no merge.
@@ -121,11 +145,14 @@ pub(crate) async fn stop(inner: &Arc<Inner>) -> Result<()> {
     inner.bell.ring();
     inner.stop.send_replace(true);
     let retired = async {
-        for group in &inner.groups {
-            group.retires().await;
+        for group in inner.groups.all() {
+            group.ends().await;
         }
     };
     let in_time = tokio::time::timeout(STOP_WAIT, retired).await.is_ok();
+    if let Some(peers) = inner.peers.get() {
+        peers.stop().await;
+    }
     let ending = inner.clone();
     let ended = tokio::task::spawn_blocking(move || {
         ending.keeper.stop();
@@ -151,13 +178,13 @@ pub(crate) async fn stop(inner: &Arc<Inner>) -> Result<()> {
 
 /// Brings the keeper's news to the groups.
 struct Post {
-    groups: Vec<Arc<Group>>,
+    groups: Arc<Groups>,
     failed: watch::Sender<Option<Error>>,
 }
 
 impl Mailbox for Post {
     fn done(&self, done: &[Done]) {
-        for group in &self.groups {
+        for group in self.groups.all() {
             let mine = done.iter().filter(|done| done.group == group.id);
             let mut mailbox = group.mailbox.lock().expect("no one panics while holding it");
             let before = mailbox.len();
@@ -172,7 +199,7 @@ impl Mailbox for Post {
 
     fn failed(&self, error: Error) {
         tracing::error!(target: "log", %error, "the log failed: the node stops");
-        for group in &self.groups {
+        for group in self.groups.all() {
             group.fail(error.clone());
         }
         self.failed.send_replace(Some(error));

@@ -28,7 +28,8 @@ impl Inner {
         if let Some(error) = self.failed.borrow().clone() {
             warnings.push(format!("the node has failed and must be restarted: {error}"));
         }
-        let groups: Vec<_> = self.groups.iter().map(|group| self.group_status(group)).collect();
+        let groups: Vec<_> =
+            self.groups.all().iter().map(|group| self.group_status(group)).collect();
         Status {
             name: self.settings.name.clone(),
             node: self.node,

@@ -8,19 +8,22 @@
 //! nothing is cut silently.
 //! Never: answers anyone; writes to the log.
 
-use crate::consistent::driver::apply_value;
-use crate::consistent::layout::{Mark, mark_key};
+use crate::consistent::apply::apply_value;
+use crate::consistent::layout::{Mark, configuration_key, mark_key, read_configuration};
 use crate::consistent::records;
+use crate::consistent::value::read_sign;
+use crate::consistent::values::Runs;
 use crate::consistent::view::damaged;
 use crate::keeper::store_error;
 use crate::settings::NodeSettings;
-use base::{ConfigurationId, Error, GroupId, LogIndex, NodeId, Reason, Result};
+use base::{Ballot, ConfigurationId, Error, GroupId, LogIndex, Millis, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::{Configuration, LeaseClock, Replay, Replica, Restored};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{
-    DataDir, FileDisk, Log, LogSettings, LsmTrees, OwnedRecord, StoreError, TreeSettings, Trees,
+    DataDir, FileDisk, Log, LogSettings, LsmTrees, OwnedRecord, Position, StoreError, TreeSettings,
+    Trees,
 };
 
 /// The directory's group.
@@ -38,6 +41,14 @@ pub(crate) struct Recovered {
     pub groups: Vec<RecoveredGroup>,
 }
 
+/// What is the same for all groups.
+struct Terms {
+    node: NodeId,
+    lease: LeaseClock,
+    /// The members of a group of which nothing is known yet.
+    first: Configuration,
+}
+
 /// One group's state.
 pub(crate) struct RecoveredGroup {
     pub id: GroupId,
@@ -45,10 +56,13 @@ pub(crate) struct RecoveredGroup {
     pub mark: Mark,
     /// Accepted values behind the mark, not known to be decided.
     pub tail: BTreeMap<LogIndex, Bytes>,
+    /// Where values stand in the log.
+    pub runs: Runs,
 }
 
-/// Opens everything under the data directory and replays the log. Blocking.
-pub(crate) fn recover(settings: &NodeSettings) -> Result<Recovered> {
+/// Opens everything under the data directory and replays the log. Blocking. `first`: the members of
+/// a group of which nothing is known yet; this node alone, if nothing is said.
+pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> Result<Recovered> {
     let directory = DataDir::open(&settings.data).map_err(unusable)?;
     let incarnation = directory.begin_life().map_err(unusable)?;
     let trees = LsmTrees::open(TreeSettings {
@@ -67,6 +81,7 @@ pub(crate) fn recover(settings: &NodeSettings) -> Result<Recovered> {
     for id in [DIRECTORY, DEFAULT_GROUP] {
         groups.push(Replaying::new(id, &*trees)?);
     }
+    let mut start = log.start();
     for record in records.by_ref() {
         let (position, record) = record.map_err(store_error)?;
         let group = groups.get_mut(record.owner.group as usize).ok_or_else(|| {
@@ -77,7 +92,8 @@ pub(crate) fn recover(settings: &NodeSettings) -> Result<Recovered> {
             );
             Error::new(Reason::NotSupported, text)
         })?;
-        group.show(record, &*trees).map_err(|error| at(error, position.0))?;
+        group.show(record, start, &*trees).map_err(|error| at(error, position.0))?;
+        start = position;
         if trees.pressure().rotate_is_due() {
             trees.rotate().map_err(store_error)?;
             trees.flush().map_err(store_error)?;
@@ -87,9 +103,24 @@ pub(crate) fn recover(settings: &NodeSettings) -> Result<Recovered> {
     if found.torn_bytes > 0 {
         tracing::info!(target: "log", bytes = found.torn_bytes, "cut a torn tail");
     }
-    let node = NodeId(directory.node);
-    let groups = groups.into_iter().map(|group| group.finish(node)).collect::<Result<_>>()?;
+    let terms = terms(&directory, settings, first)?;
+    let finish = |group: Replaying| group.finish(&terms, &*trees);
+    let groups = groups.into_iter().map(finish).collect::<Result<_>>()?;
     Ok(Recovered { directory, incarnation, trees, log, groups })
+}
+
+fn terms(
+    directory: &DataDir,
+    settings: &NodeSettings,
+    first: Option<Configuration>,
+) -> Result<Terms> {
+    let node = NodeId(directory.node);
+    let lease = LeaseClock { length: Millis(settings.lease_ms), ..LeaseClock::default() };
+    let alone = || Configuration::alone(ConfigurationId(0), node);
+    let first = first
+        .map_or_else(alone, Ok)
+        .map_err(|error| Error::new(Reason::Damaged, error.to_string()))?;
+    Ok(Terms { node, lease, first })
 }
 
 fn at(error: Error, position: u64) -> Error {
@@ -100,6 +131,7 @@ struct Replaying {
     id: GroupId,
     mark: Mark,
     replay: Replay<Bytes>,
+    runs: Runs,
 }
 
 impl Replaying {
@@ -110,35 +142,52 @@ impl Replaying {
             Some(bytes) => Mark::read(&bytes).map_err(damaged)?,
             None => Mark::default(),
         };
-        Ok(Replaying { id, mark, replay: Replay::new(LogIndex(mark.applied)) })
+        let replay = Replay::new(LogIndex(mark.applied));
+        Ok(Replaying { id, mark, replay, runs: Runs::default() })
     }
 
-    fn show(&mut self, record: OwnedRecord, trees: &dyn Trees) -> Result<()> {
+    /// A record, and where it begins, or a little before.
+    fn show(&mut self, record: OwnedRecord, start: Position, trees: &dyn Trees) -> Result<()> {
+        let (round, node) = record.ballot;
+        let ballot = Ballot { round, node: NodeId(node) };
+        let (kind, index, decided) =
+            (record.kind, LogIndex(record.index), LogIndex(record.decided));
         records::show(record, &mut self.replay)?;
+        self.runs.record(kind, ballot, index, decided, start);
         while let Some((index, payload)) = self.replay.next_decided() {
-            self.mark = apply_value(self.id, trees, index, &payload)?;
+            self.mark = apply_value(self.id, trees, index, &payload, None)?;
         }
         Ok(())
     }
 
-    fn finish(self, node: NodeId) -> Result<RecoveredGroup> {
+    fn finish(self, terms: &Terms, trees: &dyn Trees) -> Result<RecoveredGroup> {
         let found = self.replay.finish().map_err(records::contradiction)?;
-        let configuration = Configuration::alone(ConfigurationId(0), node)
-            .map_err(|error| Error::new(Reason::Damaged, error.to_string()))?;
+        let mut key = Vec::new();
+        configuration_key(self.id, &mut key);
+        let (base, configuration) = match trees.get(&key).map_err(store_error)? {
+            Some(bytes) => read_configuration(&bytes).map_err(damaged)?,
+            None => (LogIndex(0), terms.first.clone()),
+        };
+        let mut signs = Vec::new();
+        for (index, payload) in &found.tail {
+            let sign = read_sign(payload).map_err(damaged)?;
+            signs.extend(sign.map(|configuration| (*index, configuration)));
+        }
         let replica = Replica::restore(Restored {
-            node,
+            node: terms.node,
             configuration,
-            base: LogIndex(0),
-            signs: Vec::new(),
+            base,
+            signs,
             promised: found.promised,
             accepted_ballot: found.accepted_ballot,
             last: found.last,
             decided: found.decided,
             log_intact: true,
-            lease: LeaseClock::default(),
+            lease: terms.lease,
         })
         .map_err(|error| Error::new(Reason::Damaged, error.to_string()))?;
-        Ok(RecoveredGroup { id: self.id, replica, mark: self.mark, tail: found.tail })
+        let (id, mark, runs) = (self.id, self.mark, self.runs);
+        Ok(RecoveredGroup { id, replica, mark, tail: found.tail, runs })
     }
 }
 

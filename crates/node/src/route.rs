@@ -45,12 +45,12 @@ impl Node {
 }
 
 impl Inner {
-    pub(crate) fn bucket(&self, name: &BucketName) -> Result<(Arc<Bucket>, &Arc<Group>)> {
+    pub(crate) fn bucket(&self, name: &BucketName) -> Result<(Arc<Bucket>, Arc<Group>)> {
         let bucket = self.catalog.find(name).ok_or_else(|| no_such_bucket(name))?;
         // The one match on a bucket's promise in the whole house.
         match bucket.properties.promise {
             Promise::Consistent => {
-                let group = &self.groups[bucket.group.0 as usize];
+                let group = self.groups.find(bucket.group)?;
                 Ok((bucket, group))
             }
             Promise::Available => {
@@ -121,7 +121,7 @@ impl Inner {
         }
         if before.is_none() {
             flow.last = None;
-            return Ok(Submitted::Ready(read::read(group, &bucket, &read)));
+            return Ok(Submitted::Ready(read::read(&group, &bucket, &read)));
         }
         // This connection's own updates are on their way: the read sees them and waits with them.
         let update = Update::Read(read);
@@ -138,7 +138,7 @@ impl Inner {
     ) -> Submitted {
         Submitted::Later(Box::pin(async move {
             if let Some(ticket) = before {
-                group.applied.reached(ticket.index).await?;
+                group.settled(ticket).await?;
             }
             let reading = move || read::read(&group, &bucket, &read);
             tokio::task::spawn_blocking(reading)
@@ -168,9 +168,7 @@ impl Inner {
     /// Waits until a connection's earlier updates are decided.
     pub(crate) async fn settled(&self, before: Option<Ticket>) -> Result<()> {
         match before {
-            Some(ticket) => {
-                self.groups[ticket.group.0 as usize].applied.reached(ticket.index).await
-            }
+            Some(ticket) => self.groups.find(ticket.group)?.settled(ticket).await,
             None => Ok(()),
         }
     }

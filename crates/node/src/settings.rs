@@ -1,5 +1,6 @@
 //! What a node needs to know before it starts; `app` fills it from flags, file and environment.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// A node's settings. Sizes in bytes, times in milliseconds.
@@ -20,6 +21,21 @@ pub struct NodeSettings {
     /// Writes are refused when less than this is free on the disk (or an eighth of the disk, if
     /// that is less).
     pub reserve_bytes: u64,
+    /// How long a master's lease lasts; the same at every member.
+    pub lease_ms: u64,
+    /// Where the other nodes of its cluster reach this one; none: it takes no others.
+    pub peers: Option<PeerPlace>,
+    /// Where its clients reach it, told to other nodes for redirects.
+    pub client_address: String,
+}
+
+/// Where a node's peers reach it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerPlace {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// What the others dial: `host:port`.
+    pub advertise: String,
 }
 
 impl Default for NodeSettings {
@@ -32,6 +48,9 @@ impl Default for NodeSettings {
             memory_bytes_max: 640 << 20,
             interval_ms: 1_000,
             reserve_bytes: 64 << 20,
+            lease_ms: 600,
+            peers: None,
+            client_address: String::new(),
         }
     }
 }

@@ -11,6 +11,8 @@ pub struct Ticket {
     pub group: GroupId,
     /// Up to where.
     pub index: LogIndex,
+    /// In which of this node's terms as master: another master's value may stand there.
+    pub term: u64,
 }
 
 /// What one connection has in flight; makes its later requests see its earlier ones. One per

@@ -58,6 +58,11 @@ impl DataDir {
         DataDir::open_as(path, None)
     }
 
+    /// Makes a new data directory, of a new node of a cluster that is there.
+    pub fn join(path: &Path, cluster: u64) -> Result<DataDir, StoreError> {
+        DataDir::open_as(path, Some(Identity { cluster, node: chance()? }))
+    }
+
     /// Makes a new data directory of the same cluster and node, for a checkpoint: one of the two
     /// may serve, not both.
     /// Its lives are counted anew.

@@ -87,9 +87,14 @@ impl Lease {
         self.granted.agreed()
     }
 
-    /// Whether a majority's grants still last at `now`.
+    /// Until when a majority's grants last.
+    pub(super) fn until(&self) -> Option<Millis> {
+        self.heard().map(|sent| self.clock.end(sent))
+    }
+
+    /// Whether they still last at `now`.
     pub(super) fn holds(&self, now: Millis) -> bool {
-        self.heard().is_some_and(|sent| now < self.clock.end(sent))
+        self.until().is_some_and(|until| now < until)
     }
 
     /// Gives all grants back.

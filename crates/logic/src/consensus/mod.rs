@@ -46,6 +46,7 @@ pub use message::{Accepted, Body, Message, Standing};
 pub use replay::{Found, Replay, ReplayError};
 pub use replica::Replica;
 pub use restored::{RestoreError, Restored};
+pub use shown::Progress;
 pub use window::VALUES_IN_FLIGHT_MAX;
 
 #[cfg(test)]

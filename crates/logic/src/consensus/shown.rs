@@ -1,9 +1,20 @@
 //! What a replica shows of itself.
 
-use super::configuration::Configuration;
+use super::configuration::{Configuration, Part};
 use super::effect::{Effect, Role};
 use super::replica::{Replica, Stage};
-use base::{Ballot, LogIndex, NodeId};
+use base::{Ballot, LogIndex, Millis, NodeId};
+
+/// How far a member has come, as the master knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Which member.
+    pub node: NodeId,
+    /// What it does in the group.
+    pub part: Part,
+    /// It has this log up to here on disk; `None`: it has not said so under this master.
+    pub saved: Option<LogIndex>,
+}
 
 impl Replica {
     /// Says which part this replica has, if that is news.
@@ -58,5 +69,45 @@ impl Replica {
     /// The group's members.
     pub fn configuration(&self) -> &Configuration {
         &self.configuration
+    }
+
+    /// The index of the stop-sign the present configuration began with; 0 for the first.
+    pub fn base(&self) -> LogIndex {
+        self.base
+    }
+
+    /// Whether a stop-sign is accepted and not known to be decided.
+    pub fn reconfigures(&self) -> bool {
+        !self.signs.is_empty()
+    }
+
+    /// Until when this replica, as master, may answer reads from what is decided without asking
+    /// anyone; `None`: not now. To be compared with the time *after* the read, too.
+    pub fn lease_until(&self) -> Option<Millis> {
+        let leads = matches!(self.stage, Stage::Leading | Stage::Retiring);
+        let alone = self.configuration.voters().all(|voter| voter == self.node);
+        match self.lead.lease.until() {
+            _ if !leads || !self.signs.is_empty() => None,
+            // Whoever is a majority by itself is master until it says otherwise.
+            _ if alone => Some(Millis(u64::MAX)),
+            until => until,
+        }
+    }
+
+    /// How far each member has come; only a master knows of the others.
+    pub fn progress(&self) -> Vec<Progress> {
+        let leads = self.stage.replicates();
+        let saved = |node| match self.lead.place(node) {
+            _ if node == self.node => self.synced,
+            Some(place) if leads => self.lead.followers[place].saved,
+            _ => None,
+        };
+        let members = self.configuration.members().iter();
+        let progress = |member: &super::configuration::Member| Progress {
+            node: member.node,
+            part: member.part,
+            saved: saved(member.node),
+        };
+        members.map(progress).collect()
     }
 }

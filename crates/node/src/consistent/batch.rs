@@ -6,24 +6,28 @@
 //!
 //! ```text
 //! payload = format u8 (1) | time u64 | first version u64 | updates u32 | effect ...
+//!         | format u8 (2) | time u64 | first version u64 | updates u32 (0) | configuration
 //! effect  = 1 u8 | key length u32 | row length u32 | tree key | row        put
 //!         | 0 u8 | key length u32 | 0 u32          | tree key              remove
 //! ```
+//! The second is a stop-sign: behind it other members agree.
+//!
 //! The table maps a tree key to the offset of its latest effect, and holds no key: undecided values
 //! are an overlay over the store, and putting a row into the overlay must cost next to nothing.
 
 use super::layout::StoredRow;
-use base::codec::{self, Malformed, Reader};
+use base::codec;
 use base::{LogIndex, Version};
 use bytes::Bytes;
 use hashbrown::HashTable;
-use store::Change;
+use logic::consensus::Configuration;
 
-const FORMAT: u8 = 1;
-const HEAD_BYTES: usize = 21;
-const EFFECT_HEAD_BYTES: usize = 9;
-const PUT: u8 = 1;
-const REMOVE: u8 = 0;
+pub(super) const FORMAT: u8 = 1;
+pub(super) const FORMAT_SIGN: u8 = 2;
+pub(super) const HEAD_BYTES: usize = 21;
+pub(super) const EFFECT_HEAD_BYTES: usize = 9;
+pub(super) const PUT: u8 = 1;
+pub(super) const REMOVE: u8 = 0;
 /// Most that is kept for the next value: what a busy moment took is not held for ever.
 const ROOM_BYTES_MAX: usize = 1 << 20;
 const ROOM_ROWS_MAX: usize = 8_192;
@@ -48,8 +52,8 @@ pub(crate) struct Batch {
     pub sync: bool,
     /// The soonest point of group time at which a row of it expires.
     pub earliest_expiry: u64,
-    /// Where its record begins in the log, once it is written.
-    pub start: Option<store::Position>,
+    /// The next configuration, if this is a stop-sign.
+    pub sign: Option<Configuration>,
     payload: Payload,
     table: HashTable<Slot>,
     /// What each effect replaced in the table, so that a failed sequence can be undone.
@@ -94,11 +98,34 @@ impl Batch {
             updates: 0,
             sync: false,
             earliest_expiry: u64::MAX,
-            start: None,
+            sign: None,
             payload: Payload::Open(bytes),
             table: HashTable::with_capacity(rows),
             journal,
             salt,
+        }
+    }
+
+    #[cfg_attr(not(test), allow(dead_code))]
+    /// A stop-sign.
+    pub(crate) fn sign(
+        index: LogIndex,
+        time: u64,
+        first_version: u64,
+        configuration: Configuration,
+    ) -> Batch {
+        let mut bytes = vec![FORMAT_SIGN];
+        bytes.extend_from_slice(&time.to_le_bytes());
+        bytes.extend_from_slice(&first_version.to_le_bytes());
+        bytes.extend_from_slice(&0_u32.to_le_bytes());
+        configuration.write(&mut bytes);
+        let sign = Some(configuration);
+        let payload = Payload::Closed(Bytes::from(bytes));
+        Batch {
+            sync: true,
+            sign,
+            payload,
+            ..Batch::new(index, time, first_version, 0, Room::default())
         }
     }
 
@@ -304,67 +331,4 @@ fn ranges_at(
     let key_start = offset + EFFECT_HEAD_BYTES;
     let row_start = key_start + word(offset + 1);
     (bytes[offset] == PUT, key_start..row_start, row_start..row_start + word(offset + 5))
-}
-
-/// What stands in front of a value's effects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ValueHead {
-    pub time: u64,
-    pub first_version: u64,
-    pub updates: u32,
-}
-
-/// Reads a value's payload from a log record: its head, and its effects as changes to the store,
-/// slices of it.
-pub(crate) fn read_value(payload: &Bytes) -> Result<(ValueHead, Changes), Malformed> {
-    let mut reader = Reader::new(payload);
-    if reader.u8("value format")? != FORMAT {
-        return Err(Malformed("value format"));
-    }
-    let head = ValueHead {
-        time: reader.u64("value time")?,
-        first_version: reader.u64("value version")?,
-        updates: reader.u32("value updates")?,
-    };
-    Ok((head, Changes { payload: payload.clone(), at: HEAD_BYTES }))
-}
-
-/// The effects of a value, in order.
-pub(crate) struct Changes {
-    payload: Bytes,
-    at: usize,
-}
-
-impl Changes {
-    fn read(&mut self) -> Result<Change, Malformed> {
-        let mut reader = Reader::new(&self.payload[self.at..]);
-        let tag = reader.u8("effect tag")?;
-        let key_bytes = reader.u32("effect key length")? as usize;
-        let row_bytes = reader.u32("effect row length")? as usize;
-        reader.take(key_bytes, "effect key")?;
-        reader.take(row_bytes, "effect row")?;
-        let key_start = self.at + EFFECT_HEAD_BYTES;
-        let row_start = key_start + key_bytes;
-        self.at = row_start + row_bytes;
-        let key = self.payload.slice(key_start..row_start);
-        match tag {
-            PUT => Ok(Change::Put(key, self.payload.slice(row_start..self.at))),
-            REMOVE => Ok(Change::Remove(key)),
-            _ => Err(Malformed("effect tag")),
-        }
-    }
-}
-
-impl Iterator for Changes {
-    type Item = Result<Change, Malformed>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        (self.at < self.payload.len()).then(|| {
-            let change = self.read();
-            if change.is_err() {
-                self.at = self.payload.len();
-            }
-            change
-        })
-    }
 }

@@ -1,28 +1,30 @@
-//! Carries out what consensus decides for one group: closes values, has them logged, applies them,
-//! wakes who waits.
+//! Carries out what consensus decides for one group: closes values, has them logged and sent,
+//! applies them, wakes who waits.
 //!
 //! One turn does everything that can be done without waiting; between turns the task sleeps until a
-//! record is written, an update arrives, or something expires. A value is closed as soon as the one
-//! before is on disk: how many updates share a sync follows from how long a sync takes, and from
-//! nothing else.
+//! record is written, a message or an update arrives, or time is up. A value is closed as soon as
+//! the one before is on disk: how many updates share a sync follows from how long a sync takes, and
+//! from nothing else.
+//!
+//! What the replica wants is noted in the very step that wants it (`step`), under the group's lock:
+//! an index may mean another value one step later. It is carried out behind the lock, in order.
 
-use super::batch::read_value;
+use super::batch::Batch;
 use super::evaluate::expire_due;
 use super::group::{Group, State};
-use super::layout::{self, Mark};
 use super::records::{self, Head};
-use super::view::damaged;
-use crate::keeper::{Job, store_error};
+use crate::keeper::Job;
 use crate::metrics::Metrics;
+use crate::submit::Ticket;
 use crate::world;
-use base::{Error, GroupId, LogIndex, Millis, Reason, Result};
+use base::{Error, LogIndex, Millis, Reason, Result};
 use bytes::Bytes;
-use logic::consensus::{Effect, Event, Role, ValueHandle};
+use logic::consensus::{Asked, Configuration, Effect, Event, Refusal, Role, ValueHandle};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
-use store::{Change, Kind, Trees};
+use store::Kind;
 use tokio::sync::watch;
 
 /// Hints looked at in one value that collects what expired.
@@ -32,21 +34,17 @@ const EXPIRY_PAUSE_MS: u64 = 10;
 /// A closed value may be proposed while another is on its way to the disk, if it is at least this
 /// part as full.
 const OVERLAP_PART: u32 = 2;
-/// Nothing is applied for this long when the store can't be flushed as fast as it is filled.
-const FULL_PAUSE: Duration = Duration::from_millis(2);
+/// How many ticks there are in the length of a lease.
+const TICKS_PER_LEASE: u64 = 16;
+/// Longest sleep of a group that needs no ticks.
+const IDLE: Duration = Duration::from_secs(1);
 
 impl Group {
     /// Drives the group until `stop` says so or it fails.
     pub(crate) async fn drive(self: Arc<Group>, mut stop: watch::Receiver<bool>) -> Result<()> {
         self.begin();
         loop {
-            // Not while the housekeeper waits for this very loop to copy something.
-            let asked = || self.state().copy_asked.is_some();
-            while self.trees.pressure().must_wait() && !*stop.borrow() && !asked() {
-                self.bell.ring();
-                tokio::time::sleep(FULL_PAUSE).await;
-            }
-            let sleep = match self.turn() {
+            let sleep = match self.turn(*stop.borrow()) {
                 Ok(sleep) => sleep,
                 Err(error) => {
                     self.fail(error.clone());
@@ -54,6 +52,7 @@ impl Group {
                 }
             };
             if *stop.borrow() && self.has_retired() {
+                self.driven.send_replace(false);
                 return Ok(());
             }
             tokio::select! {
@@ -67,7 +66,9 @@ impl Group {
 
     fn has_retired(&self) -> bool {
         let mut state = self.state();
-        state.ended = state.replica.role() == Role::Follower;
+        state.ended = state.retiring
+            && state.replica.role() == Role::Follower
+            && self.applied.index() >= state.decided;
         if state.ended {
             state.copy_asked = None;
         }
@@ -77,8 +78,10 @@ impl Group {
     fn begin(&self) {
         let mut guard = self.state();
         let state = &mut *guard;
+        let upto = state.values.collapse(self.shared.keeper.begin());
         let now = Millis(world::milliseconds());
-        state.replica.step(Event::Started { now }, &mut state.effects);
+        self.step(state, Event::Started { now }, &[]);
+        self.step(state, Event::Collapsed { upto }, &[]);
     }
 
     fn retire(&self) {
@@ -92,86 +95,147 @@ impl Group {
 
     /// No more answers from this group, for this reason.
     pub(crate) fn fail(&self, error: Error) {
-        self.master.store(false, Ordering::Release);
         let asked = {
             let mut state = self.state();
+            self.master.store(false, Ordering::Release);
+            self.lease_until.store(0, Ordering::Release);
             state.failed.get_or_insert(error.clone());
+            state.reads.clear();
             state.copy_asked.take()
         };
         drop(asked);
-        self.role.send_replace(Role::Follower);
+        self.standing.send_modify(|standing| {
+            (standing.role, standing.master) = (Some(Role::Follower), None);
+        });
         let unknown = Error::new(
             Reason::NoLongerMaster,
             format!("the node failed before this was known to be written: {}", error.text()),
         );
         self.applied.fail(unknown);
+        self.driven.send_replace(false);
     }
 
     /// Everything that can be done now. Gives how long there is nothing to do.
-    fn turn(&self) -> Result<Duration> {
+    fn turn(&self, stopping: bool) -> Result<Duration> {
         let done = std::mem::take(&mut *self.mailbox.lock().expect("no one panics holding it"));
+        let came = std::mem::take(&mut *self.inbox.lock().expect("no one panics holding it"));
         let mut guard = self.state();
         let state = &mut *guard;
+        let now = Millis(world::milliseconds());
+        self.tick(state, now);
         for done in done {
-            state.written(done);
+            self.written(state, done);
         }
+        for (from, payload) in came {
+            self.receive(state, from, payload, now);
+        }
+        for (to, after) in std::mem::take(&mut state.unsent) {
+            self.step(state, Event::Unsent { to, after }, &[]);
+        }
+        self.look_at_collapse(state);
         self.collect_expired(state)?;
-        state.propose();
-        let sleep = state.sleep();
+        self.propose(state);
+        self.publish_lease(state);
+        let sleep = state.sleep(now);
         let copy = state.copy_asked.take().map(|done| (done, Head::of(&state.replica)));
-        let effects = std::mem::take(&mut state.effects);
+        let mut jobs = std::mem::take(&mut state.jobs);
+        let letters = std::mem::take(&mut state.letters);
+        if let Some(error) = state.failed.clone() {
+            return Err(error);
+        }
         drop(guard);
-        let mut jobs = Vec::new();
-        for effect in &effects {
-            self.carry_out(*effect, &mut jobs)?;
-        }
         self.write_head(copy, &mut jobs);
-        self.keeper.write(jobs);
-        let mut state = self.state();
-        let more = !state.effects.is_empty();
-        if state.effects.capacity() == 0 {
-            state.effects = effects;
-            state.effects.clear();
-        }
-        Ok(if more { Duration::ZERO } else { sleep })
+        self.shared.keeper.write(jobs);
+        self.post(letters)?;
+        let wait = self.apply_decided(stopping)?;
+        let mut guard = self.state();
+        self.take_office(&mut guard)?;
+        let more = !guard.letters.is_empty() || !guard.jobs.is_empty() || !guard.unsent.is_empty();
+        Ok(if more { Duration::ZERO } else { sleep.min(wait.unwrap_or(sleep)) })
     }
 
-    fn carry_out(&self, effect: Effect, jobs: &mut Vec<Job>) -> Result<()> {
+    /// Tells the replica the time, if there is anyone to be heard of.
+    fn tick(&self, state: &mut State, now: Millis) {
+        let members = state.replica.configuration().members();
+        let alone = matches!(members, [only] if only.node == self.shared.node);
+        if alone && state.replica.role() == Role::Master {
+            state.next_tick = u64::MAX;
+        } else if now.0 >= state.next_tick || state.next_tick == u64::MAX {
+            state.next_tick = now.0 + (self.shared.lease_ms / TICKS_PER_LEASE).max(1);
+            self.step(state, Event::Tick { now }, &[]);
+        }
+    }
+
+    /// One event, and what the replica wants because of it. `came`: the values that a message
+    /// brought.
+    pub(super) fn step(&self, state: &mut State, event: Event, came: &[(LogIndex, Bytes)]) {
+        let mut effects = std::mem::take(&mut state.effects);
+        state.replica.step(event, &mut effects);
+        // Only where a step ends counts: a replica that moves on to its next configuration follows
+        // nobody on the way there.
+        let role = |effect: &Effect| matches!(effect, Effect::Role { .. });
+        let last_role = effects.iter().rposition(role);
+        for (place, effect) in effects.drain(..).enumerate() {
+            if !role(&effect) || Some(place) == last_role {
+                self.note(state, effect, came);
+            }
+        }
+        state.effects = effects;
+    }
+
+    fn note(&self, state: &mut State, effect: Effect, came: &[(LogIndex, Bytes)]) {
         match effect {
-            Effect::SavePromise { ballot } => jobs.push(records::promise(self.id, ballot)),
+            Effect::SavePromise { ballot } => state.jobs.push(records::promise(self.id, ballot)),
             Effect::Adopt { ballot, from, upto } => {
-                jobs.push(records::adopt(self.id, ballot, from, upto));
+                state.values.adopt(ballot, from, upto);
+                state.jobs.push(records::adopt(self.id, ballot, from, upto));
             }
-            Effect::SaveDecided { upto } => jobs.push(records::decided(self.id, upto, false)),
+            Effect::SaveDecided { upto } => state.jobs.push(records::decided(self.id, upto, false)),
             Effect::Stage { index, ballot } => {
-                let (payload, _) = self.payload(index);
-                jobs.push(records::stage(self.id, ballot, index, payload));
+                let (payload, _) = state.payload(index, came);
+                state.values.stage(ballot, index, payload.clone());
+                state.jobs.push(records::stage(self.id, ballot, index, payload));
             }
-            Effect::Save { index, ballot, decided, .. } => {
-                let (payload, sync) = self.payload(index);
-                Metrics::count(&self.metrics.values);
-                jobs.push(records::accept(self.id, ballot, index, decided, payload, sync));
+            Effect::Save { index, ballot, decided } => {
+                let (payload, sync) = state.payload(index, came);
+                Metrics::count(&self.shared.metrics.values);
+                state.values.accept(index, payload.clone(), sync);
+                state.jobs.push(records::accept(self.id, ballot, index, decided, payload, sync));
             }
-            Effect::Decided { upto } => self.apply(upto)?,
-            Effect::Role { role, .. } => self.become_role(role)?,
+            Effect::Decided { upto } => state.decided = state.decided.max(upto),
+            Effect::Role { role, master, .. } => self.role_changed(state, role, master),
+            Effect::Send { to, message } => state.write_letters(to, message),
+            Effect::ReadAt { token, index } => {
+                if let Some(reader) = state.reads.remove(&token) {
+                    let _ = reader.send(Ok(index)); // It may have given up.
+                }
+            }
+            Effect::Refused { asked, reason } => self.note_refusal(state, asked, reason),
             Effect::Silent { reason } => {
                 let detail = "this node's log is damaged: it neither votes nor leads";
-                return Err(Error::new(reason.reason(), detail));
+                state.failed.get_or_insert(Error::new(reason.reason(), detail));
             }
-            // Refusals are answered where it was asked; a sole voter talks to nobody.
-            Effect::ReadAt { .. } | Effect::Refused { .. } | Effect::Send { .. } => {}
-            Effect::FetchSnapshot { .. } | Effect::Configured { .. } | Effect::Ended => {}
+            Effect::FetchSnapshot { from } => state.wants_snapshot = Some(from),
+            Effect::Configured { configuration, base } => {
+                let group = self.id.0;
+                tracing::info!(target: "consensus", group, %base, "configuration {configuration}");
+                self.reconfigured();
+            }
+            Effect::Ended => self.dismissed(),
         }
-        Ok(())
     }
 
-    /// The bytes of a value that is to be logged, and whether its buckets want it synced. Only
-    /// values at hand are logged: a sole voter has laid them all out itself.
-    fn payload(&self, index: LogIndex) -> (Bytes, bool) {
-        let mut state = self.state();
-        let batch = state.pending.iter_mut().find(|batch| batch.index == index);
-        let batch = batch.expect("a value stays at hand until it is applied");
-        (batch.close(), batch.sync)
+    fn note_refusal(&self, state: &mut State, asked: Asked, reason: Refusal) {
+        match asked {
+            Asked::Read(token) => {
+                if let Some(reader) = state.reads.remove(&token) {
+                    let _ = reader.send(Err(not_now(reason)));
+                }
+            }
+            Asked::HandOver(_) => state.refused = Some(reason),
+            // It stays in the queue, and is proposed when there is room.
+            Asked::Propose => {}
+        }
     }
 
     /// Writes again, behind everything this turn writes, what lives only in the log: collapsing may
@@ -181,62 +245,26 @@ impl Group {
         jobs.extend(head.records(self.id));
     }
 
-    fn become_role(&self, role: Role) -> Result<()> {
-        if role == Role::Master {
-            let mut guard = self.state();
-            let state = &mut *guard;
-            state.clock = super::group::Clock::from(state.mark.time);
-            state.next_version = state.mark.next_version.max(1);
-            state.sessions = self.count_sessions()?;
-            state.next_expiry = 0;
-            self.wake.notify_one();
-        }
-        tracing::debug!(target: "consensus", group = self.id.0, ?role, "role");
-        self.master.store(role == Role::Master, Ordering::Release);
-        self.role.send_replace(role);
-        Ok(())
-    }
-
-    /// Resolves when this node is master of the group, or the group has failed.
-    pub(crate) async fn becomes_master(&self) -> Result<()> {
-        let mut role = self.role.subscribe();
-        let became = role.wait_for(|role| *role == Role::Master).await;
-        became.map(|_| ()).map_err(|_| Error::new(Reason::GoingDown, "the node is stopping"))
-    }
-
-    /// Resolves when this node has given mastership back.
-    pub(crate) async fn retires(&self) {
-        // The sender lives as long as the group, so the wait ends with the role.
-        let _ = self.role.subscribe().wait_for(|role| *role == Role::Follower).await;
-    }
-
-    /// Makes the decided values' effects visible, then lets go of them.
-    fn apply(&self, upto: LogIndex) -> Result<()> {
-        let payloads: Vec<(LogIndex, Bytes)> = {
-            let mut state = self.state();
-            let behind = state.inherited.split_off(&upto.next());
-            let inherited = std::mem::replace(&mut state.inherited, behind);
-            let decided = state.pending.iter_mut().filter(|batch| batch.index <= upto);
-            let decided = decided.map(|batch| (batch.index, batch.close()));
-            inherited.into_iter().chain(decided).collect()
+    /// A record is as firm as it asked to be.
+    fn written(&self, state: &mut State, done: crate::keeper::Done) {
+        let crate::keeper::Done { kind, ballot, index, decided, start, .. } = done;
+        state.values.runs.record(kind, ballot, index, decided, start);
+        let event = match kind {
+            Kind::Promise => Event::PromiseSaved { ballot },
+            Kind::Accept | Kind::Truncate => Event::Saved { ballot, upto: index },
+            _ => return,
         };
-        let (group, values) = (self.id.0, payloads.len());
-        tracing::debug!(target: "consensus", group, upto = upto.0, values, "decided");
-        for (index, payload) in payloads {
-            let mark = apply_value(self.id, &*self.trees, index, &payload)?;
-            self.time.store(mark.time, Ordering::Release);
-            self.state().mark = mark;
+        self.step(state, event, &[]);
+    }
+
+    /// What the log let go of can't be sent any more.
+    fn look_at_collapse(&self, state: &mut State) {
+        let start = self.shared.keeper.begin();
+        if start > state.log_start {
+            state.log_start = start;
+            let upto = state.values.collapse(start);
+            self.step(state, Event::Collapsed { upto }, &[]);
         }
-        if self.trees.pressure().rotate_is_due() {
-            self.bell.ring();
-        }
-        self.applied.advance(upto);
-        let mut state = self.state();
-        while state.pending.front().is_some_and(|batch| batch.index <= upto) {
-            state.pending.pop_front();
-            state.proposed = state.proposed.saturating_sub(1);
-        }
-        Ok(())
     }
 
     fn collect_expired(&self, state: &mut State) -> Result<()> {
@@ -250,7 +278,7 @@ impl Group {
         let looked = expire_due(&mut view, EXPIRED_PER_VALUE)?;
         let next = view.next_hint()?;
         if looked > 0 {
-            self.metrics.expired.fetch_add(looked as u64, Ordering::Relaxed);
+            self.shared.metrics.expired.fetch_add(looked as u64, Ordering::Relaxed);
             self.take(state, fresh, false);
         }
         state.next_expiry = match next {
@@ -260,102 +288,97 @@ impl Group {
         Ok(())
     }
 
-    fn count_sessions(&self) -> Result<u64> {
-        let mut low = Vec::new();
-        layout::space_key(self.id, layout::Space::Session, &mut low);
-        let high = base::range::prefix_end(&low).expect("a space is not all 0xFF");
-        let snapshot = self.trees.snapshot();
-        let bounds =
-            (std::ops::Bound::Included(low.into()), std::ops::Bound::Excluded(high.into()));
-        let mut count = 0;
-        for session in snapshot.range(bounds.0, bounds.1, false) {
-            session.map_err(store_error)?;
-            count += 1;
-        }
-        Ok(count)
-    }
-}
-
-/// Applies one value to the store: its effects and the applied mark, visible together.
-pub(crate) fn apply_value(
-    group: GroupId,
-    trees: &dyn Trees,
-    index: LogIndex,
-    payload: &Bytes,
-) -> Result<Mark> {
-    let (head, changes) = read_value(payload).map_err(damaged)?;
-    let next_version = head.first_version + u64::from(head.updates);
-    let mark = Mark { applied: index.0, time: head.time, next_version };
-    let mut key = Vec::new();
-    layout::mark_key(group, &mut key);
-    let mut malformed = None;
-    let effects = changes.map_while(|change| change.map_err(|error| malformed = Some(error)).ok());
-    let mut all = effects.chain(std::iter::once(Change::Put(key.into(), mark.write())));
-    trees.apply(&mut all).map_err(store_error)?;
-    drop(all);
-    match malformed {
-        Some(error) => Err(damaged(error)),
-        None => Ok(mark),
-    }
-}
-
-impl State {
-    fn written(&mut self, done: crate::keeper::Done) {
-        let event = match done.kind {
-            Kind::Promise => Event::PromiseSaved { ballot: done.ballot },
-            Kind::Accept | Kind::Truncate => {
-                if let Some(batch) = self.pending.iter_mut().find(|batch| batch.index == done.index)
-                {
-                    batch.start = Some(done.start);
-                }
-                Event::Saved { ballot: done.ballot, upto: done.index }
-            }
-            _ => return,
-        };
-        self.replica.step(event, &mut self.effects);
-    }
-
-    fn propose(&mut self) {
-        let in_flight = self.pending.iter().take(self.proposed);
+    fn propose(&self, state: &mut State) {
+        let in_flight = state.pending.iter().take(state.proposed);
         let undecided: u32 = in_flight
-            .filter(|batch| batch.index > self.replica.decided())
+            .filter(|batch| batch.index > state.replica.decided())
             .map(|batch| batch.updates)
             .sum();
-        let open = self.open.as_ref().map_or(0, |open| open.updates);
+        let open = state.open.as_ref().map_or(0, |open| open.updates);
         if undecided == 0 || open >= undecided.div_ceil(OVERLAP_PART) {
-            self.close();
+            state.close();
         }
-        self.propose_closed();
-        if self.retiring && self.proposed == self.pending.len() {
-            self.replica.step(Event::Retire, &mut self.effects);
+        self.propose_closed(state);
+        let leads = state.replica.role() == Role::Master;
+        if state.retiring && (!leads || state.proposed == state.pending.len()) {
+            self.step(state, Event::Retire, &[]);
         }
     }
 
     /// Proposes closed values in order; those that consensus refuses for now wait for the next
     /// turn.
-    fn propose_closed(&mut self) {
-        while let Some(batch) = self.pending.get(self.proposed) {
-            if self.replica.role() != Role::Master {
+    fn propose_closed(&self, state: &mut State) {
+        while let Some(batch) = state.pending.get(state.proposed) {
+            if !state.office.held || state.replica.role() != Role::Master {
                 return;
             }
-            assert_eq!(batch.index, self.replica.next(), "values are proposed in order");
+            let before = state.replica.next();
+            assert_eq!(batch.index, before, "values are proposed in order");
             let bytes = u32::try_from(batch.len()).expect("values are limited long before 4 GiB");
             let value = ValueHandle { bytes, updates: batch.updates };
-            let before = self.replica.next();
-            self.replica.step(Event::Propose { value }, &mut self.effects);
-            if self.replica.next() == before {
+            let (sign, expiry) = (batch.sign.clone(), batch.earliest_expiry);
+            let event = match sign {
+                Some(configuration) => Event::Reconfigure { configuration, value },
+                None => Event::Propose { value },
+            };
+            self.step(state, event, &[]);
+            if state.replica.next() == before {
                 return;
             }
-            self.next_expiry = self.next_expiry.min(batch.earliest_expiry);
-            self.proposed += 1;
+            state.next_expiry = state.next_expiry.min(expiry);
+            state.proposed += 1;
         }
     }
 
-    fn sleep(&self) -> Duration {
-        let idle = Duration::from_secs(1);
+    #[cfg_attr(not(test), allow(dead_code))]
+    /// Puts a stop-sign behind everything taken so far.
+    pub(super) fn lay_out_sign(&self, state: &mut State, next: Configuration) -> Ticket {
+        state.close();
+        let (index, time) = (state.next_index(), state.clock.now());
+        state.pending.push_back(Batch::sign(index, time, state.next_version, next));
+        self.wake.notify_one();
+        Ticket { group: self.id, index, term: self.applied.term() }
+    }
+}
+
+impl State {
+    /// The bytes of a value that is to be logged, and whether it must be synced: it came with the
+    /// message, or it is the one being proposed.
+    fn payload(&mut self, index: LogIndex, came: &[(LogIndex, Bytes)]) -> (Bytes, bool) {
+        if let Some((_, payload)) = came.iter().find(|(at, _)| *at == index) {
+            return (payload.clone(), true);
+        }
+        // Where others count on this log, an accepted value must not be forgotten: a voter that
+        // loses one may help to decide another in its place.
+        let shared = self.replica.configuration().members().len() > 1;
+        let own = self.pending.get_mut(self.proposed).filter(|own| own.index == index);
+        let own = own.expect("a value is logged when it comes or when it is proposed");
+        (own.close(), own.sync || shared)
+    }
+
+    fn sleep(&self, now: Millis) -> Duration {
+        let tick = match self.next_tick {
+            u64::MAX => IDLE,
+            at => Duration::from_millis(at.saturating_sub(now.0)).min(IDLE),
+        };
         match self.next_expiry {
-            u64::MAX => idle,
-            at => Duration::from_millis(at.saturating_sub(self.clock.now())).min(idle),
+            _ if !self.office.held => tick,
+            u64::MAX => tick,
+            at => Duration::from_millis(at.saturating_sub(self.clock.now())).min(tick),
         }
     }
+}
+
+/// A read was refused; nothing happened.
+fn not_now(refusal: Refusal) -> Error {
+    let text = match refusal {
+        Refusal::NotMaster { master } => master.map_or("None".into(), |node| node.to_string()),
+        _ => "too many reads wait for a majority: retry later".into(),
+    };
+    Error::new(refusal.reason(), text)
+}
+
+/// Reading back what was written showed damage.
+pub(super) fn damaged_log(error: Error) -> Error {
+    Error::new(error.reason, format!("reading the log back: {}", error.text()))
 }

@@ -6,15 +6,20 @@
 //! fill.
 
 use super::batch::{Batch, Room};
+use super::clock::Clock;
 use super::evaluate::evaluate;
 use super::layout::Mark;
+use super::office::Office;
+use super::send::Letter;
 use super::session::{self, Retried};
+use super::values::Values;
 use super::view::View;
 use super::wait::Applied;
 use crate::catalog::Bucket;
 use crate::housekeeping::Bell;
-use crate::keeper::{Done, Keeper};
+use crate::keeper::{Done, Job, Keeper};
 use crate::metrics::Metrics;
+use crate::peers::Peers;
 use crate::recovery::RecoveredGroup;
 use crate::submit::Ticket;
 use crate::world;
@@ -23,44 +28,73 @@ use base::limits::{
 };
 use base::request::Steps;
 use base::{
-    Error, GroupId, LogIndex, Outcome, Reason, Result, RetryId, SessionId, SyncPolicy, Update,
+    Error, GroupId, LogIndex, NodeId, Outcome, Reason, Result, RetryId, SessionId, SyncPolicy,
+    Update,
 };
 use bytes::Bytes;
-use logic::consensus::{Effect, Replica, Role};
+use logic::consensus::{Effect, ReadToken, Refusal, Replica};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, MutexGuard};
-use store::Trees;
-use tokio::sync::{Notify, watch};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use store::{LogReader, Position, Trees};
+use tokio::sync::{Notify, oneshot, watch};
 
 /// Undecided updates may take this part of the store's memory, on top of it.
 const UNDECIDED_PART: u64 = 4;
 
-/// A group's part on this node.
-pub(crate) struct Group {
-    pub id: GroupId,
+/// What all groups of a node share.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub node: NodeId,
     pub trees: Arc<dyn Trees>,
     pub keeper: Arc<Keeper>,
+    pub reader: LogReader,
     pub metrics: Arc<Metrics>,
     /// Rung when the store wants to be flushed.
     pub bell: Arc<Bell>,
+    /// The other nodes; a node that takes none never has any.
+    pub peers: Arc<OnceLock<Peers>>,
+    pub memory_bytes_max: u64,
+    pub lease_ms: u64,
+}
+
+/// Who is told of the rows of bucket 0 that applied values change, in the order of the log, before
+/// they count as applied.
+pub(crate) trait Observer: Send + Sync {
+    /// This row is now so, or gone.
+    fn changed(&self, key: &[u8], row: Option<&Bytes>);
+}
+
+/// A group's part on this node.
+pub(crate) struct Group {
+    pub id: GroupId,
+    pub shared: Shared,
+    pub observer: OnceLock<Arc<dyn Observer>>,
     pub applied: Applied,
     /// Group time of the last applied value, milliseconds: what reads compare expiries with.
     pub time: AtomicU64,
     /// The last value that the store is known to hold durably.
     pub durable: AtomicU64,
-    /// Whether this node is master and may answer.
+    /// Whether this node is master and may evaluate updates.
     pub master: AtomicBool,
-    /// The same, for those who wait for a change.
-    pub role: watch::Sender<Role>,
+    /// Until when it may answer reads by itself, as milliseconds of monotonic time; 0: not now.
+    pub(super) lease_until: AtomicU64,
+    /// Who leads, for those who wait for a change.
+    pub(super) standing: watch::Sender<Standing>,
+    /// Whether the driver goes on.
+    pub(super) driven: watch::Sender<bool>,
     /// Written records that the driver has not seen yet.
     pub mailbox: Mutex<Vec<Done>>,
+    /// Messages of other members, likewise.
+    pub(super) inbox: Mutex<Vec<(NodeId, Bytes)>>,
     pub wake: Notify,
     /// More undecided bytes than this, and updates are answered `overloaded`.
     undecided_bytes_max: usize,
     state: Mutex<State>,
 }
+
+pub(crate) use super::office::Standing;
 
 /// What changes with every update; behind one lock that is never held across a wait.
 pub(crate) struct State {
@@ -80,8 +114,27 @@ pub(crate) struct State {
     pub failed: Option<Error>,
     /// What the last applied value left.
     pub mark: Mark,
-    /// Accepted values of an earlier life, not known to be decided when this one began.
-    pub inherited: BTreeMap<LogIndex, Bytes>,
+    /// Everything up to here is decided, and applied as soon as the store takes it.
+    pub decided: LogIndex,
+    pub values: Values,
+    pub office: Office,
+    /// Records and messages that this turn brings forth.
+    pub jobs: Vec<Job>,
+    pub letters: Vec<Letter>,
+    /// Values that could not be sent: to whom, and behind which index.
+    pub unsent: Vec<(NodeId, LogIndex)>,
+    /// Reads that wait to be told what they must see.
+    pub reads: BTreeMap<ReadToken, oneshot::Sender<Result<LogIndex>>>,
+    #[cfg_attr(not(test), allow(dead_code))]
+    pub next_read: u64,
+    /// Why the last hand-over was refused.
+    pub refused: Option<Refusal>,
+    /// Who has a snapshot that this node needs.
+    pub wants_snapshot: Option<NodeId>,
+    /// When the replica is told the time next, in milliseconds.
+    pub next_tick: u64,
+    /// Where the log began when that was looked at last.
+    pub log_start: Position,
     /// Someone waits for the driver to copy to the log's head what lives only there.
     pub copy_asked: Option<SyncSender<()>>,
     /// Nothing new is taken; mastership is given back when everything taken is proposed.
@@ -92,53 +145,29 @@ pub(crate) struct State {
     room: Room,
 }
 
-/// Group time: goes on from the last value's time, by monotonic time only.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
-    group_ms: u64,
-    monotonic_ms: u64,
-}
-
-impl Clock {
-    /// Goes on from here.
-    pub(crate) fn from(group_ms: u64) -> Clock {
-        Clock { group_ms, monotonic_ms: world::milliseconds() }
-    }
-
-    /// Group time now.
-    pub(crate) fn now(&self) -> u64 {
-        self.group_ms + world::milliseconds().saturating_sub(self.monotonic_ms)
-    }
-}
-
 /// What an update came to, and the ticket that must be decided before that may be told.
 pub(crate) type Submission = (Option<Ticket>, LogIndex, Result<Outcome>);
 
 impl Group {
-    pub(crate) fn new(
-        found: RecoveredGroup,
-        trees: Arc<dyn Trees>,
-        keeper: Arc<Keeper>,
-        metrics: Arc<Metrics>,
-        bell: Arc<Bell>,
-        memory_bytes_max: u64,
-    ) -> Group {
-        let RecoveredGroup { id, replica, mark, tail } = found;
-        let share = usize::try_from(memory_bytes_max / UNDECIDED_PART).unwrap_or(usize::MAX);
+    pub(crate) fn new(found: RecoveredGroup, shared: Shared) -> Group {
+        let RecoveredGroup { id, replica, mark, tail, runs } = found;
+        let share = usize::try_from(shared.memory_bytes_max / UNDECIDED_PART).unwrap_or(usize::MAX);
         let applied = Applied::default();
         applied.advance(LogIndex(mark.applied));
+        let values = Values::restored(LogIndex(mark.applied), tail.into_values(), runs);
         Group {
             id,
-            trees,
-            keeper,
-            metrics,
-            bell,
+            shared,
+            observer: OnceLock::new(),
             applied,
             durable: AtomicU64::new(0),
             time: AtomicU64::new(mark.time),
             master: AtomicBool::new(false),
-            role: watch::Sender::new(Role::Candidate),
+            lease_until: AtomicU64::new(0),
+            standing: watch::Sender::new(Standing::default()),
+            driven: watch::Sender::new(true),
             mailbox: Mutex::new(Vec::new()),
+            inbox: Mutex::new(Vec::new()),
             wake: Notify::new(),
             undecided_bytes_max: share.min(UNDECIDED_BYTES_MAX),
             state: Mutex::new(State {
@@ -153,7 +182,18 @@ impl Group {
                 next_expiry: 0,
                 failed: None,
                 mark,
-                inherited: tail,
+                decided: LogIndex(mark.applied),
+                values,
+                office: Office::default(),
+                jobs: Vec::new(),
+                letters: Vec::new(),
+                unsent: Vec::new(),
+                reads: BTreeMap::new(),
+                next_read: 0,
+                refused: None,
+                wants_snapshot: None,
+                next_tick: 0,
+                log_start: Position(0),
                 copy_asked: None,
                 retiring: false,
                 ended: false,
@@ -247,13 +287,13 @@ impl Group {
         } else if fresh {
             self.wake.notify_one();
         }
-        Metrics::count(&self.metrics.updates);
-        Ticket { group: self.id, index }
+        Metrics::count(&self.shared.metrics.updates);
+        Ticket { group: self.id, index, term: self.applied.term() }
     }
 }
 
 impl State {
-    fn admit(&self, group: &Group) -> Result<()> {
+    pub(super) fn admit(&self, group: &Group) -> Result<()> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -263,7 +303,7 @@ impl State {
         }
         let (updates, bytes) = self.undecided();
         if updates >= UNDECIDED_UPDATES_MAX as u64 || bytes >= group.undecided_bytes_max {
-            Metrics::count(&group.metrics.updates_refused);
+            Metrics::count(&group.shared.metrics.updates_refused);
             return Err(Error::new(
                 Reason::Overloaded,
                 format!(
@@ -286,8 +326,7 @@ impl State {
     /// Makes sure a value is open. Gives whether it holds no update yet, and how long it is.
     pub(crate) fn begin(&mut self, group: GroupId) -> (bool, usize) {
         let now = self.clock.now();
-        let ahead = (self.pending.len() - self.proposed) as u64;
-        let index = LogIndex(self.replica.next().0 + ahead);
+        let index = self.next_index();
         let (version, salt) = (self.next_version, world::salt() ^ u64::from(group.0));
         let open = match &mut self.open {
             Some(open) if open.updates > 0 => open,
@@ -304,6 +343,12 @@ impl State {
         (open.updates == 0, open.len())
     }
 
+    /// The index of the next value, behind those that wait to be proposed.
+    pub(super) fn next_index(&self) -> LogIndex {
+        let ahead = (self.pending.len() - self.proposed) as u64;
+        LogIndex(self.replica.next().0 + ahead)
+    }
+
     fn changed(&self, begun: usize) -> bool {
         self.open.as_ref().is_some_and(|open| open.len() > begun)
     }
@@ -312,15 +357,18 @@ impl State {
     fn ticket(&self, group: &Group) -> Option<Ticket> {
         let open = self.open.as_ref().filter(|open| open.updates > 0);
         let last = open.or(self.pending.back())?;
-        (last.index > group.applied.index())
-            .then_some(Ticket { group: group.id, index: last.index })
+        (last.index > group.applied.index()).then(|| Ticket {
+            group: group.id,
+            index: last.index,
+            term: group.applied.term(),
+        })
     }
 
     /// What an update sees.
     pub(crate) fn view<'a>(&'a mut self, group: &'a Group) -> View<'a> {
         View {
             group: group.id,
-            trees: &*group.trees,
+            trees: &*group.shared.trees,
             pending: &self.pending,
             open: self.open.as_mut().expect("`begin` was called"),
             scratch: &mut self.scratch,

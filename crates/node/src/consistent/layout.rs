@@ -7,13 +7,15 @@
 //!   expiry     expires u64 BE | bucket u32 BE | key -> (nothing); a hint, the row decides
 //!   session    session u64 BE                     -> last used u64, highest number u64
 //!   outcome    session u64 BE | number u64 BE     -> index u64, outcome
+//!   configuration (nothing)                       -> base index u64, configuration
 //! row        = flags u8 | version u64 LE | [expires u64 LE] | value
 //! ```
 //! Numbers in keys are big-endian, so that their order is the order of their bytes.
 
 use base::codec::{Malformed, Reader};
-use base::{BucketId, GroupId, SessionId, Version};
+use base::{BucketId, GroupId, LogIndex, SessionId, Version};
 use bytes::Bytes;
+use logic::consensus::Configuration;
 
 /// What kind of thing a tree key names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +26,7 @@ pub(crate) enum Space {
     Expiry = 2,
     Session = 3,
     Outcome = 4,
+    Configuration = 5,
 }
 
 /// Sessions expire through the same index as rows, under this number.
@@ -42,6 +45,27 @@ fn space(group: GroupId, space: Space, key: &mut Vec<u8>) {
 /// Writes the key of a group's applied mark into `key`.
 pub(crate) fn mark_key(group: GroupId, key: &mut Vec<u8>) {
     space(group, Space::Mark, key);
+}
+
+/// Writes the key of a group's configuration into `key`.
+pub(crate) fn configuration_key(group: GroupId, key: &mut Vec<u8>) {
+    space(group, Space::Configuration, key);
+}
+
+/// A configuration and the index of the stop-sign it began with, as they are stored.
+pub(crate) fn write_configuration(base: LogIndex, configuration: &Configuration) -> Bytes {
+    let mut bytes = base.0.to_le_bytes().to_vec();
+    configuration.write(&mut bytes);
+    Bytes::from(bytes)
+}
+
+/// The same from its bytes.
+pub(crate) fn read_configuration(bytes: &[u8]) -> Result<(LogIndex, Configuration), Malformed> {
+    let mut reader = Reader::new(bytes);
+    let base = LogIndex(reader.u64("configuration base")?);
+    let configuration = Configuration::read(&mut reader)?;
+    reader.end("configuration")?;
+    Ok((base, configuration))
 }
 
 /// Writes a row's tree key into `key`.

@@ -8,17 +8,24 @@
 //! Never: holds a lock across a wait; evaluates an update twice.
 //! Read next: `group.rs`, then `driver.rs`, then `evaluate/mod.rs`.
 
+pub(crate) mod apply;
 pub(crate) mod batch;
 pub(crate) mod check;
+pub(crate) mod clock;
 pub(crate) mod driver;
 mod evaluate;
 pub(crate) mod group;
 pub(crate) mod layout;
+mod office;
 mod outcome;
 pub(crate) mod pager;
 pub(crate) mod read;
+mod receive;
 pub(crate) mod records;
+mod send;
 mod session;
+pub(crate) mod value;
+pub(crate) mod values;
 pub(crate) mod view;
 mod wait;
 

@@ -97,11 +97,11 @@ impl Reader<'_> {
             tree_key[4] = layout::Space::Row as u8;
             tree_key[5..9].copy_from_slice(&self.bucket.id.0.to_be_bytes());
             tree_key[9..].copy_from_slice(key);
-            return self.live(self.group.trees.get(tree_key).map_err(store_error)?);
+            return self.live(self.group.shared.trees.get(tree_key).map_err(store_error)?);
         }
         let mut tree_key = Vec::with_capacity(length);
         layout::row_key(self.group.id, self.bucket.id, key, &mut tree_key);
-        self.live(self.group.trees.get(&tree_key).map_err(store_error)?)
+        self.live(self.group.shared.trees.get(&tree_key).map_err(store_error)?)
     }
 
     fn live(&self, bytes: Option<Bytes>) -> Result<Option<StoredRow>> {
@@ -143,7 +143,7 @@ impl Reader<'_> {
         keys: &[Key],
         mut take: impl FnMut(Option<StoredRow>) -> Result<()>,
     ) -> Result<()> {
-        let snapshot: Box<dyn Snapshot> = self.group.trees.snapshot();
+        let snapshot: Box<dyn Snapshot> = self.group.shared.trees.snapshot();
         let mut tree_key = Vec::new();
         for key in keys {
             layout::row_key(self.group.id, self.bucket.id, key, &mut tree_key);
@@ -157,7 +157,7 @@ impl Reader<'_> {
         if is_empty(&low, &high) {
             return Ok(());
         }
-        let snapshot = self.group.trees.snapshot();
+        let snapshot = self.group.shared.trees.snapshot();
         let reverse = range.direction == base::range::Direction::Descending;
         for row in snapshot.range(low, high, reverse) {
             let (key, bytes) = row.map_err(store_error)?;

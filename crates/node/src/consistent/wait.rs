@@ -1,6 +1,9 @@
 //! Who waits for which index of a group's log.
+//!
+//! A ticket names an index *of a term*: the time from which this node is master until it no longer
+//! is. An index alone says nothing about whose value stands there once another master has led.
 
-use base::{Error, LogIndex, Result};
+use base::{Error, LogIndex, Reason, Result};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -8,10 +11,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
+/// Terms whose end is remembered; a ticket of an older one has an unknown outcome.
+const TERMS_MAX: usize = 256;
+
 /// The last applied index, and those who wait for a later one.
 #[derive(Default)]
 pub(crate) struct Applied {
     index: AtomicU64,
+    term: AtomicU64,
     waiting: Mutex<Waiting>,
 }
 
@@ -19,7 +26,19 @@ pub(crate) struct Applied {
 struct Waiting {
     /// In the order they came, which is nearly the order of their indexes.
     wakers: VecDeque<(u64, Waker)>,
+    /// How the last terms ended, oldest first.
+    ended: VecDeque<Ended>,
     failed: Option<Error>,
+}
+
+/// How a term ended.
+#[derive(Clone, Copy)]
+struct Ended {
+    term: u64,
+    /// Up to here its values are decided.
+    decided: u64,
+    /// Up to here they were proposed: what is between may be decided yet, or not.
+    proposed: u64,
 }
 
 impl Applied {
@@ -27,6 +46,12 @@ impl Applied {
     #[inline]
     pub(crate) fn index(&self) -> LogIndex {
         LogIndex(self.index.load(Ordering::Acquire))
+    }
+
+    /// The term that tickets are given for now.
+    #[inline]
+    pub(crate) fn term(&self) -> u64 {
+        self.term.load(Ordering::Acquire)
     }
 
     /// Everything up to here is applied and visible; wakes who waited for it.
@@ -49,6 +74,23 @@ impl Applied {
         due.into_iter().for_each(Waker::wake);
     }
 
+    /// The term is over: of its values, those up to `decided` stand, those up to `proposed` may yet
+    /// be decided, the others never were anywhere. Must be told before another value can take one
+    /// of these indexes.
+    pub(crate) fn end_term(&self, decided: LogIndex, proposed: LogIndex) {
+        let wakers = {
+            let mut waiting = self.waiting.lock().expect("no one panics while holding it");
+            let term = self.term();
+            if waiting.ended.len() == TERMS_MAX {
+                waiting.ended.pop_front();
+            }
+            waiting.ended.push_back(Ended { term, decided: decided.0, proposed: proposed.0 });
+            self.term.store(term + 1, Ordering::Release);
+            std::mem::take(&mut waiting.wakers)
+        };
+        wakers.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
     /// Nothing more will be applied here.
     pub(crate) fn fail(&self, error: Error) {
         let wakers = {
@@ -59,27 +101,51 @@ impl Applied {
         wakers.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Waits until `index` is applied.
+    #[cfg_attr(not(test), allow(dead_code))]
+    /// Waits until `index` is applied, whoever proposed what stands there.
     pub(crate) fn reached(&self, index: LogIndex) -> Reached<'_> {
-        Reached { applied: self, index }
+        Reached { applied: self, index, term: None }
+    }
+
+    /// Waits until `index` is applied as it was proposed in `term`.
+    pub(crate) fn settled(&self, term: u64, index: LogIndex) -> Reached<'_> {
+        Reached { applied: self, index, term: Some(term) }
+    }
+
+    /// Whether everything up to there is applied as it was proposed in that term.
+    pub(crate) fn has(&self, term: u64, index: LogIndex) -> bool {
+        // In this order: what is applied while the term lasts was proposed in it.
+        self.index() >= index && self.term() == term
     }
 }
 
-/// See [`Applied::reached`].
+/// See [`Applied::reached`] and [`Applied::settled`].
 pub(crate) struct Reached<'a> {
     applied: &'a Applied,
     index: LogIndex,
+    term: Option<u64>,
 }
 
 impl Future for Reached<'_> {
     type Output = Result<()>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        if self.applied.index() >= self.index {
+        let applied = self.applied;
+        if self.term.map_or(applied.index() >= self.index, |term| applied.has(term, self.index)) {
             return Poll::Ready(Ok(()));
         }
-        let mut waiting = self.applied.waiting.lock().expect("no one panics while holding it");
-        if self.applied.index() >= self.index {
+        let mut waiting = applied.waiting.lock().expect("no one panics while holding it");
+        if let Some(term) = self.term.filter(|term| *term != applied.term()) {
+            let ended = waiting.ended.iter().find(|ended| ended.term == term).copied();
+            match ended {
+                Some(ended) if self.index.0 <= ended.decided => {}
+                Some(ended) if self.index.0 > ended.proposed => {
+                    return Poll::Ready(Err(never_proposed()));
+                }
+                _ => return Poll::Ready(Err(unknown())),
+            }
+        }
+        if applied.index() >= self.index {
             return Poll::Ready(Ok(()));
         }
         if let Some(error) = &waiting.failed {
@@ -87,5 +153,78 @@ impl Future for Reached<'_> {
         }
         waiting.wakers.push_back((self.index.0, context.waker().clone()));
         Poll::Pending
+    }
+}
+
+fn unknown() -> Error {
+    Error::new(
+        Reason::NoLongerMaster,
+        "this node lost its mastership before this was known to be decided: it may have happened; \
+         read before retrying",
+    )
+}
+
+fn never_proposed() -> Error {
+    Error::new(Reason::NotMaster, "None")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn poll(future: &mut Reached<'_>) -> Poll<Result<()>> {
+        Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    fn reason(future: &mut Reached<'_>) -> Option<Reason> {
+        match poll(future) {
+            Poll::Ready(Err(error)) => Some(error.reason),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_ticket_is_good_once_its_index_is_applied_in_its_term() {
+        let applied = Applied::default();
+        let mut ticket = applied.settled(0, LogIndex(2));
+        assert!(poll(&mut ticket).is_pending());
+        applied.advance(LogIndex(2));
+        assert_eq!(poll(&mut ticket), Poll::Ready(Ok(())));
+        assert!(applied.has(0, LogIndex(2)));
+    }
+
+    #[test]
+    fn another_masters_value_at_the_same_index_makes_no_ticket_good() {
+        let applied = Applied::default();
+        applied.advance(LogIndex(3));
+        applied.end_term(LogIndex(4), LogIndex(6));
+        applied.advance(LogIndex(10));
+        assert_eq!(poll(&mut applied.settled(0, LogIndex(4))), Poll::Ready(Ok(())));
+        let of = |index| reason(&mut applied.settled(0, LogIndex(index)));
+        assert_eq!(of(5), Some(Reason::NoLongerMaster));
+        assert_eq!(of(6), Some(Reason::NoLongerMaster));
+        assert_eq!(of(7), Some(Reason::NotMaster));
+        assert!(!applied.has(0, LogIndex(5)));
+    }
+
+    #[test]
+    fn what_was_decided_when_the_term_ended_is_still_waited_for() {
+        let applied = Applied::default();
+        applied.end_term(LogIndex(4), LogIndex(4));
+        let mut ticket = applied.settled(0, LogIndex(4));
+        assert!(poll(&mut ticket).is_pending());
+        applied.advance(LogIndex(4));
+        assert_eq!(poll(&mut ticket), Poll::Ready(Ok(())));
+    }
+
+    #[test]
+    fn a_term_that_is_forgotten_leaves_its_tickets_in_doubt() {
+        let applied = Applied::default();
+        for _ in 0..=TERMS_MAX {
+            applied.end_term(LogIndex(9), LogIndex(9));
+        }
+        applied.advance(LogIndex(9));
+        let mut ticket = applied.settled(0, LogIndex(1));
+        assert_eq!(reason(&mut ticket), Some(Reason::NoLongerMaster));
     }
 }

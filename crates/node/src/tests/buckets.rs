@@ -76,7 +76,7 @@ async fn a_dropped_buckets_space_comes_back_also_when_it_had_to_wait_for_a_maste
     let node = place.start().await;
     ask(&node, "b", DirectoryCall::CreateBucket(vec![])).await.expect("made");
     node.handle(named("b", Call::Update(set("k", "v")))).await.expect("set");
-    let group = &node.inner.groups[1];
+    let group = &node.inner.groups.find(base::GroupId(1)).expect("it is there");
     // An update is under way, and this node is master no more.
     {
         let mut state = group.state();

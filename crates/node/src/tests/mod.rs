@@ -1,6 +1,8 @@
 //! The node's laws and examples, on real files.
 
 mod buckets;
+mod cluster;
+mod house;
 mod lasting;
 mod model;
 mod order;

@@ -3,11 +3,14 @@
 //! The driver shares this test's one thread: until the test waits, nothing is decided.
 
 use super::{Place, bytes, get, request, set};
+use crate::consistent::group::Group;
+use crate::recovery::DEFAULT_GROUP;
 use crate::{Flow, Node, NodeSettings, Submitted, Ticket};
 use base::limits::{
     UNDECIDED_BYTES_MAX, UNDECIDED_UPDATES_MAX, VALUE_BATCH_BYTES, VALUE_UPDATES_MAX,
 };
 use base::{Call, Error, Reason, Update};
+use std::sync::Arc;
 
 /// Submits without waiting.
 fn submit(node: &Node, flow: &mut Flow, update: Update) -> Result<Ticket, Error> {
@@ -18,13 +21,17 @@ fn submit(node: &Node, flow: &mut Flow, update: Update) -> Result<Ticket, Error>
     }
 }
 
+fn group(node: &Node) -> Arc<Group> {
+    node.inner.groups.find(DEFAULT_GROUP).expect("it is there")
+}
+
 fn undecided(node: &Node) -> (u64, usize) {
-    node.inner.groups[1].state().undecided()
+    group(node).state().undecided()
 }
 
 /// Bytes of the longest value that waits.
 fn longest(node: &Node) -> Option<usize> {
-    node.inner.groups[1].state().pending.iter().map(|batch| batch.len()).max()
+    group(node).state().pending.iter().map(|batch| batch.len()).max()
 }
 
 #[tokio::test]
@@ -38,7 +45,7 @@ async fn as_many_updates_wait_undecided_as_the_limit_says_and_one_more_is_refuse
         last = Some(submit(&node, &mut flow, set("k", &n.to_string())).expect("there is room"));
     }
     assert_eq!(undecided(&node).0, most);
-    let full = node.inner.groups[1].state().pending.iter().map(|batch| batch.updates).max();
+    let full = group(&node).state().pending.iter().map(|batch| batch.updates).max();
     assert_eq!(full, Some(VALUE_UPDATES_MAX as u32), "a value is closed when it holds that many");
     for _ in 0..2 {
         let error = submit(&node, &mut flow, set("k", "more")).expect_err("one too many");

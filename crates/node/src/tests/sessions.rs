@@ -2,7 +2,7 @@
 
 use super::{Place, bytes, get, reason, request, set};
 use crate::Node;
-use crate::consistent::group::Clock;
+use crate::consistent::clock::Clock;
 use base::limits::{SESSION_OUTCOME_BYTES_MAX, SESSION_TTL_MS, SESSION_WINDOW};
 use base::request::SessionCall;
 use base::{Body, Call, Outcome, Reason, Reply, Request, Result, RetryId, SessionId, Update};
@@ -73,7 +73,8 @@ async fn what_lies_outside_the_window_or_the_session_is_refused_and_not_applied(
 
 /// Lets this much group time pass.
 fn pass(node: &Node, ms: u64) {
-    let mut state = node.inner.groups[1].state();
+    let group = node.inner.groups.find(base::GroupId(1)).expect("it is there");
+    let mut state = group.state();
     let now = state.clock.now();
     state.clock = Clock::from(now + ms);
 }

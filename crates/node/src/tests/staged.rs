@@ -39,7 +39,7 @@ fn found(jobs: Vec<Job>) -> Result<RecoveredGroup> {
     }
     log.close().expect("it closes");
     drop(directory);
-    let recovered = recover(&place.settings())?;
+    let recovered = recover(&place.settings(), None)?;
     Ok(recovered.groups.into_iter().find(|group| group.id == DEFAULT_GROUP).expect("there"))
 }
 

@@ -1,0 +1,240 @@
+//! Mastership as the node lives it: when this replica takes office, what becomes of its clients'
+//! updates when it leaves, and who may be answered meanwhile.
+//!
+//! A *term* of this node goes from taking office to leaving it. A replica that only moves on to its
+//! next configuration leaves office with nothing in flight: then what waits to be proposed waits
+//! on, and is proposed once it leads again.
+
+use super::clock::Clock;
+use super::group::{Group, State};
+use super::layout::{self, Space};
+use crate::keeper::store_error;
+use crate::submit::Ticket;
+use crate::world;
+use base::{Error, LogIndex, Millis, NodeId, Reason, Result};
+use logic::consensus::{Configuration, Event, Member, Progress, ReadToken, Refusal, Role};
+use std::ops::Bound;
+use std::sync::atomic::Ordering;
+use tokio::sync::{oneshot, watch};
+
+/// Who leads, as far as this node knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// `Master` once this node has applied all that was decided before it.
+    pub role: Option<Role>,
+    /// Who is master.
+    pub master: Option<NodeId>,
+    /// The group goes on without this node.
+    pub dismissed: bool,
+}
+
+/// This node's way into office.
+#[derive(Default)]
+pub(crate) struct Office {
+    /// It leads, and takes office once it has applied everything up to here.
+    pub waits_for: Option<LogIndex>,
+    /// It is in office.
+    pub held: bool,
+}
+
+#[cfg_attr(not(test), allow(dead_code))] // Each is called by what is built on it.
+impl Group {
+    /// Who leads, and every change of that.
+    pub(crate) fn standing(&self) -> watch::Receiver<Standing> {
+        self.standing.subscribe()
+    }
+
+    /// Consensus says that this replica's part changed.
+    pub(super) fn role_changed(&self, state: &mut State, role: Role, master: Option<NodeId>) {
+        let (group, node) = (self.id.0, self.shared.node);
+        tracing::debug!(target: "consensus", group, ?role, ?master, "role");
+        if role == Role::Master {
+            state.office.waits_for = Some(state.replica.decided());
+            return;
+        }
+        self.leave_office(state, role);
+        let master = master.filter(|master| *master != node);
+        self.tell_standing(Some(role), master);
+    }
+
+    fn tell_standing(&self, role: Option<Role>, master: Option<NodeId>) {
+        self.standing.send_if_modified(|standing| {
+            let news = Standing { role, master, ..*standing };
+            std::mem::replace(standing, news) != news
+        });
+    }
+
+    /// The group goes on without this node.
+    pub(super) fn dismissed(&self) {
+        self.standing
+            .send_if_modified(|standing| !std::mem::replace(&mut standing.dismissed, true));
+        tracing::warn!(target: "consensus", group = self.id.0, "this node is no member any more");
+    }
+
+    /// What the members of the group are changed.
+    pub(super) fn reconfigured(&self) {
+        self.standing.send_modify(|_| {});
+    }
+
+    /// From here on updates are evaluated here, if everything before is applied.
+    pub(super) fn take_office(&self, state: &mut State) -> Result<()> {
+        let ready = state.office.waits_for.is_some_and(|index| self.applied.index() >= index);
+        if !ready || state.replica.role() != Role::Master {
+            return Ok(());
+        }
+        state.office.waits_for = None;
+        let waits = state.pending.get(state.proposed).or(state.open.as_ref());
+        let goes_on = waits.is_some_and(|first| first.index == state.replica.next());
+        if !goes_on {
+            self.end_term(state);
+            state.clock = Clock::from(state.mark.time);
+            state.next_version = state.mark.next_version.max(1);
+            state.sessions = self.count_sessions()?;
+            state.next_expiry = 0;
+        }
+        state.office.held = true;
+        self.publish_lease(state);
+        self.master.store(!state.retiring, Ordering::Release);
+        self.wake.notify_one();
+        tracing::info!(target: "consensus", group = self.id.0, "this node is master");
+        self.tell_standing(Some(Role::Master), Some(self.shared.node));
+        Ok(())
+    }
+
+    /// This node is not master, or no longer.
+    pub(super) fn leave_office(&self, state: &mut State, role: Role) {
+        state.office.waits_for = None;
+        self.lease_until.store(0, Ordering::Release);
+        self.master.store(false, Ordering::Release);
+        if std::mem::take(&mut state.office.held) {
+            tracing::info!(target: "consensus", group = self.id.0, "this node is master no longer");
+        }
+        let decided = state.replica.decided();
+        let in_flight = state.pending.iter().take(state.proposed).any(|own| own.index > decided);
+        if role != Role::Candidate || in_flight {
+            self.end_term(state);
+        }
+    }
+
+    /// Own values that are not decided are none of this node's any more.
+    fn end_term(&self, state: &mut State) {
+        let decided = state.replica.decided();
+        if state.open.is_none() && state.pending.back().is_none_or(|last| last.index <= decided) {
+            return; // Nobody holds a ticket for anything beyond.
+        }
+        let proposed = state.pending.iter().take(state.proposed).last().map(|last| last.index);
+        let proposed = proposed.map_or(decided, |proposed| proposed.max(decided));
+        self.applied.end_term(decided, proposed);
+        state.pending.retain(|own| own.index <= decided);
+        state.proposed = state.pending.len();
+        state.open = None;
+    }
+
+    /// What the lease allows, after every step.
+    pub(super) fn publish_lease(&self, state: &State) {
+        let until = state.replica.lease_until().filter(|_| state.office.held);
+        self.lease_until.store(until.map_or(0, |until| until.0), Ordering::Release);
+    }
+
+    /// Whether this node may answer a consistent read from what it has applied. True before the
+    /// read *and* after it: then the answer is as good as one of that moment.
+    #[inline]
+    pub(crate) fn readable(&self) -> bool {
+        match self.lease_until.load(Ordering::Acquire) {
+            u64::MAX => true,
+            // A part of a millisecond counts as a whole one that has passed.
+            until => world::milliseconds() + 1 < until,
+        }
+    }
+
+    /// What a consistent read must see, asked from a majority if need be: once this is applied
+    /// here, this node's state answers it.
+    pub(crate) async fn read_index(&self) -> Result<LogIndex> {
+        let answer = {
+            let (sender, answer) = oneshot::channel();
+            let mut guard = self.state();
+            let state = &mut *guard;
+            let token = ReadToken(state.next_read);
+            state.next_read += 1;
+            state.reads.insert(token, sender);
+            let now = Millis(world::milliseconds());
+            self.step(state, Event::Read { token, now }, &[]);
+            self.wake.notify_one();
+            answer
+        };
+        let stopping = || Error::new(Reason::GoingDown, "the node is stopping");
+        answer.await.unwrap_or_else(|_| Err(stopping()))
+    }
+
+    /// The group's members, as they are in force.
+    pub(crate) fn configuration(&self) -> Configuration {
+        self.state().replica.configuration().clone()
+    }
+
+    /// How far each member has come; only the master knows of the others.
+    pub(crate) fn progress(&self) -> Vec<Progress> {
+        self.state().replica.progress()
+    }
+
+    /// Has other members agree from here on: a stop-sign behind everything taken so far.
+    pub(crate) fn reconfigure(&self, members: Vec<Member>) -> Result<Ticket> {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        state.admit(self)?;
+        let waits = state.pending.iter().any(|own| own.sign.is_some());
+        if waits || state.replica.reconfigures() {
+            let text = "the group's members are being changed already: repeat when that is done";
+            return Err(Error::new(Reason::Changed, text));
+        }
+        let id = base::ConfigurationId(state.replica.configuration().id().0 + 1);
+        let configuration = Configuration::new(id, members)
+            .map_err(|error| Error::new(Reason::Malformed, error.to_string()))?;
+        Ok(self.lay_out_sign(state, configuration))
+    }
+
+    /// Gives mastership to another voter, once it has everything.
+    pub(crate) fn hand_over(&self, to: NodeId) -> Result<()> {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        state.refused = None;
+        let now = Millis(world::milliseconds());
+        self.step(state, Event::HandOver { to, now }, &[]);
+        self.wake.notify_one();
+        match state.refused.take() {
+            Some(Refusal::NotMaster { master }) => {
+                let master = master.map_or("None".into(), |node| node.to_string());
+                Err(Error::new(Reason::NotMaster, master))
+            }
+            Some(refusal) => {
+                let text = format!("node {to} can't become master of group {}", self.id);
+                Err(Error::new(refusal.reason(), text))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Resolves when this node's part in the group has ended with its life.
+    pub(crate) async fn ends(&self) {
+        // The sender lives as long as the group, so the wait ends with the driver.
+        let _ = self.driven.subscribe().wait_for(|driven| !driven).await;
+    }
+
+    /// Waits until a ticket's value is decided and applied here.
+    pub(crate) async fn settled(&self, ticket: Ticket) -> Result<()> {
+        self.applied.settled(ticket.term, ticket.index).await
+    }
+
+    fn count_sessions(&self) -> Result<u64> {
+        let mut low = Vec::new();
+        layout::space_key(self.id, Space::Session, &mut low);
+        let high = base::range::prefix_end(&low).expect("a space is not all 0xFF");
+        let snapshot = self.shared.trees.snapshot();
+        let bounds = (Bound::Included(low.into()), Bound::Excluded(high.into()));
+        let mut count = 0;
+        for session in snapshot.range(bounds.0, bounds.1, false) {
+            session.map_err(store_error)?;
+            count += 1;
+        }
+        Ok(count)
+    }
+}

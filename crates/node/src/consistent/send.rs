@@ -1,0 +1,183 @@
+//! Consensus' messages on their way out: which lane, and with which values.
+//!
+//! ```text
+//! message = consensus message (see logic) | value ...
+//! value   = length u32 | payload
+//! ```
+//! Values are picked when the message is made, under the group's lock: later another may stand
+//! under the same index. Only those that have left memory are read back from the log afterwards;
+//! they are applied, so nothing else will ever stand there.
+
+use super::driver::damaged_log;
+use super::group::{Group, State};
+use crate::keeper::store_error;
+use crate::peers::{Lane, Message as Letterhead, Sending};
+use base::codec::Writer;
+use base::limits::VALUE_BATCH_BYTES;
+use base::{LogIndex, NodeId, Result};
+use bytes::Bytes;
+use logic::consensus::{Body, Message};
+use store::{Kind, ReadError};
+
+/// Waiting heartbeats are worth nothing once a newer one waits.
+const HEARTBEAT_SLOT: u32 = 0;
+
+/// A message that is to be sent.
+pub(crate) struct Letter {
+    to: NodeId,
+    message: Message,
+    values: Carried,
+}
+
+/// The values it names.
+enum Carried {
+    None,
+    Here(Vec<Bytes>),
+    InLog,
+}
+
+impl State {
+    /// Makes letters of a message: several, where its values are many or not all in memory.
+    pub(super) fn write_letters(&mut self, to: NodeId, message: Message) {
+        let Some((after, upto)) = message.body.values() else {
+            self.letters.push(Letter { to, message, values: Carried::None });
+            return;
+        };
+        let mut after = after;
+        while after < upto {
+            let (mut here, mut bytes, mut end) = (Vec::new(), 0, after);
+            while end < upto && bytes < VALUE_BATCH_BYTES {
+                let Some((payload, _)) = self.values.get(end.next()) else { break };
+                bytes += payload.len();
+                here.push(payload);
+                end = end.next();
+            }
+            let values = if here.is_empty() {
+                while end < upto && self.values.get(end.next()).is_none() {
+                    end = end.next();
+                }
+                Carried::InLog
+            } else {
+                Carried::Here(here)
+            };
+            let body = stretch(message.body, after, end);
+            self.letters.push(Letter { to, message: Message { body, ..message }, values });
+            after = end;
+        }
+    }
+}
+
+impl Group {
+    /// Sends what this turn brought forth; values that could not be sent are noted for the next.
+    pub(super) fn post(&self, letters: Vec<Letter>) -> Result<()> {
+        let mut unsent = Vec::new();
+        for letter in letters {
+            let Letter { to, message, values } = letter;
+            // What follows a lost value would only be refused.
+            let stuck = unsent.iter().any(|(node, _)| *node == to);
+            let Some((after, upto)) = message.body.values() else {
+                self.send(to, message, &[]);
+                continue;
+            };
+            let sent = match values {
+                _ if stuck => false,
+                Carried::Here(values) => self.send(to, message, &values),
+                Carried::InLog | Carried::None => self.send_from_log(to, message, after, upto)?,
+            };
+            if !sent && !stuck {
+                unsent.push((to, after));
+            }
+        }
+        if !unsent.is_empty() {
+            self.state().unsent.extend(unsent);
+        }
+        Ok(())
+    }
+
+    fn send(&self, to: NodeId, message: Message, values: &[Bytes]) -> bool {
+        let Some(peers) = self.shared.peers.get() else { return false };
+        let mut head = Vec::with_capacity(64);
+        message.write(&mut head);
+        let body = match values {
+            [] => Bytes::new(),
+            [one] => {
+                head.put_u32(one.len() as u32);
+                one.clone()
+            }
+            many => {
+                let bytes = many.iter().map(|value| value.len() + 4).sum();
+                let mut body = Vec::with_capacity(bytes);
+                for value in many {
+                    body.put_u32(value.len() as u32);
+                    body.extend_from_slice(value);
+                }
+                Bytes::from(body)
+            }
+        };
+        let lane = if message.body.ordered() { Lane::Data } else { Lane::Control };
+        let letter = Letterhead::new(lane, self.id, body).with_head(&head);
+        let letter = match message.body {
+            Body::Heartbeat { .. } => letter.replacing(HEARTBEAT_SLOT),
+            _ => letter,
+        };
+        peers.send(to, letter) == Sending::Sent
+    }
+
+    /// Sends values that have left memory. `false`: they could not be sent, or not all of them.
+    fn send_from_log(
+        &self,
+        to: NodeId,
+        message: Message,
+        after: LogIndex,
+        upto: LogIndex,
+    ) -> Result<bool> {
+        let mut after = after;
+        while after < upto {
+            let values = self.read_back(after, upto)?;
+            let end = LogIndex(after.0 + values.len() as u64);
+            let body = stretch(message.body, after, end);
+            if values.is_empty() || !self.send(to, Message { body, ..message }, &values) {
+                return Ok(false);
+            }
+            after = end;
+        }
+        Ok(true)
+    }
+
+    /// Reads values behind `after` back from the log, as many as go into one message; none, if they
+    /// are collapsed or not written yet.
+    pub(super) fn read_back(&self, after: LogIndex, upto: LogIndex) -> Result<Vec<Bytes>> {
+        let Some(position) = self.state().values.runs.find(after.next()) else {
+            return Ok(Vec::new());
+        };
+        let (mut values, mut bytes, mut wanted) = (Vec::new(), 0, after.next());
+        for record in self.shared.reader.read_from(position) {
+            let record = match record {
+                Ok((_, record)) => record,
+                Err(ReadError::Collapsed { .. }) => break,
+                Err(ReadError::Store(error)) => return Err(damaged_log(store_error(error))),
+            };
+            let value = matches!(record.kind, Kind::Accept | Kind::Stage);
+            if !value || record.owner.group != self.id.0 || record.index != wanted.0 {
+                continue;
+            }
+            bytes += record.payload.len();
+            values.push(record.payload);
+            if wanted == upto || bytes >= VALUE_BATCH_BYTES {
+                break;
+            }
+            wanted = wanted.next();
+        }
+        Ok(values)
+    }
+}
+
+/// The same message about a part of its values.
+fn stretch(body: Body, after: LogIndex, upto: LogIndex) -> Body {
+    match body {
+        Body::Accept { decided, .. } => Body::Accept { after, upto, decided },
+        Body::Learn { end, .. } => Body::Learn { after, upto, end },
+        Body::Fetched { .. } => Body::Fetched { after, upto },
+        other => other,
+    }
+}

@@ -1,0 +1,285 @@
+//! The bytes of a group's values, by index: those in memory, and where in the log the others stand.
+//!
+//! Consensus knows values by index only. Here are their payloads: accepted ones until they are
+//! applied, and a while longer for members that lag; staged ones (of a log that is being adopted)
+//! beside them. What has left memory is read back from the log: `runs` notes, sparsely, where.
+//!
+//! Promises: a payload under an index is the accepted one; what was not applied stays in memory,
+//! unless it was staged and there was much of that; memory beyond that is bounded.
+//! Never: reads or writes the log itself.
+
+use base::{Ballot, LogIndex};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use store::{Kind, Position};
+
+/// Applied values are kept in memory up to this many bytes, for members that are a little behind.
+const LANDED_BYTES_MAX: usize = 16 << 20;
+/// And up to this many.
+const LANDED_VALUES_MAX: usize = 4_096;
+/// Staged values are kept in memory up to this many bytes; the others are read back once adopted.
+const STAGED_BYTES_MAX: usize = 64 << 20;
+/// The log is indexed this sparsely: to find a value, at most about so much is read over.
+const RUN_BYTES: u64 = 256 << 10;
+
+/// One accepted value; without its payload, that stands in the log only.
+struct Kept {
+    payload: Option<Bytes>,
+    sync: bool,
+}
+
+impl Kept {
+    fn bytes(&self) -> usize {
+        self.payload.as_ref().map_or(0, Bytes::len)
+    }
+}
+
+/// See the head of this file.
+pub(crate) struct Values {
+    /// The index of the first one in `kept`.
+    first: LogIndex,
+    kept: VecDeque<Kept>,
+    /// Bytes of all in `kept`.
+    bytes: usize,
+    /// Bytes of those that are applied.
+    landed_bytes: usize,
+    landed: LogIndex,
+    staged: BTreeMap<LogIndex, Kept>,
+    staged_under: Ballot,
+    staged_bytes: usize,
+    pub runs: Runs,
+}
+
+impl Values {
+    /// What a replay left: accepted values behind `applied`, without gaps.
+    pub(crate) fn restored(
+        applied: LogIndex,
+        tail: impl IntoIterator<Item = Bytes>,
+        runs: Runs,
+    ) -> Values {
+        let mut values = Values {
+            first: applied.next(),
+            kept: VecDeque::new(),
+            bytes: 0,
+            landed_bytes: 0,
+            landed: applied,
+            staged: BTreeMap::new(),
+            staged_under: Ballot::default(),
+            staged_bytes: 0,
+            runs,
+        };
+        tail.into_iter().for_each(|payload| values.keep(Some(payload), true));
+        values
+    }
+
+    /// The last accepted one.
+    fn last(&self) -> LogIndex {
+        LogIndex(self.first.0 + self.kept.len() as u64 - 1)
+    }
+
+    /// A value is accepted: the next one.
+    pub(crate) fn accept(&mut self, index: LogIndex, payload: Bytes, sync: bool) {
+        assert_eq!(index, self.last().next(), "values are accepted in order");
+        self.keep(Some(payload), sync);
+    }
+
+    fn keep(&mut self, payload: Option<Bytes>, sync: bool) {
+        let kept = Kept { payload, sync };
+        self.bytes += kept.bytes();
+        self.kept.push_back(kept);
+    }
+
+    /// A value is staged under this ballot; what was staged under a lower one is void.
+    pub(crate) fn stage(&mut self, ballot: Ballot, index: LogIndex, payload: Bytes) {
+        if ballot != self.staged_under {
+            self.unstage();
+            self.staged_under = ballot;
+        }
+        self.staged_bytes += payload.len();
+        let payload = Some(payload).filter(|_| self.staged_bytes <= STAGED_BYTES_MAX);
+        self.staged.insert(index, Kept { payload, sync: true });
+    }
+
+    fn unstage(&mut self) {
+        self.staged.clear();
+        self.staged_bytes = 0;
+    }
+
+    /// What is behind `from` is replaced by what was staged under this ballot up to `upto`.
+    pub(crate) fn adopt(&mut self, ballot: Ballot, from: LogIndex, upto: LogIndex) {
+        let keep = (from.0 + 1).saturating_sub(self.first.0);
+        while self.kept.len() as u64 > keep {
+            self.bytes -= self.kept.pop_back().map_or(0, |kept| kept.bytes());
+        }
+        let staged = std::mem::take(&mut self.staged);
+        self.unstage();
+        if from == upto {
+            return;
+        }
+        assert_eq!(ballot, self.staged_under, "what is adopted was staged under the same ballot");
+        for (index, kept) in staged.into_iter().filter(|(index, _)| *index > from) {
+            if index <= upto {
+                assert_eq!(index, self.last().next(), "what is adopted has no gaps");
+                self.keep(kept.payload, kept.sync);
+            }
+        }
+    }
+
+    /// Bytes of accepted values that are not applied.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.bytes - self.landed_bytes
+    }
+
+    /// The payload under an index, and whether it must be synced, if it is in memory.
+    pub(crate) fn get(&self, index: LogIndex) -> Option<(Bytes, bool)> {
+        let place = index.0.checked_sub(self.first.0)?;
+        let kept = self.kept.get(usize::try_from(place).ok()?)?;
+        Some((kept.payload.clone()?, kept.sync))
+    }
+
+    /// Everything up to here is applied. With nobody who might lag (`alone`) it is let go of at
+    /// once.
+    pub(crate) fn land(&mut self, applied: LogIndex, alone: bool) {
+        while self.landed < applied {
+            self.landed = self.landed.next();
+            self.landed_bytes += self.get(self.landed).map_or(0, |(payload, _)| payload.len());
+        }
+        let (bytes_max, values_max) =
+            if alone { (0, 0) } else { (LANDED_BYTES_MAX, LANDED_VALUES_MAX as u64) };
+        let written = self.runs.last;
+        while self.first <= self.landed && self.first <= written {
+            let landed = self.landed.0 + 1 - self.first.0;
+            if self.landed_bytes <= bytes_max && landed <= values_max {
+                return;
+            }
+            let Some(kept) = self.kept.pop_front() else { return };
+            self.landed_bytes -= kept.bytes();
+            self.bytes -= kept.bytes();
+            self.first = self.first.next();
+        }
+    }
+
+    #[cfg_attr(not(test), allow(dead_code))]
+    /// A snapshot holds everything up to here.
+    pub(crate) fn installed(&mut self, upto: LogIndex) {
+        while self.first <= upto && !self.kept.is_empty() {
+            self.bytes -= self.kept.pop_front().map_or(0, |kept| kept.bytes());
+            self.first = self.first.next();
+        }
+        self.first = self.first.max(upto.next());
+        self.landed = self.landed.max(upto);
+        self.landed_bytes = 0;
+        self.unstage();
+        self.runs.installed(upto);
+    }
+
+    /// The log lost what stands before this position: gives the last index whose value can't be had
+    /// any more.
+    pub(crate) fn collapse(&mut self, start: Position) -> LogIndex {
+        self.runs.collapse(start);
+        let logged = self.runs.entries.keys().next().copied();
+        let floor = logged.map_or(self.first, |logged| logged.min(self.first));
+        LogIndex(floor.0 - 1)
+    }
+}
+
+/// Where values stand in the log. It is fed with every record of the group in the order of the log,
+/// live and at replay, so both find the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Runs {
+    /// From such an index on, values stand in order behind such a position; the first one found
+    /// there is the accepted one.
+    pub(super) entries: BTreeMap<LogIndex, Position>,
+    /// The last accepted value that is written.
+    pub(super) last: LogIndex,
+    staged: BTreeMap<LogIndex, Position>,
+    staged_under: Ballot,
+}
+
+impl Runs {
+    /// A record of the group. `staged` is what its field `decided` says where it is a truncate: how
+    /// many staged values it adopts.
+    pub(crate) fn record(
+        &mut self,
+        kind: Kind,
+        ballot: Ballot,
+        index: LogIndex,
+        staged: LogIndex,
+        position: Position,
+    ) {
+        match kind {
+            Kind::Accept => self.accepted(index, position),
+            Kind::Stage => {
+                if ballot != self.staged_under {
+                    self.staged.clear();
+                    self.staged_under = ballot;
+                }
+                self.staged.entry(index).or_insert(position);
+            }
+            Kind::Truncate => {
+                self.adopted(ballot, LogIndex(index.0.saturating_sub(staged.0)), index);
+            }
+            _ => {}
+        }
+    }
+
+    fn accepted(&mut self, index: LogIndex, position: Position) {
+        let follows = index == self.last.next();
+        let newest = self.entries.last_key_value();
+        let near = newest.is_some_and(|(_, at)| position.0 - at.0 < RUN_BYTES);
+        self.last = index;
+        if !follows || !near {
+            self.entries.split_off(&index);
+            self.entries.insert(index, position);
+        }
+    }
+
+    fn adopted(&mut self, ballot: Ballot, from: LogIndex, upto: LogIndex) {
+        self.entries.split_off(&from.next());
+        self.last = self.last.min(from);
+        if self.staged_under > ballot {
+            // The copy of an older mark at the head of the log: what is staged goes on.
+            self.last = upto;
+            return;
+        }
+        let staged = std::mem::take(&mut self.staged);
+        for (index, position) in staged.iter().filter(|(index, _)| **index > from) {
+            if *index == from.next() {
+                self.entries.insert(*index, *position);
+                self.last = *index;
+            } else if *index <= upto {
+                self.accepted(*index, *position);
+            }
+        }
+        self.last = upto;
+    }
+
+    #[cfg_attr(not(test), allow(dead_code))]
+    fn installed(&mut self, upto: LogIndex) {
+        let behind = self.find(upto.next()).filter(|_| self.last > upto);
+        self.entries = self.entries.split_off(&upto.next());
+        self.entries.extend(behind.map(|position| (upto.next(), position)));
+        self.last = self.last.max(upto);
+    }
+
+    pub(super) fn collapse(&mut self, start: Position) {
+        self.entries.retain(|_, position| *position >= start);
+    }
+
+    /// Where to look for a value: it is the first one of its index at or behind this.
+    pub(crate) fn find(&self, index: LogIndex) -> Option<Position> {
+        self.entries.range(..=index).next_back().map(|(_, position)| *position)
+    }
+
+    /// From where on the log is needed to bring back what is not applied yet, and what is staged
+    /// under this promise.
+    pub(crate) fn needed(&self, applied: LogIndex, promised: Ballot) -> Option<Position> {
+        let unapplied = if applied < self.last { self.find(applied.next()) } else { None };
+        let staging = self.staged_under == promised;
+        let staged = self.staged.values().next().copied().filter(|_| staging);
+        unapplied.into_iter().chain(staged).min()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Payloads by index, examples.
+
+use super::*;
+use base::NodeId;
+
+fn ballot(round: u64) -> Ballot {
+    Ballot { round, node: NodeId(1) }
+}
+
+fn payload(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}
+
+fn shown(values: &Values, index: u64) -> Option<String> {
+    let (payload, _) = values.get(LogIndex(index))?;
+    Some(String::from_utf8_lossy(&payload).into_owned())
+}
+
+/// Values 1 to `count`, accepted under ballot 1 and written a mebibyte apart.
+fn written(count: u64) -> Values {
+    let mut values = Values::restored(LogIndex(0), [], Runs::default());
+    for index in 1..=count {
+        values.accept(LogIndex(index), payload(&format!("v{index}")), true);
+        record(&mut values, Kind::Accept, 1, index, 0, index << 20);
+    }
+    values
+}
+
+fn record(values: &mut Values, kind: Kind, round: u64, index: u64, staged: u64, position: u64) {
+    let (index, staged) = (LogIndex(index), LogIndex(staged));
+    values.runs.record(kind, ballot(round), index, staged, Position(position));
+}
+
+#[test]
+fn an_adopted_log_takes_the_place_of_what_it_replaces_and_of_nothing_else() {
+    let mut values = written(5);
+    values.stage(ballot(2), LogIndex(4), payload("lost"));
+    values.stage(ballot(3), LogIndex(4), payload("w4"));
+    values.adopt(ballot(3), LogIndex(3), LogIndex(4));
+    let all: Vec<_> = (1..=6).map(|index| shown(&values, index)).collect();
+    let some = |text: &str| Some(text.to_string());
+    assert_eq!(all, [some("v1"), some("v2"), some("v3"), some("w4"), None, None]);
+    values.accept(LogIndex(5), payload("w5"), true);
+    assert_eq!(shown(&values, 5), some("w5"));
+}
+
+#[test]
+fn what_is_not_applied_stays_in_memory_and_what_is_goes_once_it_is_written() {
+    let mut values = written(3);
+    values.accept(LogIndex(4), payload("v4"), true);
+    values.land(LogIndex(2), true);
+    assert_eq!(shown(&values, 2), None);
+    assert_eq!(shown(&values, 3), Some("v3".into()));
+    values.land(LogIndex(4), true);
+    assert_eq!(shown(&values, 4), Some("v4".into()), "not written yet");
+    record(&mut values, Kind::Accept, 1, 4, 0, 4 << 20);
+    values.land(LogIndex(4), true);
+    assert_eq!(shown(&values, 4), None);
+}
+
+#[test]
+fn with_members_that_may_lag_applied_values_stay_within_a_bound() {
+    let mut values = Values::restored(LogIndex(0), [], Runs::default());
+    for index in 1..=10_000_u64 {
+        values.accept(LogIndex(index), payload("v"), true);
+        record(&mut values, Kind::Accept, 1, index, 0, index * 100);
+        values.land(LogIndex(index), false);
+    }
+    assert_eq!(shown(&values, 10_000 - LANDED_VALUES_MAX as u64), None);
+    assert!(shown(&values, 10_001 - LANDED_VALUES_MAX as u64).is_some());
+    let large = Bytes::from(vec![0; LANDED_BYTES_MAX]);
+    values.accept(LogIndex(10_001), large, true);
+    record(&mut values, Kind::Accept, 1, 10_001, 0, 10_001 * 100);
+    values.land(LogIndex(10_001), false);
+    assert_eq!(shown(&values, 10_000), None);
+}
+
+#[test]
+fn a_value_that_left_memory_is_found_where_its_last_life_in_the_log_begins() {
+    let mut values = written(5);
+    record(&mut values, Kind::Stage, 2, 4, 0, 10 << 20);
+    record(&mut values, Kind::Stage, 3, 4, 0, 11 << 20);
+    record(&mut values, Kind::Stage, 3, 5, 0, (11 << 20) + 100);
+    record(&mut values, Kind::Truncate, 3, 5, 2, (11 << 20) + 200);
+    record(&mut values, Kind::Accept, 3, 6, 0, (11 << 20) + 300);
+    let at = |values: &Values, index| values.runs.find(LogIndex(index)).map(|at| at.0);
+    assert_eq!(at(&values, 3), Some(3 << 20));
+    assert_eq!(at(&values, 4), Some(11 << 20));
+    assert_eq!(at(&values, 6), Some(11 << 20), "near enough to be read from there");
+    assert_eq!(values.runs.last, LogIndex(6));
+    // The copy of the mark at the head of the log changes nothing.
+    record(&mut values, Kind::Truncate, 3, 6, 0, 20 << 20);
+    assert_eq!(at(&values, 4), Some(11 << 20));
+    assert_eq!(values.runs.last, LogIndex(6));
+}
+
+#[test]
+fn the_log_is_needed_from_the_first_value_that_is_not_applied_or_still_staged() {
+    let mut values = written(5);
+    let needed = |values: &Values, applied: u64, round: u64| {
+        values.runs.needed(LogIndex(applied), ballot(round)).map(|at| at.0)
+    };
+    assert_eq!(needed(&values, 5, 1), None);
+    assert_eq!(needed(&values, 3, 1), Some(4 << 20));
+    record(&mut values, Kind::Stage, 2, 6, 0, 9 << 20);
+    assert_eq!(needed(&values, 5, 2), Some(9 << 20));
+    assert_eq!(needed(&values, 3, 2), Some(4 << 20));
+    assert_eq!(needed(&values, 5, 3), None, "a higher promise made it void");
+    // The copy of an older mark does not end the staging.
+    record(&mut values, Kind::Truncate, 1, 5, 0, 10 << 20);
+    assert_eq!(needed(&values, 5, 2), Some(9 << 20));
+}
+
+#[test]
+fn what_is_collapsed_can_be_had_no_more() {
+    let mut values = written(8);
+    values.land(LogIndex(6), true);
+    assert_eq!(values.collapse(Position(0)), LogIndex(0));
+    assert_eq!(values.collapse(Position((3 << 20) + 1)), LogIndex(3));
+    assert_eq!(values.collapse(Position(9 << 20)), LogIndex(6), "the rest is in memory");
+}
+
+#[test]
+fn a_snapshot_takes_the_place_of_all_it_holds() {
+    let mut values = written(5);
+    values.installed(LogIndex(3));
+    assert_eq!((shown(&values, 3), shown(&values, 4)), (None, Some("v4".into())));
+    assert!(values.runs.find(LogIndex(4)).is_some());
+    values.installed(LogIndex(9));
+    assert_eq!(shown(&values, 5), None);
+    values.accept(LogIndex(10), payload("v10"), true);
+    assert_eq!(shown(&values, 10), Some("v10".into()));
+}

@@ -1,0 +1,69 @@
+//! What other nodes say, brought to whom it concerns.
+
+use crate::consistent::group::Group;
+use crate::groups::Groups;
+use crate::peers::{
+    Asked, Broken, Delivered, Incarnation, Lane, PeerSettings, Peers, Receiver, Sink,
+};
+use crate::{Inner, NodeSettings};
+use base::{Error, NodeId, Reason, Result};
+use std::sync::{Arc, Weak};
+use tokio::net::TcpListener;
+
+/// Opens the node to its peers, if it takes any.
+pub(crate) async fn begin(inner: &Arc<Inner>) -> Result<()> {
+    let NodeSettings { peers: Some(place), name, .. } = &inner.settings else { return Ok(()) };
+    let listener = TcpListener::bind(place.listen).await.map_err(|error| {
+        let text = format!("can't listen for peers at {}: {error} (peer_listen)", place.listen);
+        Error::new(Reason::TooMany, text)
+    })?;
+    let incarnation = Incarnation(inner.incarnation);
+    let settings = PeerSettings {
+        name: name.clone(),
+        advertise: place.advertise.clone(),
+        ..PeerSettings::new(inner.cluster, inner.node, incarnation)
+    };
+    let exchange = Arc::new(Exchange::new(inner));
+    let peers = Peers::start(settings, Some(listener), exchange);
+    let _ = inner.peers.set(peers); // Nobody else sets it.
+    Ok(())
+}
+
+/// See the head of this file.
+pub(crate) struct Exchange {
+    inner: Weak<Inner>,
+    groups: Arc<Groups>,
+}
+
+impl Exchange {
+    pub(crate) fn new(inner: &Arc<Inner>) -> Exchange {
+        Exchange { inner: Arc::downgrade(inner), groups: inner.groups.clone() }
+    }
+}
+
+impl Sink for Exchange {
+    fn deliver(&self, message: Delivered) {
+        let Delivered { from, lane, group, payload, .. } = message;
+        match (lane, self.groups.get(group)) {
+            (Lane::Control | Lane::Data, Some(group)) => Group::arrived(&group, from, payload),
+            _ => tracing::debug!(target: "peers", %from, %group, "nobody here takes this"),
+        }
+    }
+
+    fn connected(&self, node: NodeId, incarnation: Incarnation) {
+        tracing::info!(target: "peers", %node, %incarnation, "connected");
+    }
+
+    fn broken(&self, node: NodeId, reason: &Broken) {
+        tracing::info!(target: "peers", %node, "disconnected: {reason}");
+    }
+}
+
+impl Receiver for Exchange {
+    fn asked(&self, asked: Asked) {
+        let Some(inner) = self.inner.upgrade() else { return };
+        if let Some(peers) = inner.peers.get() {
+            peers.decline(&asked);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Three nodes keep one history.
+
+use super::house::{House, put, wait};
+use base::{LogIndex, Reason};
+use std::sync::atomic::Ordering;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_takes_all_have() {
+    let house = House::new(3, 3).await;
+    for round in 0..20 {
+        house.write(&format!("k{round}"), "v").await.expect("it goes");
+    }
+    let index = house.write("last", "one").await.expect("it goes");
+    for which in 0..3 {
+        house.applied(which, index).await;
+        assert_eq!(house.value(which, "last"), Some("one".into()));
+        assert_eq!(house.value(which, "k19"), Some("v".into()));
+    }
+    let master = house.master().await;
+    let group = house.group(master);
+    wait("a lease", || group.readable().then_some(())).await;
+    assert!(group.read_index().await.expect("it goes") >= index);
+    for which in (0..3).filter(|which| *which != master) {
+        let follower = house.group(which);
+        assert!(!follower.readable());
+        let refused = put(&follower, "k", "v").await.expect_err("refused");
+        assert_eq!(refused.reason, Reason::NotMaster);
+        let refused = follower.read_index().await.expect_err("refused");
+        assert_eq!(refused.reason, Reason::NotMaster);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_master_hands_over_and_comes_back_to_everything() {
+    let mut house = House::new(3, 3).await;
+    house.write("before", "1").await.expect("it goes");
+    let first = house.master().await;
+    house.stop(first).await;
+    let index = house.write("meanwhile", "2").await.expect("it goes");
+    let second = house.master().await;
+    assert_ne!(first, second);
+    house.start(first).await;
+    house.applied(first, index).await;
+    assert_eq!(house.value(first, "meanwhile"), Some("2".into()));
+    assert_eq!(house.value(first, "before"), Some("1".into()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mastership_goes_where_it_is_sent_and_no_write_is_in_doubt() {
+    let house = House::new(3, 3).await;
+    house.write("before", "1").await.expect("it goes");
+    for _ in 0..3 {
+        let from = house.master().await;
+        let to = (from + 1) % 3;
+        let (group, heir) = (house.group(from), house.group(to));
+        assert_eq!(
+            group.hand_over(base::NodeId(7)).map_err(|error| error.reason),
+            Err(Reason::NotSupported)
+        );
+        assert_eq!(
+            heir.hand_over(house.ids[from]).map_err(|error| error.reason),
+            Err(Reason::NotMaster)
+        );
+        group.hand_over(house.ids[to]).expect("it may lead");
+        while !heir.master.load(Ordering::Acquire) {
+            // Never in doubt: it is taken, or nothing happened.
+            if let Err(error) = put(&house.group(from), "k", "v").await {
+                assert_eq!(error.reason, Reason::NotMaster);
+            }
+        }
+        let level = |progress: &logic::consensus::Progress| progress.saved.is_some();
+        wait("word of all", || heir.progress().iter().all(level).then_some(())).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_majority_nothing_is_acknowledged_and_with_it_all_goes_on() {
+    let mut house = House::new(3, 3).await;
+    house.write("before", "1").await.expect("it goes");
+    let last = house.master().await;
+    let others: Vec<_> = (0..3).filter(|which| *which != last).collect();
+    for which in &others {
+        house.stop(*which).await;
+    }
+    let group = house.group(last);
+    let in_doubt = tokio::spawn(async move { put(&group, "k", "in doubt").await });
+    let group = house.group(last);
+    wait("the end of its office", || (!group.master.load(Ordering::Acquire)).then_some(())).await;
+    assert!(!group.readable());
+    let outcome = in_doubt.await.expect("it goes").expect_err("refused");
+    assert!(matches!(outcome.reason, Reason::NoLongerMaster | Reason::NotMaster), "{outcome}");
+    house.start(others[0]).await;
+    let index = house.write("after", "2").await.expect("it goes");
+    house.start(others[1]).await;
+    for which in 0..3 {
+        house.applied(which, index).await;
+        assert_eq!(house.value(which, "after"), Some("2".into()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_joins_while_others_write_and_the_master_leaves() {
+    use logic::consensus::{Member, Part};
+    let house = House::new(4, 3).await;
+    let mut written = Vec::new();
+    for round in 0..50 {
+        written.push(house.write(&format!("k{round}"), "v").await.expect("it goes"));
+    }
+    let part = |which: usize, part| Member { node: house.ids[which], part };
+    let (voter, learner) = (Part::Voter, Part::Learner);
+    let mut members: Vec<_> = (0..3).map(|which| part(which, voter)).collect();
+    members.push(part(3, learner));
+    let master = house.group(house.master().await);
+    let ticket = master.reconfigure(members.clone()).expect("it goes");
+    let again = master.reconfigure(members.clone()).expect_err("refused");
+    assert_eq!(again.reason, Reason::Changed);
+    // What is written behind the stop-sign waits for the next configuration, and is not lost.
+    let behind = put(&master, "behind", "the sign").await;
+    master.settled(ticket).await.expect("it goes");
+    let index = behind.expect("it goes");
+    house.applied(3, index).await;
+    assert_eq!(house.value(3, "k0"), Some("v".into()));
+    assert_eq!(house.value(3, "behind"), Some("the sign".into()));
+    let parts = |which: usize| house.group(which).configuration().members().len();
+    assert_eq!((parts(0), parts(3)), (4, 4));
+    // The learner takes the master's place.
+    let leaves = house.master().await;
+    members.retain(|member| member.node != house.ids[leaves]);
+    members.iter_mut().for_each(|member| member.part = voter);
+    house.group(leaves).reconfigure(members).expect("it goes");
+    let next = wait("another master", || {
+        (0..4).find(|which| *which != leaves && house.group(*which).master.load(Ordering::Acquire))
+    })
+    .await;
+    let index = put(&house.group(next), "without", "it").await.expect("it goes");
+    for which in (0..4).filter(|which| *which != leaves) {
+        house.applied(which, index).await;
+        assert_eq!(house.value(which, "without"), Some("it".into()));
+    }
+    assert!(index > *written.last().unwrap_or(&LogIndex(0)));
+}

@@ -1,0 +1,153 @@
+//! A house of several nodes in one process: real files, real sockets, and members from the start.
+
+use super::Place;
+use crate::catalog::Bucket;
+use crate::consistent::group::Group;
+use crate::peers::{Incarnation, Member as Peer};
+use crate::{Node, PeerPlace, life};
+use base::request::Expiry;
+use base::{
+    BucketId, ConfigurationId, GroupId, LogIndex, NodeId, Outcome, Properties, Reason, Result,
+    Update,
+};
+use bytes::Bytes;
+use logic::consensus::{Configuration, Member, Part};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use store::DataDir;
+
+/// The group the tests write into.
+pub(crate) const GROUP: GroupId = GroupId(1);
+/// Longest wait for anything that must come about.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) struct House {
+    pub places: Vec<Place>,
+    pub ids: Vec<NodeId>,
+    pub nodes: Vec<Option<Node>>,
+    addresses: Vec<std::net::SocketAddr>,
+    founders: usize,
+}
+
+impl House {
+    /// So many nodes, of which the first `founders` are voters from the start.
+    pub(crate) async fn new(count: usize, founders: usize) -> House {
+        let mut house = House::empty(count, founders);
+        for which in 0..count {
+            house.start(which).await;
+        }
+        house
+    }
+
+    fn empty(count: usize, founders: usize) -> House {
+        let places: Vec<_> = (0..count).map(|_| Place::new()).collect();
+        let first = DataDir::open(places[0].path()).expect("a directory");
+        let (mut ids, mut addresses) = (Vec::new(), Vec::new());
+        for (which, place) in places.iter().enumerate() {
+            if which > 0 {
+                DataDir::join(place.path(), first.cluster).expect("another of the same cluster");
+            }
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+            addresses.push(listener.local_addr().expect("an address"));
+        }
+        drop(first);
+        for place in &places {
+            ids.push(NodeId(DataDir::open(place.path()).expect("a directory").node));
+        }
+        let nodes = (0..count).map(|_| None).collect();
+        House { places, ids, nodes, addresses, founders }
+    }
+
+    pub(crate) async fn start(&mut self, which: usize) {
+        let listen = self.addresses[which];
+        let mut settings = self.places[which].settings();
+        settings.name = format!("n{which}");
+        settings.peers = Some(PeerPlace { listen, advertise: listen.to_string() });
+        let voters = self.ids[..self.founders].iter();
+        let voters = voters.map(|node| Member { node: *node, part: Part::Voter }).collect();
+        let first = Configuration::new(ConfigurationId(0), voters).expect("a configuration");
+        let node = life::start(settings, Some(first)).await.expect("it starts");
+        let peer = |(place, node): (usize, &NodeId)| Peer {
+            node: *node,
+            name: format!("n{place}"),
+            address: self.addresses[place].to_string(),
+            incarnation: Incarnation(0),
+        };
+        let peers = self.ids.iter().enumerate().map(peer).collect();
+        node.inner.peers.get().expect("it takes peers").set_members(peers);
+        self.nodes[which] = Some(node);
+    }
+
+    pub(crate) async fn stop(&mut self, which: usize) {
+        let node = self.nodes[which].take().expect("it runs");
+        node.stop().await.expect("it stops");
+    }
+
+    pub(crate) fn group(&self, which: usize) -> Arc<Group> {
+        let node = self.nodes[which].as_ref().expect("it runs");
+        node.inner.groups.find(GROUP).expect("it is there")
+    }
+
+    /// Waits until one of the running nodes is in office.
+    pub(crate) async fn master(&self) -> usize {
+        wait("a master", || {
+            let running = (0..self.nodes.len()).filter(|which| self.nodes[*which].is_some());
+            running.into_iter().find(|which| self.group(*which).master.load(Ordering::Acquire))
+        })
+        .await
+    }
+
+    /// Waits until a node has applied everything up to an index.
+    pub(crate) async fn applied(&self, which: usize, index: LogIndex) {
+        let group = self.group(which);
+        let applied = tokio::time::timeout(PATIENCE, group.applied.reached(index)).await;
+        applied.expect("in time").expect("it goes on");
+    }
+
+    /// Writes where the master is now, again if nothing happened; gives what came of it.
+    pub(crate) async fn write(&self, key: &str, value: &str) -> Result<LogIndex> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let written = put(&self.group(self.master().await), key, value).await;
+            match written {
+                Err(error) if error.reason == Reason::NotMaster && Instant::now() < until => {}
+                written => return written,
+            }
+        }
+    }
+
+    pub(crate) fn value(&self, which: usize, key: &str) -> Option<Bytes> {
+        let group = self.group(which);
+        let read = base::Read::Get(super::bytes(key));
+        let reply = crate::consistent::read::read(&group, &bucket(), &read).expect("a read");
+        match reply.body {
+            base::Body::Row(row) => row.map(|row| row.value),
+            other => panic!("a get is answered with a row, not {other:?}"),
+        }
+    }
+}
+
+fn bucket() -> Bucket {
+    Bucket::new(BucketId(77), GROUP, Properties::default())
+}
+
+pub(crate) async fn put(group: &Group, key: &str, value: &str) -> Result<LogIndex> {
+    let (key, value) = (super::bytes(key), super::bytes(value));
+    let update = Update::Set { key, value, expiry: Expiry::Default };
+    let (ticket, index, outcome) = group.submit(&bucket(), &update, None)?;
+    assert!(matches!(outcome?, Outcome::Done));
+    group.settled(ticket.expect("a put is a value")).await.map(|()| index)
+}
+
+/// Asks again and again until there is an answer.
+pub(crate) async fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "waited in vain for {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
