@@ -139,3 +139,25 @@ async fn a_member_joins_while_others_write_and_the_master_leaves() {
     }
     assert!(index > *written.last().unwrap_or(&LogIndex(0)));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_was_away_for_long_is_sent_what_left_memory_from_the_log() {
+    let mut house = House::new(3, 3).await;
+    house.write("before", "1").await.expect("it goes");
+    let master = house.master().await;
+    let away = (master + 1) % 3;
+    house.stop(away).await;
+    let large = "x".repeat(1 << 20);
+    let mut last = LogIndex(0);
+    for round in 0..40 {
+        last = house.write(&format!("large{round}"), &large).await.expect("it goes");
+    }
+    let first = house.group(master).state().values.get(LogIndex(5));
+    assert!(first.is_none(), "it has left memory");
+    house.start(away).await;
+    house.applied(away, last).await;
+    for round in 0..40 {
+        let value = house.value(away, &format!("large{round}"));
+        assert_eq!(value.map(|value| value.len()), Some(1 << 20), "{round}");
+    }
+}
