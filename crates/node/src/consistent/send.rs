@@ -11,7 +11,7 @@
 use super::driver::damaged_log;
 use super::group::{Group, State};
 use crate::keeper::store_error;
-use crate::peers::{Lane, Message as Letterhead, Sending};
+use crate::peers::{Lane, Message as Letterhead, Peers, Sending};
 use base::codec::Writer;
 use base::limits::VALUE_BATCH_BYTES;
 use base::{LogIndex, NodeId, Result};
@@ -68,23 +68,27 @@ impl State {
 }
 
 impl Group {
-    /// Sends what this turn brought forth; values that could not be sent are noted for the next.
+    /// Sends what this turn brought forth. Values that found no room are noted for the next turn;
+    /// what had no connection to go by is lost, which consensus is made for.
     pub(super) fn post(&self, letters: Vec<Letter>) -> Result<()> {
-        let mut unsent = Vec::new();
-        for letter in letters {
-            let Letter { to, message, values } = letter;
-            // What follows a lost value would only be refused.
-            let stuck = unsent.iter().any(|(node, _)| *node == to);
+        let Some(peers) = self.shared.peers.get() else { return Ok(()) };
+        let mut unsent: Vec<(NodeId, LogIndex)> = Vec::new();
+        for Letter { to, message, values } in letters {
             let Some((after, upto)) = message.body.values() else {
-                self.send(to, message, &[]);
+                self.send(peers, to, message, &[]);
                 continue;
             };
-            let sent = match values {
-                _ if stuck => false,
-                Carried::Here(values) => self.send(to, message, &values),
-                Carried::InLog | Carried::None => self.send_from_log(to, message, after, upto)?,
+            // What follows a lost value would only be refused.
+            if unsent.iter().any(|(node, _)| *node == to) || !peers.linked(to) {
+                continue;
+            }
+            let full = match values {
+                Carried::Here(values) => self.send(peers, to, message, &values) == Sending::Full,
+                Carried::InLog | Carried::None => {
+                    self.send_from_log(peers, to, message, after, upto)?
+                }
             };
-            if !sent && !stuck {
+            if full {
                 unsent.push((to, after));
             }
         }
@@ -94,8 +98,7 @@ impl Group {
         Ok(())
     }
 
-    fn send(&self, to: NodeId, message: Message, values: &[Bytes]) -> bool {
-        let Some(peers) = self.shared.peers.get() else { return false };
+    fn send(&self, peers: &Peers, to: NodeId, message: Message, values: &[Bytes]) -> Sending {
         let mut head = Vec::with_capacity(64);
         message.write(&mut head);
         let body = match values {
@@ -107,25 +110,26 @@ impl Group {
             many => {
                 let bytes = many.iter().map(|value| value.len() + 4).sum();
                 let mut body = Vec::with_capacity(bytes);
-                for value in many {
-                    body.put_u32(value.len() as u32);
-                    body.extend_from_slice(value);
-                }
+                many.iter().for_each(|value| body.put_string(value));
                 Bytes::from(body)
             }
         };
         let lane = if message.body.ordered() { Lane::Data } else { Lane::Control };
         let letter = Letterhead::new(lane, self.id, body).with_head(&head);
-        let letter = match message.body {
-            Body::Heartbeat { .. } => letter.replacing(HEARTBEAT_SLOT),
-            _ => letter,
-        };
-        peers.send(to, letter) == Sending::Sent
+        peers.send(
+            to,
+            match message.body {
+                Body::Heartbeat { .. } => letter.replacing(HEARTBEAT_SLOT),
+                _ => letter,
+            },
+        )
     }
 
-    /// Sends values that have left memory. `false`: they could not be sent, or not all of them.
+    /// Sends values that have left memory. Gives whether there was no room for some, or they are
+    /// not written yet.
     fn send_from_log(
         &self,
+        peers: &Peers,
         to: NodeId,
         message: Message,
         after: LogIndex,
@@ -135,13 +139,13 @@ impl Group {
         while after < upto {
             let values = self.read_back(after, upto)?;
             let end = LogIndex(after.0 + values.len() as u64);
-            let body = stretch(message.body, after, end);
-            if values.is_empty() || !self.send(to, Message { body, ..message }, &values) {
-                return Ok(false);
+            let message = Message { body: stretch(message.body, after, end), ..message };
+            if values.is_empty() || self.send(peers, to, message, &values) == Sending::Full {
+                return Ok(true);
             }
             after = end;
         }
-        Ok(true)
+        Ok(false)
     }
 
     /// Reads values behind `after` back from the log, as many as go into one message; none, if they

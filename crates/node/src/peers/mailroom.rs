@@ -235,6 +235,11 @@ impl Peers {
         self.network.send(to, message)
     }
 
+    /// Whether there is a connection to that node now; see [`Network::linked`].
+    pub fn linked(&self, to: NodeId) -> bool {
+        self.network.linked(to)
+    }
+
     /// Sends a bulk message, and waits for room as long as there is a connection.
     pub async fn send_bulk(&self, to: NodeId, message: Message) -> Sending {
         assert!(message.lane == Lane::Bulk, "only bulk waits for room");

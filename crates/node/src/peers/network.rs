@@ -146,6 +146,9 @@ pub trait Network: Send + Sync + 'static {
     /// Queues a message; never waits. `message` must be within its lane's limit.
     fn send(&self, to: NodeId, message: Message) -> Sending;
 
+    /// Whether there is a connection to that node now: what is sent without one is lost.
+    fn linked(&self, to: NodeId) -> bool;
+
     /// Waits until the bulk lane has room (`Sent`) or there is no connection (`NoLink`).
     fn bulk_room(&self, to: NodeId) -> Boxed<'_, Sending>;
 

@@ -132,6 +132,10 @@ impl Network for TcpNetwork {
         }
     }
 
+    fn linked(&self, to: NodeId) -> bool {
+        self.shared.peer(to).is_some_and(|peer| peer.link().is_some())
+    }
+
     fn bulk_room(&self, to: NodeId) -> Boxed<'_, Sending> {
         Box::pin(async move {
             match self.shared.peer(to).and_then(|peer| peer.link()) {
