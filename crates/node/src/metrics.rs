@@ -16,6 +16,12 @@ pub(crate) struct Metrics {
     pub expired: AtomicU64,
     pub syncs: AtomicU64,
     pub records: AtomicU64,
+    pub snapshots_sent: AtomicU64,
+    pub snapshots_received: AtomicU64,
+    pub snapshot_bytes_sent: AtomicU64,
+    pub snapshot_bytes_received: AtomicU64,
+    /// How often something of a snapshot was lost and asked for again.
+    pub snapshot_resumes: AtomicU64,
     sync_us: Mutex<Times>,
 }
 

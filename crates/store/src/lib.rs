@@ -21,4 +21,6 @@ pub use log::{
     Ahead, Kind, Log, LogReader, LogRecords, LogReport, LogSettings, OwnedRecord, Owner, Position,
     ReadError, Record, Recovered, Replay,
 };
-pub use trees::{Change, Chunk, Install, LsmTrees, MemoryTrees, Snapshot, TreeSettings, Trees};
+pub use trees::{
+    Change, Chunk, Install, LsmTrees, MemoryTrees, Row, Snapshot, TreeSettings, Trees,
+};

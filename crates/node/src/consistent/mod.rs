@@ -24,6 +24,8 @@ mod receive;
 pub(crate) mod records;
 mod send;
 mod session;
+#[cfg_attr(not(test), expect(dead_code, reason = "the driver does not ask for one yet"))]
+pub(crate) mod snapshot;
 pub(crate) mod value;
 pub(crate) mod values;
 pub(crate) mod view;

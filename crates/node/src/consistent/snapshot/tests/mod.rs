@@ -1,0 +1,10 @@
+//! Snapshots from node to node: whole, broken, spoilt, forgotten.
+//!
+//! Promises: what is installed is compared with what the sender held at the offered index.
+//! Never: asserts a time.
+
+#![allow(clippy::unwrap_used)]
+
+mod house;
+mod transfers;
+mod wire;
