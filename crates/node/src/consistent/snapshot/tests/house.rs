@@ -122,6 +122,10 @@ impl Network for Plug {
         })
     }
 
+    fn linked(&self, _: NodeId) -> bool {
+        !self.1.cut.load(SeqCst)
+    }
+
     fn set_members(&self, _: Vec<Member>) {}
 
     fn status(&self) -> Vec<PeerStatus> {
