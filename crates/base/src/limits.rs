@@ -114,3 +114,13 @@ pub const PEER_GREETINGS_PER_ADDRESS_MAX: usize = 32;
 pub const PEERS_MAX: usize = 1_024;
 /// Most requests to other nodes that may wait for their answer; one more is answered `overloaded`.
 pub const PEER_CALLS_MAX: usize = 65_536;
+/// A request that is passed on to another node is answered within this, in milliseconds.
+pub const FORWARD_MS_MAX: u64 = 10_000;
+/// A request waits for a master to be known, or to be reached, for at most this, in milliseconds: a
+/// few leases, so that an election goes by unnoticed.
+pub const MASTER_WAIT_MS_MAX: u64 = 3_000;
+/// Most requests of other nodes that a node has in progress; one more is declined and answered
+/// `overloaded`.
+pub const FORWARDED_MAX: usize = 4_096;
+/// Most bytes of such requests.
+pub const FORWARDED_BYTES_MAX: usize = 256 * 1024 * 1024;

@@ -1,6 +1,7 @@
 //! What other nodes say, brought to whom it concerns.
 
 use crate::consistent::group::Group;
+use crate::forward::{self, PASSED_ON};
 use crate::groups::Groups;
 use crate::peers::{
     Asked, Broken, Delivered, Incarnation, Lane, PeerSettings, Peers, Receiver, Sink,
@@ -62,8 +63,13 @@ impl Sink for Exchange {
 impl Receiver for Exchange {
     fn asked(&self, asked: Asked) {
         let Some(inner) = self.inner.upgrade() else { return };
-        if let Some(peers) = inner.peers.get() {
-            peers.decline(&asked);
+        match asked.payload.first() {
+            Some(&PASSED_ON) => forward::answer(&inner, asked),
+            _ => {
+                if let Some(peers) = inner.peers.get() {
+                    peers.decline(&asked);
+                }
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ mod checkpoint;
 mod consistent;
 mod directory;
 mod exchange;
+mod forward;
 mod groups;
 mod housekeeping;
 mod keeper;
@@ -18,6 +19,7 @@ mod metrics;
 mod observe;
 pub mod peers;
 mod place;
+mod reading;
 mod recovery;
 mod route;
 mod settings;
@@ -34,6 +36,7 @@ use base::{BucketName, ClusterId, Error, NodeId, Reason, Reply, Request, Result}
 use catalog::Catalog;
 use consistent::group::Group;
 use directory::Directory;
+use forward::Desk;
 use groups::Groups;
 use housekeeping::Bell;
 use keeper::Keeper;
@@ -63,6 +66,8 @@ pub(crate) struct Inner {
     peers: Arc<OnceLock<Peers>>,
     catalog: Arc<Catalog>,
     directory: Directory,
+    /// Room for requests that other nodes pass on.
+    desk: Desk,
     keeper: Arc<Keeper>,
     trees: Arc<dyn Trees>,
     metrics: Arc<Metrics>,
@@ -121,6 +126,12 @@ impl Node {
     /// Where a bucket lives and who is master there, as this node knows it; needs no quorum.
     pub fn place(&self, bucket: &BucketName) -> Result<Place> {
         self.inner.place(bucket)
+    }
+
+    /// The name of the master of a bucket's group, if that is another node: who is asked there gives
+    /// the same answers a step sooner.
+    pub fn other_master(&self, bucket: &BucketName) -> Option<String> {
+        self.inner.other_master(bucket)
     }
 
     /// All metrics as samples, for `/metrics` and `INFO`.

@@ -4,6 +4,7 @@ use crate::catalog::Catalog;
 use crate::consistent::Mailbox;
 use crate::consistent::group::{Group, Shared};
 use crate::directory::Directory;
+use crate::forward::Desk;
 use crate::groups::Groups;
 use crate::housekeeping::Bell;
 use crate::keeper::{Done, Keeper, store_error};
@@ -57,6 +58,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         peers,
         catalog,
         directory,
+        desk: Desk::default(),
         keeper,
         trees,
         metrics,

@@ -12,6 +12,12 @@ pub(crate) struct Metrics {
     pub updates: AtomicU64,
     pub updates_refused: AtomicU64,
     pub reads: AtomicU64,
+    /// Requests passed on to another node.
+    pub passed_on: AtomicU64,
+    /// Requests that other nodes passed on to this one.
+    pub passed_here: AtomicU64,
+    /// Those declined because too many were in progress.
+    pub passed_here_declined: AtomicU64,
     pub values: AtomicU64,
     pub expired: AtomicU64,
     pub syncs: AtomicU64,

@@ -5,6 +5,7 @@
 
 use crate::Inner;
 use base::{BucketName, LogIndex, NodeId, Result};
+use std::sync::atomic::Ordering;
 
 /// A bucket's group, as this node knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +54,17 @@ impl Inner {
         })
     }
 
+    pub(crate) fn other_master(&self, bucket: &BucketName) -> Option<String> {
+        let (_, group) = self.bucket(bucket).ok()?;
+        if group.master.load(Ordering::Acquire) {
+            return None;
+        }
+        let master = group.standing().borrow().master?;
+        (master != self.node).then(|| self.name_of(master))
+    }
+
     /// A node's name: its own as it was set, another's by its number.
-    fn name_of(&self, node: NodeId) -> String {
+    pub(crate) fn name_of(&self, node: NodeId) -> String {
         if node == self.node { self.settings.name.clone() } else { node.to_string() }
     }
 }

@@ -3,15 +3,15 @@
 use crate::catalog::Bucket;
 use crate::consistent::check;
 use crate::consistent::group::{Group, Submission};
-use crate::consistent::read::{self, is_long};
 use crate::directory::no_such_bucket;
 use crate::metrics::Metrics;
-use crate::submit::{Flow, Submitted, Ticket};
+use crate::reading::still_master;
+use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
 use crate::{Inner, Node};
 use base::request::Expiry;
 use base::{
-    Body, BucketName, Call, Consistency, DirectoryCall, Error, Outcome, Promise, Read, Reason,
-    Reply, Request, Result, RetryId, SessionCall, Update,
+    Body, BucketName, Call, Consistency, DirectoryCall, Error, Outcome, Promise, Reason, Reply,
+    Request, Result, RetryId, SessionCall, Update,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,30 +21,144 @@ const LOOKUPS_MAX: usize = 8;
 
 impl Node {
     pub(crate) fn route(&self, flow: &mut Flow, request: Request) -> Submitted {
-        let inner = &self.inner;
-        if inner.stopping.load(Ordering::Acquire) {
-            return Submitted::Ready(Err(Error::new(Reason::GoingDown, "the node is stopping")));
-        }
-        let routed = match request.call {
-            Call::Update(update) => inner.update(flow, &request.bucket, &update, request.retry),
-            Call::Read(read, consistency) => inner.read(flow, &request.bucket, read, consistency),
-            Call::Session(call) => inner.session(flow, &request.bucket, call),
-            Call::Directory(call) => Ok(self.directory(flow, request.bucket, call)),
-        };
-        routed.unwrap_or_else(|error| Submitted::Ready(Err(error)))
-    }
-
-    fn directory(&self, flow: &Flow, name: BucketName, call: DirectoryCall) -> Submitted {
-        let inner = self.inner.clone();
-        let before = flow.last;
-        Submitted::Later(Box::pin(async move {
-            inner.settled(before).await?;
-            inner.directory.execute(&name, call).await
-        }))
+        self.inner.submit(flow, request)
     }
 }
 
 impl Inner {
+    /// Answers a request here if this node may, and sees to it otherwise.
+    pub(crate) fn submit(self: &Arc<Inner>, flow: &mut Flow, request: Request) -> Submitted {
+        if self.stopping.load(Ordering::Acquire) {
+            return Submitted::Ready(Err(Error::new(Reason::GoingDown, "the node is stopping")));
+        }
+        let routed = match &request.call {
+            Call::Update(update) => self.update(flow, &request.bucket, update, request.retry),
+            Call::Read(read, consistency) => self.read(flow, &request.bucket, read, *consistency),
+            Call::Session(call) => self.session(flow, &request.bucket, *call),
+            Call::Directory(call) => self.directory(flow, &request.bucket, call),
+        };
+        routed.unwrap_or_else(|error| self.elsewhere(flow, request, error))
+    }
+
+    /// What this node can't answer: another is asked, or the client is told whom to ask.
+    #[cold]
+    fn elsewhere(self: &Arc<Inner>, flow: &mut Flow, request: Request, error: Error) -> Submitted {
+        let alone = self.peers.get().is_none();
+        match (error.reason, flow.elsewhere) {
+            (Reason::NotMaster, _) if alone => Submitted::Ready(Err(error)),
+            (Reason::NotMaster, Elsewhere::Named) => {
+                Submitted::Ready(Err(self.not_master(&request)))
+            }
+            (Reason::NotMaster, Elsewhere::PassedOn) => match self.group_of(&request) {
+                Ok(group) => self.pass_on(group, flow.last.take(), request),
+                Err(error) => Submitted::Ready(Err(error)),
+            },
+            (Reason::NoSuchBucket, Elsewhere::PassedOn) if !alone && self.may_be_new(&request) => {
+                self.look_again(flow.last.take(), request, error)
+            }
+            _ => Submitted::Ready(Err(error)),
+        }
+    }
+
+    /// `not_master` with the master's name, as clients that look for it parse it.
+    fn not_master(&self, request: &Request) -> Error {
+        let master = self.group_of(request).ok().and_then(|group| group.standing().borrow().master);
+        let name = master.map_or_else(|| "None".into(), |node| self.name_of(node));
+        Error::new(Reason::NotMaster, name)
+    }
+
+    /// The group that decides about a request.
+    fn group_of(&self, request: &Request) -> Result<Arc<Group>> {
+        match &request.call {
+            Call::Directory(_) => Ok(self.directory.group.clone()),
+            Call::Update(_) | Call::Read(..) | Call::Session(_) => {
+                self.bucket(&request.bucket).map(|(_, group)| group)
+            }
+        }
+    }
+
+    /// Whether a bucket that is not known here may have been made a moment ago. Reads that are
+    /// content with what this node has ask nobody.
+    fn may_be_new(&self, request: &Request) -> bool {
+        let here = match &request.call {
+            Call::Read(_, consistency) => *consistency != Consistency::Consistent,
+            Call::Directory(_) => true,
+            Call::Update(_) | Call::Session(_) => false,
+        };
+        !here && !self.directory.group.master.load(Ordering::Acquire)
+    }
+
+    /// Asks the directory's master for a bucket that is not known here, waits until it is, and
+    /// begins anew.
+    fn look_again(
+        self: &Arc<Inner>,
+        before: Option<Ticket>,
+        request: Request,
+        unknown: Error,
+    ) -> Submitted {
+        let inner = self.clone();
+        Submitted::Later(Box::pin(async move {
+            let call = Call::Directory(DirectoryCall::DescribeBucket);
+            let describe = Request { bucket: request.bucket.clone(), call, retry: None };
+            inner.carry(&inner.directory.group, before, describe).await?;
+            match inner.group_of(&request) {
+                Ok(group) => inner.carry(&group, None, request).await,
+                Err(_) => Err(unknown),
+            }
+        }))
+    }
+
+    fn directory(
+        self: &Arc<Inner>,
+        flow: &mut Flow,
+        name: &BucketName,
+        call: &DirectoryCall,
+    ) -> Result<Submitted> {
+        let group = &self.directory.group;
+        if !group.master.load(Ordering::Acquire) {
+            return Err(Error::new(Reason::NotMaster, "None"));
+        }
+        let (inner, name, call) = (self.clone(), name.clone(), call.clone());
+        let (before, elsewhere) = (flow.last, flow.elsewhere);
+        Ok(Submitted::Later(Box::pin(async move {
+            // What became of them was told already; here only their order counts.
+            let _ = inner.settled(before).await;
+            let here = inner.directory_here(&name, call.clone()).await;
+            let request = Request { bucket: name, call: Call::Directory(call), retry: None };
+            inner.unless_moved(here, elsewhere, request).await
+        })))
+    }
+
+    async fn directory_here(&self, name: &BucketName, call: DirectoryCall) -> Result<Reply> {
+        if !self.directory.group.readable() {
+            still_master(&self.directory.group).await?;
+        }
+        self.directory.execute(name, call).await
+    }
+
+    /// Mastership may go while something long is done here; then nothing was done, and it is done
+    /// elsewhere.
+    pub(crate) async fn unless_moved(
+        self: &Arc<Inner>,
+        here: Result<Reply>,
+        elsewhere: Elsewhere,
+        request: Request,
+    ) -> Result<Reply> {
+        match here {
+            Err(error) if error.reason == Reason::NotMaster => {
+                let mut flow = Flow { last: None, elsewhere };
+                match self.elsewhere(&mut flow, request, error) {
+                    Submitted::Ready(answer) => answer,
+                    Submitted::Pending(ticket, answer) => {
+                        self.settled(Some(ticket)).await.and(answer)
+                    }
+                    Submitted::Later(answer) => answer.await,
+                }
+            }
+            here => here,
+        }
+    }
+
     pub(crate) fn bucket(&self, name: &BucketName) -> Result<(Arc<Bucket>, Arc<Group>)> {
         let bucket = self.catalog.find(name).ok_or_else(|| no_such_bucket(name))?;
         // The one match on a bucket's promise in the whole house.
@@ -66,16 +180,14 @@ impl Inner {
         update: &Update,
         retry: Option<RetryId>,
     ) -> Result<Submitted> {
-        if self.full.load(Ordering::Relaxed) && !frees(update) {
-            Metrics::count(&self.metrics.updates_refused);
-            return Err(Error::new(
-                Reason::OutOfSpace,
-                "the disk is nearly full: deletes and reads go on; free some space, or lower \
-                 reserve_bytes",
-            ));
-        }
         for _ in 0..LOOKUPS_MAX {
             let (bucket, group) = self.bucket(name)?;
+            if !group.master.load(Ordering::Acquire) {
+                return Err(Error::new(Reason::NotMaster, "None"));
+            }
+            if self.full.load(Ordering::Relaxed) && !frees(update) {
+                return Err(self.full_disk());
+            }
             check::update(update, &bucket.properties)?;
             let (ticket, index, outcome) = match group.submit(&bucket, update, retry) {
                 Err(error) if error.reason == Reason::Moved => continue,
@@ -87,64 +199,13 @@ impl Inner {
         Err(Error::new(Reason::Changed, "the bucket keeps changing: repeat"))
     }
 
-    fn read(
-        &self,
-        flow: &mut Flow,
-        name: &BucketName,
-        read: Read,
-        consistency: Consistency,
-    ) -> Result<Submitted> {
-        let (bucket, group) = self.bucket(name)?;
-        check::read(&read, &bucket.properties)?;
-        Metrics::count(&self.metrics.reads);
-        let before = match consistency {
-            Consistency::Consistent => {
-                // With one voter this node's lease never ends while it is master.
-                if !group.master.load(Ordering::Acquire) {
-                    return Err(Error::new(Reason::NotMaster, "None"));
-                }
-                flow.last.filter(|ticket| ticket.index > group.applied.index())
-            }
-            Consistency::Dirty => None,
-            Consistency::AtLeast(index) if group.applied.index() >= index => None,
-            Consistency::AtLeast(index) => {
-                let applied = group.applied.index();
-                let text = format!(
-                    "applied up to {applied}, asked for {index}: wait, or ask the \
-                                    master"
-                );
-                return Err(Error::new(Reason::NotFresh, text));
-            }
-        };
-        if is_long(&read) {
-            return Ok(self.read_later(before, bucket, group.clone(), read));
-        }
-        if before.is_none() {
-            flow.last = None;
-            return Ok(Submitted::Ready(read::read(&group, &bucket, &read)));
-        }
-        // This connection's own updates are on their way: the read sees them and waits with them.
-        let update = Update::Read(read);
-        let (ticket, index, outcome) = group.submit(&bucket, &update, None)?;
-        Ok(pending(flow, (ticket, index, outcome)))
-    }
-
-    fn read_later(
-        &self,
-        before: Option<Ticket>,
-        bucket: Arc<Bucket>,
-        group: Arc<Group>,
-        read: Read,
-    ) -> Submitted {
-        Submitted::Later(Box::pin(async move {
-            if let Some(ticket) = before {
-                group.settled(ticket).await?;
-            }
-            let reading = move || read::read(&group, &bucket, &read);
-            tokio::task::spawn_blocking(reading)
-                .await
-                .unwrap_or_else(|_| Err(Error::new(Reason::GoingDown, "the node is stopping")))
-        }))
+    fn full_disk(&self) -> Error {
+        Metrics::count(&self.metrics.updates_refused);
+        Error::new(
+            Reason::OutOfSpace,
+            "the disk is nearly full: deletes and reads go on; free some space, or lower \
+             reserve_bytes",
+        )
     }
 
     fn session(&self, flow: &mut Flow, name: &BucketName, call: SessionCall) -> Result<Submitted> {
@@ -174,7 +235,8 @@ impl Inner {
     }
 }
 
-fn pending(flow: &mut Flow, (ticket, index, outcome): Submission) -> Submitted {
+/// The answer of an evaluated update, and what it waits for.
+pub(crate) fn pending(flow: &mut Flow, (ticket, index, outcome): Submission) -> Submitted {
     let reply = outcome.map(|outcome| {
         let body = match outcome {
             Outcome::Read(body) => *body,

@@ -21,6 +21,26 @@ pub struct Ticket {
 pub struct Flow {
     /// The last ticket given out on this connection that is not known to be decided.
     pub(crate) last: Option<Ticket>,
+    /// What becomes of requests that another node must answer.
+    pub(crate) elsewhere: Elsewhere,
+}
+
+/// What becomes of a request that only another node may answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Elsewhere {
+    /// It is passed on, and answered here.
+    #[default]
+    PassedOn,
+    /// It is answered with `not_master` and the master's name.
+    Named,
+}
+
+impl Flow {
+    /// Of a client that looks for the master itself: what this node may not answer is refused with
+    /// `not_master` and the master's name (`None` if none is known), and is not passed on.
+    pub fn redirected() -> Flow {
+        Flow { last: None, elsewhere: Elsewhere::Named }
+    }
 }
 
 /// What comes of a request.
@@ -31,7 +51,7 @@ pub enum Submitted {
     /// `decided` fails, its error is the answer. An error, too, may depend on undecided updates (an
     /// assertion that does not hold because of one), so it waits like any answer.
     Pending(Ticket, Result<Reply>),
-    /// The answer comes later (long reads, directory calls); requests behind it on the same
-    /// connection should wait.
+    /// The answer comes later (long reads, directory calls, what another node answers); requests
+    /// behind it on the same connection should wait.
     Later(Pin<Box<dyn Future<Output = Result<Reply>> + Send>>),
 }

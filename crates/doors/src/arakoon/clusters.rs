@@ -60,5 +60,7 @@ pub async fn enter(node: &Node, cluster: &[u8], named: &[String]) -> Result<Buck
             _ => {}
         }
     }
+    // Another node may have made it: asked for it, this one waits until it knows it, too.
+    node.handle(ask(Call::Directory(DirectoryCall::DescribeBucket))).await?;
     Ok(bucket)
 }

@@ -49,7 +49,8 @@ pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, mut shutd
                 bucket,
                 local,
                 out: Output::default(),
-                flow: Flow::default(),
+                // These clients look for the master themselves.
+                flow: Flow::redirected(),
                 intake,
                 parser: Parser::default(),
                 notes: Vec::new(),

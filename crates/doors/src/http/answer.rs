@@ -101,6 +101,8 @@ pub struct Answer {
     pub content: Content,
     /// The index of the log that the answer reflects.
     pub index: Option<u64>,
+    /// The node that gave the answer, where another was asked.
+    pub master: Option<String>,
     /// The row's version.
     pub etag: Option<u64>,
     /// Milliseconds until the row expires.
@@ -135,7 +137,15 @@ const OTHER_HEADERS: &[u8] =
 impl Answer {
     /// Of this status and body.
     pub fn new(status: Status, content: Content) -> Answer {
-        Answer { status, content, index: None, etag: None, expires_in_ms: None, allow: None }
+        Answer {
+            status,
+            content,
+            index: None,
+            master: None,
+            etag: None,
+            expires_in_ms: None,
+            allow: None,
+        }
     }
 
     /// Appends the head; the body is [`Content::bytes`], unless the manner leaves it out.
@@ -162,6 +172,10 @@ impl Answer {
         self.encode_length(out, manner);
         if let Some(index) = self.index {
             let _ = write!(out, "x-credenza-index: {index}\r\n");
+        }
+        if let Some(master) = &self.master {
+            let name = base::codec::printable(master.as_bytes());
+            let _ = write!(out, "x-credenza-master: {name}\r\n");
         }
         if let Some(version) = self.etag {
             let _ = write!(out, "etag: \"{version}\"\r\n");

@@ -217,3 +217,19 @@ fn broken_percent_encoding_is_told() {
     assert_eq!(decode("a+b%20c", Plus::Blank).as_deref(), Some(&b"a b c"[..]));
     assert_eq!(decode("a+b", Plus::Plus).as_deref(), Some(&b"a+b"[..]));
 }
+
+#[test]
+fn an_answer_of_another_node_names_it_and_no_name_breaks_the_head() {
+    let manner = answer::Manner { keep_alive: true, head_only: false, is_http_10: false };
+    let head = |master: Option<&str>| {
+        let mut answer = Answer::new(Status::NoContent, Content::None);
+        answer.master = master.map(String::from);
+        let mut out = Vec::new();
+        answer.encode_head(&mut out, manner);
+        String::from_utf8(out).expect("text")
+    };
+    assert!(!head(None).contains("x-credenza-master"));
+    assert!(head(Some("n2")).contains("\r\nx-credenza-master: n2\r\n"));
+    let hostile = head(Some("n2\r\nset-cookie: a=b"));
+    assert!(!hostile.contains("\nset-cookie"), "{hostile}");
+}

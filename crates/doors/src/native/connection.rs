@@ -204,15 +204,21 @@ impl Conversation {
         key: &Key,
         asked: Asked,
     ) -> Result<(), Stop> {
+        let bucket = request.bucket.clone();
+        let mut master = None;
         let (result, ticket) = match self.shared.node.submit(&mut self.flow, request) {
             Submitted::Ready(result) => (result, None),
             Submitted::Pending(ticket, result) => (result, Some(ticket)),
             Submitted::Later(reply) => {
                 self.say().await?;
-                (reply.await, None)
+                let reply = reply.await;
+                // Only what comes later may have come from elsewhere.
+                master = self.shared.node.other_master(&bucket);
+                (reply, None)
             }
         };
-        let answer = render::answer(shape, key, &result);
+        let mut answer = render::answer(shape, key, &result);
+        answer.master = master;
         let verdict = output::verdict(&answer, &result);
         match ticket {
             Some(ticket) => {

@@ -15,7 +15,8 @@ pub fn document(sections: &[String]) -> Bytes {
 
 const DESCRIPTION: &str = "Keys and values are any bytes. In paths and queries keys are \
     percent-encoded; in JSON they are strings where they are UTF-8, and {\"base64\": \"..\"} \
-    elsewhere. Every answer that reflects the log carries its index in `x-credenza-index`. \
+    elsewhere. Every answer that reflects the log carries its index in `x-credenza-index`; one that was \
+    given by another node, the master, names it in `x-credenza-master`. \
     An error's `kind` says what to do: `invalid` mend the request, `denied` bring other \
     credentials, `conflict` read again and decide again, `unavailable` nothing happened, retry, \
     `unknown` it may have happened, read before retrying, `corrupt` call the operator.";
@@ -228,6 +229,9 @@ fn good(route: &Route) -> (&'static str, Value) {
     let index = json!({ "x-credenza-index": {
         "description": "The index of the log that the answer reflects.",
         "schema": { "type": "integer", "minimum": 0 },
+    }, "x-credenza-master": {
+        "description": "The node that gave the answer, if it was passed on.",
+        "schema": { "type": "string" },
     } });
     let reference = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
     let json_content = |name: &str| json!({ "application/json": { "schema": reference(name) } });

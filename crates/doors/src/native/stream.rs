@@ -50,6 +50,7 @@ pub async fn rows(
                 if !has_begun {
                     let mut answer = Answer::new(Status::Ok, Content::JsonLines);
                     answer.index = Some(index.0);
+                    answer.master = shared.node.other_master(&request.bucket);
                     answer.encode_head(&mut out, manner);
                     has_begun = true;
                 }

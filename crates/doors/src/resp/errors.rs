@@ -80,6 +80,11 @@ pub fn text(error: &Error) -> String {
         Reason::NoLongerMaster | Reason::DeadlinePassed => {
             format!("UNKNOWN it may have been applied, read before you retry: {detail}")
         }
+        Reason::NotMaster => {
+            format!(
+                "READONLY this node is not master of the bucket's group, the master is {detail}"
+            )
+        }
         reason if detail.is_empty() => format!("{} {}", code(reason), reason.word()),
         reason => format!("{} {detail}", code(reason)),
     }

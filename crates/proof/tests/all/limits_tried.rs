@@ -92,6 +92,10 @@ const TRIED: &[(&str, Tried)] = &[
     ("WATCHED_MAX", By(&["a_connection_watches_as_many_keys_as_the_limit_says"])),
     ("CLUSTER_ID_BYTES_MAX", By(&["the_prologue_is_told_however_it_arrives"])),
     ("ROUTING_DEPTH_MAX", By(&["routing_trees_are_looked_at_to_their_depth"])),
+    ("FORWARD_MS_MAX", Not("a wait: `what_may_have_happened_is_told_and_not_tried_again`")),
+    ("MASTER_WAIT_MS_MAX", Not("a wait: `without_a_master_patience_ends_with_a_remedy`")),
+    ("FORWARDED_MAX", By(&["foreign_requests_in_progress_end_exactly_at_their_limits"])),
+    ("FORWARDED_BYTES_MAX", By(&["foreign_requests_in_progress_end_exactly_at_their_limits"])),
     ("MGET_KEYS_MAX", By(&["reads_of_many_keys_are_whole_around_the_size_of_one_request"])),
     (
         "connections_max",

@@ -1,0 +1,106 @@
+//! The master's side: requests that other nodes pass on, evaluated as if they were asked here.
+
+use super::letter::{self, BYTES_MAX};
+use crate::Inner;
+use crate::metrics::Metrics;
+use crate::peers::{Asked, Peers, Sending};
+use base::codec::Malformed;
+use base::limits::{FORWARD_MS_MAX, FORWARDED_BYTES_MAX, FORWARDED_MAX};
+use base::wire::write_answer;
+use base::{Reply, Result};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+
+/// In which bytes of requests are counted.
+const UNIT_BYTES: usize = 1024;
+/// Between two attempts to send an answer through a full lane.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Room for foreign requests in progress.
+pub(crate) struct Desk {
+    seats: Arc<Semaphore>,
+    units: Arc<Semaphore>,
+}
+
+impl Default for Desk {
+    fn default() -> Desk {
+        Desk {
+            seats: Arc::new(Semaphore::new(FORWARDED_MAX)),
+            units: Arc::new(Semaphore::new(FORWARDED_BYTES_MAX / UNIT_BYTES)),
+        }
+    }
+}
+
+/// Held while a request is in progress.
+pub(super) struct Seat {
+    _seat: OwnedSemaphorePermit,
+    _units: OwnedSemaphorePermit,
+}
+
+impl Desk {
+    pub(super) fn sit(&self, bytes: usize) -> Option<Seat> {
+        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).ok()?;
+        Some(Seat {
+            _seat: self.seats.clone().try_acquire_owned().ok()?,
+            _units: self.units.clone().try_acquire_many_owned(units).ok()?,
+        })
+    }
+}
+
+/// Takes a request that another node passes on, or declines it. Hands over and returns.
+pub(crate) fn answer(inner: &Arc<Inner>, asked: Asked) {
+    let Some(peers) = inner.peers.get() else { return };
+    match inner.desk.sit(asked.payload.len()) {
+        Some(seat) => {
+            let (inner, peers) = (inner.clone(), peers.clone());
+            tokio::spawn(async move {
+                // Behind this time nobody reads the answer.
+                let within = asked.within.min(Duration::from_millis(FORWARD_MS_MAX));
+                let _ = timeout(within, attend(&inner, &peers, &asked)).await;
+                drop(seat);
+            });
+        }
+        None => {
+            Metrics::count(&inner.metrics.passed_here_declined);
+            peers.decline(&asked);
+        }
+    }
+}
+
+async fn attend(inner: &Arc<Inner>, peers: &Peers, asked: &Asked) {
+    match evaluate(inner, asked.payload.clone()).await {
+        Ok(answer) => send(peers, asked, &answer).await,
+        Err(Malformed(field)) => {
+            let from = format_args!("{:016x}", asked.from.0);
+            tracing::warn!(target: "node", %from, "a request passed on is malformed: {field}");
+            peers.decline(asked);
+        }
+    }
+}
+
+async fn evaluate(
+    inner: &Arc<Inner>,
+    payload: Bytes,
+) -> std::result::Result<Result<Reply>, Malformed> {
+    let (directory, request) = letter::read(&payload)?;
+    Metrics::count(&inner.metrics.passed_here);
+    if let Err(error) = inner.directory_reaches(directory).await {
+        return Ok(Err(error));
+    }
+    Ok(inner.here(request).await)
+}
+
+/// Sends the answer. While the lane is full the seat is kept, so that no more comes in than goes
+/// out.
+async fn send(peers: &Peers, asked: &Asked, answer: &Result<Reply>) {
+    let mut bytes = Vec::new();
+    write_answer(answer, BYTES_MAX, &mut bytes);
+    let bytes = Bytes::from(bytes);
+    // Without a link the one who asked is told so by its own side.
+    while let Ok(Sending::Full) = peers.answer(asked, bytes.clone()) {
+        sleep(PAUSE).await;
+    }
+}

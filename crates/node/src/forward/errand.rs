@@ -1,0 +1,175 @@
+//! A request on its way to its group's master, until there is an answer or its time has passed.
+
+use crate::consistent::group::Standing;
+use crate::peers::Peers;
+use crate::world;
+use base::codec::Malformed;
+use base::wire::read_answer;
+use base::{Call, DirectoryCall, Error, GroupId, Kind, NodeId, Reason, Reply, Request, Result};
+use bytes::Bytes;
+use std::future::Future;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+/// Between two attempts, unless the group has news: links come back unannounced.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What may be done with a request that may have happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Repeat {
+    /// Nothing: its client must be told.
+    Never,
+    /// It may be asked again: its retry id makes it apply once.
+    Once,
+    /// It may be asked again: it changes nothing.
+    Harmless,
+}
+
+impl Repeat {
+    pub(super) fn of(request: &Request) -> Repeat {
+        match &request.call {
+            Call::Update(_) if request.retry.is_some() => Repeat::Once,
+            Call::Read(..)
+            | Call::Directory(
+                DirectoryCall::DescribeBucket
+                | DirectoryCall::ListBuckets { .. }
+                | DirectoryCall::ListTypes,
+            ) => Repeat::Harmless,
+            Call::Update(_) | Call::Directory(_) | Call::Session(_) => Repeat::Never,
+        }
+    }
+}
+
+/// A request on its way.
+pub(super) struct Errand {
+    /// This node.
+    pub me: NodeId,
+    /// Whose master is asked.
+    pub group: GroupId,
+    /// The request as bytes.
+    pub letter: Bytes,
+    pub repeat: Repeat,
+    /// When it was asked, in this node's milliseconds.
+    pub began_ms: u64,
+    /// It is answered within this, in milliseconds.
+    pub within_ms: u64,
+    /// It waits so long for a master to be known or reached, in milliseconds.
+    pub patience_ms: u64,
+}
+
+/// What an attempt without a reply means.
+enum Verdict {
+    /// The client is told.
+    Final,
+    /// Nothing happened: another attempt may find the master.
+    Missed,
+    /// It may have happened.
+    InDoubt,
+}
+
+impl Errand {
+    /// Asks until there is an answer. `here` answers when this node itself has become master.
+    pub(super) async fn run<F: Future<Output = Result<Reply>>>(
+        &self,
+        peers: Option<&Peers>,
+        mut standing: watch::Receiver<Standing>,
+        here: impl Fn() -> F,
+    ) -> Result<Reply> {
+        let mut missed_ms = None;
+        let mut doubt: Option<Error> = None;
+        loop {
+            let master = standing.borrow_and_update().master;
+            let answer = match (master, peers) {
+                (Some(master), _) if master == self.me => here().await,
+                (Some(master), Some(peers)) => self.ask(peers, master).await,
+                _ => Err(self.no_master()),
+            };
+            let error = match answer {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            match self.verdict(&error, master) {
+                Verdict::Final => return Err(self.told(error, doubt)),
+                Verdict::Missed => {}
+                Verdict::InDoubt => doubt = Some(error.clone()),
+            }
+            // A repeated attempt after a doubt may take all the time there is: only an answer
+            // ends the doubt.
+            let now_ms = world::milliseconds();
+            let patience_ms = *missed_ms.get_or_insert(now_ms) + self.patience_ms;
+            let deadline_ms = self.began_ms + self.within_ms;
+            let until_ms = if doubt.is_some() { deadline_ms } else { deadline_ms.min(patience_ms) };
+            if now_ms >= until_ms {
+                return Err(self.told(error, doubt));
+            }
+            news(&mut standing).await;
+        }
+    }
+
+    async fn ask(&self, peers: &Peers, master: NodeId) -> Result<Reply> {
+        let left = Duration::from_millis(self.within_ms).saturating_sub(since(self.began_ms));
+        let bytes = peers.ask(master, self.group, self.letter.clone(), left).await?;
+        read_answer(&bytes).unwrap_or_else(|Malformed(field)| {
+            tracing::warn!(
+                target: "node",
+                node = %format_args!("{:016x}", master.0),
+                "an answer to a request passed on is malformed: {field}"
+            );
+            let text = format!(
+                "node {:016x} answered what this node can't read ({field}): it may have happened; \
+                 read before retrying",
+                master.0
+            );
+            Err(Error::new(Reason::NoLongerMaster, text))
+        })
+    }
+
+    fn verdict(&self, error: &Error, master: Option<NodeId>) -> Verdict {
+        match error.reason {
+            Reason::NotMaster | Reason::NoQuorum => Verdict::Missed,
+            // That node goes, and another becomes master; unless it is this one.
+            Reason::GoingDown if master != Some(self.me) => Verdict::Missed,
+            _ if error.kind() == Kind::Unknown && self.repeat != Repeat::Never => Verdict::InDoubt,
+            _ => Verdict::Final,
+        }
+    }
+
+    /// What the client is told in the end: no less than that it may have happened, if an earlier
+    /// attempt may have, and the last one is no answer.
+    fn told(&self, last: Error, doubt: Option<Error>) -> Error {
+        let unanswered = last.kind() == Kind::Unavailable || last.reason == Reason::SessionExpired;
+        let error = match doubt {
+            Some(doubt) if unanswered => doubt,
+            _ => last,
+        };
+        if self.repeat == Repeat::Harmless && error.kind() == Kind::Unknown {
+            let text = format!("the master of group {} did not answer: try again", self.group);
+            return Error::new(Reason::NoQuorum, text);
+        }
+        // A name that was true a moment ago sends nobody anywhere: this node has tried.
+        if error.reason == Reason::NotMaster { self.no_master() } else { error }
+    }
+
+    fn no_master(&self) -> Error {
+        let text = format!(
+            "no master of group {} is known: a majority of its members must run and reach each \
+             other (see `credenza status` of each); nothing was done, try again",
+            self.group
+        );
+        Error::new(Reason::NoQuorum, text)
+    }
+}
+
+/// Waits for the group's news, or a pause long.
+async fn news(standing: &mut watch::Receiver<Standing>) {
+    if let Ok(Err(_)) = timeout(PAUSE, standing.changed()).await {
+        // The group is gone, and will have no news.
+        sleep(PAUSE).await;
+    }
+}
+
+/// How long ago that was.
+pub(super) fn since(began_ms: u64) -> Duration {
+    Duration::from_millis(world::milliseconds().saturating_sub(began_ms))
+}

@@ -1,0 +1,114 @@
+//! A request for a group whose master is another node: passed on once, and answered here in the
+//! master's words.
+//!
+//! On the side that was asked, `errand.rs` finds the master, waits for one while an election is
+//! under way, and tells what did not happen (it may try again) from what may have happened (it
+//! may not, unless the request names its attempt). On the master's side `desk.rs` evaluates the
+//! request as if it had been asked there. `docs/inside/life-of-a-forwarded-request.md` tells it
+//! from beginning to end.
+//!
+//! Promises: a request is passed on to one node at a time, and never by a node that got it from
+//! another; what may have happened is asked again only if its retry id makes it apply once, or if
+//! it changes nothing; every wait is bounded; a node takes a bounded number of foreign requests.
+//! Never: answers a consistent read from this node's own rows (that is `route.rs`, under a lease);
+//! keeps an order among requests: those of one connection wait for each other in their door.
+//! Read next: `errand.rs`, then `desk.rs`.
+
+mod desk;
+mod errand;
+mod letter;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use desk::{Desk, answer};
+pub(crate) use letter::PASSED_ON;
+
+use crate::consistent::check;
+use crate::consistent::group::Group;
+use crate::metrics::Metrics;
+use crate::submit::{Flow, Submitted, Ticket};
+use crate::{Inner, world};
+use base::limits::{FORWARD_MS_MAX, MASTER_WAIT_MS_MAX};
+use base::{Call, Error, LogIndex, Properties, Reason, Reply, Request, Result};
+use errand::{Errand, Repeat};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+impl Inner {
+    /// Passes a request on to the group's master; `before` is what the connection waits for.
+    pub(crate) fn pass_on(
+        self: &Arc<Inner>,
+        group: Arc<Group>,
+        before: Option<Ticket>,
+        request: Request,
+    ) -> Submitted {
+        let inner = self.clone();
+        Submitted::Later(Box::pin(async move { inner.carry(&group, before, request).await }))
+    }
+
+    /// The same, to be awaited at once.
+    pub(crate) async fn carry(
+        self: &Arc<Inner>,
+        group: &Group,
+        before: Option<Ticket>,
+        request: Request,
+    ) -> Result<Reply> {
+        let began_ms = world::milliseconds();
+        let within = Duration::from_millis(FORWARD_MS_MAX);
+        // What became of them was told already; here only their order counts.
+        if timeout(within, self.settled(before)).await.is_err() {
+            return Err(Error::new(
+                Reason::NoQuorum,
+                "earlier requests of this connection are still undecided: nothing was done with \
+                 this one; try again",
+            ));
+        }
+        let errand = Errand {
+            me: self.node,
+            group: group.id,
+            letter: self.letter(&request)?,
+            repeat: Repeat::of(&request),
+            began_ms,
+            within_ms: FORWARD_MS_MAX,
+            patience_ms: MASTER_WAIT_MS_MAX,
+        };
+        Metrics::count(&self.metrics.passed_on);
+        let here = || self.here(request.clone());
+        let reply = errand.run(self.peers.get(), group.standing(), here).await?;
+        if let Call::Directory(_) = &request.call {
+            // The next request of this client finds the bucket as it left it. If this node can't
+            // keep up, the change is no less true.
+            let left = within.saturating_sub(errand::since(began_ms));
+            let _ = timeout(left, self.directory.group.applied.reached(reply.index)).await;
+        }
+        Ok(reply)
+    }
+
+    /// Answers a request here or not at all.
+    async fn here(self: &Arc<Inner>, request: Request) -> Result<Reply> {
+        match self.submit(&mut Flow::redirected(), request) {
+            Submitted::Ready(reply) => reply,
+            Submitted::Pending(ticket, reply) => self.settled(Some(ticket)).await.and(reply),
+            Submitted::Later(reply) => reply.await,
+        }
+    }
+
+    /// The request as bytes. What no node would take is refused here, in words; the bucket's own
+    /// limits are for its master, whose directory is not behind.
+    fn letter(&self, request: &Request) -> Result<bytes::Bytes> {
+        let house = Properties::default();
+        match &request.call {
+            Call::Update(update) => check::update(update, &house)?,
+            Call::Read(read, _) => check::read(read, &house)?,
+            Call::Directory(_) | Call::Session(_) => {}
+        }
+        letter::write(self.directory.group.applied.index(), request)
+    }
+
+    /// Waits until this node's directory is as far as the one who asks had seen it: a bucket that
+    /// was made, cleared or dropped before the request is so here, too.
+    async fn directory_reaches(&self, index: LogIndex) -> Result<()> {
+        self.directory.group.applied.reached(index).await
+    }
+}

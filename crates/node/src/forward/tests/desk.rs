@@ -1,0 +1,155 @@
+//! The master's side, on a real node.
+
+use super::fakes::{Nobody, bridge};
+use crate::forward::{answer, letter};
+use crate::peers::{Asked, Broken, Delivered, Incarnation, Peers, Receiver, Sink, Unanswered};
+use crate::tests::{Place, bytes, get, request, set};
+use crate::{Inner, Node};
+use base::limits::{FORWARDED_BYTES_MAX, FORWARDED_MAX};
+use base::wire::read_answer;
+use base::{
+    Body, Call, Consistency, DirectoryCall, GroupId, LogIndex, NodeId, Outcome, Read, Reason,
+    Reply, Request, Result, Update,
+};
+use bytes::Bytes;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+const MASTER: NodeId = NodeId(2);
+const LONG: Duration = Duration::from_secs(60);
+
+/// Hands what is asked to a node's desk.
+struct ToDesk(Weak<Inner>);
+
+impl Sink for ToDesk {
+    fn deliver(&self, _: Delivered) {}
+    fn connected(&self, _: NodeId, _: Incarnation) {}
+    fn broken(&self, _: NodeId, _: &Broken) {}
+}
+
+impl Receiver for ToDesk {
+    fn asked(&self, asked: Asked) {
+        answer(&self.0.upgrade().expect("the node is there"), asked);
+    }
+}
+
+/// A node, and another's way to it.
+async fn house(place: &Place) -> (Node, Peers) {
+    let node = place.start().await;
+    let desk = Arc::new(ToDesk(Arc::downgrade(&node.inner)));
+    let (asker, master) = bridge(Arc::new(Nobody), desk);
+    assert!(node.inner.peers.set(master).is_ok(), "it had none");
+    (node, asker)
+}
+
+async fn ask(asker: &Peers, request: &Request) -> Result<Reply> {
+    let letter = letter::write(LogIndex(0), request).expect("small");
+    let answer = asker.ask(MASTER, GroupId(1), letter, LONG).await.expect("it is answered");
+    read_answer(&answer).expect("it is an answer")
+}
+
+#[tokio::test]
+async fn a_request_passed_on_is_answered_as_if_it_were_asked_here() {
+    let place = Place::new();
+    let (node, asker) = house(&place).await;
+    let written = ask(&asker, &request(Call::Update(set("k", "1")))).await.expect("written");
+    assert_eq!(written.body, Body::Updated(Outcome::Done));
+    assert_eq!(get(&node, "k").await, Some(bytes("1")), "it was decided before it was answered");
+    let look = Call::Read(Read::Get(bytes("k")), Consistency::Consistent);
+    let seen = ask(&asker, &request(look)).await.expect("read");
+    assert!(matches!(seen.body, Body::Row(Some(row)) if row.value == bytes("1")));
+    let count = Call::Read(Read::KeyCount, Consistency::Consistent);
+    assert_eq!(ask(&asker, &request(count)).await.expect("read").body, Body::Count(1));
+    let wrong = Update::Assert { key: bytes("k"), expected: None };
+    let told = ask(&asker, &request(Call::Update(wrong))).await.expect_err("it fails there, too");
+    assert_eq!((told.reason, told.detail), (Reason::AssertionFailed, bytes("k")));
+    let buckets = request(Call::Directory(DirectoryCall::DescribeBucket));
+    let Body::Buckets(found) = ask(&asker, &buckets).await.expect("described").body else {
+        panic!("a description is wanted")
+    };
+    assert_eq!(found.len(), 1);
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_request_are_declined_and_harm_nobody() {
+    let place = Place::new();
+    let (node, asker) = house(&place).await;
+    let good = letter::write(LogIndex(0), &request(Call::Update(set("k", "v")))).expect("small");
+    let mut hostile: Vec<Bytes> = vec![Bytes::new(), Bytes::from_static(&[letter::PASSED_ON])];
+    hostile.extend((0..good.len()).map(|end| good.slice(..end)));
+    // A list that claims more than there is.
+    let mut claims = good.to_vec();
+    let end = claims.len();
+    claims[end - 6..end - 2].fill(0xff);
+    hostile.push(claims.into());
+    for payload in hostile {
+        let shown = format!("{payload:?}");
+        let answer = asker.ask(MASTER, GroupId(1), payload, LONG).await;
+        assert_eq!(answer, Err(Unanswered::Declined(MASTER)), "{shown}");
+    }
+    assert_eq!(get(&node, "k").await, None);
+    ask(&asker, &request(Call::Update(set("k", "v")))).await.expect("it still serves");
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn a_node_that_is_not_master_says_so_and_passes_nothing_on() {
+    let place = Place::new();
+    let (node, asker) = house(&place).await;
+    node.inner.groups.find(GroupId(1)).expect("it is there").master.store(false, Ordering::Release);
+    let told = ask(&asker, &request(Call::Update(set("k", "1")))).await.expect_err("it is not");
+    assert_eq!(told.reason, Reason::NotMaster);
+    // The asking side is asked nothing: it has nobody to answer, so that would take for ever.
+    let look = Call::Read(Read::KeyCount, Consistency::Consistent);
+    let told = ask(&asker, &request(look)).await.expect_err("it is not");
+    assert_eq!(told.reason, Reason::NotMaster);
+    let dirty = Call::Read(Read::KeyCount, Consistency::Dirty);
+    assert_eq!(ask(&asker, &request(dirty)).await.expect("it may").body, Body::Count(0));
+    node.inner.groups.find(GroupId(1)).expect("it is there").master.store(true, Ordering::Release);
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn a_request_waits_until_the_directory_is_as_its_sender_saw_it() {
+    let place = Place::new();
+    let (node, asker) = house(&place).await;
+    let directory = &node.inner.directory.group.applied;
+    let ahead = directory.index().next();
+    let letter = letter::write(ahead, &request(Call::Update(set("k", "1")))).expect("small");
+    let asking = asker.ask(MASTER, GroupId(1), letter, LONG);
+    tokio::pin!(asking);
+    for _ in 0..100 {
+        tokio::select! {
+            biased;
+            _ = &mut asking => panic!("the directory is behind"),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    let made = request(Call::Directory(DirectoryCall::ClearBucket));
+    node.handle(made).await.expect("cleared");
+    assert!(asking.await.is_ok());
+    assert_eq!(get(&node, "k").await, Some(bytes("1")), "it went into the cleared bucket");
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn foreign_requests_in_progress_end_exactly_at_their_limits() {
+    let place = Place::new();
+    let (node, asker) = house(&place).await;
+    let desk = &node.inner.desk;
+    let look = request(Call::Read(Read::KeyCount, Consistency::Consistent));
+    let letter = letter::write(LogIndex(0), &look).expect("small");
+    let mut seats: Vec<_> = (0..FORWARDED_MAX).map(|_| desk.sit(1).expect("a seat")).collect();
+    let answer = asker.ask(MASTER, GroupId(1), letter, LONG).await;
+    assert_eq!(answer, Err(Unanswered::Declined(MASTER)));
+    seats.pop();
+    ask(&asker, &look).await.expect("one seat is free");
+    drop(seats);
+    let all = desk.sit(FORWARDED_BYTES_MAX).expect("all the room");
+    assert!(desk.sit(1).is_none(), "there is no more");
+    drop(all);
+    ask(&asker, &look).await.expect("there is room again");
+    node.stop().await.expect("it stops");
+}

@@ -1,0 +1,143 @@
+//! Reads: how fresh an answer must be, and whether this node may give it.
+//!
+//! Whoever is content with what this node has is answered at once. A consistent read is answered by
+//! the master only: from its own rows while its lease lasts, else after a majority has said that it
+//! still is master (*read index*).
+
+use crate::Inner;
+use crate::catalog::Bucket;
+use crate::consistent::check;
+use crate::consistent::group::Group;
+use crate::consistent::read::{self, is_long};
+use crate::metrics::Metrics;
+use crate::route::pending;
+use crate::submit::{Flow, Submitted, Ticket};
+use base::limits::FORWARD_MS_MAX;
+use base::{BucketName, Call, Consistency, Error, Read, Reason, Reply, Request, Result, Update};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::timeout;
+
+impl Inner {
+    /// Answers a read; `not_master` if another node must.
+    pub(crate) fn read(
+        self: &Arc<Inner>,
+        flow: &mut Flow,
+        name: &BucketName,
+        read: &Read,
+        consistency: Consistency,
+    ) -> Result<Submitted> {
+        let (bucket, group) = self.bucket(name)?;
+        if consistency == Consistency::Consistent && !group.master.load(Ordering::Acquire) {
+            return Err(Error::new(Reason::NotMaster, "None"));
+        }
+        check::read(read, &bucket.properties)?;
+        Metrics::count(&self.metrics.reads);
+        let applied = group.applied.index();
+        match consistency {
+            Consistency::Consistent => self.read_consistent(flow, name, &bucket, &group, read),
+            Consistency::AtLeast(index) if applied < index => {
+                let text =
+                    format!("applied up to {applied}, asked for {index}: wait, or ask the master");
+                Err(Error::new(Reason::NotFresh, text))
+            }
+            Consistency::AtLeast(_) | Consistency::Dirty if is_long(read) => {
+                let reading = apart(group, bucket, read.clone());
+                Ok(Submitted::Later(Box::pin(reading)))
+            }
+            Consistency::AtLeast(_) | Consistency::Dirty => {
+                Ok(Submitted::Ready(read::read(&group, &bucket, read)))
+            }
+        }
+    }
+
+    fn read_consistent(
+        self: &Arc<Inner>,
+        flow: &mut Flow,
+        name: &BucketName,
+        bucket: &Bucket,
+        group: &Group,
+        read: &Read,
+    ) -> Result<Submitted> {
+        let before = flow.last.filter(|ticket| ticket.index > group.applied.index());
+        if is_long(read) {
+            return Ok(self.read_later(flow, before, name, read));
+        }
+        if before.is_some() {
+            // This connection's own updates are on their way: the read sees them and waits with
+            // them.
+            let update = Update::Read(read.clone());
+            return Ok(pending(flow, group.submit(bucket, &update, None)?));
+        }
+        flow.last = None;
+        if group.readable() {
+            let reply = read::read(group, bucket, read);
+            if group.readable() {
+                return Ok(Submitted::Ready(reply));
+            }
+        }
+        Ok(self.read_later(flow, None, name, read))
+    }
+
+    /// A consistent read that takes long, or must ask the others first.
+    fn read_later(
+        self: &Arc<Inner>,
+        flow: &Flow,
+        before: Option<Ticket>,
+        name: &BucketName,
+        read: &Read,
+    ) -> Submitted {
+        let (inner, elsewhere) = (self.clone(), flow.elsewhere);
+        let (bucket, read) = (name.clone(), read.clone());
+        Submitted::Later(Box::pin(async move {
+            // What became of them was told already; here only their order counts.
+            let _ = inner.settled(before).await;
+            let here = inner.read_fresh(&bucket, &read).await;
+            let call = Call::Read(read, Consistency::Consistent);
+            inner.unless_moved(here, elsewhere, Request { bucket, call, retry: None }).await
+        }))
+    }
+
+    async fn read_fresh(&self, name: &BucketName, read: &Read) -> Result<Reply> {
+        let (bucket, group) = self.bucket(name)?;
+        if group.readable() {
+            let reply = now(&group, &bucket, read).await;
+            if group.readable() {
+                return reply;
+            }
+        }
+        still_master(&group).await?;
+        now(&group, &bucket, read).await
+    }
+}
+
+/// Asks the others whether this node is master, and waits until it has applied all that was decided
+/// when it asked.
+pub(crate) async fn still_master(group: &Group) -> Result<()> {
+    let asking = async {
+        let index = group.read_index().await?;
+        group.applied.reached(index).await
+    };
+    timeout(Duration::from_millis(FORWARD_MS_MAX), asking).await.unwrap_or_else(|_| {
+        let text = format!(
+            "no majority of group {} confirmed that this node is its master: try again",
+            group.id
+        );
+        Err(Error::new(Reason::NoQuorum, text))
+    })
+}
+
+async fn now(group: &Arc<Group>, bucket: &Arc<Bucket>, read: &Read) -> Result<Reply> {
+    match is_long(read) {
+        true => apart(group.clone(), bucket.clone(), read.clone()).await,
+        false => read::read(group, bucket, read),
+    }
+}
+
+/// Reads on a thread that may wait.
+async fn apart(group: Arc<Group>, bucket: Arc<Bucket>, read: Read) -> Result<Reply> {
+    tokio::task::spawn_blocking(move || read::read(&group, &bucket, &read))
+        .await
+        .unwrap_or_else(|_| Err(Error::new(Reason::GoingDown, "the node is stopping")))
+}
