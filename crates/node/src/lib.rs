@@ -34,7 +34,6 @@ pub use submit::{Flow, Submitted, Ticket};
 
 use base::{BucketName, ClusterId, Error, NodeId, Reason, Reply, Request, Result};
 use catalog::Catalog;
-use consistent::group::Group;
 use directory::Directory;
 use forward::Desk;
 use groups::Groups;
@@ -111,11 +110,8 @@ impl Node {
 
     /// One request from beginning to end: `submit`, then wait.
     pub async fn handle(&self, request: Request) -> Result<Reply> {
-        match self.submit(&mut Flow::default(), request) {
-            Submitted::Ready(reply) => reply,
-            Submitted::Pending(ticket, reply) => self.decided(ticket).await.and(reply),
-            Submitted::Later(reply) => reply.await,
-        }
+        let submitted = self.submit(&mut Flow::default(), request);
+        self.inner.answered(submitted).await
     }
 
     /// Everything a health check or a dashboard needs.
@@ -139,8 +135,8 @@ impl Node {
         self.inner.samples()
     }
 
-    /// Whether the node serves (`/ready`): recovered, master known, not stopping, not failed. A
-    /// full disk leaves it ready: reads and deletes go on, and only they can make room.
+    /// Whether the node serves (`/ready`): recovered, every group's master known and connected, not
+    /// stopping, not failed. A full disk leaves it ready: reads and deletes go on, and only they can make room.
     pub fn ready(&self) -> bool {
         self.readiness().is_ok()
     }
@@ -154,14 +150,8 @@ impl Node {
         if self.inner.stopping.load(Ordering::Acquire) {
             return Err(Error::new(Reason::GoingDown, "the node is stopping"));
         }
-        let leaderless = |group: &Arc<Group>| group.standing().borrow().master.is_none();
-        match self.inner.groups.all().into_iter().find(leaderless) {
-            Some(group) => {
-                let text = format!("no master of group {} is known now", group.id);
-                Err(Error::new(Reason::NoQuorum, text))
-            }
-            None => Ok(()),
-        }
+        let groups = self.inner.groups.all();
+        groups.iter().try_for_each(|group| self.inner.reaches_master(group))
     }
 
     /// Resolves when the node has stopped by itself: the reason (a failed sync, say). The process

@@ -4,7 +4,10 @@
 //! what this node knows now, so it answers without a quorum.
 
 use crate::Inner;
-use base::{BucketName, LogIndex, NodeId, Result};
+use crate::consistent::group::Group;
+use crate::peers::Peers;
+use base::{BucketName, Error, LogIndex, NodeId, Reason, Result};
+use logic::consensus::{Progress, Role};
 use std::sync::atomic::Ordering;
 
 /// A bucket's group, as this node knows it.
@@ -20,7 +23,7 @@ pub struct Place {
     pub applied: LogIndex,
     /// Everyone who has a part in the group.
     pub members: Vec<Member>,
-    /// Whether this node may be restarted without stopping the group.
+    /// Whether enough members are here, and near, for the group to go on (Arakoon's word).
     pub expect_progress_possible: bool,
 }
 
@@ -33,25 +36,67 @@ pub struct Member {
     pub index: LogIndex,
 }
 
+/// A member that lacks no more values than this is near.
+const NEAR: u64 = 1_000;
+
 impl Inner {
     pub(crate) fn place(&self, bucket: &BucketName) -> Result<Place> {
         let (_, group) = self.bucket(bucket)?;
         let applied = group.applied.index();
-        let state = group.state();
-        let members = state.replica.configuration().members();
-        let known = |node| if node == self.node { applied } else { LogIndex::default() };
+        let standing = *group.standing().borrow();
+        let known = |progress: &Progress| match progress.saved {
+            _ if progress.node == self.node => applied,
+            saved => saved.unwrap_or_default(),
+        };
+        let member = |progress: &Progress| Member {
+            name: self.name_of(progress.node),
+            index: known(progress),
+        };
         Ok(Place {
             me: self.name_of(self.node),
-            master: state.replica.master().map(|node| self.name_of(node)),
-            role: state.replica.role().word(),
+            master: standing.master.map(|node| self.name_of(node)),
+            role: standing.role.unwrap_or(Role::Follower).word(),
             applied,
-            members: members
-                .iter()
-                .map(|member| Member { name: self.name_of(member.node), index: known(member.node) })
-                .collect(),
-            // With one voter a restart always stops the group.
-            expect_progress_possible: members.len() > 1,
+            members: group.progress().iter().map(member).collect(),
+            expect_progress_possible: self.goes_on(&group),
         })
+    }
+
+    /// Whether a group can go on: its master counts those who are near; everybody else asks whether
+    /// the master is there, who would not be master without a majority.
+    pub(crate) fn goes_on(&self, group: &Group) -> bool {
+        if !group.master.load(Ordering::Acquire) {
+            return self.reaches_master(group).is_ok();
+        }
+        let last = group.state().replica.last();
+        let progress = group.progress();
+        let voters = progress.iter().filter(|member| member.part.votes());
+        let near = |member: &&Progress| {
+            member.saved.is_some_and(|saved| saved.0.saturating_add(NEAR) >= last.0)
+        };
+        let (all, near) = (voters.clone().count(), voters.filter(near).count());
+        near > all / 2
+    }
+
+    /// Whether this node is master of the group, or has a connection to it; in words why not.
+    pub(crate) fn reaches_master(&self, group: &Group) -> Result<()> {
+        let missing = |text| Err(Error::new(Reason::NoQuorum, text));
+        let Some(master) = group.standing().borrow().master else {
+            return missing(format!(
+                "no master of group {} is known: a majority of its members must run and reach \
+                 each other",
+                group.id
+            ));
+        };
+        let connected = |peers: &Peers| {
+            let all = peers.status();
+            all.iter().any(|peer| peer.node == master && peer.connected.is_some())
+        };
+        if master == self.node || self.peers.get().is_some_and(connected) {
+            return Ok(());
+        }
+        let name = self.name_of(master);
+        missing(format!("there is no connection to {name}, the master of group {}", group.id))
     }
 
     pub(crate) fn other_master(&self, bucket: &BucketName) -> Option<String> {

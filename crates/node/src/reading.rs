@@ -10,7 +10,7 @@ use crate::consistent::check;
 use crate::consistent::group::Group;
 use crate::consistent::read::{self, is_long};
 use crate::metrics::Metrics;
-use crate::route::pending;
+use crate::route::{Routed, Unrouted, pending};
 use crate::submit::{Flow, Submitted, Ticket};
 use base::limits::FORWARD_MS_MAX;
 use base::{BucketName, Call, Consistency, Error, Read, Reason, Reply, Request, Result, Update};
@@ -27,20 +27,23 @@ impl Inner {
         name: &BucketName,
         read: &Read,
         consistency: Consistency,
-    ) -> Result<Submitted> {
+    ) -> Routed {
         let (bucket, group) = self.bucket(name)?;
         if consistency == Consistency::Consistent && !group.master.load(Ordering::Acquire) {
-            return Err(Error::new(Reason::NotMaster, "None"));
+            return Err(Error::new(Reason::NotMaster, "None").into());
         }
         check::read(read, &bucket.properties)?;
         Metrics::count(&self.metrics.reads);
         let applied = group.applied.index();
         match consistency {
-            Consistency::Consistent => self.read_consistent(flow, name, &bucket, &group, read),
+            Consistency::Consistent if !self.is_informed(&group) => {
+                Err(Unrouted::Uninformed(group))
+            }
+            Consistency::Consistent => Ok(self.read_consistent(flow, name, &bucket, &group, read)?),
             Consistency::AtLeast(index) if applied < index => {
                 let text =
                     format!("applied up to {applied}, asked for {index}: wait, or ask the master");
-                Err(Error::new(Reason::NotFresh, text))
+                Err(Error::new(Reason::NotFresh, text).into())
             }
             Consistency::AtLeast(_) | Consistency::Dirty if is_long(read) => {
                 let reading = apart(group, bucket, read.clone());

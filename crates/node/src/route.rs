@@ -5,19 +5,36 @@ use crate::consistent::check;
 use crate::consistent::group::{Group, Submission};
 use crate::directory::no_such_bucket;
 use crate::metrics::Metrics;
-use crate::reading::still_master;
 use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
 use crate::{Inner, Node};
 use base::request::Expiry;
 use base::{
-    Body, BucketName, Call, Consistency, DirectoryCall, Error, Outcome, Promise, Reason, Reply,
-    Request, Result, RetryId, SessionCall, Update,
+    Body, BucketName, Call, Error, Outcome, Promise, Reason, Reply, Request, Result, RetryId,
+    SessionCall, Update,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Attempts to find a bucket that is altered again and again.
 const LOOKUPS_MAX: usize = 8;
+
+/// Why a request can't be evaluated now.
+pub(crate) enum Unrouted {
+    /// For this reason.
+    Failed(Error),
+    /// This node has become master of the group, and does not know yet that its directory is as
+    /// clients left it.
+    Uninformed(Arc<Group>),
+}
+
+impl From<Error> for Unrouted {
+    fn from(error: Error) -> Unrouted {
+        Unrouted::Failed(error)
+    }
+}
+
+/// A request that was evaluated, or why not.
+pub(crate) type Routed = std::result::Result<Submitted, Unrouted>;
 
 impl Node {
     pub(crate) fn route(&self, flow: &mut Flow, request: Request) -> Submitted {
@@ -37,12 +54,21 @@ impl Inner {
             Call::Session(call) => self.session(flow, &request.bucket, *call),
             Call::Directory(call) => self.directory(flow, &request.bucket, call),
         };
-        routed.unwrap_or_else(|error| self.elsewhere(flow, request, error))
+        match routed {
+            Ok(submitted) => submitted,
+            Err(Unrouted::Failed(error)) => self.elsewhere(flow, request, error),
+            Err(Unrouted::Uninformed(group)) => self.after_information(flow, group, request),
+        }
     }
 
     /// What this node can't answer: another is asked, or the client is told whom to ask.
     #[cold]
-    fn elsewhere(self: &Arc<Inner>, flow: &mut Flow, request: Request, error: Error) -> Submitted {
+    pub(crate) fn elsewhere(
+        self: &Arc<Inner>,
+        flow: &mut Flow,
+        request: Request,
+        error: Error,
+    ) -> Submitted {
         let alone = self.peers.get().is_none();
         match (error.reason, flow.elsewhere) {
             (Reason::NotMaster, _) if alone => Submitted::Ready(Err(error)),
@@ -68,72 +94,13 @@ impl Inner {
     }
 
     /// The group that decides about a request.
-    fn group_of(&self, request: &Request) -> Result<Arc<Group>> {
+    pub(crate) fn group_of(&self, request: &Request) -> Result<Arc<Group>> {
         match &request.call {
             Call::Directory(_) => Ok(self.directory.group.clone()),
             Call::Update(_) | Call::Read(..) | Call::Session(_) => {
                 self.bucket(&request.bucket).map(|(_, group)| group)
             }
         }
-    }
-
-    /// Whether a bucket that is not known here may have been made a moment ago. Reads that are
-    /// content with what this node has ask nobody.
-    fn may_be_new(&self, request: &Request) -> bool {
-        let here = match &request.call {
-            Call::Read(_, consistency) => *consistency != Consistency::Consistent,
-            Call::Directory(_) => true,
-            Call::Update(_) | Call::Session(_) => false,
-        };
-        !here && !self.directory.group.master.load(Ordering::Acquire)
-    }
-
-    /// Asks the directory's master for a bucket that is not known here, waits until it is, and
-    /// begins anew.
-    fn look_again(
-        self: &Arc<Inner>,
-        before: Option<Ticket>,
-        request: Request,
-        unknown: Error,
-    ) -> Submitted {
-        let inner = self.clone();
-        Submitted::Later(Box::pin(async move {
-            let call = Call::Directory(DirectoryCall::DescribeBucket);
-            let describe = Request { bucket: request.bucket.clone(), call, retry: None };
-            inner.carry(&inner.directory.group, before, describe).await?;
-            match inner.group_of(&request) {
-                Ok(group) => inner.carry(&group, None, request).await,
-                Err(_) => Err(unknown),
-            }
-        }))
-    }
-
-    fn directory(
-        self: &Arc<Inner>,
-        flow: &mut Flow,
-        name: &BucketName,
-        call: &DirectoryCall,
-    ) -> Result<Submitted> {
-        let group = &self.directory.group;
-        if !group.master.load(Ordering::Acquire) {
-            return Err(Error::new(Reason::NotMaster, "None"));
-        }
-        let (inner, name, call) = (self.clone(), name.clone(), call.clone());
-        let (before, elsewhere) = (flow.last, flow.elsewhere);
-        Ok(Submitted::Later(Box::pin(async move {
-            // What became of them was told already; here only their order counts.
-            let _ = inner.settled(before).await;
-            let here = inner.directory_here(&name, call.clone()).await;
-            let request = Request { bucket: name, call: Call::Directory(call), retry: None };
-            inner.unless_moved(here, elsewhere, request).await
-        })))
-    }
-
-    async fn directory_here(&self, name: &BucketName, call: DirectoryCall) -> Result<Reply> {
-        if !self.directory.group.readable() {
-            still_master(&self.directory.group).await?;
-        }
-        self.directory.execute(name, call).await
     }
 
     /// Mastership may go while something long is done here; then nothing was done, and it is done
@@ -147,13 +114,8 @@ impl Inner {
         match here {
             Err(error) if error.reason == Reason::NotMaster => {
                 let mut flow = Flow { last: None, elsewhere };
-                match self.elsewhere(&mut flow, request, error) {
-                    Submitted::Ready(answer) => answer,
-                    Submitted::Pending(ticket, answer) => {
-                        self.settled(Some(ticket)).await.and(answer)
-                    }
-                    Submitted::Later(answer) => answer.await,
-                }
+                let answer = self.elsewhere(&mut flow, request, error);
+                self.answered(answer).await
             }
             here => here,
         }
@@ -179,14 +141,17 @@ impl Inner {
         name: &BucketName,
         update: &Update,
         retry: Option<RetryId>,
-    ) -> Result<Submitted> {
+    ) -> Routed {
         for _ in 0..LOOKUPS_MAX {
             let (bucket, group) = self.bucket(name)?;
             if !group.master.load(Ordering::Acquire) {
-                return Err(Error::new(Reason::NotMaster, "None"));
+                return Err(Error::new(Reason::NotMaster, "None").into());
+            }
+            if !self.is_informed(&group) {
+                return Err(Unrouted::Uninformed(group));
             }
             if self.full.load(Ordering::Relaxed) && !frees(update) {
-                return Err(self.full_disk());
+                return Err(self.full_disk().into());
             }
             check::update(update, &bucket.properties)?;
             let (ticket, index, outcome) = match group.submit(&bucket, update, retry) {
@@ -196,7 +161,7 @@ impl Inner {
             let submission: Submission = (ticket, index, outcome);
             return Ok(pending(flow, submission));
         }
-        Err(Error::new(Reason::Changed, "the bucket keeps changing: repeat"))
+        Err(Error::new(Reason::Changed, "the bucket keeps changing: repeat").into())
     }
 
     fn full_disk(&self) -> Error {
@@ -208,7 +173,7 @@ impl Inner {
         )
     }
 
-    fn session(&self, flow: &mut Flow, name: &BucketName, call: SessionCall) -> Result<Submitted> {
+    fn session(&self, flow: &mut Flow, name: &BucketName, call: SessionCall) -> Routed {
         let (_, group) = self.bucket(name)?;
         let (ticket, body) = match call {
             SessionCall::Open => {
@@ -224,6 +189,15 @@ impl Inner {
             Some(ticket) => Submitted::Pending(ticket, Ok(reply)),
             None => Submitted::Ready(Ok(reply)),
         })
+    }
+
+    /// Waits for what came of a request.
+    pub(crate) async fn answered(&self, submitted: Submitted) -> Result<Reply> {
+        match submitted {
+            Submitted::Ready(answer) => answer,
+            Submitted::Pending(ticket, answer) => self.settled(Some(ticket)).await.and(answer),
+            Submitted::Later(answer) => answer.await,
+        }
     }
 
     /// Waits until a connection's earlier updates are decided.

@@ -78,6 +78,10 @@ pub(crate) struct Group {
     pub durable: AtomicU64,
     /// Whether this node is master and may evaluate updates.
     pub master: AtomicBool,
+    /// How often it has become master.
+    pub offices: AtomicU64,
+    /// In which of these times its directory was as its clients left it; see `forward/directory.rs`.
+    pub informed: AtomicU64,
     /// Until when it may answer reads by itself, as milliseconds of monotonic time; 0: not now.
     pub(super) lease_until: AtomicU64,
     /// Who leads, for those who wait for a change.
@@ -163,6 +167,8 @@ impl Group {
             durable: AtomicU64::new(0),
             time: AtomicU64::new(mark.time),
             master: AtomicBool::new(false),
+            offices: AtomicU64::new(0),
+            informed: AtomicU64::new(0),
             lease_until: AtomicU64::new(0),
             standing: watch::Sender::new(Standing::default()),
             driven: watch::Sender::new(true),

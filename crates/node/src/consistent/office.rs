@@ -94,6 +94,7 @@ impl Group {
         }
         state.office.held = true;
         self.publish_lease(state);
+        self.offices.fetch_add(1, Ordering::AcqRel);
         self.master.store(!state.retiring, Ordering::Release);
         self.wake.notify_one();
         tracing::info!(target: "consensus", group = self.id.0, "this node is master");

@@ -15,6 +15,7 @@
 //! Read next: `errand.rs`, then `desk.rs`.
 
 mod desk;
+mod directory;
 mod errand;
 mod letter;
 #[cfg(test)]
@@ -29,7 +30,7 @@ use crate::metrics::Metrics;
 use crate::submit::{Flow, Submitted, Ticket};
 use crate::{Inner, world};
 use base::limits::{FORWARD_MS_MAX, MASTER_WAIT_MS_MAX};
-use base::{Call, Error, LogIndex, Properties, Reason, Reply, Request, Result};
+use base::{Call, Error, Properties, Reason, Reply, Request, Result};
 use errand::{Errand, Repeat};
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,11 +88,8 @@ impl Inner {
 
     /// Answers a request here or not at all.
     async fn here(self: &Arc<Inner>, request: Request) -> Result<Reply> {
-        match self.submit(&mut Flow::redirected(), request) {
-            Submitted::Ready(reply) => reply,
-            Submitted::Pending(ticket, reply) => self.settled(Some(ticket)).await.and(reply),
-            Submitted::Later(reply) => reply.await,
-        }
+        let submitted = self.submit(&mut Flow::redirected(), request);
+        self.answered(submitted).await
     }
 
     /// The request as bytes. What no node would take is refused here, in words; the bucket's own
@@ -104,11 +102,5 @@ impl Inner {
             Call::Directory(_) | Call::Session(_) => {}
         }
         letter::write(self.directory.group.applied.index(), request)
-    }
-
-    /// Waits until this node's directory is as far as the one who asks had seen it: a bucket that
-    /// was made, cleared or dropped before the request is so here, too.
-    async fn directory_reaches(&self, index: LogIndex) -> Result<()> {
-        self.directory.group.applied.reached(index).await
     }
 }

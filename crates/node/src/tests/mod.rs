@@ -2,6 +2,7 @@
 
 mod buckets;
 mod cluster;
+mod forwarded;
 mod house;
 mod lasting;
 mod model;

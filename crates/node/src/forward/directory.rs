@@ -1,0 +1,170 @@
+//! Calls to the directory, and how a change of it holds for requests that other nodes evaluate.
+//!
+//! Buckets are rows of group 0; what is in them is decided by other groups, whose masters may be
+//! other nodes. Who was told that a bucket is cleared must find it empty, wherever it asks, and what
+//! it writes then must not go into what was cleared. Three things see to it: a change is answered
+//! only when the master of the bucket's group knows it; a node that has become master of a group
+//! learns first what the directory's master knows; a request passed on says how far its sender's
+//! directory is, and waits until the master's is as far.
+
+use crate::Inner;
+use crate::consistent::group::Group;
+use crate::reading::still_master;
+use crate::route::Routed;
+use crate::submit::{Flow, Submitted, Ticket};
+use base::limits::FORWARD_MS_MAX;
+use base::{
+    BucketName, Call, Consistency, DirectoryCall, Error, LogIndex, Read, Reason, Reply, Request,
+    Result,
+};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::timeout;
+
+impl Inner {
+    /// Carries out a call to the directory; `not_master` if another node must.
+    pub(crate) fn directory(
+        self: &Arc<Inner>,
+        flow: &mut Flow,
+        name: &BucketName,
+        call: &DirectoryCall,
+    ) -> Routed {
+        if !self.directory.group.master.load(Ordering::Acquire) {
+            return Err(Error::new(Reason::NotMaster, "None").into());
+        }
+        let (inner, name, call) = (self.clone(), name.clone(), call.clone());
+        let (before, elsewhere) = (flow.last, flow.elsewhere);
+        Ok(Submitted::Later(Box::pin(async move {
+            // What became of them was told already; here only their order counts.
+            let _ = inner.settled(before).await;
+            let here = inner.directory_here(&name, call.clone()).await;
+            let request = Request { bucket: name, call: Call::Directory(call), retry: None };
+            inner.unless_moved(here, elsewhere, request).await
+        })))
+    }
+
+    async fn directory_here(
+        self: &Arc<Inner>,
+        name: &BucketName,
+        call: DirectoryCall,
+    ) -> Result<Reply> {
+        if !self.directory.group.readable() {
+            still_master(&self.directory.group).await?;
+        }
+        let changes = matches!(
+            call,
+            DirectoryCall::AlterBucket(_) | DirectoryCall::DropBucket | DirectoryCall::ClearBucket
+        );
+        let group = self.bucket(name).ok().filter(|_| changes).map(|(_, group)| group);
+        let reply = self.directory.execute(name, call).await?;
+        match group {
+            Some(group) if !group.master.load(Ordering::Acquire) => {
+                self.known_by_master(&group, name, reply).await
+            }
+            _ => Ok(reply),
+        }
+    }
+
+    /// Waits until the master of a bucket's group knows what was done to the bucket: it answers a
+    /// read of nothing that was sent by a directory as new as this one.
+    async fn known_by_master(
+        self: &Arc<Inner>,
+        group: &Group,
+        name: &BucketName,
+        reply: Reply,
+    ) -> Result<Reply> {
+        let nothing = Call::Read(Read::Exists(Vec::new()), Consistency::Consistent);
+        let request = Request { bucket: name.clone(), call: nothing, retry: None };
+        match self.carry(group, None, request).await {
+            Err(error) if error.reason != Reason::NoSuchBucket => Err(Error::new(
+                Reason::DeadlinePassed,
+                format!(
+                    "the bucket is changed, but the master of its group was not reached and may \
+                     not know it yet: look at the bucket before you write to it ({})",
+                    error.text()
+                ),
+            )),
+            _ => Ok(reply),
+        }
+    }
+
+    /// Whether this master of the group has a directory as its clients left it.
+    #[inline]
+    pub(crate) fn is_informed(&self, group: &Group) -> bool {
+        let office = group.offices.load(Ordering::Acquire);
+        if group.informed.load(Ordering::Acquire) == office {
+            return true;
+        }
+        let informed = self.directory.group.readable();
+        if informed {
+            group.informed.store(office, Ordering::Release);
+        }
+        informed
+    }
+
+    /// Evaluates a request once this node's directory is as the directory's master knows it.
+    pub(crate) fn after_information(
+        self: &Arc<Inner>,
+        flow: &mut Flow,
+        group: Arc<Group>,
+        request: Request,
+    ) -> Submitted {
+        let (inner, before, elsewhere) = (self.clone(), flow.last.take(), flow.elsewhere);
+        Submitted::Later(Box::pin(async move {
+            let office = group.offices.load(Ordering::Acquire);
+            inner.directory_is_current(before).await?;
+            group.informed.store(office, Ordering::Release);
+            let submitted = inner.submit(&mut Flow { last: None, elsewhere }, request);
+            inner.answered(submitted).await
+        }))
+    }
+
+    /// Waits until this node has applied what the directory's master knows now.
+    async fn directory_is_current(self: &Arc<Inner>, before: Option<Ticket>) -> Result<()> {
+        let call = Call::Directory(DirectoryCall::ListTypes);
+        let look = Request { bucket: BucketName::default(), call, retry: None };
+        let index = self.carry(&self.directory.group, before, look).await?.index;
+        let within = Duration::from_millis(FORWARD_MS_MAX);
+        timeout(within, self.directory_reaches(index)).await.unwrap_or_else(|_| {
+            let text = "this node's directory is behind: nothing was done; try again";
+            Err(Error::new(Reason::NoQuorum, text))
+        })
+    }
+
+    /// Waits until this node has applied the directory up to an index.
+    pub(super) async fn directory_reaches(&self, index: LogIndex) -> Result<()> {
+        self.directory.group.applied.reached(index).await
+    }
+
+    /// Whether a bucket that is not known here may have been made a moment ago. Reads that are
+    /// content with what this node has ask nobody.
+    pub(crate) fn may_be_new(&self, request: &Request) -> bool {
+        let asks = match &request.call {
+            Call::Read(_, consistency) => *consistency == Consistency::Consistent,
+            Call::Update(_) | Call::Session(_) => true,
+            Call::Directory(_) => false,
+        };
+        asks && !self.directory.group.master.load(Ordering::Acquire)
+    }
+
+    /// Asks the directory's master for a bucket that is not known here, waits until it is, and
+    /// begins anew.
+    pub(crate) fn look_again(
+        self: &Arc<Inner>,
+        before: Option<Ticket>,
+        request: Request,
+        unknown: Error,
+    ) -> Submitted {
+        let inner = self.clone();
+        Submitted::Later(Box::pin(async move {
+            let call = Call::Directory(DirectoryCall::DescribeBucket);
+            let describe = Request { bucket: request.bucket.clone(), call, retry: None };
+            inner.carry(&inner.directory.group, before, describe).await?;
+            match inner.group_of(&request) {
+                Ok(group) => inner.carry(&group, None, request).await,
+                Err(_) => Err(unknown),
+            }
+        }))
+    }
+}

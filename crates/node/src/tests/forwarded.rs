@@ -1,0 +1,269 @@
+//! Any node takes any request, also while mastership moves.
+
+use super::house::{House, wait};
+use super::{bytes, reason, request, set};
+use crate::{Flow, Node, Submitted};
+use base::{
+    Body, Call, Consistency, Kind, Outcome, Read, Reason, Reply, Request, Result, RetryId,
+    SessionCall, SessionId, Update,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Clients that write at the same time.
+const CLIENTS: u64 = 8;
+/// How often mastership moves meanwhile.
+const MOVES: usize = 6;
+/// Requests of a connection between two moves.
+const STEPS: usize = 200;
+
+async fn three() -> House {
+    let house = House::new(3, 3).await;
+    house.know_the_default_bucket().await;
+    house
+}
+
+fn node(house: &House, which: usize) -> Node {
+    house.nodes[which].clone().expect("it runs")
+}
+
+async fn ask(node: &Node, call: Call) -> Result<Reply> {
+    node.handle(request(call)).await
+}
+
+async fn value(node: &Node, key: &str, consistency: Consistency) -> Result<Option<bytes::Bytes>> {
+    match ask(node, Call::Read(Read::Get(bytes(key)), consistency)).await?.body {
+        Body::Row(row) => Ok(row.map(|row| row.value)),
+        other => panic!("a get is answered with a row, not {other:?}"),
+    }
+}
+
+async fn add(node: &Node, key: &str, retry: Option<RetryId>) -> Result<i64> {
+    let call = Call::Update(Update::Add { key: bytes(key), delta: 1 });
+    match node.handle(Request { retry, ..request(call) }).await?.body {
+        Body::Updated(Outcome::Number(sum)) => Ok(sum),
+        other => panic!("a sum is answered, not {other:?}"),
+    }
+}
+
+async fn open(node: &Node) -> SessionId {
+    match ask(node, Call::Session(SessionCall::Open)).await.expect("it opens").body {
+        Body::Session(session) => session,
+        other => panic!("a session is answered, not {other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_node_takes_every_request_and_sees_what_the_others_took() {
+    let house = three().await;
+    for writer in 0..3 {
+        let key = format!("k{writer}");
+        let written =
+            ask(&node(&house, writer), Call::Update(set(&key, "v"))).await.expect("taken");
+        for reader in 0..3 {
+            let reader = node(&house, reader);
+            let seen = value(&reader, &key, Consistency::Consistent).await.expect("read");
+            assert_eq!(seen, Some(bytes("v")));
+        }
+        for reader in 0..3 {
+            house.applied(reader, written.index).await;
+            let at = Consistency::AtLeast(written.index);
+            let seen = value(&node(&house, reader), &key, at).await.expect("it is here");
+            assert_eq!(seen, Some(bytes("v")));
+        }
+    }
+    let count = Call::Read(Read::KeyCount, Consistency::Consistent);
+    for which in 0..3 {
+        let counted = ask(&node(&house, which), count.clone()).await.expect("a long read");
+        assert_eq!(counted.body, Body::Count(3));
+        let failed = Update::Assert { key: bytes("k0"), expected: None };
+        let told = ask(&node(&house, which), Call::Update(failed)).await;
+        assert_eq!(reason(told), Reason::AssertionFailed);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redirected_client_is_given_the_masters_name_and_dirty_reads() {
+    let house = three().await;
+    let master = house.master().await;
+    let other = node(&house, (master + 1) % 3);
+    wait("word of the master", || other.other_master(&Default::default())).await;
+    for call in [
+        Call::Update(set("k", "v")),
+        Call::Read(Read::Get(bytes("k")), Consistency::Consistent),
+        Call::Session(SessionCall::Open),
+    ] {
+        let answer = other.submit(&mut Flow::redirected(), request(call));
+        let Submitted::Ready(Err(error)) = answer else { panic!("it is told at once") };
+        assert_eq!(error.reason, Reason::NotMaster);
+        assert_eq!(error.text(), other.place(&Default::default()).expect("placed").master.unwrap());
+    }
+    let dirty = request(Call::Read(Read::Get(bytes("k")), Consistency::Dirty));
+    let answer = other.submit(&mut Flow::redirected(), dirty);
+    assert!(matches!(answer, Submitted::Ready(Ok(_))));
+    let (there, mut flow) = (node(&house, master), Flow::redirected());
+    let answer = there.submit(&mut flow, request(Call::Update(set("k", "v"))));
+    there.inner.answered(answer).await.expect("it is the master");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connections_order_holds_when_mastership_moves_between_its_requests() {
+    let house = three().await;
+    let first = house.master().await;
+    let (mut flow, here) = (Flow::default(), node(&house, first));
+    for round in 0..MOVES {
+        let mut pending = Vec::new();
+        let mut elsewhere = 0;
+        for step in 0..STEPS {
+            if step == STEPS / 2 {
+                let to = house.ids[(first + 1 + round % 2) % 3];
+                house.group(first).hand_over(to).expect("it is master, and that one a voter");
+            }
+            let value = format!("{round}.{step}");
+            // As a door does it: what comes later is waited for with everything before.
+            match here.submit(&mut flow, request(Call::Update(set("k", &value)))) {
+                Submitted::Later(answer) => {
+                    for ticket in pending.drain(..) {
+                        // What was not proposed before it went did not happen; nothing is in doubt.
+                        if let Err(error) = here.decided(ticket).await {
+                            assert_eq!(error.kind(), Kind::Unavailable, "{error}");
+                        }
+                    }
+                    answer.await.expect("it is passed on");
+                    elsewhere += 1;
+                }
+                Submitted::Pending(ticket, Ok(_)) => pending.push(ticket),
+                Submitted::Pending(_, Err(error)) | Submitted::Ready(Err(error)) => {
+                    panic!("{error}")
+                }
+                Submitted::Ready(Ok(reply)) => panic!("an update waits: {reply:?}"),
+            }
+            tokio::task::yield_now().await;
+        }
+        assert!(elsewhere > 0, "it was never passed on");
+        let look = request(Call::Read(Read::Get(bytes("k")), Consistency::Consistent));
+        let seen = here.submit(&mut flow, look);
+        let Body::Row(Some(row)) = here.inner.answered(seen).await.expect("read").body else {
+            panic!("it was written")
+        };
+        assert_eq!(row.value, bytes(&format!("{round}.{}", STEPS - 1)), "the last one wins");
+        // Back, so that the next round begins here.
+        while !house.group(first).master.load(Ordering::Acquire) {
+            let _ = house.group(house.master().await).hand_over(house.ids[first]);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// One client: adds to its own counter through one node after the other, and reads it through
+/// another yet. Gives how many additions were acknowledged, and how many are in doubt.
+async fn client(house: Arc<House>, number: u64, ends: Arc<AtomicBool>) -> (u64, u64) {
+    let key = format!("n{number}");
+    let session = match number % 2 {
+        0 => Some(open(&node(&house, number as usize % 3)).await),
+        _ => None,
+    };
+    let (mut acknowledged, mut in_doubt) = (0, 0);
+    let mut attempt = 0;
+    while !ends.load(Ordering::Relaxed) {
+        attempt += 1;
+        let retry = session.map(|session| RetryId { session, number: attempt });
+        let mut through = number as usize + attempt as usize;
+        loop {
+            match add(&node(&house, through % 3), &key, retry).await {
+                Ok(sum) => {
+                    acknowledged += 1;
+                    let sum = sum as u64;
+                    assert!(sum >= acknowledged && sum <= acknowledged + in_doubt, "{key}: {sum}");
+                    break;
+                }
+                // Its number makes a repeated attempt apply once.
+                Err(error) if retry.is_some() && error.kind() != Kind::Invalid => {}
+                Err(error) if error.kind() == Kind::Unavailable => {}
+                Err(error) => {
+                    assert_eq!(error.kind(), Kind::Unknown, "{error}");
+                    in_doubt += 1;
+                    break;
+                }
+            }
+            through += 1;
+        }
+        let reader = node(&house, (through + 1) % 3);
+        if let Ok(seen) = value(&reader, &key, Consistency::Consistent).await {
+            let seen: u64 = seen.map_or(0, |text| {
+                std::str::from_utf8(&text).expect("text").parse().expect("a number")
+            });
+            assert!(seen >= acknowledged, "{key}: {seen} seen, {acknowledged} acknowledged");
+            assert!(seen <= acknowledged + in_doubt, "{key}: {seen} seen");
+        }
+    }
+    (acknowledged, in_doubt)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mastership_moves_while_clients_write_through_all_nodes_and_each_addition_counts_once() {
+    let house = Arc::new(three().await);
+    let ends = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|number| tokio::spawn(client(house.clone(), number, ends.clone())))
+        .collect();
+    for _ in 0..MOVES {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        let from = house.master().await;
+        let to = (from + 1) % 3;
+        if house.group(from).hand_over(house.ids[to]).is_ok() {
+            wait("the next master", || {
+                house.group(to).master.load(Ordering::Acquire).then_some(())
+            })
+            .await;
+        }
+    }
+    ends.store(true, Ordering::Relaxed);
+    let mut total = 0;
+    for (number, client) in clients.into_iter().enumerate() {
+        let (acknowledged, in_doubt) = client.await.expect("no client panics");
+        let key = format!("n{number}");
+        let seen = value(&node(&house, number % 3), &key, Consistency::Consistent).await;
+        let seen = seen.expect("read").map_or(0, |text| {
+            std::str::from_utf8(&text).expect("text").parse::<u64>().expect("a number")
+        });
+        assert!(
+            (acknowledged..=acknowledged + in_doubt).contains(&seen),
+            "{key}: {acknowledged} acknowledged, {in_doubt} in doubt, {seen} there"
+        );
+        assert!(number % 2 == 1 || seen == acknowledged, "{key}: a number applies once");
+        total += acknowledged;
+    }
+    assert!(total > CLIENTS, "they got somewhere: {total}");
+    let passed_on =
+        |which: usize| node(&house, which).inner.metrics.passed_on.load(Ordering::Relaxed);
+    assert!((0..3).map(passed_on).sum::<u64>() > total / 2, "two of three requests go elsewhere");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_wait_for_an_election_and_then_go_on() {
+    let mut house = three().await;
+    let master = house.master().await;
+    let other = node(&house, (master + 1) % 3);
+    ask(&other, Call::Update(set("before", "1"))).await.expect("taken");
+    house.stop(master).await;
+    ask(&other, Call::Update(set("after", "2"))).await.expect("nobody told it to try again");
+    let seen = value(&other, "before", Consistency::Consistent).await.expect("read");
+    assert_eq!(seen, Some(bytes("1")));
+    assert!(other.ready(), "{:?}", other.readiness());
+    // Without a majority it is said what is missing.
+    let last = (master + 2) % 3;
+    let left = if house.group(last).master.load(Ordering::Acquire) { 1 } else { 2 };
+    let (stays, goes) = match left {
+        1 => ((master + 1) % 3, last),
+        _ => (last, (master + 1) % 3),
+    };
+    drop(other);
+    house.stop(goes).await;
+    let stays = node(&house, stays);
+    let told = ask(&stays, Call::Update(set("k", "v"))).await.expect_err("there is no majority");
+    assert_eq!(told.kind(), Kind::Unavailable, "{told}");
+    assert!(!stays.ready());
+    value(&stays, "before", Consistency::Dirty).await.expect("it has that");
+}
