@@ -124,8 +124,8 @@ impl Node {
         self.inner.place(bucket)
     }
 
-    /// The name of the master of a bucket's group, if that is another node: who is asked there gives
-    /// the same answers a step sooner.
+    /// The name of the master of a bucket's group, if that is another node: asked there, the same
+    /// answer comes a step sooner.
     pub fn other_master(&self, bucket: &BucketName) -> Option<String> {
         self.inner.other_master(bucket)
     }
@@ -135,8 +135,8 @@ impl Node {
         self.inner.samples()
     }
 
-    /// Whether the node serves (`/ready`): recovered, every group's master known and connected, not
-    /// stopping, not failed. A full disk leaves it ready: reads and deletes go on, and only they can make room.
+    /// Whether the node serves (`/ready`): recovered, every group's master known and connected,
+    /// not stopping, not failed. A full disk leaves it ready: reads and deletes go on, and only they can make room.
     pub fn ready(&self) -> bool {
         self.readiness().is_ok()
     }

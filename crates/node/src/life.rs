@@ -78,14 +78,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     let interval = Duration::from_millis(inner.settings.interval_ms.max(1));
     inner.keeper.start(log, interval, post, inner.metrics.clone())?;
     exchange::begin(&inner).await?;
-    for group in inner.groups.all() {
-        let (owner, stop) = (inner.clone(), inner.stop.subscribe());
-        tokio::spawn(async move {
-            if let Err(error) = group.drive(stop).await {
-                owner.fail(error);
-            }
-        });
-    }
+    drive(&inner);
     let node = Node { inner };
     become_ready(&node).await?;
     let (keeper, merger) = (node.inner.clone(), node.inner.clone());
@@ -94,6 +87,17 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     let took_ms = world::milliseconds() - began;
     tracing::info!(target: "node", took_ms, "serving");
     Ok(node)
+}
+
+fn drive(inner: &Arc<Inner>) {
+    for group in inner.groups.all() {
+        let (owner, stop) = (inner.clone(), inner.stop.subscribe());
+        tokio::spawn(async move {
+            if let Err(error) = group.drive(stop).await {
+                owner.fail(error);
+            }
+        });
+    }
 }
 
 fn start_thread(name: &str, life: impl FnOnce() + Send + 'static) -> Result<()> {

@@ -88,10 +88,7 @@ impl Inner {
                 group.id
             ));
         };
-        let connected = |peers: &Peers| {
-            let all = peers.status();
-            all.iter().any(|peer| peer.node == master && peer.connected.is_some())
-        };
+        let connected = |peers: &Peers| peers.linked(master);
         if master == self.node || self.peers.get().is_some_and(connected) {
             return Ok(());
         }

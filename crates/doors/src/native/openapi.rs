@@ -15,8 +15,8 @@ pub fn document(sections: &[String]) -> Bytes {
 
 const DESCRIPTION: &str = "Keys and values are any bytes. In paths and queries keys are \
     percent-encoded; in JSON they are strings where they are UTF-8, and {\"base64\": \"..\"} \
-    elsewhere. Every answer that reflects the log carries its index in `x-credenza-index`; one that was \
-    given by another node, the master, names it in `x-credenza-master`. \
+    elsewhere. Every answer that reflects the log carries its index in `x-credenza-index`; one \
+    that another node gave, the master, names it in `x-credenza-master`. \
     An error's `kind` says what to do: `invalid` mend the request, `denied` bring other \
     credentials, `conflict` read again and decide again, `unavailable` nothing happened, retry, \
     `unknown` it may have happened, read before retrying, `corrupt` call the operator.";

@@ -80,7 +80,7 @@ pub(crate) struct Group {
     pub master: AtomicBool,
     /// How often it has become master.
     pub offices: AtomicU64,
-    /// In which of these times its directory was as its clients left it; see `forward/directory.rs`.
+    /// In which of these times its directory was as clients left it; see `forward/directory.rs`.
     pub informed: AtomicU64,
     /// Until when it may answer reads by itself, as milliseconds of monotonic time; 0: not now.
     pub(super) lease_until: AtomicU64,

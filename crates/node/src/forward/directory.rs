@@ -1,11 +1,11 @@
 //! Calls to the directory, and how a change of it holds for requests that other nodes evaluate.
 //!
 //! Buckets are rows of group 0; what is in them is decided by other groups, whose masters may be
-//! other nodes. Who was told that a bucket is cleared must find it empty, wherever it asks, and what
-//! it writes then must not go into what was cleared. Three things see to it: a change is answered
-//! only when the master of the bucket's group knows it; a node that has become master of a group
-//! learns first what the directory's master knows; a request passed on says how far its sender's
-//! directory is, and waits until the master's is as far.
+//! other nodes. Who was told that a bucket is cleared must find it empty, wherever it asks, and
+//! what it writes then must not go into what was cleared. Three things see to it: a change is
+//! answered only when the master of the bucket's group knows it; a node that has become master of a
+//! group learns first what the directory's master knows; a request passed on says how far its
+//! sender's directory is, and waits until the master's is as far.
 
 use crate::Inner;
 use crate::consistent::group::Group;
