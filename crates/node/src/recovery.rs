@@ -64,7 +64,7 @@ pub(crate) struct RecoveredGroup {
 /// a group of which nothing is known yet; this node alone, if nothing is said.
 pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> Result<Recovered> {
     let directory = DataDir::open(&settings.data).map_err(unusable)?;
-    let incarnation = directory.begin_life().map_err(unusable)?;
+    directory.check_log().map_err(unusable)?;
     let trees = LsmTrees::open(TreeSettings {
         memory_bytes_max: settings.memory_bytes_max,
         ..TreeSettings::new(directory.path.join("store"))
@@ -77,6 +77,7 @@ pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> 
         ..LogSettings::default()
     };
     let (log, mut records) = Log::open(disk, log_settings).map_err(store_error)?;
+    let incarnation = directory.begin_life().map_err(unusable)?;
     let mut groups = Vec::new();
     for id in [DIRECTORY, DEFAULT_GROUP] {
         groups.push(Replaying::new(id, &*trees)?);

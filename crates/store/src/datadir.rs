@@ -5,7 +5,7 @@
 //! among its entries.
 
 use crate::StoreError;
-use crate::disk::FileDisk;
+use crate::disk::{Disk, FileDisk};
 use crate::failpoint::{Point, reach};
 use identity::{Identity, damaged};
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
@@ -97,10 +97,26 @@ impl DataDir {
     }
 
     /// Begins another life of this node: gives its number, 1 for the first, once that is durable.
+    /// To be called once the log is open, see `check_log`.
     /// `Corrupt` if the number of the last life is damaged.
     pub fn begin_life(&self) -> Result<u64, StoreError> {
         let at = Place { path: &self.path, directory: &self.directory };
         incarnation::raise(&at.disk()?, &self.path)
+    }
+
+    /// Whether the log is there that this node's earlier lives have written. Without it the node
+    /// would begin anew under its old id, and break what it promised: `Corrupt`.
+    pub fn check_log(&self) -> Result<(), StoreError> {
+        let at = Place { path: &self.path, directory: &self.directory };
+        let failed = |error| StoreError::io(format!("can't list {}", self.log().display()), error);
+        let files = FileDisk::open(&self.log())?.list().map_err(failed)?;
+        if incarnation::begun(&at.disk()?, &self.path)? == 0 || !files.is_empty() {
+            return Ok(());
+        }
+        let what = "this node has lived, and its log is gone: put the log back, or begin with an \
+                    empty data directory (as a member of a cluster: replace this one)";
+        let file = self.log().display().to_string();
+        Err(StoreError::Corrupt { file, offset: 0, what: what.into() })
     }
 
     /// Where the transaction log lives.

@@ -42,6 +42,15 @@ pub(super) fn raise(disk: &dyn Disk, path: &Path) -> Result<u64, StoreError> {
     Ok(number)
 }
 
+/// How many lives were begun; 0 also where none was ever counted.
+pub(super) fn begun(disk: &dyn Disk, path: &Path) -> Result<u64, StoreError> {
+    match disk.open(INCARNATION, Access::Read) {
+        Ok(file) => read(&*file, path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(failed("open", path)(error)),
+    }
+}
+
 fn make(disk: &dyn Disk) -> io::Result<Arc<dyn DiskFile>> {
     match disk.remove(INCARNATION) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

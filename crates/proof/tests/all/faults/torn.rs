@@ -35,6 +35,25 @@ fn flip(path: &Path, at: usize) {
     std::fs::write(path, bytes).expect("ours to write");
 }
 
+/// Under its old id it would acknowledge and promise as if it had never lived.
+#[test]
+fn a_node_whose_log_is_gone_does_not_begin_anew() {
+    let scratch = Scratch::new("gone");
+    let setup = small(&scratch.join("data"));
+    let mut server = Server::must(&setup);
+    let ledger = super::load_for_a_while(&server, 0).stop();
+    server.kill();
+    for folders in [&["log"][..], &["store"]] {
+        for folder in folders {
+            std::fs::remove_dir_all(setup.data.join(folder)).expect("it is ours");
+        }
+        let refusal = Server::start(&setup).expect_err("acknowledged writes are gone");
+        assert_eq!(refusal.code, Some(7), "{refusal}");
+        assert!(refusal.words.contains("its log is gone"), "{refusal}");
+    }
+    assert!(ledger.ok > 20, "clients wrote almost nothing: {ledger:?}");
+}
+
 #[test]
 fn a_hole_in_the_log_is_named_and_never_cut_silently() {
     let _alone = alone();
