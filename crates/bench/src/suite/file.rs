@@ -1,6 +1,6 @@
 //! What a suite's file says: servers, loads, and which of them meet.
 
-use super::work::{Words, Work, filled};
+use super::work::{PORTS, Words, Work, filled};
 use crate::config::{Config, Item, Items, duration_of};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,6 +30,8 @@ pub struct Suite {
 pub struct Server {
     /// The program and its arguments.
     pub command: Vec<String>,
+    /// Its other members: programs that run beside it, if it is a cluster.
+    pub others: Vec<Vec<String>>,
     /// Commands that are run when it answers.
     pub setup: Vec<Vec<String>>,
     /// The driver's settings.
@@ -119,8 +121,8 @@ impl Suite {
     fn check(&self) -> Result<(), String> {
         for (measure, clients) in self.points() {
             for name in &measure.servers {
-                let words = ["data", "port", "port2", "program", "peers"];
-                let words = words.map(|word| (word, "1".to_string())).into();
+                let words = ["data", "program", "peers"].into_iter().chain(PORTS);
+                let words = words.map(|word| (word, "1".to_string())).collect();
                 measure.config(&self.servers[name], clients, &words, self.driver_core)?;
             }
         }
@@ -154,11 +156,12 @@ impl Server {
         let commands = |item: &Item| item.list()?.iter().map(Item::texts).collect();
         let server = Server {
             command: items.need("a server", "command", Item::texts)?,
+            others: items.read("others", Vec::new(), commands)?,
             setup: items.read("setup", Vec::new(), commands)?,
             driver: items.need("a server", "driver", Item::table)?,
         };
         items.end()?;
-        if server.command.is_empty() {
+        if server.command.is_empty() || server.others.iter().any(Vec::is_empty) {
             return Err(item.error("wants a command with a program"));
         }
         Ok(server)

@@ -3,7 +3,7 @@
 use super::file::{Measure, Server, Suite, config};
 use super::process::{Process, bound, our_cpu_seconds};
 use super::results::Run;
-use super::work::{Gives, Tool, Words, Work, filled, redis_benchmark, write_records};
+use super::work::{Gives, PORTS, Tool, Words, Work, filled, redis_benchmark, write_records};
 use crate::config::{Config, DriverConfig};
 use crate::drivers::Target;
 use crate::load::{self, Collected, Row, View};
@@ -66,9 +66,17 @@ pub fn run(
     let fdatasync_us = disk::fdatasync_us(&data.0).map_err(of)?;
     let mut words = words(place, &data.0)?;
     let config = measure.config(server, clients, &words, suite.driver_core)?;
-    let command: Vec<_> = server.command.iter().map(|word| filled(word, &words)).collect();
     let log = place.logs.join(format!("{name}.log"));
-    let mut process = Process::start(&command, suite.server_core, &data.0, &log).map_err(of)?;
+    let commands = std::iter::once(&server.command).chain(&server.others).enumerate();
+    let started: Result<Vec<_>, _> = commands
+        .map(|(number, command)| {
+            let command: Vec<_> = command.iter().map(|word| filled(word, &words)).collect();
+            let log =
+                if number == 0 { log.clone() } else { log.with_extension(format!("{number}.log")) };
+            Process::start(&command, suite.server_core, &data.0, &log)
+        })
+        .collect();
+    let mut process = Processes(started.map_err(of)?);
     let target = ready(&config, &mut process).map_err(|wrong| of(wrong.text))?;
     set_up(server, &words).map_err(of)?;
     if let Some(load) = &measure.prepare {
@@ -145,24 +153,41 @@ fn run_tool(tool: &Tool, words: &Words, core: Option<usize>) -> Result<Run, Stri
 }
 
 fn words(place: &Place, data: &Path) -> Result<Words, String> {
-    // Both are held until both are known, so that they differ.
-    let free = || TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string());
-    let (one, two) = (free()?, free()?);
-    let port = |listener: &TcpListener| match listener.local_addr() {
-        Ok(address) => Ok(address.port().to_string()),
-        Err(error) => Err(error.to_string()),
-    };
-    Ok(Words::from([
+    let mut words = Words::from([
         ("data", data.display().to_string()),
-        ("port", port(&one)?),
-        ("port2", port(&two)?),
         ("program", place.program.display().to_string()),
         ("peers", place.peers.display().to_string()),
-    ]))
+    ]);
+    // All are held until all are known, so that they differ.
+    let mut held = Vec::new();
+    for word in PORTS {
+        let free = || TcpListener::bind("127.0.0.1:0").and_then(|at| Ok((at.local_addr()?, at)));
+        let (address, listener) = free().map_err(|error| error.to_string())?;
+        words.insert(word, address.port().to_string());
+        held.push(listener);
+    }
+    Ok(words)
+}
+
+/// A server's processes: one, or the members of a cluster.
+struct Processes(Vec<Process>);
+
+impl Processes {
+    fn check(&mut self) -> Result<(), String> {
+        self.0.iter_mut().try_for_each(Process::check)
+    }
+
+    fn cpu_seconds(&self) -> f64 {
+        self.0.iter().map(Process::cpu_seconds).sum()
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.0.iter().map(Process::memory_bytes).sum()
+    }
 }
 
 /// Waits until the server answers.
-fn ready(config: &Config, process: &mut Process) -> Result<Box<dyn Target>, Wrong> {
+fn ready(config: &Config, process: &mut Processes) -> Result<Box<dyn Target>, Wrong> {
     if matches!(config.driver, DriverConfig::Etcd(_)) && !cfg!(feature = "etcd") {
         return drivers::prepare(&config.driver);
     }

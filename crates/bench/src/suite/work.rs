@@ -10,6 +10,9 @@ use std::time::Duration;
 /// Placeholders and what stands for them.
 pub type Words = BTreeMap<&'static str, String>;
 
+/// Free ports, by the words that stand for them.
+pub const PORTS: [&str; 6] = ["port", "port2", "port3", "port4", "port5", "port6"];
+
 /// What is done.
 pub enum Work {
     /// Our load with these settings.
