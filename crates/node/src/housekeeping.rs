@@ -234,7 +234,7 @@ impl Inner {
 
 impl Group {
     /// Where the first record begins that a restart would still need.
-    fn log_needed_from(&self) -> Option<Position> {
+    pub(crate) fn log_needed_from(&self) -> Option<Position> {
         let state = self.state();
         state.values.runs.needed(self.applied.index(), state.replica.promised())
     }

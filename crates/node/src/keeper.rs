@@ -51,6 +51,14 @@ pub(crate) struct Done {
     pub start: Position,
 }
 
+impl Job {
+    /// What is said of it once it is written, beginning there.
+    pub(crate) fn done(&self, start: Position) -> Done {
+        let Job { kind, group, ballot, index, decided, .. } = *self;
+        Done { kind, group, ballot, index, decided, start }
+    }
+}
+
 struct Queue {
     jobs: Vec<Job>,
     collapse: Option<Position>,
@@ -118,6 +126,21 @@ impl Keeper {
     /// Where the next record will begin, or a little before.
     pub(crate) fn end(&self) -> Position {
         Position(self.end.load(Ordering::Acquire))
+    }
+
+    /// Where the log stands, for everyone else.
+    pub(crate) fn publish(&self, log: &Log) {
+        self.start.store(log.start().0, Ordering::Release);
+        self.end.store(log.end().0, Ordering::Release);
+        self.segments.store(u64::from(log.segments()), Ordering::Relaxed);
+    }
+
+    /// What waits to be written, and from where on the log is needed: for a simulation, which is
+    /// its own thread.
+    #[cfg(test)]
+    pub(crate) fn take(&self) -> (Vec<Job>, Option<Position>) {
+        let mut queue = self.queue();
+        (std::mem::take(&mut queue.jobs), queue.collapse.take())
     }
 
     /// Where the log begins: what stood before is collapsed.
@@ -251,8 +274,7 @@ impl Writer {
     fn append(&mut self, job: &Job) -> Result<Done, StoreError> {
         let start = self.log.end();
         self.patiently(|log| log.append(&record(job)))?;
-        let Job { kind, group, ballot, index, decided, .. } = *job;
-        Ok(Done { kind, group, ballot, index, decided, start })
+        Ok(job.done(start))
     }
 
     /// Repeats what found the disk full until it has room: nothing was acknowledged, and nothing is
@@ -315,9 +337,7 @@ impl Writer {
     }
 
     fn publish(&self) {
-        self.keeper.start.store(self.log.start().0, Ordering::Release);
-        self.keeper.end.store(self.log.end().0, Ordering::Release);
-        self.keeper.segments.store(u64::from(self.log.segments()), Ordering::Relaxed);
+        self.keeper.publish(&self.log);
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct Recovered {
 }
 
 /// What is the same for all groups.
-struct Terms {
+pub(crate) struct Terms {
     node: NodeId,
     lease: LeaseClock,
     /// The members of a group of which nothing is known yet.
@@ -76,11 +76,23 @@ pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> 
         id: directory.node,
         ..LogSettings::default()
     };
-    let (log, mut records) = Log::open(disk, log_settings).map_err(store_error)?;
+    let (log, records) = Log::open(disk, log_settings).map_err(store_error)?;
     let incarnation = directory.begin_life().map_err(unusable)?;
+    let terms = terms(NodeId(directory.node), settings.lease_ms, first)?;
+    let groups = replay(&log, records, &*trees, &terms)?;
+    Ok(Recovered { directory, incarnation, trees, log, groups })
+}
+
+/// Shows the log's records to their groups, and applies what is known to be decided.
+pub(crate) fn replay(
+    log: &Log,
+    mut records: store::Replay,
+    trees: &dyn Trees,
+    terms: &Terms,
+) -> Result<Vec<RecoveredGroup>> {
     let mut groups = Vec::new();
     for id in [DIRECTORY, DEFAULT_GROUP] {
-        groups.push(Replaying::new(id, &*trees)?);
+        groups.push(Replaying::new(id, trees)?);
     }
     let mut start = log.start();
     for record in records.by_ref() {
@@ -93,7 +105,7 @@ pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> 
             );
             Error::new(Reason::NotSupported, text)
         })?;
-        group.show(record, start, &*trees).map_err(|error| at(error, position.0))?;
+        group.show(record, start, trees).map_err(|error| at(error, position.0))?;
         start = position;
         if trees.pressure().rotate_is_due() {
             trees.rotate().map_err(store_error)?;
@@ -104,19 +116,12 @@ pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> 
     if found.torn_bytes > 0 {
         tracing::info!(target: "log", bytes = found.torn_bytes, "cut a torn tail");
     }
-    let terms = terms(&directory, settings, first)?;
-    let finish = |group: Replaying| group.finish(&terms, &*trees);
-    let groups = groups.into_iter().map(finish).collect::<Result<_>>()?;
-    Ok(Recovered { directory, incarnation, trees, log, groups })
+    groups.into_iter().map(|group| group.finish(terms, trees)).collect()
 }
 
-fn terms(
-    directory: &DataDir,
-    settings: &NodeSettings,
-    first: Option<Configuration>,
-) -> Result<Terms> {
-    let node = NodeId(directory.node);
-    let lease = LeaseClock { length: Millis(settings.lease_ms), ..LeaseClock::default() };
+/// What is the same for all groups of this node. `first`: see [`recover`].
+pub(crate) fn terms(node: NodeId, lease_ms: u64, first: Option<Configuration>) -> Result<Terms> {
+    let lease = LeaseClock { length: Millis(lease_ms), ..LeaseClock::default() };
     let alone = || Configuration::alone(ConfigurationId(0), node);
     let first = first
         .map_or_else(alone, Ok)

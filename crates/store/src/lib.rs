@@ -15,7 +15,7 @@ pub mod trees;
 
 pub use check::{Damage, TreeReport, check_trees};
 pub use datadir::{DataDir, FORMAT, Unfinished};
-pub use disk::{Disk, FileDisk, MemoryDisk};
+pub use disk::{Disk, FileDisk, Honesty, MemoryDisk};
 pub use error::StoreError;
 pub use log::{
     Ahead, Kind, Log, LogReader, LogRecords, LogReport, LogSettings, OwnedRecord, Owner, Position,

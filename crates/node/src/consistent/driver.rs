@@ -75,7 +75,8 @@ impl Group {
         state.ended
     }
 
-    fn begin(&self) {
+    /// Begins this life of the replica.
+    pub(crate) fn begin(&self) {
         let mut guard = self.state();
         let state = &mut *guard;
         let upto = state.values.collapse(self.shared.keeper.begin());
@@ -116,7 +117,7 @@ impl Group {
     }
 
     /// Everything that can be done now. Gives how long there is nothing to do.
-    fn turn(&self, stopping: bool) -> Result<Duration> {
+    pub(crate) fn turn(&self, stopping: bool) -> Result<Duration> {
         let done = std::mem::take(&mut *self.mailbox.lock().expect("no one panics holding it"));
         let came = std::mem::take(&mut *self.inbox.lock().expect("no one panics holding it"));
         let mut guard = self.state();

@@ -151,8 +151,11 @@ impl Group {
     /// Reads values behind `after` back from the log, as many as go into one message; none, if they
     /// are collapsed or not written yet.
     pub(super) fn read_back(&self, after: LogIndex, upto: LogIndex) -> Result<Vec<Bytes>> {
-        let Some(position) = self.state().values.runs.find(after.next()) else {
-            return Ok(Vec::new());
+        let (position, upto) = {
+            let state = self.state();
+            let runs = &state.values.runs;
+            let Some(position) = runs.find(after.next()) else { return Ok(Vec::new()) };
+            (position, upto.min(runs.end(after.next())))
         };
         let (mut values, mut bytes, mut wanted) = (Vec::new(), 0, after.next());
         for record in self.shared.reader.read_from(position) {

@@ -192,6 +192,8 @@ pub(crate) struct Runs {
     pub(super) entries: BTreeMap<LogIndex, Position>,
     /// The last accepted value that is written.
     pub(super) last: LogIndex,
+    /// The log holds values of the next indexes that do not count: whatever comes begins a run.
+    spoiled: bool,
     staged: BTreeMap<LogIndex, Position>,
     staged_under: Ballot,
 }
@@ -210,6 +212,7 @@ impl Runs {
         match kind {
             Kind::Accept => self.accepted(index, position),
             Kind::Stage => {
+                self.spoiled = true;
                 if ballot != self.staged_under {
                     self.staged.clear();
                     self.staged_under = ballot;
@@ -228,7 +231,7 @@ impl Runs {
         let newest = self.entries.last_key_value();
         let near = newest.is_some_and(|(_, at)| position.0 - at.0 < RUN_BYTES);
         self.last = index;
-        if !follows || !near {
+        if !follows || !near || std::mem::take(&mut self.spoiled) {
             self.entries.split_off(&index);
             self.entries.insert(index, position);
         }
@@ -236,6 +239,7 @@ impl Runs {
 
     fn adopted(&mut self, ballot: Ballot, from: LogIndex, upto: LogIndex) {
         self.entries.split_off(&from.next());
+        self.spoiled |= self.last > from;
         self.last = self.last.min(from);
         if self.staged_under > ballot {
             // The copy of an older mark at the head of the log: what is staged goes on.
@@ -243,11 +247,14 @@ impl Runs {
             return;
         }
         let staged = std::mem::take(&mut self.staged);
-        for (index, position) in staged.iter().filter(|(index, _)| **index > from) {
+        let of_this = self.staged_under == ballot;
+        let adopted = staged.range(..=upto).filter(|(index, _)| of_this && **index > from);
+        for (index, position) in adopted {
             if *index == from.next() {
                 self.entries.insert(*index, *position);
                 self.last = *index;
-            } else if *index <= upto {
+                self.spoiled = false;
+            } else {
                 self.accepted(*index, *position);
             }
         }
@@ -269,6 +276,13 @@ impl Runs {
     /// Where to look for a value: it is the first one of its index at or behind this.
     pub(crate) fn find(&self, index: LogIndex) -> Option<Position> {
         self.entries.range(..=index).next_back().map(|(_, position)| *position)
+    }
+
+    /// The last index for which the place of this one may be read on from: behind it another run
+    /// begins, and what stands further on in the log may be what that replaced.
+    pub(crate) fn end(&self, index: LogIndex) -> LogIndex {
+        let next = self.entries.range(index.next()..).next();
+        next.map_or(LogIndex(u64::MAX), |(next, _)| LogIndex(next.0 - 1))
     }
 
     /// From where on the log is needed to bring back what is not applied yet, and what is staged

@@ -9,6 +9,7 @@ mod model;
 mod order;
 mod overload;
 mod sessions;
+mod sim;
 mod staged;
 mod time;
 mod whole;

@@ -88,6 +88,9 @@ fn a_value_that_left_memory_is_found_where_its_last_life_in_the_log_begins() {
     assert_eq!(at(&values, 4), Some(11 << 20));
     assert_eq!(at(&values, 6), Some(11 << 20), "near enough to be read from there");
     assert_eq!(values.runs.last, LogIndex(6));
+    // Behind value 3 stands, in the log, the value 4 that was replaced.
+    assert_eq!(values.runs.end(LogIndex(3)), LogIndex(3));
+    assert_eq!(values.runs.end(LogIndex(4)), LogIndex(u64::MAX));
     // The copy of the mark at the head of the log changes nothing.
     record(&mut values, Kind::Truncate, 3, 6, 0, 20 << 20);
     assert_eq!(at(&values, 4), Some(11 << 20));
@@ -130,4 +133,23 @@ fn a_snapshot_takes_the_place_of_all_it_holds() {
     assert_eq!(shown(&values, 5), None);
     values.accept(LogIndex(10), payload("v10"), true);
     assert_eq!(shown(&values, 10), Some("v10".into()));
+}
+
+#[test]
+fn behind_values_that_do_not_count_another_run_begins() {
+    let at = |values: &Values, index| values.runs.find(LogIndex(index)).map(|at| at.0);
+    // Cut off by a mark that adopts nothing.
+    let mut values = Values::restored(LogIndex(0), [], Runs::default());
+    for index in 1..=3 {
+        record(&mut values, Kind::Accept, 1, index, 0, index * 10);
+    }
+    record(&mut values, Kind::Truncate, 2, 2, 0, 40);
+    record(&mut values, Kind::Accept, 2, 3, 0, 50);
+    assert_eq!((at(&values, 2), at(&values, 3)), (Some(10), Some(50)));
+    assert_eq!(values.runs.end(LogIndex(2)), LogIndex(2));
+    // Staged, and never adopted.
+    record(&mut values, Kind::Stage, 3, 4, 0, 60);
+    record(&mut values, Kind::Truncate, 4, 3, 0, 70);
+    record(&mut values, Kind::Accept, 4, 4, 0, 80);
+    assert_eq!((at(&values, 3), at(&values, 4)), (Some(50), Some(80)));
 }

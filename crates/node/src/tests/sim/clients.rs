@@ -1,0 +1,169 @@
+//! Clients of the simulation: each has one call under way at most.
+
+use super::judge::Judge;
+use super::mate::{GROUP, Life, Mate};
+use crate::catalog::Bucket;
+use crate::consistent::group::Group;
+use crate::consistent::read;
+use crate::submit::Ticket;
+use base::request::Expiry;
+use base::{Body, BucketId, Error, LogIndex, Properties, Read, Reason, Result, Update};
+use bytes::Bytes;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// A client that waits longer gives up, microseconds.
+const PATIENCE: u64 = 2_000_000;
+
+pub(super) struct Client {
+    pub idle_until: u64,
+    pub call: Option<Pending>,
+}
+
+/// A call under way, at one life of one node.
+pub(super) struct Pending {
+    pub mate: usize,
+    pub life: u64,
+    key: Bytes,
+    began: u64,
+    kind: Kind,
+}
+
+enum Kind {
+    Write {
+        value: Bytes,
+        ticket: Ticket,
+    },
+    /// It was read under a lease; whether that still held is looked at once this time has come.
+    Leased {
+        value: Option<Bytes>,
+        look: u64,
+    },
+    /// It asks a majority what it must see.
+    Asks(Pin<Box<dyn Future<Output = Result<LogIndex>>>>),
+    /// It waits until that is applied.
+    Waits(LogIndex),
+}
+
+/// What came of a call, for the world's counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Outcome {
+    Wrote,
+    Read,
+    InDoubt,
+    Refused,
+}
+
+fn bucket() -> Bucket {
+    Bucket::new(BucketId(9), GROUP, Properties::default())
+}
+
+fn look(group: &Group, key: &Bytes) -> Option<Bytes> {
+    let read = Read::Get(key.clone());
+    match read::read(group, &bucket(), &read).expect("a read").body {
+        Body::Row(row) => row.map(|row| row.value),
+        other => panic!("a get is answered with a row, not {other:?}"),
+    }
+}
+
+/// Begins a write; refused at once, nothing happened.
+pub(super) fn write(
+    place: usize,
+    life: &Life,
+    key: Bytes,
+    value: Bytes,
+    now: u64,
+) -> Option<Pending> {
+    let update = Update::Set { key: key.clone(), value: value.clone(), expiry: Expiry::Default };
+    let (ticket, _, outcome) = life.group.submit(&bucket(), &update, None).ok()?;
+    outcome.expect("a set is never refused by what it finds");
+    let ticket = ticket.expect("a set is a value");
+    let kind = Kind::Write { value, ticket };
+    Some(Pending { mate: place, life: life.number, key, began: now, kind })
+}
+
+/// Begins a read. `pause`: how long the node's thread may rest before it looks at its lease again.
+pub(super) fn read(place: usize, life: &Life, key: Bytes, now: u64, pause: u64) -> Pending {
+    let group = &life.group;
+    let kind = if group.readable() {
+        Kind::Leased { value: look(group, &key), look: now + pause }
+    } else {
+        let group = Arc::clone(group);
+        Kind::Asks(Box::pin(async move { group.read_index().await }))
+    };
+    Pending { mate: place, life: life.number, key, began: now, kind }
+}
+
+fn poll<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<T> {
+    match future.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => Some(done),
+        Poll::Pending => None,
+    }
+}
+
+impl Client {
+    /// Goes on with what is under way, if it can.
+    pub fn go_on(&mut self, mates: &[Mate], now: u64, judge: &mut Judge) -> Option<Outcome> {
+        let pending = self.call.as_mut()?;
+        let mate = &mates[pending.mate];
+        let life = mate.life.as_ref().filter(|life| life.number == pending.life);
+        let in_time = now < pending.began + PATIENCE;
+        let outcome = match life {
+            Some(life) if in_time && now >= mate.sleeps_until => {
+                mate.look_at_the_clock(now);
+                pending.go_on(life, now, judge)
+            }
+            Some(_) if in_time => None,
+            // Dead, or too slow: whether a write will stand nobody knows.
+            _ if matches!(pending.kind, Kind::Write { .. }) => Some(Outcome::InDoubt),
+            _ => Some(Outcome::Refused),
+        };
+        if outcome.is_some() {
+            self.call = None;
+        }
+        outcome
+    }
+}
+
+impl Pending {
+    fn go_on(&mut self, life: &Life, now: u64, judge: &mut Judge) -> Option<Outcome> {
+        let group = &life.group;
+        match &mut self.kind {
+            Kind::Write { value, ticket } => {
+                let settled = poll(pin!(group.settled(*ticket)).as_mut())?;
+                match settled {
+                    Ok(()) => {
+                        judge.answered(self.key.clone(), Some(value.clone()), self.began, now);
+                        Some(Outcome::Wrote)
+                    }
+                    Err(error) if nothing_happened(&error) => Some(Outcome::Refused),
+                    Err(_) => Some(Outcome::InDoubt),
+                }
+            }
+            Kind::Leased { look, .. } if now < *look => None,
+            Kind::Leased { value, .. } if group.readable() => {
+                judge.answered(self.key.clone(), value.take(), self.began, now);
+                Some(Outcome::Read)
+            }
+            Kind::Leased { .. } => Some(Outcome::Refused),
+            Kind::Asks(asks) => match poll(asks.as_mut())? {
+                Ok(index) => {
+                    self.kind = Kind::Waits(index);
+                    self.go_on(life, now, judge)
+                }
+                Err(_) => Some(Outcome::Refused),
+            },
+            Kind::Waits(index) if group.applied.index() < *index => None,
+            Kind::Waits(_) => {
+                judge.answered(self.key.clone(), look(group, &self.key), self.began, now);
+                Some(Outcome::Read)
+            }
+        }
+    }
+}
+
+fn nothing_happened(error: &Error) -> bool {
+    error.reason == Reason::NotMaster
+}

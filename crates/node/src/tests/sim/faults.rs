@@ -1,0 +1,148 @@
+//! What goes wrong, and when.
+
+use super::mate::Mate;
+use super::world::{Event, World};
+use base::LogIndex;
+use logic::consensus::{Member, Part};
+
+impl World {
+    pub(super) fn fault(&mut self) {
+        if !self.troubled {
+            return;
+        }
+        let pause = self.chance.between(50_000, 1_500_000);
+        self.at(pause, Event::Fault);
+        let which = self.victim();
+        let time = self.chance.between(20_000, 3_000_000);
+        let kind = self.chance.below(11);
+        let name = match kind {
+            0 | 1 => {
+                self.mates[which].crash(&mut self.chance);
+                self.at(time, Event::Starts(which));
+                "crash"
+            }
+            2 => {
+                self.mates[which].sleeps_until = self.now + time;
+                "pause"
+            }
+            3 => {
+                (0..self.mates.len()).for_each(|other| self.cut(which, other, time));
+                (0..self.mates.len()).for_each(|other| self.cut(other, which, time));
+                "isolated"
+            }
+            4 => {
+                let other = self.chance.below(self.mates.len() as u64) as usize;
+                self.cut(which, other, time);
+                "one way cut"
+            }
+            5 => {
+                let half = self.chance.next();
+                self.split(half, time);
+                "split"
+            }
+            6 => {
+                self.mates[which].slow_disk = !self.mates[which].slow_disk;
+                "slow disk"
+            }
+            7 => {
+                self.hand_over(which);
+                "hand over"
+            }
+            8 => {
+                self.reconfigure();
+                "members"
+            }
+            9 if self.chance.often(200) => {
+                (0..self.mates.len()).for_each(|which| {
+                    self.mates[which].crash(&mut self.chance);
+                    self.at(time, Event::Starts(which));
+                });
+                "all crash"
+            }
+            _ => {
+                self.flush(which);
+                "flush"
+            }
+        };
+        self.tell(|| format!("fault: {name} {} for {time} us", which + 1));
+        *self.counts.entry(name).or_default() += 1;
+    }
+
+    /// Mostly the master: there it hurts most.
+    fn victim(&mut self) -> usize {
+        match self.master() {
+            Some(master) if self.chance.often(500) => master,
+            _ => self.chance.below(self.mates.len() as u64) as usize,
+        }
+    }
+
+    fn cut(&mut self, from: usize, to: usize, time: u64) {
+        *self.cuts.entry((from, to)).or_default() += 1;
+        self.at(time, Event::Heals { from, to });
+    }
+
+    fn split(&mut self, half: u64, time: u64) {
+        let count = self.mates.len();
+        let side = |which: usize| half >> which & 1;
+        for from in 0..count {
+            for to in (0..count).filter(|to| side(*to) != side(from)) {
+                self.cut(from, to, time);
+            }
+        }
+    }
+
+    fn hand_over(&mut self, to: usize) {
+        let heir = self.mates[to].node;
+        let Some(master) = self.master() else { return };
+        self.mates[master].look_at_the_clock(self.now);
+        if let Some(life) = &self.mates[master].life {
+            let _ = life.group.hand_over(heir); // It may be no voter, or level too late.
+        }
+    }
+
+    /// Somebody joins, changes its part, or leaves; never so many that no majority is left.
+    fn reconfigure(&mut self) {
+        let which = self.chance.below(self.mates.len() as u64) as usize;
+        let node = self.mates[which].node;
+        let Some(master) = self.master() else { return };
+        self.mates[master].look_at_the_clock(self.now);
+        let Some(life) = &self.mates[master].life else { return };
+        let mut members = life.group.configuration().members().to_vec();
+        let voters = members.iter().filter(|member| member.part == Part::Voter).count();
+        match members.iter().position(|member| member.node == node) {
+            None => members.push(Member { node, part: Part::Learner }),
+            Some(place) if members[place].part == Part::Learner => {
+                members[place].part = Part::Voter;
+            }
+            Some(_) if voters <= 3 => return,
+            Some(place) => {
+                members.remove(place);
+            }
+        }
+        let _ = life.group.reconfigure(members); // Another change may be under way.
+    }
+
+    /// The store is made durable, and the log let go of as far as nobody will ask for it.
+    fn flush(&mut self, which: usize) {
+        let held =
+            |mate: &Mate| mate.life.as_ref().map_or(LogIndex(0), |life| life.group.applied.index());
+        let keep = self.mates.iter().map(held).min().unwrap_or_default();
+        self.mates[which].look_at_the_clock(self.now);
+        if self.now >= self.mates[which].sleeps_until {
+            self.mates[which].flush(keep);
+        }
+    }
+
+    /// No more trouble: everyone lives, hears everyone, and has a quick disk.
+    pub(super) fn heal(&mut self) {
+        self.troubled = false;
+        self.cuts.clear();
+        for which in 0..self.mates.len() {
+            self.mates[which].slow_disk = false;
+            self.mates[which].sleeps_until = self.now;
+            self.at(1_000, Event::Starts(which));
+            self.at(2_000, Event::Turn(which));
+            self.mates[which].next_turn = self.now + 2_000;
+        }
+    }
+}

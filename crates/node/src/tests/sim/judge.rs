@@ -1,0 +1,90 @@
+//! Whether a history was right.
+//!
+//! All nodes must apply the same value at every index; then the log is the one order of all writes,
+//! and a history of registers is linearizable exactly if that order agrees with what clients saw:
+//! whatever was acknowledged stands in it, nothing that began after another's end stands before it,
+//! and each read saw the last write of some moment between its begin and its end.
+
+use crate::consistent::layout::StoredRow;
+use crate::consistent::value::read_value;
+use base::LogIndex;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use store::Change;
+
+#[derive(Default)]
+pub(super) struct Judge {
+    /// The payload that the first node applied at each index.
+    log: BTreeMap<LogIndex, Bytes>,
+    /// Where each value was written, per key: values are unique, and positions go up.
+    places: BTreeMap<(Bytes, Bytes), u64>,
+    next_place: u64,
+    /// What is to be looked up once all is applied: key, value, from when on, until when.
+    answers: Vec<Answer>,
+}
+
+struct Answer {
+    key: Bytes,
+    /// None: a read found nothing.
+    value: Option<Bytes>,
+    began: u64,
+    ended: u64,
+}
+
+impl Judge {
+    /// A node applied this value.
+    pub fn applied(&mut self, index: LogIndex, payload: &Bytes) {
+        if let Some(known) = self.log.get(&index) {
+            assert_eq!(known, payload, "two values at index {index}");
+            return;
+        }
+        assert_eq!(index.0, self.log.len() as u64 + 1, "values are applied in order");
+        self.log.insert(index, payload.clone());
+        let (_, changes) = read_value(payload).expect("a value");
+        for change in changes {
+            let Change::Put(key, row) = change.expect("a change") else { continue };
+            let Ok(row) = StoredRow::read(&row) else { continue };
+            self.next_place += 1;
+            self.places.insert((key.slice(9..), row.value), self.next_place);
+        }
+    }
+
+    /// A client was told that its write stands, or what a read found.
+    pub fn answered(&mut self, key: Bytes, value: Option<Bytes>, began: u64, ended: u64) {
+        self.answers.push(Answer { key, value, began, ended });
+    }
+
+    /// Every answer against the order of the log.
+    pub fn judge(mut self) {
+        let mut answers = std::mem::take(&mut self.answers);
+        answers.sort_by_key(|answer| answer.began);
+        let place = |answer: &Answer| match &answer.value {
+            None => 0,
+            Some(value) => {
+                let known = self.places.get(&(answer.key.clone(), value.clone()));
+                *known.unwrap_or_else(|| panic!("lost: {:?} = {value:?}", answer.key))
+            }
+        };
+        let mut ended: Vec<(u64, Bytes, u64)> =
+            answers.iter().map(|a| (a.ended, a.key.clone(), place(a))).collect();
+        ended.sort();
+        let mut ended = ended.into_iter().peekable();
+        let mut latest: BTreeMap<Bytes, u64> = BTreeMap::new();
+        for answer in &answers {
+            while let Some((_, key, place)) = ended.next_if(|(end, ..)| *end < answer.began) {
+                let latest = latest.entry(key).or_default();
+                *latest = (*latest).max(place);
+            }
+            let seen = latest.get(&answer.key).copied().unwrap_or(0);
+            let found = place(answer);
+            assert!(
+                found >= seen,
+                "stale: {:?} = {:?} between {} and {} us stands at {found}, {seen} was seen before",
+                answer.key,
+                answer.value,
+                answer.began,
+                answer.ended
+            );
+        }
+    }
+}

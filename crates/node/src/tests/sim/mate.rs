@@ -1,0 +1,155 @@
+//! One node of the simulation: its disk and store outlive its lives.
+
+use super::chance::Chance;
+use super::wire::{Outbox, peers};
+use crate::consistent::group::{Group, Shared};
+use crate::housekeeping::Bell;
+use crate::keeper::{Job, Keeper, record};
+use crate::metrics::Metrics;
+use crate::recovery::{replay, terms};
+use crate::world::SIMULATED;
+use base::{GroupId, NodeId};
+use logic::consensus::Configuration;
+use std::sync::{Arc, OnceLock};
+use store::{Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Trees};
+
+/// The group that is simulated.
+pub(super) const GROUP: GroupId = GroupId(1);
+/// Length of the lease, milliseconds.
+pub(super) const LEASE_MS: u64 = 600;
+
+pub(super) struct Mate {
+    pub node: NodeId,
+    pub first: Configuration,
+    pub disk: MemoryDisk,
+    pub trees: Arc<MemoryTrees>,
+    pub life: Option<Life>,
+    /// Its clock is ahead by so much, and runs so fast, in millionths of the world's.
+    pub clock: (u64, u64),
+    /// It does nothing before this time.
+    pub sleeps_until: u64,
+    /// When its next turn is due.
+    pub next_turn: u64,
+    pub slow_disk: bool,
+}
+
+/// What dies with the node.
+pub(super) struct Life {
+    pub number: u64,
+    pub group: Arc<Group>,
+    pub keeper: Arc<Keeper>,
+    pub outbox: Outbox,
+    pub log: Log,
+    /// What the disk is busy with.
+    pub writing: Option<Vec<Job>>,
+}
+
+impl Mate {
+    pub fn new(node: NodeId, first: Configuration, clock: (u64, u64)) -> Mate {
+        Mate {
+            node,
+            first,
+            disk: MemoryDisk::new(Honesty::Honest),
+            trees: Arc::new(MemoryTrees::new(1 << 20)),
+            life: None,
+            clock,
+            sleeps_until: 0,
+            next_turn: u64::MAX,
+            slow_disk: false,
+        }
+    }
+
+    /// Sets this thread's clock to what the node's own says, microseconds of the world being `now`.
+    pub fn look_at_the_clock(&self, now: u64) {
+        let (ahead, rate) = self.clock;
+        let own = u128::from(ahead) + u128::from(now) * u128::from(rate) / 1_000_000;
+        SIMULATED.set(Some(own as u64 * 1_000));
+    }
+
+    /// Begins a life, from what the disk and the store hold.
+    pub fn start(&mut self, number: u64) {
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let settings =
+            LogSettings { segment_bytes: 64 << 10, id: self.node.0, ahead: Ahead::Inline };
+        let (log, records) = Log::open(disk, settings).expect("a log that a crash left opens");
+        let terms = terms(self.node, LEASE_MS, Some(self.first.clone())).expect("terms");
+        let found = replay(&log, records, &*self.trees, &terms).expect("it is replayed");
+        let found = found.into_iter().find(|group| group.id == GROUP).expect("it is there");
+        let (keeper, outbox, all) = (Keeper::new(), Outbox::default(), OnceLock::new());
+        let _ = all.set(peers(outbox.clone()));
+        keeper.publish(&log);
+        let group = Group::new(
+            found,
+            Shared {
+                node: self.node,
+                trees: self.trees.clone(),
+                keeper: keeper.clone(),
+                reader: log.reader(),
+                metrics: Arc::new(Metrics::default()),
+                bell: Arc::new(Bell::default()),
+                peers: Arc::new(all),
+                memory_bytes_max: 640 << 20,
+                lease_ms: LEASE_MS,
+            },
+        );
+        group.begin();
+        let group = Arc::new(group);
+        self.life = Some(Life { number, group, keeper, outbox, log, writing: None });
+    }
+
+    /// The power goes: what was being written is there in part, what was not synced perhaps.
+    pub fn crash(&mut self, chance: &mut Chance) {
+        let Some(mut life) = self.life.take() else { return };
+        for job in life.writing.take().into_iter().flatten() {
+            if chance.often(300) || life.log.append(&record(&job)).is_err() {
+                break;
+            }
+        }
+        if chance.often(500) {
+            let _ = life.log.commit(false); // It is cut short in any case.
+        }
+        self.disk = self.disk.crash(&mut |choices| chance.below(choices as u64) as usize);
+        self.trees.crash().expect("memory");
+        self.next_turn = u64::MAX;
+    }
+
+    /// The disk has done what it was busy with.
+    pub fn written(&mut self) {
+        let Some(life) = &mut self.life else { return };
+        let (mut done, mut sync) = (Vec::new(), false);
+        for job in life.writing.take().into_iter().flatten() {
+            sync |= job.sync;
+            let start = life.log.end();
+            life.log.append(&record(&job)).expect("room");
+            done.push(job.done(start));
+        }
+        life.log.commit(sync).expect("a disk without faults");
+        life.keeper.publish(&life.log);
+        let mine = done.into_iter().filter(|done| done.group == GROUP);
+        life.group.mailbox.lock().expect("one thread").extend(mine);
+    }
+
+    /// Makes the store durable as far as it is applied, and the log shorter, as the housekeeper
+    /// does; `keep` is what others may still want to be sent.
+    pub fn flush(&mut self, keep: base::LogIndex) {
+        let Some(life) = &mut self.life else { return };
+        if life.writing.is_some() {
+            return;
+        }
+        let end = life.log.end();
+        let needed = life.group.log_needed_from();
+        let wanted = life.group.state().values.runs.find(keep.next());
+        let keep_from = [Some(end), needed, wanted].into_iter().flatten().min();
+        let (copied, _handed) = std::sync::mpsc::sync_channel(1);
+        self.trees.rotate().expect("memory");
+        self.trees.flush().expect("memory");
+        life.group.state().copy_asked = Some(copied);
+        life.group.turn(false).expect("it goes on");
+        let (jobs, _) = life.keeper.take();
+        life.writing = Some(jobs);
+        self.written();
+        let Some(life) = &mut self.life else { return };
+        life.log.collapse(keep_from.unwrap_or(end)).expect("a disk without faults");
+        life.keeper.publish(&life.log);
+    }
+}

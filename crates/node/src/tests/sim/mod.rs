@@ -1,0 +1,19 @@
+//! Whole groups in one thread from one seed: the code that serves, with another network, another
+//! disk and another clock under it.
+//!
+//! What `logic`'s simulator proves of the protocol, this one tries on everything around it: the
+//! driver, the records of the log, the values' bytes, tickets, leases as reads feel them, recovery.
+//! A crash leaves what a power cut may leave of the log, and of the store what was flushed.
+//!
+//! Promises: one seed is one history.
+//! Never: asks the real time, or waits.
+//! Read next: `world.rs`, then `judge.rs`. `CREDENZA_SEEDS=1000 ./check seed` runs more of them.
+
+mod chance;
+mod clients;
+mod faults;
+mod judge;
+mod mate;
+mod seeds;
+mod wire;
+mod world;

@@ -1,0 +1,44 @@
+//! Histories, and what they must amount to.
+
+use super::world::World;
+use std::collections::BTreeMap;
+
+/// Simulated seconds of trouble in one history.
+const SECONDS: u64 = 15;
+/// Histories in every run of the tests.
+const SEEDS: u64 = 60;
+
+fn history(seed: u64) -> (u64, BTreeMap<&'static str, u64>) {
+    let mut world = World::new(seed);
+    world.run(SECONDS * 1_000_000);
+    world.heal();
+    world.ends_well()
+}
+
+#[test]
+fn whatever_happens_no_acknowledged_write_is_lost_and_no_read_is_stale() {
+    let named = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seeds = match named("CREDENZA_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..named("CREDENZA_SEEDS").unwrap_or(SEEDS),
+    };
+    let (mut all, count) = (BTreeMap::<_, u64>::new(), seeds.end - seeds.start);
+    for seed in seeds {
+        let counts = std::panic::catch_unwind(|| history(seed).1);
+        let counts = counts.unwrap_or_else(|_| panic!("seed {seed}"));
+        counts.into_iter().for_each(|(name, many)| *all.entry(name).or_default() += many);
+    }
+    println!("{count} histories of {SECONDS} s: {all:?}");
+    if count >= SEEDS {
+        for name in ["wrote", "read", "in doubt", "crash", "split", "members", "hand over"] {
+            assert!(all.get(name).is_some_and(|many| *many > 0), "never: {name}");
+        }
+    }
+}
+
+#[test]
+fn one_seed_is_one_history() {
+    for seed in [3, 4] {
+        assert_eq!(history(seed), history(seed));
+    }
+}
