@@ -1,13 +1,14 @@
 //! What other nodes say, brought to whom it concerns.
 
 use crate::consistent::group::Group;
+use crate::consistent::snapshot::{ABOUT_SNAPSHOTS, Snapshots};
 use crate::forward::{self, PASSED_ON};
 use crate::groups::Groups;
 use crate::peers::{
     Asked, Broken, Delivered, Incarnation, Lane, PeerSettings, Peers, Receiver, Sink,
 };
 use crate::{Inner, NodeSettings};
-use base::{Error, NodeId, Reason, Result};
+use base::{ConfigurationId, Error, NodeId, Reason, Result};
 use std::sync::{Arc, Weak};
 use tokio::net::TcpListener;
 
@@ -34,16 +35,30 @@ pub(crate) async fn begin(inner: &Arc<Inner>) -> Result<()> {
 pub(crate) struct Exchange {
     inner: Weak<Inner>,
     groups: Arc<Groups>,
+    snapshots: Arc<Snapshots>,
 }
 
 impl Exchange {
     pub(crate) fn new(inner: &Arc<Inner>) -> Exchange {
-        Exchange { inner: Arc::downgrade(inner), groups: inner.groups.clone() }
+        Exchange {
+            inner: Arc::downgrade(inner),
+            groups: inner.groups.clone(),
+            snapshots: inner.snapshots.clone(),
+        }
+    }
+
+    fn asked_for_snapshot(&self, peers: &Peers, asked: Asked) {
+        let configuration = self.groups.get(asked.group).map(|group| group.configuration());
+        let first = configuration.filter(|found| found.id() == ConfigurationId(0));
+        self.snapshots.asked(peers, asked, first);
     }
 }
 
 impl Sink for Exchange {
     fn deliver(&self, message: Delivered) {
+        if message.lane == Lane::Bulk {
+            return self.snapshots.arrived(message);
+        }
         let Delivered { from, lane, group, payload, .. } = message;
         match (lane, self.groups.get(group)) {
             (Lane::Control | Lane::Data, Some(group)) => Group::arrived(&group, from, payload),
@@ -57,19 +72,18 @@ impl Sink for Exchange {
 
     fn broken(&self, node: NodeId, reason: &Broken) {
         tracing::info!(target: "peers", %node, "disconnected: {reason}");
+        self.snapshots.broken(node);
     }
 }
 
 impl Receiver for Exchange {
     fn asked(&self, asked: Asked) {
         let Some(inner) = self.inner.upgrade() else { return };
+        let Some(peers) = inner.peers.get() else { return };
         match asked.payload.first() {
             Some(&PASSED_ON) => forward::answer(&inner, asked),
-            _ => {
-                if let Some(peers) = inner.peers.get() {
-                    peers.decline(&asked);
-                }
-            }
+            Some(&ABOUT_SNAPSHOTS) => self.asked_for_snapshot(peers, asked),
+            _ => drop(peers.decline(&asked)),
         }
     }
 }

@@ -29,11 +29,14 @@ mod world;
 
 pub use place::{Member, Place};
 pub use settings::{NodeSettings, PeerPlace};
-pub use status::{DiskStatus, GroupStatus, LogStatus, Sample, SampleKind, Status, StoreStatus};
+pub use status::{
+    DiskStatus, GroupStatus, LogStatus, Sample, SampleKind, SnapshotStatus, Status, StoreStatus,
+};
 pub use submit::{Flow, Submitted, Ticket};
 
 use base::{BucketName, ClusterId, Error, NodeId, Reason, Reply, Request, Result};
 use catalog::Catalog;
+use consistent::snapshot::Snapshots;
 use directory::Directory;
 use forward::Desk;
 use groups::Groups;
@@ -63,6 +66,7 @@ pub(crate) struct Inner {
     groups: Arc<Groups>,
     /// The other nodes; a node that takes none never has any.
     peers: Arc<OnceLock<Peers>>,
+    snapshots: Arc<Snapshots>,
     catalog: Arc<Catalog>,
     directory: Directory,
     /// Room for requests that other nodes pass on.

@@ -3,6 +3,7 @@
 use crate::catalog::Catalog;
 use crate::consistent::Mailbox;
 use crate::consistent::group::{Group, Shared};
+use crate::consistent::snapshot::{Pace, Snapshots};
 use crate::directory::Directory;
 use crate::forward::Desk;
 use crate::groups::Groups;
@@ -33,6 +34,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     let Recovered { directory: data, incarnation, trees, log, groups: found } = recovered;
     let (keeper, metrics) = (Keeper::new(), Arc::new(Metrics::default()));
     let (bell, peers) = (Arc::new(Bell::default()), Arc::default());
+    let snapshots = Snapshots::new(trees.clone(), metrics.clone(), Pace::default());
     let shared = Shared {
         node: NodeId(data.node),
         trees: trees.clone(),
@@ -41,6 +43,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         metrics: metrics.clone(),
         bell: bell.clone(),
         peers: Arc::clone(&peers),
+        snapshots: Arc::clone(&snapshots),
         memory_bytes_max: settings.memory_bytes_max,
         lease_ms: settings.lease_ms,
     };
@@ -56,6 +59,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         data: Mutex::new(Some(data)),
         groups,
         peers,
+        snapshots,
         catalog,
         directory,
         desk: Desk::default(),

@@ -21,6 +21,8 @@ pub struct Status {
     pub ready: bool,
     /// Each group this node has a part in.
     pub groups: Vec<GroupStatus>,
+    /// Snapshots of groups that are being received from other nodes.
+    pub snapshots: Vec<SnapshotStatus>,
     /// The transaction log.
     pub log: LogStatus,
     /// The local store.
@@ -58,6 +60,31 @@ pub struct GroupStatus {
     pub sessions: u64,
     /// Whether this node may be restarted without stopping the group (Arakoon's word).
     pub expect_progress_possible: bool,
+}
+
+/// How far a snapshot is that comes from another node.
+#[derive(Clone, Debug, Default)]
+pub struct SnapshotStatus {
+    /// Of which group.
+    pub group: GroupId,
+    /// Who sends it.
+    pub from: NodeId,
+    /// The group's state will be that after this value; 0 until it is known.
+    pub upto: LogIndex,
+    /// Rows that are here.
+    pub rows: u64,
+    /// At most about so many rows in all; 0 until it is known.
+    pub rows_about: u64,
+    /// Bytes of keys and values that are here.
+    pub bytes: u64,
+    /// Bytes a second since it began.
+    pub bytes_per_second: u64,
+    /// At most about how long it still takes, milliseconds; none: nobody knows yet.
+    pub left_ms: Option<u64>,
+    /// How often something was lost and asked for again.
+    pub resumed: u64,
+    /// How often it began anew.
+    pub anew: u64,
 }
 
 /// The transaction log.

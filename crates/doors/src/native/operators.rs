@@ -134,6 +134,7 @@ fn status(shared: &Shared) -> Value {
         "ready": ready(shared).is_ok(),
         "insecure": shared.settings.insecure,
         "groups": groups,
+        "snapshots": status.snapshots.iter().map(snapshot).collect::<Vec<_>>(),
         "log": {
             "bytes": status.log.bytes,
             "segments": status.log.segments,
@@ -176,6 +177,21 @@ fn group(group: &node::GroupStatus) -> Value {
         "undecided": group.undecided,
         "sessions": group.sessions,
         "expect_progress_possible": group.expect_progress_possible,
+    })
+}
+
+fn snapshot(snapshot: &node::SnapshotStatus) -> Value {
+    json!({
+        "group": snapshot.group.0,
+        "from": snapshot.from.0,
+        "upto": snapshot.upto.0,
+        "rows": snapshot.rows,
+        "rows_about": snapshot.rows_about,
+        "bytes": snapshot.bytes,
+        "bytes_per_second": snapshot.bytes_per_second,
+        "left_ms": snapshot.left_ms,
+        "resumed": snapshot.resumed,
+        "anew": snapshot.anew,
     })
 }
 

@@ -301,6 +301,11 @@ fn status(schemas: &mut Map<String, Value>) {
     group["master"] = json!({ "type": ["string", "null"] });
     group["ballot"] = text.clone();
     group["expect_progress_possible"] = flag.clone();
+    #[rustfmt::skip]
+    let mut snapshot = counts(&[
+        "group", "from", "upto", "rows", "rows_about", "bytes", "bytes_per_second", "resumed", "anew",
+    ]);
+    snapshot["left_ms"] = json!({ "type": ["integer", "null"], "minimum": 0 });
     let mut disk = counts(&["total_bytes", "free_bytes"]);
     disk["full"] = flag.clone();
     let log = counts(&["bytes", "segments", "syncs", "sync_us_p50", "sync_us_p99"]);
@@ -313,6 +318,7 @@ fn status(schemas: &mut Map<String, Value>) {
     status["ready"] = flag.clone();
     status["insecure"] = flag;
     status["groups"] = json!({ "type": "array", "items": object(group) });
+    status["snapshots"] = json!({ "type": "array", "items": object(snapshot) });
     status["log"] = object(log);
     status["store"] = object(store);
     status["disk"] = object(disk);

@@ -10,6 +10,7 @@
 //! an index may mean another value one step later. It is carried out behind the lock, in order.
 
 use super::batch::Batch;
+use super::catch_up::Fetches;
 use super::evaluate::expire_due;
 use super::group::{Group, State};
 use super::records::{self, Head};
@@ -43,6 +44,7 @@ impl Group {
     /// Drives the group until `stop` says so or it fails.
     pub(crate) async fn drive(self: Arc<Group>, mut stop: watch::Receiver<bool>) -> Result<()> {
         self.begin();
+        let mut fetches = Fetches::new();
         loop {
             let sleep = match self.turn(*stop.borrow()) {
                 Ok(sleep) => sleep,
@@ -55,8 +57,12 @@ impl Group {
                 self.driven.send_replace(false);
                 return Ok(());
             }
+            self.fetch_wanted(&mut fetches);
             tokio::select! {
                 biased;
+                Some(ended) = fetches.join_next() => {
+                    self.fetched(ended).inspect_err(|error| self.fail(error.clone()))?;
+                }
                 () = self.wake.notified() => {}
                 () = tokio::time::sleep(sleep) => {}
                 _ = stop.changed() => self.retire(),
@@ -149,6 +155,7 @@ impl Group {
         self.shared.keeper.write(jobs);
         self.post(letters)?;
         let wait = self.apply_decided(stopping)?;
+        self.install_snapshot()?;
         let mut guard = self.state();
         self.take_office(&mut guard)?;
         let more = !guard.letters.is_empty() || !guard.jobs.is_empty() || !guard.unsent.is_empty();
@@ -248,6 +255,7 @@ impl Group {
 
     /// A record is as firm as it asked to be.
     fn written(&self, state: &mut State, done: crate::keeper::Done) {
+        Group::note_firm(state, &done);
         let crate::keeper::Done { kind, ballot, index, decided, start, .. } = done;
         state.values.runs.record(kind, ballot, index, decided, start);
         let event = match kind {

@@ -6,12 +6,14 @@
 //! fill.
 
 use super::batch::{Batch, Room};
+use super::catch_up::Arrived;
 use super::clock::Clock;
 use super::evaluate::evaluate;
 use super::layout::Mark;
 use super::office::Office;
 use super::send::Letter;
 use super::session::{self, Retried};
+use super::snapshot::Snapshots;
 use super::values::Values;
 use super::view::View;
 use super::wait::Applied;
@@ -55,6 +57,7 @@ pub(crate) struct Shared {
     pub bell: Arc<Bell>,
     /// The other nodes; a node that takes none never has any.
     pub peers: Arc<OnceLock<Peers>>,
+    pub snapshots: Arc<Snapshots>,
     pub memory_bytes_max: u64,
     pub lease_ms: u64,
 }
@@ -135,6 +138,7 @@ pub(crate) struct State {
     pub refused: Option<Refusal>,
     /// Who has a snapshot that this node needs.
     pub wants_snapshot: Option<NodeId>,
+    pub arrived: Arrived,
     /// When the replica is told the time next, in milliseconds.
     pub next_tick: u64,
     /// Where the log began when that was looked at last.
@@ -198,6 +202,7 @@ impl Group {
                 next_read: 0,
                 refused: None,
                 wants_snapshot: None,
+                arrived: Arrived::default(),
                 next_tick: 0,
                 log_start: Position(0),
                 copy_asked: None,

@@ -10,6 +10,7 @@
 
 pub(crate) mod apply;
 pub(crate) mod batch;
+mod catch_up;
 pub(crate) mod check;
 pub(crate) mod clock;
 pub(crate) mod driver;
@@ -24,7 +25,6 @@ mod receive;
 pub(crate) mod records;
 mod send;
 mod session;
-#[cfg_attr(not(test), expect(dead_code, reason = "the driver does not ask for one yet"))]
 pub(crate) mod snapshot;
 pub(crate) mod value;
 pub(crate) mod values;

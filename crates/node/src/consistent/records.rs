@@ -49,6 +49,11 @@ pub(crate) fn decided(group: GroupId, upto: LogIndex, sync: bool) -> Job {
     Job { decided: upto, ..empty(group, Kind::Decided, sync) }
 }
 
+/// Once it is written, everything before it is on disk; its index (not 0) tells it from others.
+pub(crate) fn firm(group: GroupId, upto: LogIndex, index: LogIndex) -> Job {
+    Job { index, ..decided(group, upto, true) }
+}
+
 /// Nothing waits for it: the `adopt` behind it is synced, and it with that.
 pub(crate) fn stage(group: GroupId, ballot: Ballot, index: LogIndex, payload: Bytes) -> Job {
     Job { ballot, index, payload, ..empty(group, Kind::Stage, false) }

@@ -159,7 +159,6 @@ impl Values {
         }
     }
 
-    #[cfg_attr(not(test), allow(dead_code))]
     /// A snapshot holds everything up to here.
     pub(crate) fn installed(&mut self, upto: LogIndex) {
         while self.first <= upto && !self.kept.is_empty() {
@@ -261,7 +260,6 @@ impl Runs {
         self.last = upto;
     }
 
-    #[cfg_attr(not(test), allow(dead_code))]
     fn installed(&mut self, upto: LogIndex) {
         let behind = self.find(upto.next()).filter(|_| self.last > upto);
         self.entries = self.entries.split_off(&upto.next());

@@ -9,7 +9,7 @@ use super::message::{Head, Lane, Message, Receipt, Sending};
 use super::rate::Rate;
 use super::settings::LaneLimits;
 use base::GroupId;
-use base::limits::{PEER_BULK_WINDOW_BYTES, PEER_PIECE_BYTES_MAX};
+use base::limits::{PEER_BULK_BYTES_MAX, PEER_BULK_WINDOW_BYTES, PEER_PIECE_BYTES_MAX};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
@@ -127,12 +127,12 @@ impl Outbox {
         self.bulk_consumed <= self.bulk_begun
     }
 
-    /// Whether a bulk message would find room.
+    /// Whether any bulk message would find room, the largest among them.
     pub(super) fn bulk_room(&self) -> Sending {
         let queue = &self.queues[Lane::Bulk as usize];
         match () {
             () if self.closed => Sending::NoLink,
-            () if queue.has_room(1) => Sending::Sent,
+            () if queue.has_room(PEER_BULK_BYTES_MAX) => Sending::Sent,
             () => Sending::Full,
         }
     }

@@ -1,6 +1,7 @@
 //! Three nodes keep one history.
 
 use super::house::{House, put, wait};
+use crate::Inner;
 use base::{LogIndex, Reason};
 use std::sync::atomic::Ordering;
 
@@ -160,4 +161,108 @@ async fn who_was_away_for_long_is_sent_what_left_memory_from_the_log() {
         let value = house.value(away, &format!("large{round}"));
         assert_eq!(value.map(|value| value.len()), Some(1 << 20), "{round}");
     }
+}
+
+/// Much less than the tests below write.
+const LOG_BYTES: u64 = 8 << 20;
+
+/// Everybody who runs lets go of the log that it does not need itself.
+async fn collapse(house: &House) {
+    for node in house.nodes.iter().flatten() {
+        let inner = node.inner.clone();
+        tokio::task::spawn_blocking(move || {
+            // A second time, for the first one made durable what the log was needed for.
+            inner.flush_and_collapse().expect("it goes");
+            inner.flush_and_collapse().expect("it goes");
+        })
+        .await
+        .expect("it goes");
+    }
+    wait("collapsed logs", || {
+        let collapsed = |inner: &Inner| inner.keeper.bytes() < 8 << 20;
+        house.nodes.iter().flatten().all(|node| collapsed(&node.inner)).then_some(())
+    })
+    .await;
+}
+
+fn received(house: &House, which: usize) -> u64 {
+    let node = house.nodes[which].as_ref().expect("it runs");
+    node.inner.metrics.snapshots_received.load(Ordering::Relaxed)
+}
+
+async fn large_values(house: &House, rounds: std::ops::Range<u32>) -> LogIndex {
+    let large = "x".repeat(1 << 20);
+    let mut last = LogIndex(0);
+    for round in rounds {
+        last = house.write(&format!("large{round}"), &large).await.expect("it goes");
+    }
+    last
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_behind_a_collapsed_log_gets_a_snapshot_and_goes_on() {
+    let mut house = House::with_log(3, 3, LOG_BYTES).await;
+    house.write("gone", "away").await.expect("it goes");
+    house.write("kept", "before").await.expect("it goes");
+    let away = (house.master().await + 1) % 3;
+    house.stop(away).await;
+    large_values(&house, 0..40).await;
+    let master = house.group(house.master().await);
+    let delete =
+        base::Update::Delete { key: super::bytes("gone"), missing: base::request::Missing::Fails };
+    let (ticket, ..) = master.submit(&super::house::bucket(), &delete, None).expect("it goes");
+    master.settled(ticket.expect("a delete is a value")).await.expect("it goes");
+    let last = house.write("meanwhile", "x").await.expect("it goes");
+    collapse(&house).await;
+    house.start(away).await;
+    house.applied(away, last).await;
+    assert_eq!(received(&house, away), 1, "its log ends before the others' begin");
+    let same = |house: &House| {
+        let value = |key: &str| house.value(away, key).map(|value| value.len());
+        assert_eq!((value("gone"), value("kept")), (None, Some(6)));
+        (0..40).for_each(|round| assert_eq!(value(&format!("large{round}")), Some(1 << 20)));
+    };
+    same(&house);
+    // It votes: with it, and without another, all goes on.
+    let other = (0..3).find(|which| *which != away).expect("three are there");
+    house.stop(other).await;
+    let index = house.write("after", "y").await.expect("it goes");
+    house.applied(away, index).await;
+    // What it has is its own: it comes back to it, by the log alone.
+    house.start(other).await;
+    house.stop(away).await;
+    let index = house.write("later", "z").await.expect("it goes");
+    house.start(away).await;
+    house.applied(away, index).await;
+    assert_eq!((received(&house, away), house.value(away, "after")), (0, Some("y".into())));
+    same(&house);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_member_begins_with_a_snapshot_while_others_write() {
+    use logic::consensus::{Member, Part};
+    let house = House::with_log(4, 3, LOG_BYTES).await;
+    large_values(&house, 0..40).await;
+    collapse(&house).await;
+    let part = |which: usize, part| Member { node: house.ids[which], part };
+    let mut members: Vec<_> = (0..3).map(|which| part(which, Part::Voter)).collect();
+    members.push(part(3, Part::Learner));
+    let master = house.group(house.master().await);
+    let ticket = master.reconfigure(members.clone()).expect("it goes");
+    master.settled(ticket).await.expect("it goes");
+    let last = large_values(&house, 40..60).await;
+    house.applied(3, last).await;
+    assert!(received(&house, 3) >= 1);
+    for round in 0..60 {
+        let value = house.value(3, &format!("large{round}"));
+        assert_eq!(value.map(|value| value.len()), Some(1 << 20), "{round}");
+    }
+    members[3].part = Part::Voter;
+    let ticket = master.reconfigure(members).expect("it goes");
+    master.settled(ticket).await.expect("it goes");
+    wait("its vote", || {
+        let standing = house.group(3).configuration();
+        standing.votes(house.ids[3]).then_some(())
+    })
+    .await;
 }

@@ -28,12 +28,19 @@ pub(crate) struct House {
     pub nodes: Vec<Option<Node>>,
     addresses: Vec<std::net::SocketAddr>,
     founders: usize,
+    /// How much log everybody keeps.
+    log_bytes_max: u64,
 }
 
 impl House {
     /// So many nodes, of which the first `founders` are voters from the start.
     pub(crate) async fn new(count: usize, founders: usize) -> House {
-        let mut house = House::empty(count, founders);
+        House::with_log(count, founders, crate::NodeSettings::default().log_bytes_max).await
+    }
+
+    /// The same, with so much log at most.
+    pub(crate) async fn with_log(count: usize, founders: usize, log_bytes_max: u64) -> House {
+        let mut house = House { log_bytes_max, ..House::empty(count, founders) };
         for which in 0..count {
             house.start(which).await;
         }
@@ -56,13 +63,14 @@ impl House {
             ids.push(NodeId(DataDir::open(place.path()).expect("a directory").node));
         }
         let nodes = (0..count).map(|_| None).collect();
-        House { places, ids, nodes, addresses, founders }
+        House { places, ids, nodes, addresses, founders, log_bytes_max: 0 }
     }
 
     pub(crate) async fn start(&mut self, which: usize) {
         let listen = self.addresses[which];
         let mut settings = self.places[which].settings();
         settings.name = format!("n{which}");
+        settings.log_bytes_max = self.log_bytes_max;
         settings.peers = Some(PeerPlace { listen, advertise: listen.to_string() });
         let voters = self.ids[..self.founders].iter();
         let voters = voters.map(|node| Member { node: *node, part: Part::Voter }).collect();
@@ -141,7 +149,7 @@ impl House {
     }
 }
 
-fn bucket() -> Bucket {
+pub(crate) fn bucket() -> Bucket {
     Bucket::new(BucketId(77), GROUP, Properties::default())
 }
 

@@ -50,6 +50,7 @@ use store::{Install, Trees};
 use tokio::task::JoinSet;
 
 use super::layout::{self, Mark};
+pub(crate) use message::ABOUT_SNAPSHOTS;
 pub(crate) use progress::Progress;
 
 /// The snapshots of a node: those it sends, and those it receives.
@@ -157,6 +158,11 @@ impl Snapshots {
 }
 
 impl Staged {
+    /// The state is that after this value.
+    pub(crate) fn upto(&self) -> LogIndex {
+        LogIndex(self.offer.mark.applied)
+    }
+
     /// Puts it in force, durably; blocks for a few syncs. Nothing of the group may be applied
     /// meanwhile. An error other than a failed store means that nothing has changed.
     pub(crate) fn install(mut self) -> Result<Fetched> {

@@ -1,6 +1,6 @@
 //! How far a snapshot is that comes from another node.
 
-use crate::world;
+use crate::{SnapshotStatus, world};
 use base::{GroupId, LogIndex, NodeId};
 
 /// A snapshot that is being received.
@@ -36,31 +36,22 @@ impl Progress {
         }
     }
 
-    /// Rows a second since it began.
-    pub fn rows_per_second(&self) -> u64 {
-        rate(self.rows, self.elapsed_ms())
+    /// What operators see.
+    pub(crate) fn status(&self) -> SnapshotStatus {
+        let elapsed_ms = world::milliseconds().saturating_sub(self.begun_ms);
+        let left = u128::from(self.rows_about.saturating_sub(self.rows));
+        let left_ms = (left * u128::from(elapsed_ms)).checked_div(self.rows.into());
+        SnapshotStatus {
+            group: self.group,
+            from: self.from,
+            upto: self.upto,
+            rows: self.rows,
+            rows_about: self.rows_about,
+            bytes: self.bytes,
+            bytes_per_second: self.bytes.saturating_mul(1_000) / elapsed_ms.max(1),
+            left_ms: left_ms.map(|left| u64::try_from(left).unwrap_or(u64::MAX)),
+            resumed: self.resumed,
+            anew: self.anew,
+        }
     }
-
-    /// Bytes a second since it began.
-    pub fn bytes_per_second(&self) -> u64 {
-        rate(self.bytes, self.elapsed_ms())
-    }
-
-    /// At most about how long it still takes, milliseconds; none: nobody knows yet.
-    pub fn left_ms(&self) -> Option<u64> {
-        let (rows, left) = (self.rows, self.rows_about.saturating_sub(self.rows));
-        let elapsed = self.elapsed_ms();
-        (rows > 0).then(|| {
-            u64::try_from(u128::from(left) * u128::from(elapsed) / u128::from(rows))
-                .unwrap_or(u64::MAX)
-        })
-    }
-
-    fn elapsed_ms(&self) -> u64 {
-        world::milliseconds().saturating_sub(self.begun_ms)
-    }
-}
-
-fn rate(amount: u64, elapsed_ms: u64) -> u64 {
-    amount.saturating_mul(1_000) / elapsed_ms.max(1)
 }

@@ -208,11 +208,10 @@ async fn a_receiver_that_gives_up_leaves_nothing_and_may_begin_again() {
     let task = tokio::spawn(async move { fetch(&other).await.map(drop) });
     until("it has begun", || two.snapshots.progress().iter().any(|one| one.rows > 0)).await;
     assert_eq!(fetch(&two).await.err().unwrap().reason, Reason::Overloaded, "one at a time");
-    let progress = two.snapshots.progress().remove(0);
+    let progress = two.snapshots.progress().remove(0).status();
     assert_eq!((progress.group, progress.from, progress.upto), (GROUP, ONE, LogIndex(90)));
     assert!(progress.rows <= progress.rows_about && progress.bytes > progress.rows);
-    assert!(progress.rows_per_second() <= progress.bytes_per_second());
-    assert!(progress.left_ms().is_some(), "{progress:?}");
+    assert!(progress.left_ms.is_some(), "{progress:?}");
     task.abort();
     assert!(task.await.unwrap_err().is_cancelled());
     assert!(two.snapshots.progress().is_empty());
