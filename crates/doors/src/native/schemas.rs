@@ -301,10 +301,9 @@ fn status(schemas: &mut Map<String, Value>) {
     group["master"] = json!({ "type": ["string", "null"] });
     group["ballot"] = text.clone();
     group["expect_progress_possible"] = flag.clone();
-    #[rustfmt::skip]
-    let mut snapshot = counts(&[
-        "group", "from", "upto", "rows", "rows_about", "bytes", "bytes_per_second", "resumed", "anew",
-    ]);
+    let mut snapshot = counts(&["group", "from", "upto", "rows", "rows_about", "resumed", "anew"]);
+    snapshot["bytes"] = count.clone();
+    snapshot["bytes_per_second"] = count.clone();
     snapshot["left_ms"] = json!({ "type": ["integer", "null"], "minimum": 0 });
     let mut disk = counts(&["total_bytes", "free_bytes"]);
     disk["full"] = flag.clone();
