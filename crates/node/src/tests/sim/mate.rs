@@ -3,6 +3,7 @@
 use super::chance::Chance;
 use super::wire::{Outbox, peers};
 use crate::consistent::group::{Group, Shared};
+use crate::consistent::snapshot::{Pace, Snapshots};
 use crate::housekeeping::Bell;
 use crate::keeper::{Job, Keeper, record};
 use crate::metrics::Metrics;
@@ -78,6 +79,8 @@ impl Mate {
         let (keeper, outbox, all) = (Keeper::new(), Outbox::default(), OnceLock::new());
         let _ = all.set(peers(outbox.clone()));
         keeper.publish(&log);
+        let metrics = Arc::<Metrics>::default();
+        let snapshots = Snapshots::new(self.trees.clone(), metrics.clone(), Pace::default());
         let group = Group::new(
             found,
             Shared {
@@ -85,7 +88,8 @@ impl Mate {
                 trees: self.trees.clone(),
                 keeper: keeper.clone(),
                 reader: log.reader(),
-                metrics: Arc::new(Metrics::default()),
+                metrics,
+                snapshots,
                 bell: Arc::new(Bell::default()),
                 peers: Arc::new(all),
                 memory_bytes_max: 640 << 20,
