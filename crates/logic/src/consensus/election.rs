@@ -16,6 +16,9 @@ use base::{Millis, NodeId};
 /// A voter leaves it to a better one for so many rounds; then it stands all the same.
 const DEFERRED_MAX: u32 = 4;
 
+/// A round grows by its first length when an answer came too late, so often.
+const LATE_MAX: u32 = 2;
+
 /// The rounds of one voter that seeks a master.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Election {
@@ -31,6 +34,8 @@ pub(super) struct Election {
     pub connected: bool,
     /// How many rounds in a row were left to a better candidate.
     deferred: u32,
+    /// How many answers came when their round was over.
+    late: u32,
 }
 
 /// What a round came to.
@@ -54,6 +59,11 @@ impl Election {
         self.open
     }
 
+    /// How many times its first length a round lasts by now.
+    pub(super) fn pace(&self) -> u64 {
+        u64::from(self.late) + 1
+    }
+
     /// Begins a round.
     pub(super) fn begin(&mut self, ends: Millis) {
         self.round += 1;
@@ -65,6 +75,9 @@ impl Election {
     /// Notes an answer; one of an older round says nothing any more.
     pub(super) fn answer(&mut self, from: NodeId, round: u64, standing: Standing) {
         let fresh = self.open && round == self.round;
+        if round < self.round {
+            self.late = (self.late + 1).min(LATE_MAX);
+        }
         if fresh && self.answers.iter().all(|(node, _)| *node != from) {
             self.answers.push((from, standing));
         }
@@ -103,6 +116,7 @@ impl Election {
         self.open = false;
         self.connected = false;
         self.deferred = 0;
+        self.late = 0;
         self.ends = Millis(0);
     }
 }

@@ -37,7 +37,8 @@ impl Replica {
                 }
                 continue;
             }
-            self.election.begin(self.after(self.clock.round()));
+            let lasts = self.clock.round().saturating_mul(self.election.pace());
+            self.election.begin(self.after(lasts));
             let round = self.election.round;
             for voter in self.other_voters() {
                 self.send(voter, Body::Probe { round }, effects);

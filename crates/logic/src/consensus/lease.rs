@@ -51,7 +51,7 @@ impl LeaseClock {
         (self.length.0 / 6).max(1)
     }
 
-    /// How long a voter that seeks a master waits for answers.
+    /// How long a voter that seeks a master waits for answers, at first.
     pub(super) fn round(self) -> u64 {
         (self.length.0 / 12).max(1)
     }

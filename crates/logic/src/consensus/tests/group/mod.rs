@@ -18,6 +18,7 @@ stories!(
     adopts_more_than_one_flight,
     old_master_wakes,
     lease_forbids_a_candidate,
+    far_apart,
     quorum_loss,
     chain,
     constrained_election,

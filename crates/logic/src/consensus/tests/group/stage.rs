@@ -78,6 +78,8 @@ fn of_all(world: &mut World, command: &str, args: &mut ArgumentConsumer) -> Answ
         }
         // all: what happens all the time is told, too. news: it is not.
         "all" | "news" => world.tells_all = command == "all",
+        // far MS: a message is on its way for so long.
+        "far" => world.delay = args.next_pos().ok_or("how far?")?.parse()?,
         // cut A B: nothing passes, either way. cut A: from and to all others. mend: all is well.
         "cut" => {
             let ways = ways(args, world)?;

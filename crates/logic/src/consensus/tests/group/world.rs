@@ -47,6 +47,8 @@ pub struct World {
     /// Which values are stop-signs.
     signs: BTreeMap<u64, Configuration>,
     next_value: u64,
+    /// How long a message is on its way.
+    pub delay: u64,
     /// Also what happens all the time.
     pub tells_all: bool,
     pub told: String,
@@ -75,6 +77,7 @@ impl World {
             judge: Judge::new(configuration),
             signs: BTreeMap::new(),
             next_value: 1,
+            delay: 1,
             tells_all: false,
             told: String::new(),
         }
@@ -141,7 +144,7 @@ impl World {
         self.judge.judge(place, machines[place], &machines, &self.signs);
         for (to, message, values) in outbox {
             if !self.cut.contains(&(name, to)) {
-                let parcel = Parcel { at: self.now + 1, message, values };
+                let parcel = Parcel { at: self.now + self.delay, message, values };
                 self.ways.entry((name, to)).or_default().push_back(parcel);
             }
         }
