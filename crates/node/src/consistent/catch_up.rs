@@ -47,7 +47,7 @@ impl Group {
     }
 
     /// A fetch has ended.
-    pub(super) fn fetched(
+    pub(crate) fn fetched(
         &self,
         ended: std::result::Result<Result<Staged>, JoinError>,
     ) -> Result<()> {

@@ -163,6 +163,26 @@ impl Staged {
         LogIndex(self.offer.mark.applied)
     }
 
+    /// What a fetch leads to, without a network: the state that `from` has now, for `to`.
+    #[cfg(test)]
+    pub(crate) fn copied(
+        from: &dyn Trees,
+        to: Arc<dyn Trees>,
+        group: GroupId,
+        first: Option<Configuration>,
+    ) -> Option<Staged> {
+        let snapshot = from.snapshot();
+        let offer = send::offer(&*snapshot, group, first).expect("it is sound").ok()?;
+        if applied_here(&*to, group).expect("it is sound") >= offer.mark.applied {
+            return None;
+        }
+        let prefix = group.0.to_be_bytes();
+        let mut install = Arc::clone(&to).begin_install(&prefix).expect("room");
+        let all = store::Chunk::read(&*snapshot, &prefix, None, usize::MAX).expect("it is sound");
+        install.put(all.rows).expect("room");
+        Some(Staged { group, offer, install, trees: to })
+    }
+
     /// Puts it in force, durably; blocks for a few syncs. Nothing of the group may be applied
     /// meanwhile. An error other than a failed store means that nothing has changed.
     pub(crate) fn install(mut self) -> Result<Fetched> {

@@ -143,10 +143,13 @@ impl Sender {
             }
         }
         let snapshot = self.trees.snapshot();
-        let offer = match self.offer(&*snapshot, group, first)? {
+        let offer = match offer(&*snapshot, group, first)? {
             Ok(offer) => offer,
             Err(answer) => return Ok((answer, None)),
         };
+        let about = self.trees.statistics();
+        let (rows_about, bytes_about) = (about.rows_about, about.disk_bytes + about.memory_bytes);
+        let offer = Offer { rows_about, bytes_about, ..offer };
         let open = Open {
             id: offer.id,
             group,
@@ -169,32 +172,6 @@ impl Sender {
             target: "consensus", %group, %to, upto, id, "a snapshot goes to another node"
         );
         Ok((Answer::Offer(offer), Some((open, stream))))
-    }
-
-    /// What a snapshot holds; or why there is none.
-    fn offer(
-        &self,
-        snapshot: &dyn Snapshot,
-        group: GroupId,
-        first: Option<Configuration>,
-    ) -> Result<std::result::Result<Offer, Answer>> {
-        let mut key = Vec::new();
-        layout::mark_key(group, &mut key);
-        let Some(mark) = snapshot.get(&key).map_err(store_error)? else {
-            return Ok(Err(Answer::Nothing));
-        };
-        let mark = Mark::read(&mark).map_err(damaged)?;
-        layout::configuration_key(group, &mut key);
-        let (base, configuration) = match (snapshot.get(&key).map_err(store_error)?, first) {
-            (Some(bytes), _) => layout::read_configuration(&bytes).map_err(damaged)?,
-            (None, Some(first)) => (LogIndex(0), first),
-            // The first stop-sign is decided and not applied yet.
-            (None, None) => return Ok(Err(Answer::Busy)),
-        };
-        let about = self.trees.statistics();
-        let (rows_about, bytes_about) = (about.rows_about, about.disk_bytes + about.memory_bytes);
-        let id = world::chance();
-        Ok(Ok(Offer { id, mark, base, configuration, rows_about, bytes_about }))
     }
 
     fn resume(&self, to: NodeId, id: u64, stream: u32, after: Option<Bytes>) -> Answered {
@@ -261,6 +238,29 @@ impl Sender {
             all.remove(&open.id);
         }
     }
+}
+
+/// What a snapshot holds; or why there is none.
+pub(super) fn offer(
+    snapshot: &dyn Snapshot,
+    group: GroupId,
+    first: Option<Configuration>,
+) -> Result<std::result::Result<Offer, Answer>> {
+    let mut key = Vec::new();
+    layout::mark_key(group, &mut key);
+    let Some(mark) = snapshot.get(&key).map_err(store_error)? else {
+        return Ok(Err(Answer::Nothing));
+    };
+    let mark = Mark::read(&mark).map_err(damaged)?;
+    layout::configuration_key(group, &mut key);
+    let (base, configuration) = match (snapshot.get(&key).map_err(store_error)?, first) {
+        (Some(bytes), _) => layout::read_configuration(&bytes).map_err(damaged)?,
+        (None, Some(first)) => (LogIndex(0), first),
+        // The first stop-sign is decided and not applied yet.
+        (None, None) => return Ok(Err(Answer::Busy)),
+    };
+    let id = world::chance();
+    Ok(Ok(Offer { id, mark, base, configuration, rows_about: 0, bytes_about: 0 }))
 }
 
 fn lock(open: &Mutex<Open>) -> MutexGuard<'_, Open> {

@@ -122,11 +122,20 @@ impl World {
         let _ = life.group.reconfigure(members); // Another change may be under way.
     }
 
-    /// The store is made durable, and the log let go of as far as nobody will ask for it.
+    /// The store is made durable, and the log let go of: as far as nobody will ask for it, or as
+    /// far as the node needs it itself. Then others need a snapshot.
     fn flush(&mut self, which: usize) {
         let held =
             |mate: &Mate| mate.life.as_ref().map_or(LogIndex(0), |life| life.group.applied.index());
-        let keep = self.mates.iter().map(held).min().unwrap_or_default();
+        let keeps = self.chance.often(500);
+        let keep = match keeps {
+            true => self.mates.iter().map(held).min().unwrap_or_default(),
+            false => held(&self.mates[which]),
+        };
+        self.look_at_applied(which);
+        if let (false, Some(life)) = (keeps, &self.mates[which].life) {
+            life.group.state().values.land(keep, true);
+        }
         self.mates[which].look_at_the_clock(self.now);
         if self.now >= self.mates[which].sleeps_until {
             self.mates[which].flush(keep);

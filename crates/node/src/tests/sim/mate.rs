@@ -43,6 +43,8 @@ pub(super) struct Life {
     pub log: Log,
     /// What the disk is busy with.
     pub writing: Option<Vec<Job>>,
+    /// A snapshot is on its way.
+    pub fetches: bool,
 }
 
 impl Mate {
@@ -71,7 +73,7 @@ impl Mate {
     pub fn start(&mut self, number: u64) {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let settings =
-            LogSettings { segment_bytes: 64 << 10, id: self.node.0, ahead: Ahead::Inline };
+            LogSettings { segment_bytes: 16 << 10, id: self.node.0, ahead: Ahead::Inline };
         let (log, records) = Log::open(disk, settings).expect("a log that a crash left opens");
         let terms = terms(self.node, LEASE_MS, Some(self.first.clone())).expect("terms");
         let found = replay(&log, records, &*self.trees, &terms).expect("it is replayed");
@@ -98,7 +100,8 @@ impl Mate {
         );
         group.begin();
         let group = Arc::new(group);
-        self.life = Some(Life { number, group, keeper, outbox, log, writing: None });
+        self.life =
+            Some(Life { number, group, keeper, outbox, log, writing: None, fetches: false });
     }
 
     /// The power goes: what was being written is there in part, what was not synced perhaps.

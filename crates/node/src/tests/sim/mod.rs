@@ -15,5 +15,6 @@ mod faults;
 mod judge;
 mod mate;
 mod seeds;
+mod snapshots;
 mod wire;
 mod world;

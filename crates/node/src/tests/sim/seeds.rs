@@ -30,7 +30,9 @@ fn whatever_happens_no_acknowledged_write_is_lost_and_no_read_is_stale() {
     }
     println!("{count} histories of {SECONDS} s: {all:?}");
     if count >= SEEDS {
-        for name in ["wrote", "read", "in doubt", "crash", "split", "members", "hand over"] {
+        for name in
+            ["wrote", "read", "in doubt", "crash", "split", "members", "hand over", "snapshot"]
+        {
             assert!(all.get(name).is_some_and(|many| *many > 0), "never: {name}");
         }
     }

@@ -4,6 +4,7 @@ use super::chance::Chance;
 use super::clients::{self, Client, Outcome};
 use super::judge::Judge;
 use super::mate::{GROUP, Mate};
+use crate::consistent::snapshot::Staged;
 use base::{ConfigurationId, LogIndex, NodeId};
 use bytes::Bytes;
 use logic::consensus::{Configuration, Member, Part};
@@ -25,6 +26,8 @@ pub(super) enum Event {
     Starts(usize),
     Fault,
     Heals { from: usize, to: usize },
+    Asked { from: NodeId, by: usize, life: u64 },
+    Staged { by: usize, life: u64, staged: Option<Box<Staged>> },
 }
 
 pub(super) struct World {
@@ -41,6 +44,8 @@ pub(super) struct World {
     judge: Judge,
     /// What each node has applied, as far as the judge has seen.
     seen: Vec<LogIndex>,
+    /// What came to each in a snapshot ends here at the latest.
+    pub installed: Vec<LogIndex>,
     lives: u64,
     values: u64,
     pub troubled: bool,
@@ -84,6 +89,7 @@ impl World {
             events: BTreeMap::new(),
             chance,
             seen: vec![LogIndex(0); count],
+            installed: vec![LogIndex(0); count],
             mates,
             cuts: BTreeMap::new(),
             weather,
@@ -136,6 +142,8 @@ impl World {
                 let cuts = self.cuts.entry((from, to)).or_default();
                 *cuts = cuts.saturating_sub(1);
             }
+            Event::Asked { from, by, life } => self.asked(from, by, life),
+            Event::Staged { by, life, staged } => self.staged(by, life, staged),
         }
     }
 
@@ -187,7 +195,7 @@ impl World {
     }
 
     /// A node's turn comes in so many microseconds, or when it wakes, unless one is due before.
-    fn wake(&mut self, which: usize, ahead: u64) {
+    pub(super) fn wake(&mut self, which: usize, ahead: u64) {
         let mate = &mut self.mates[which];
         let when = (self.now + ahead).max(mate.sleeps_until);
         if when < mate.next_turn || mate.next_turn < self.now {
@@ -225,6 +233,7 @@ impl World {
         for (to, payload) in sent {
             self.send(which, to, payload);
         }
+        self.look_at_wanted(which);
         self.look_at_applied(which);
         self.look_at_clients(which);
         self.wake(which, sleep.as_micros() as u64);
@@ -248,14 +257,16 @@ impl World {
     }
 
     /// Everything newly applied is shown to the judge.
-    fn look_at_applied(&mut self, which: usize) {
+    pub(super) fn look_at_applied(&mut self, which: usize) {
         let Some(life) = &self.mates[which].life else { return };
         let upto = life.group.applied.index();
         while self.seen[which] < upto {
             self.seen[which] = self.seen[which].next();
             let payload = life.group.state().values.get(self.seen[which]);
-            let (payload, _) = payload.expect("what was just applied is in memory");
-            self.judge.applied(self.seen[which], &payload);
+            match payload {
+                Some((payload, _)) => self.judge.applied(self.seen[which], &payload),
+                None => assert!(self.seen[which] <= self.installed[which], "applied unseen"),
+            }
         }
     }
 
