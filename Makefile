@@ -1,11 +1,12 @@
 # What a user types. `./check` is what a developer types; both need only Rust (rustup.rs) and a C compiler.
-.PHONY: help run test test-long bench install build tools
+.PHONY: help run cluster test test-long bench install build tools
 
 PREFIX ?= /usr/local
 BINARY := target/release/credenza
 
 help:
 	@echo "make run         build, then serve on 127.0.0.1:7711 with data in ./data (ARGS='--node a' adds settings)"
+	@echo "make cluster     build, then run three nodes on this machine with data in ./dev (ARGS='--nodes 5' adds options)"
 	@echo "make test        every check and test (what CI runs)"
 	@echo "make test-long   the same for hours: all seeds, all fault rigs"
 	@echo "make bench       measure beside etcd and Redis, write docs/performance.md (QUICK=1: 8 minutes; POINT=redis-sync: one point)"
@@ -23,6 +24,9 @@ build: tools
 
 run: build
 	$(BINARY) serve $(ARGS)
+
+cluster: build
+	$(BINARY) dev --nodes 3 $(ARGS)
 
 test: tools
 	./check all

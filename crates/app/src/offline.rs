@@ -13,6 +13,8 @@ use store::{DataDir, FileDisk, StoreError};
 
 /// The file that makes a directory a data directory; copied last, so that half a copy is none.
 const IDENTITY: &str = "IDENTITY";
+/// What a member of a cluster has beside it.
+const MEMBERSHIP: [&str; 2] = ["MEMBERS", "JOINER"];
 
 /// What a data directory holds.
 #[derive(Debug)]
@@ -90,6 +92,12 @@ fn copy_all(from: &DataDir, to: &Path, bar: &ProgressBar) -> Copied {
         let name = folder.file_name().expect("`log` and `store` are names");
         bytes += copy_folder(&folder, &to.join(name), bar)?;
     }
+    for name in MEMBERSHIP {
+        let file = from.path.join(name);
+        if file.symlink_metadata().is_ok() {
+            bytes += copy_file(&file, &to.join(name), bar)?;
+        }
+    }
     bytes += copy_file(&from.path.join(IDENTITY), &to.join(IDENTITY), bar)?;
     sync(to)?;
     // The new directory's name must last, too.
@@ -147,7 +155,8 @@ fn bar(what: &'static str) -> ProgressBar {
 }
 
 /// What an error of the store means to whoever typed the command.
-fn failure(error: StoreError) -> Failure {
+/// What the store says, for whoever ran the command.
+pub fn failure(error: StoreError) -> Failure {
     let kind = match &error {
         StoreError::Io { .. } | StoreError::Version { .. } => Kind::Invalid,
         StoreError::Corrupt { .. } => Kind::Corrupt,

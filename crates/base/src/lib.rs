@@ -9,6 +9,7 @@
 //! Read next: `request.rs`, then `error.rs` and `limits.rs`.
 
 pub mod bucket;
+pub mod cluster;
 pub mod codec;
 pub mod error;
 pub mod ids;
@@ -19,6 +20,7 @@ pub mod request;
 pub mod wire;
 
 pub use bucket::{BucketName, Promise, Properties, SyncPolicy};
+pub use cluster::{ClusterCall, ClusterDescription, MemberDescription, Part, Placement, Stay};
 pub use error::{Error, Kind, Reason, Result};
 pub use ids::{
     Ballot, BucketId, ClusterId, ConfigurationId, GroupId, LogIndex, Millis, NodeId, RetryId,

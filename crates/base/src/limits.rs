@@ -124,3 +124,9 @@ pub const MASTER_WAIT_MS_MAX: u64 = 3_000;
 pub const FORWARDED_MAX: usize = 4_096;
 /// Most bytes of such requests.
 pub const FORWARDED_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Most groups of a cluster.
+pub const GROUPS_MAX: usize = 4_096;
+/// Most members of one group, of every part.
+pub const GROUP_MEMBERS_MAX: usize = 64;
+/// Most of them that vote.
+pub const GROUP_VOTERS_MAX: usize = 7;

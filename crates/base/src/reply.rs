@@ -1,6 +1,7 @@
 //! Everything that can be answered.
 
 use crate::bucket::{BucketName, Properties};
+use crate::cluster::ClusterDescription;
 use crate::{Error, Key, LogIndex, SessionId, Value, Version};
 
 /// An answer; every one carries the index of the log it reflects.
@@ -34,6 +35,8 @@ pub enum Body {
     Buckets(Vec<BucketDescription>),
     /// Bucket types with their templates.
     Types(Vec<(String, Properties)>),
+    /// Members and placement.
+    Cluster(ClusterDescription),
 }
 
 /// A row as a client sees it.

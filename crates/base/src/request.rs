@@ -5,6 +5,7 @@
 //! the earlier ones), Redis' where only it has them (expiry, `set` with conditions).
 
 use crate::bucket::{BucketName, Changes};
+use crate::cluster::ClusterCall;
 use crate::{Key, LogIndex, Range, RetryId, SessionId, Value, Version};
 
 /// One question of one client.
@@ -323,6 +324,8 @@ pub enum DirectoryCall {
     DropType,
     /// `Body::Types`.
     ListTypes,
+    /// Speaks of members and placement; the request's bucket is ignored.
+    Cluster(ClusterCall),
 }
 
 /// What can be asked about sessions.

@@ -1,9 +1,19 @@
-//! Which buckets exist: the node's copy of what the directory (group 0) has decided.
+//! Which buckets and members exist: the node's copy of what the directory (group 0) has decided, a
+//! function of its applied rows.
 
-use base::{BucketDescription, BucketId, BucketName, GroupId, Properties};
-use std::collections::BTreeMap;
+use crate::consistent::group::Observer;
+use crate::consistent::layout::StoredRow;
+use crate::consistent::view::damaged;
+use crate::directory::rows::{self, BUCKETS, CLUSTER, GROUPS, MEMBERS};
+use base::{
+    BucketDescription, BucketId, BucketName, ClusterDescription, GroupId, MemberDescription,
+    NodeId, Properties, Result, Value,
+};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
+use tokio::sync::watch;
 
 /// A bucket as the data path needs it. Immutable: a change makes a new one and retires this.
 #[derive(Debug)]
@@ -24,15 +34,34 @@ impl Bucket {
     pub(crate) fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Acquire)
     }
+
+    fn is(&self, described: &BucketDescription) -> bool {
+        let BucketDescription { id, group, properties, name: _ } = described;
+        (self.id, self.group, &self.properties) == (*id, *group, properties)
+    }
 }
 
-/// Buckets by name.
-#[derive(Default)]
+/// Buckets by name; members and placement.
 pub(crate) struct Catalog {
     buckets: RwLock<BTreeMap<BucketName, Arc<Bucket>>>,
+    /// Members and placement as the applied rows draw them.
+    drawn: Mutex<ClusterDescription>,
+    /// The newest that this node knows of: while it catches up, what it was told when it joined or
+    /// knew before it stopped, so that it does not forget the way to those who can help it.
+    cluster: watch::Sender<Arc<ClusterDescription>>,
 }
 
 impl Catalog {
+    /// Without buckets; of the cluster what this node knew last.
+    pub(crate) fn new(known: ClusterDescription) -> Catalog {
+        let drawn = ClusterDescription { cluster: known.cluster, ..ClusterDescription::default() };
+        Catalog {
+            buckets: RwLock::default(),
+            drawn: Mutex::new(drawn),
+            cluster: watch::Sender::new(Arc::new(known)),
+        }
+    }
+
     /// The bucket of this name.
     #[inline]
     pub(crate) fn find(&self, name: &BucketName) -> Option<Arc<Bucket>> {
@@ -44,11 +73,93 @@ impl Catalog {
         self.buckets.read().expect("no one panics while holding it").len()
     }
 
-    /// Puts a bucket in force, or none; what was in force is retired.
+    /// Members and placement.
+    pub(crate) fn cluster(&self) -> Arc<ClusterDescription> {
+        self.cluster.borrow().clone()
+    }
+
+    /// The same, for those who wait for a change.
+    pub(crate) fn watch_cluster(&self) -> watch::Receiver<Arc<ClusterDescription>> {
+        self.cluster.subscribe()
+    }
+
+    /// The member of this id.
+    pub(crate) fn member(&self, node: NodeId) -> Option<MemberDescription> {
+        let cluster = self.cluster.borrow();
+        cluster.members.iter().find(|member| member.node == node).cloned()
+    }
+
+    /// A row of the directory was written (or removed: no value), in the order of the log.
+    fn apply(&self, key: &[u8], value: Option<&Value>) -> Result<()> {
+        if key.starts_with(BUCKETS) {
+            let bucket = value.map(|value| rows::describe(key, Some(value))).transpose()?;
+            if let Some(name) = rows::bucket_name(key) {
+                self.replace(&name, bucket);
+            }
+        } else if key.starts_with(MEMBERS) {
+            let member = value.map(|value| rows::read_member(key, value)).transpose()?;
+            let node = rows::member_of(key);
+            self.redraw(|cluster| {
+                cluster.members.retain(|known| Some(known.node) != node);
+                cluster.members.extend(member);
+                cluster.members.sort_unstable_by_key(|member| member.node);
+            });
+        } else if key.starts_with(GROUPS) {
+            let placement = value.map(|value| rows::read_group(key, value)).transpose()?;
+            let group = rows::group_of(key);
+            self.redraw(|cluster| {
+                cluster.groups.retain(|known| Some(known.group) != group);
+                cluster.groups.extend(placement);
+                cluster.groups.sort_unstable_by_key(|placement| placement.group);
+            });
+        } else if key == CLUSTER {
+            let row = value.map(|value| rows::read_cluster(value)).transpose()?.unwrap_or_default();
+            self.redraw(|cluster| {
+                cluster.founder = row.founder;
+                cluster.lease_ms = row.lease_ms;
+                cluster.changes = row.changes;
+            });
+        }
+        Ok(())
+    }
+
+    fn redraw(&self, change: impl FnOnce(&mut ClusterDescription)) {
+        let mut drawn = self.drawn.lock().expect("no one panics while holding it");
+        change(&mut drawn);
+        self.cluster.send_if_modified(|cluster| {
+            let newer = drawn.changes >= cluster.changes && *drawn != **cluster;
+            if newer {
+                *cluster = Arc::new(drawn.clone());
+            }
+            newer
+        });
+    }
+
+    /// Exactly these buckets and members are in force.
+    pub(crate) fn fill(&self, buckets: Vec<BucketDescription>, cluster: ClusterDescription) {
+        let gone: Vec<_> = {
+            let kept: BTreeSet<_> = buckets.iter().map(|bucket| &bucket.name).collect();
+            let known = self.buckets.read().expect("no one panics while holding it");
+            known.keys().filter(|name| !kept.contains(name)).cloned().collect()
+        };
+        for name in gone {
+            self.replace(&name, None);
+        }
+        for bucket in buckets {
+            self.replace(&bucket.name.clone(), Some(bucket));
+        }
+        self.redraw(|drawn| *drawn = cluster);
+    }
+
+    /// Puts a bucket in force, or none; what was in force is retired, unless it is the same.
     pub(crate) fn replace(&self, name: &BucketName, bucket: Option<BucketDescription>) {
         let mut buckets = self.buckets.write().expect("no one panics while holding it");
         let before = match bucket {
-            Some(BucketDescription { id, group, properties, .. }) => {
+            Some(bucket) => {
+                if buckets.get(name).is_some_and(|known| known.is(&bucket)) {
+                    return;
+                }
+                let BucketDescription { id, group, properties, .. } = bucket;
                 buckets.insert(name.clone(), Arc::new(Bucket::new(id, group, properties)))
             }
             None => buckets.remove(name),
@@ -65,5 +176,16 @@ impl Catalog {
         let interval = |bucket: &Arc<Bucket>| bucket.properties.sync == base::SyncPolicy::Interval;
         let names = buckets.iter().filter(|(_, bucket)| interval(bucket));
         names.take(max).map(|(name, _)| name.full().to_string()).collect()
+    }
+}
+
+impl Observer for Catalog {
+    fn changed(&self, key: &[u8], row: Option<&Bytes>) {
+        let value = row.map(|row| StoredRow::read(row).map(|row| row.value).map_err(damaged));
+        let applied = value.transpose().and_then(|value| self.apply(key, value.as_ref()));
+        if let Err(error) = applied {
+            // The row is in the store all the same, and the next start says so, too.
+            tracing::error!(target: "node", %error, "a row of the directory");
+        }
     }
 }

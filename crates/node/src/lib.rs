@@ -7,6 +7,7 @@
 
 mod catalog;
 mod checkpoint;
+mod cluster;
 mod consistent;
 mod directory;
 mod exchange;
@@ -27,6 +28,7 @@ mod status;
 mod submit;
 mod world;
 
+pub use cluster::{ClusterStatus, Joining, MemberStatus, PartStatus, PlaceStatus};
 pub use place::{Member, Place};
 pub use settings::{NodeSettings, PeerPlace};
 pub use status::{
@@ -34,7 +36,7 @@ pub use status::{
 };
 pub use submit::{Flow, Submitted, Ticket};
 
-use base::{BucketName, ClusterId, Error, NodeId, Reason, Reply, Request, Result};
+use base::{BucketName, ClusterId, Error, GroupId, NodeId, Reason, Reply, Request, Result};
 use catalog::Catalog;
 use consistent::snapshot::Snapshots;
 use directory::Directory;
@@ -63,6 +65,8 @@ pub(crate) struct Inner {
     node: NodeId,
     incarnation: u64,
     cluster: ClusterId,
+    /// The data directory knew of other members when this life began.
+    is_written_down: bool,
     groups: Arc<Groups>,
     /// The other nodes; a node that takes none never has any.
     peers: Arc<OnceLock<Peers>>,
@@ -132,6 +136,16 @@ impl Node {
     /// answer comes a step sooner.
     pub fn other_master(&self, bucket: &BucketName) -> Option<String> {
         self.inner.other_master(bucket)
+    }
+
+    /// Members and placement, as this node knows them; needs no quorum.
+    pub fn cluster(&self) -> ClusterStatus {
+        self.inner.cluster_status()
+    }
+
+    /// Makes another voter master of a group that this node is master of, once it has everything.
+    pub fn hand_over(&self, group: GroupId, to: &str) -> Result<()> {
+        self.inner.hand_over(group, to)
     }
 
     /// All metrics as samples, for `/metrics` and `INFO`.

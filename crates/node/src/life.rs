@@ -11,7 +11,7 @@ use crate::housekeeping::Bell;
 use crate::keeper::{Done, Keeper, store_error};
 use crate::metrics::Metrics;
 use crate::recovery::{DIRECTORY, Recovered, recover};
-use crate::{Inner, Node, NodeSettings, exchange, world};
+use crate::{Inner, Node, NodeSettings, cluster, exchange, world};
 use base::{ClusterId, Error, NodeId, Reason, Result};
 use logic::consensus::Configuration;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -49,13 +49,15 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     };
     let group = |found| Arc::new(Group::new(found, shared.clone()));
     let groups = Arc::new(Groups::new(found.into_iter().map(group).collect()));
-    let catalog = Arc::new(Catalog::default());
-    let directory = Directory::new(groups.find(DIRECTORY)?, catalog.clone());
+    let (known, is_written_down) = cluster::known(&data, &settings)?;
+    let catalog = Arc::new(Catalog::new(known));
+    let directory = Directory::new(groups.find(DIRECTORY)?, catalog.clone())?;
     let inner = Arc::new(Inner {
         settings,
         node: NodeId(data.node),
         incarnation,
         cluster: ClusterId(data.cluster),
+        is_written_down,
         data: Mutex::new(Some(data)),
         groups,
         peers,
@@ -84,6 +86,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     exchange::begin(&inner).await?;
     drive(&inner);
     let node = Node { inner };
+    tokio::spawn(cluster::tend(node.clone(), node.inner.stop.subscribe()));
     become_ready(&node).await?;
     let (keeper, merger) = (node.inner.clone(), node.inner.clone());
     start_thread("housekeeper", move || keeper.keep_house())?;
@@ -117,9 +120,9 @@ async fn become_ready(node: &Node) -> Result<()> {
         for group in node.inner.groups.all() {
             led(&group).await?;
         }
-        match node.inner.directory.group.configuration().members().len() {
-            1 => node.inner.directory.open().await,
-            _ => node.inner.directory.load(),
+        match is_alone(&node.inner.directory.group) {
+            true => node.inner.found().await,
+            false => Ok(()),
         }
     };
     tokio::select! {
@@ -129,10 +132,17 @@ async fn become_ready(node: &Node) -> Result<()> {
     }
 }
 
+/// Whether this node is all there is of the group.
+fn is_alone(group: &Group) -> bool {
+    let configuration = group.configuration();
+    let mut members = configuration.members().iter();
+    members.all(|member| member.node == group.shared.node)
+}
+
 /// Resolves when this node knows who is master of the group, having applied what it must if it is
 /// itself. A group of several need not have one for a node to begin.
 async fn led(group: &Group) -> Result<()> {
-    if group.configuration().members().len() > 1 {
+    if !is_alone(group) {
         return Ok(());
     }
     let mut standing = group.standing();

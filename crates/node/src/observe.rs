@@ -28,8 +28,11 @@ impl Inner {
         if let Some(error) = self.failed.borrow().clone() {
             warnings.push(format!("the node has failed and must be restarted: {error}"));
         }
-        let groups: Vec<_> =
-            self.groups.all().iter().map(|group| self.group_status(group)).collect();
+        let groups = self.groups.all();
+        let ready = groups.iter().all(|group| self.reaches_master(group).is_ok());
+        let groups: Vec<_> = groups.iter().map(|group| self.group_status(group)).collect();
+        let cluster = self.cluster_status();
+        warnings.extend(cluster.warnings(self.node));
         Status {
             name: self.settings.name.clone(),
             node: self.node,
@@ -37,7 +40,7 @@ impl Inner {
             cluster: self.cluster,
             version: env!("CARGO_PKG_VERSION"),
             uptime_ms: world::milliseconds() - self.started_ms,
-            ready: groups.iter().all(|group| group.role == "master"),
+            ready,
             groups,
             snapshots: self.snapshots.progress().iter().map(|one| one.status()).collect(),
             log: LogStatus {
@@ -55,6 +58,8 @@ impl Inner {
             },
             buckets: self.catalog.len(),
             interval_buckets,
+            lease_ms: cluster.lease_ms,
+            members: cluster.members,
             warnings,
         }
     }
@@ -71,21 +76,22 @@ impl Inner {
     }
 
     fn group_status(&self, group: &Group) -> GroupStatus {
+        let (members, expect_progress_possible) = (self.members_of(group), self.may_restart(group));
         let state = group.state();
         let master = state.replica.master();
         let (undecided, _) = state.undecided();
         GroupStatus {
             id: group.id,
             role: state.replica.role().word(),
-            master: master.map(|_| self.settings.name.clone()),
+            master: master.map(|node| self.name_of(node)),
             ballot: state.replica.promised(),
             decided: state.replica.decided(),
             applied: group.applied.index(),
             durable: LogIndex(group.durable.load(Ordering::Relaxed)),
             undecided,
             sessions: state.sessions,
-            // With one voter a restart always stops the group.
-            expect_progress_possible: state.replica.configuration().members().len() > 1,
+            expect_progress_possible,
+            members,
         }
     }
 

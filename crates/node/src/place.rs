@@ -105,8 +105,11 @@ impl Inner {
         (master != self.node).then(|| self.name_of(master))
     }
 
-    /// A node's name: its own as it was set, another's by its number.
+    /// A node's name: its own as it was set, another's as the directory has it.
     pub(crate) fn name_of(&self, node: NodeId) -> String {
-        if node == self.node { self.settings.name.clone() } else { node.to_string() }
+        if node == self.node {
+            return self.settings.name.clone();
+        }
+        self.catalog.member(node).map_or_else(|| format!("{:016x}", node.0), |known| known.name)
     }
 }

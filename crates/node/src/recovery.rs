@@ -78,9 +78,20 @@ pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> 
     };
     let (log, records) = Log::open(disk, log_settings).map_err(store_error)?;
     let incarnation = directory.begin_life().map_err(unusable)?;
+    let first = first.map_or_else(|| founder(&directory), |first| Ok(Some(first)))?;
     let terms = terms(NodeId(directory.node), settings.lease_ms, first)?;
     let groups = replay(&log, records, &*trees, &terms)?;
     Ok(Recovered { directory, incarnation, trees, log, groups })
+}
+
+/// A group begins with the founder of the cluster alone; none: this node founds one, or has.
+fn founder(directory: &DataDir) -> Result<Option<Configuration>> {
+    let known = directory.members().map_err(store_error)?;
+    let Some(founder) = known.map(|known| known.founder).filter(|founder| founder.0 != 0) else {
+        return Ok(None);
+    };
+    let alone = Configuration::alone(ConfigurationId(0), founder);
+    alone.map(Some).map_err(|error| Error::new(Reason::Damaged, error.to_string()))
 }
 
 /// Shows the log's records to their groups, and applies what is known to be decided.
@@ -198,7 +209,7 @@ impl Replaying {
 }
 
 /// A data directory that can't be used is its operator's to mend: nothing has failed yet.
-fn unusable(error: StoreError) -> Error {
+pub(crate) fn unusable(error: StoreError) -> Error {
     use std::io::ErrorKind::{
         AlreadyExists, InvalidInput, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem,
     };

@@ -1,5 +1,6 @@
 //! What a node says of itself: one struct for health checks, one list of samples for metrics.
 
+use crate::cluster::{MemberStatus, PartStatus};
 use base::{Ballot, ClusterId, GroupId, LogIndex, NodeId};
 
 /// Everything a health check needs.
@@ -31,6 +32,10 @@ pub struct Status {
     pub disk: DiskStatus,
     /// How many buckets there are.
     pub buckets: usize,
+    /// The lease of masters, milliseconds.
+    pub lease_ms: u64,
+    /// The members of the cluster, and this node's connections with them.
+    pub members: Vec<MemberStatus>,
     /// Full names of buckets whose updates are acknowledged before they are synced (at most 100).
     pub interval_buckets: Vec<String>,
     /// What an operator should know, in sentences; empty when all is well.
@@ -60,6 +65,8 @@ pub struct GroupStatus {
     pub sessions: u64,
     /// Whether this node may be restarted without stopping the group (Arakoon's word).
     pub expect_progress_possible: bool,
+    /// Its members, as they are in force; only the master knows how far the others have come.
+    pub members: Vec<PartStatus>,
 }
 
 /// How far a snapshot is that comes from another node.

@@ -7,6 +7,7 @@
 use crate::StoreError;
 use crate::disk::{Disk, FileDisk};
 use crate::failpoint::{Point, reach};
+use base::ClusterDescription;
 use identity::{Identity, damaged};
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -16,8 +17,12 @@ use std::path::{Path, PathBuf};
 
 mod identity;
 mod incarnation;
+mod joiner;
+mod members;
 mod unfinished;
+mod whole;
 
+pub use joiner::{Joiner, Opening};
 pub use unfinished::Unfinished;
 use unfinished::is_unfinished;
 
@@ -50,34 +55,68 @@ impl DataDir {
     /// `Locked` if another process has it, `Version` if another format wrote it, `Corrupt` if its
     /// identity is damaged or missing, `Io` for everything the system refuses, in words.
     pub fn open(path: &Path) -> Result<DataDir, StoreError> {
-        if is_unfinished(path) {
-            let what = format!("{} is refused", path.display());
-            let why = "it is a copy that was cut short, and can be removed";
-            return Err(StoreError::io(what, io::Error::new(io::ErrorKind::InvalidInput, why)));
-        }
+        refuse_unfinished(path)?;
         DataDir::open_as(path, None)
     }
 
-    /// Makes a new data directory, of a new node of a cluster that is there.
-    pub fn join(path: &Path, cluster: u64) -> Result<DataDir, StoreError> {
-        DataDir::open_as(path, Some(Identity { cluster, node: chance()? }))
+    /// Opens a data directory of a node that is to join a cluster: where there is nothing, or an
+    /// empty directory, or one whose joining was cut short, it gets the node's id alone.
+    pub fn open_or_join(path: &Path) -> Result<Opening, StoreError> {
+        refuse_unfinished(path)?;
+        let directory = make_or_open(path)?;
+        let at = Place { path, directory: &directory };
+        let lock = at.enter()?;
+        if at.read_identity()?.is_some() {
+            // It is opened as any other.
+            drop((lock, directory));
+            return DataDir::open(path).map(Opening::Open);
+        }
+        let node = joiner::begin(&at.disk()?, path)?;
+        Ok(Opening::Joining(Joiner { path: path.to_owned(), node, directory, lock }))
+    }
+
+    /// Whom this node knew last; none: it never had others. A node that joined always has such a
+    /// list, so a lost one is damage.
+    pub fn members(&self) -> Result<Option<ClusterDescription>, StoreError> {
+        let disk = self.disk()?;
+        let known = members::read(&disk, &self.path)?;
+        if known.is_none() && joiner::read(&disk, &self.path)?.is_some() {
+            return Err(members::lost(&self.path));
+        }
+        Ok(known)
+    }
+
+    /// Writes down whom this node knows, durably.
+    pub fn write_members(&self, known: &ClusterDescription) -> Result<(), StoreError> {
+        members::write(&self.disk()?, &self.path, known)
     }
 
     /// Makes a new data directory of the same cluster and node, for a checkpoint: one of the two
     /// may serve, not both.
     /// Its lives are counted anew.
     pub fn twin(&self, path: &Path) -> Result<DataDir, StoreError> {
-        DataDir::open_as(path, Some(Identity { cluster: self.cluster, node: self.node }))
+        let identity = Identity { cluster: self.cluster, node: self.node };
+        let twin = DataDir::open_as(path, Some(identity))?;
+        if let Some(known) = self.members()? {
+            twin.write_members(&known)?;
+        }
+        if let Some(node) = joiner::read(&self.disk()?, &self.path)? {
+            joiner::write(&twin.disk()?, path, node)?;
+        }
+        Ok(twin)
     }
 
     fn open_as(path: &Path, new: Option<Identity>) -> Result<DataDir, StoreError> {
         let directory = make_or_open(path)?;
         let at = Place { path, directory: &directory };
-        at.refuse_strangers()?;
-        let lock = at.lock()?;
-        fs::fchmod(&directory, Mode::RWXU).map_err(at.failed("set the permissions of", ""))?;
+        let lock = at.enter()?;
         let known = at.read_identity()?;
         let fresh = known.is_none();
+        if fresh && joiner::read(&at.disk()?, path)?.is_some() {
+            let why = "this directory was to join a cluster and has not yet: name a member with \
+                       --join again, or remove the directory";
+            return Err(at.refused(joiner::FILE.name, why));
+        }
         let identity = match known {
             Some(identity) => identity,
             None => at.write_identity(match new {
@@ -85,23 +124,33 @@ impl DataDir {
                 None => Identity { cluster: chance()?, node: chance()? },
             })?,
         };
-        for folder in FOLDERS {
-            at.folder(folder)?;
-        }
-        fs::fsync(&directory).map_err(at.failed("sync", ""))?;
+        at.folders()?;
         if fresh {
             reach(Point::FirstStartAfter);
         }
+        Ok(DataDir::of(path.to_owned(), identity, fresh, directory, lock))
+    }
+
+    fn of(
+        path: PathBuf,
+        identity: Identity,
+        fresh: bool,
+        directory: OwnedFd,
+        lock: OwnedFd,
+    ) -> DataDir {
         let Identity { cluster, node } = identity;
-        Ok(DataDir { path: path.to_owned(), cluster, node, fresh, directory, _lock: lock })
+        DataDir { path, cluster, node, fresh, directory, _lock: lock }
+    }
+
+    fn disk(&self) -> Result<FileDisk, StoreError> {
+        Place { path: &self.path, directory: &self.directory }.disk()
     }
 
     /// Begins another life of this node: gives its number, 1 for the first, once that is durable.
     /// To be called once the log is open, see `check_log`.
     /// `Corrupt` if the number of the last life is damaged.
     pub fn begin_life(&self) -> Result<u64, StoreError> {
-        let at = Place { path: &self.path, directory: &self.directory };
-        incarnation::raise(&at.disk()?, &self.path)
+        incarnation::raise(&self.disk()?, &self.path)
     }
 
     /// Whether the log is there that this node's earlier lives have written. Without it the node
@@ -133,6 +182,15 @@ impl DataDir {
     pub fn crash(&self) -> PathBuf {
         self.path.join("crash")
     }
+}
+
+fn refuse_unfinished(path: &Path) -> Result<(), StoreError> {
+    if !is_unfinished(path) {
+        return Ok(());
+    }
+    let what = format!("{} is refused", path.display());
+    let why = "it is a copy that was cut short, and can be removed";
+    Err(StoreError::io(what, io::Error::new(io::ErrorKind::InvalidInput, why)))
 }
 
 struct Place<'a> {
@@ -193,6 +251,15 @@ impl Place<'_> {
         Ok(())
     }
 
+    /// Makes sure that it is ours, and that nobody else has it.
+    fn enter(&self) -> Result<OwnedFd, StoreError> {
+        self.refuse_strangers()?;
+        let lock = self.lock()?;
+        fs::fchmod(self.directory, Mode::RWXU)
+            .map_err(self.failed("set the permissions of", ""))?;
+        Ok(lock)
+    }
+
     fn lock(&self) -> Result<OwnedFd, StoreError> {
         let lock = self.open(LOCK, OFlags::RDWR | OFlags::CREATE)?;
         match fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -228,6 +295,14 @@ impl Place<'_> {
             return Err(self.refused(name, "it is not a regular file"));
         }
         Ok(file)
+    }
+
+    /// Makes the folders within, durably.
+    fn folders(&self) -> Result<(), StoreError> {
+        for folder in FOLDERS {
+            self.folder(folder)?;
+        }
+        fs::fsync(self.directory).map_err(self.failed("sync", ""))
     }
 
     fn folder(&self, name: &str) -> Result<(), StoreError> {

@@ -10,10 +10,14 @@ mod bench;
 mod bucket;
 mod check;
 mod checkpoint;
+mod cluster;
 mod delete;
+mod dev;
 mod export;
 mod get;
+mod group;
 mod import;
+mod join;
 mod log_levels;
 mod put;
 mod range;
@@ -21,6 +25,7 @@ mod restore;
 mod sequence;
 mod serve;
 mod settings;
+mod settle;
 mod status;
 mod steps;
 mod types;
@@ -76,6 +81,15 @@ pub enum Command {
     /// Verify every byte of a data directory that no node has open
     #[command(after_help = check::EXAMPLES)]
     Check(check::Check),
+    /// Members of a cluster: show, add, promote, remove, replace them; move mastership
+    #[command(subcommand, after_help = cluster::EXAMPLES)]
+    Cluster(cluster::Cluster),
+    /// Groups: who is wanted in each, and who is there
+    #[command(subcommand, after_help = group::EXAMPLES)]
+    Group(group::Group),
+    /// Run a cluster of several nodes on this machine, to try things out
+    #[command(after_help = dev::EXAMPLES)]
+    Dev(dev::Dev),
     /// Load servers and measure them
     #[command(after_help = ::bench::EXAMPLES)]
     Bench(bench::Bench),
@@ -105,6 +119,9 @@ impl Command {
             Command::Checkpoint(command) => online(command.run()),
             Command::Restore(command) => command.run(),
             Command::Check(command) => command.run(),
+            Command::Cluster(command) => online(command.run()),
+            Command::Group(command) => online(command.run()),
+            Command::Dev(command) => online(command.run()),
             Command::Bench(command) => command.run(),
             Command::LogLevels(command) => online(command.run()),
             Command::Settings(command) => command.run(),

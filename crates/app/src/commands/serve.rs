@@ -1,12 +1,13 @@
 //! `credenza serve`: one node, from start to stop.
 
+use super::join;
 use crate::failure::{Failure, Outcome};
 use crate::logging::{self, Logging};
 use crate::machine;
 use crate::notify::notify;
 use crate::settings::{Flags, Settings};
 use base::{Error, Kind};
-use doors::{DoorSettings, Doors};
+use doors::{DoorSettings, Doors, LogLevels};
 use node::Node;
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -25,6 +26,8 @@ Examples:
   credenza serve                                   data in ./data, clients on 127.0.0.1:7711
   credenza serve --data /srv/credenza --node a --log-level info,node=debug
   credenza serve --config /etc/credenza.toml
+  credenza serve --node n2 --data n2 --listen 127.0.0.1:7721 --peer-listen 127.0.0.1:7722 \\
+    --join 127.0.0.1:7711                          a second node of a cluster
   credenza serve --arakoon-config /etc/arakoon/ricky.ini --node arakoon_0
 
 Signals: TERM or INT stops gracefully (a second one: at once), USR2 writes the crash log.";
@@ -100,12 +103,13 @@ fn arm_failpoint() -> Outcome {
 async fn serve(settings: Settings, log: Logging) -> Outcome {
     let data = settings.node.data.clone();
     let mut signals = Signals::new()?;
-    let door = DoorSettings { log_levels: Some(Arc::new(log.clone())), ..settings.door };
+    let levels: Arc<dyn LogLevels> = Arc::new(log.clone());
+    let door = DoorSettings { log_levels: Some(levels), ..settings.door.clone() };
     let threshold = Doors::bind(door)?;
     let node = tokio::select! {
         biased;
         () = signals.stop() => return Ok(()),
-        node = Node::start(settings.node.clone()) => node.map_err(not_started)?,
+        node = begin(&settings) => node?,
         never = threshold.turn_away() => match never {},
     };
     make_checkpoints(&data)?;
@@ -127,8 +131,14 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
     }
 }
 
+/// Joins a cluster if it is to, then starts.
+async fn begin(settings: &Settings) -> Outcome<Node> {
+    join::join(settings).await?;
+    Node::start(settings.node.clone()).await.map_err(not_started)
+}
+
 /// Said to whoever started it: the sentence is enough, the word for doors is not needed.
-fn not_started(error: Error) -> Failure {
+pub fn not_started(error: Error) -> Failure {
     Failure::new(error.kind(), error.text())
 }
 

@@ -16,9 +16,11 @@ mod tests;
 use crate::arakoon;
 use crate::failure::{Failure, Outcome};
 use crate::logging::Levels;
+use base::Part;
 use clap::{Arg, ArgMatches, Command};
 use doors::DoorSettings;
-use node::NodeSettings;
+use node::{NodeSettings, PeerPlace};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 pub use table::{Row, TABLE};
 
@@ -37,6 +39,16 @@ pub struct Settings {
     pub crash_log: bool,
     /// Open files to ask the system for.
     pub open_files: u64,
+    /// Where clients reach the node; none: where it listens.
+    pub advertise: Option<String>,
+    /// Where it listens for other nodes.
+    pub peer_listen: Option<SocketAddr>,
+    /// Where they reach it; none: where it listens for them.
+    pub peer_advertise: Option<String>,
+    /// A member of the cluster to join.
+    pub join: Option<String>,
+    /// As what.
+    pub join_as: Part,
     /// What of an Arakoon configuration means nothing here.
     pub warnings: Vec<String>,
 }
@@ -129,6 +141,11 @@ impl Flags {
             levels: Levels::default(),
             crash_log: true,
             open_files: 0,
+            advertise: None,
+            peer_listen: None,
+            peer_advertise: None,
+            join: None,
+            join_as: Part::Voter,
             warnings: Vec::new(),
         };
         let weighed = self.weigh(environment)?;
@@ -145,6 +162,7 @@ impl Flags {
             })?;
         }
         settings.door.checkpoints = Some(settings.node.data.join("checkpoints"));
+        settings.place()?;
         settings.check()?;
         Ok(settings)
     }
@@ -161,6 +179,27 @@ fn fill(said: &mut [Said], name: &str, text: String, file: &Path, line: usize) {
 }
 
 impl Settings {
+    /// What the node tells others of where it is reached.
+    fn place(&mut self) -> Outcome {
+        let told = |said: &Option<String>, listens: SocketAddr, row: &str| match said {
+            Some(address) => Ok(address.clone()),
+            None if !listens.ip().is_unspecified() && listens.port() != 0 => {
+                Ok(listens.to_string())
+            }
+            None => Err(Failure::invalid(format!(
+                "nobody reaches {listens}: set `{row}` to HOST:PORT as the others know this node"
+            ))),
+        };
+        let clustered = self.peer_listen.is_some();
+        let client = told(&self.advertise, self.door.listen, "advertise");
+        self.node.client_address = if clustered { client? } else { client.unwrap_or_default() };
+        if let Some(listen) = self.peer_listen {
+            let advertise = told(&self.peer_advertise, listen, "peer_advertise")?;
+            self.node.peers = Some(PeerPlace { listen, advertise });
+        }
+        Ok(())
+    }
+
     /// What no single row can see.
     fn check(&self) -> Outcome {
         if self.node.segment_bytes * 2 > self.node.log_bytes_max {
@@ -172,6 +211,18 @@ impl Settings {
             return Err(Failure::invalid(
                 "`listen` is not on loopback: set `admin_listen` to where status, metrics and \
                  administration shall be served (127.0.0.1:7712, say)",
+            ));
+        }
+        let apart = |address: SocketAddr| !address.ip().is_loopback();
+        if self.peer_listen.is_some_and(apart) && !self.door.insecure {
+            return Err(Failure::invalid(
+                "`peer_listen` is not on loopback, and nodes neither encrypt what they say nor \
+                 prove who they are: set `insecure` if that network is your own",
+            ));
+        }
+        if self.join.is_some() && self.peer_listen.is_none() {
+            return Err(Failure::invalid(
+                "a node that joins is reached by the others: set `peer_listen`, too",
             ));
         }
         Ok(())

@@ -3,6 +3,7 @@
 
 use super::{Settings, units};
 use crate::machine;
+use base::Part;
 use std::path::PathBuf;
 
 /// One setting.
@@ -60,10 +61,7 @@ pub const TABLE: &[Row] = &[
         default: "none",
         doc: "where status, metrics and administration are served when `listen` is not on loopback",
         take: |settings, text| {
-            settings.door.admin_listen = match text {
-                "none" => None,
-                _ => Some(address(text)?),
-            };
+            settings.door.admin_listen = maybe_address(text)?;
             Ok(())
         },
     },
@@ -91,6 +89,69 @@ pub const TABLE: &[Row] = &[
                 None => Ok(()),
                 Some(id) => Err(format!("`{id}` is no cluster id: 1 to 63 bytes are wanted")),
             }
+        },
+    },
+    Row {
+        name: "advertise",
+        value: "HOST:PORT",
+        default: "listen",
+        doc: "where clients reach this node, told to those who ask another one; `listen`: there",
+        take: |settings, text| {
+            settings.advertise = told(text, "listen")?;
+            Ok(())
+        },
+    },
+    Row {
+        name: "peer_listen",
+        value: "ADDRESS",
+        default: "none",
+        doc: "where the other nodes of a cluster connect; none: it takes no others. Nothing is \
+              encrypted between nodes, and nobody proves who it is: own networks only",
+        take: |settings, text| {
+            settings.peer_listen = maybe_address(text)?;
+            Ok(())
+        },
+    },
+    Row {
+        name: "peer_advertise",
+        value: "HOST:PORT",
+        default: "peer_listen",
+        doc: "where the other nodes reach this one; `peer_listen`: there",
+        take: |settings, text| {
+            settings.peer_advertise = told(text, "peer_listen")?;
+            Ok(())
+        },
+    },
+    Row {
+        name: "join",
+        value: "HOST:PORT",
+        default: "none",
+        doc: "with an empty data directory: the client address of any member of the cluster that \
+              this node is to join; with one that has joined it means nothing",
+        take: |settings, text| {
+            settings.join = told(text, "none")?;
+            Ok(())
+        },
+    },
+    Row {
+        name: "join_as",
+        value: "PART",
+        default: "voter",
+        doc: "what a node that joins shall be: `voter`, or `learner` (a copy without a vote)",
+        take: |settings, text| {
+            settings.join_as = Part::parse(text).map_err(|error| error.text())?;
+            Ok(())
+        },
+    },
+    Row {
+        name: "lease_ms",
+        value: "TIME",
+        default: "600ms",
+        doc: "how long a master may answer reads without asking the others, and how long they \
+              wait for it before they choose another; the same at every member",
+        take: |settings, text| {
+            settings.node.lease_ms = time(text, 100, "100ms to 60s is wanted")?;
+            Ok(())
         },
     },
     Row {
@@ -181,10 +242,7 @@ pub const TABLE: &[Row] = &[
         default: "node1",
         doc: "the node's name as clients see it",
         take: |settings, text| {
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-            if text.is_empty() || text.len() > 63 || !text.bytes().all(plain) {
-                return Err("1 to 63 of a-z A-Z 0-9 - _ . are wanted".into());
-            }
+            base::cluster::check_member_name(text).map_err(|error| error.text())?;
             settings.node.name = text.into();
             Ok(())
         },
@@ -242,11 +300,7 @@ pub const TABLE: &[Row] = &[
         default: "1000ms",
         doc: "buckets with `sync=interval` are synced this often",
         take: |settings, text| {
-            let time = units::time_ms(text)?;
-            if !(1..=60_000).contains(&time) {
-                return Err("1ms to 60s is wanted".into());
-            }
-            settings.node.interval_ms = time;
+            settings.node.interval_ms = time(text, 1, "1ms to 60s is wanted")?;
             Ok(())
         },
     },
@@ -309,12 +363,31 @@ fn idle(text: &str) -> Result<u64, String> {
     at_least(units::time_ms(text)?, 1_000, "1s")
 }
 
+/// A time of at most a minute.
+fn time(text: &str, least: u64, words: &str) -> Result<u64, String> {
+    let time = units::time_ms(text)?;
+    if (least..=60_000).contains(&time) { Ok(time) } else { Err(words.into()) }
+}
+
 fn is_cluster(id: &str) -> bool {
     doors::arakoon::bucket_of(id.as_bytes()).is_some()
 }
 
 fn address(text: &str) -> Result<std::net::SocketAddr, String> {
     text.parse().map_err(|_| "an address like 127.0.0.1:7711 is wanted".into())
+}
+
+fn maybe_address(text: &str) -> Result<Option<std::net::SocketAddr>, String> {
+    if text == "none" { Ok(None) } else { address(text).map(Some) }
+}
+
+/// An address as others know it; none: the word that stands for it.
+fn told(text: &str, word: &str) -> Result<Option<String>, String> {
+    if text == word {
+        return Ok(None);
+    }
+    base::cluster::check_address(text).map_err(|error| error.text())?;
+    Ok(Some(text.into()))
 }
 
 fn not_empty(text: &str) -> Result<&str, String> {

@@ -107,7 +107,8 @@ fn every_default_passes_its_own_check() {
     let defaults = NodeSettings::default();
     let memory_bytes_max = settings.node.memory_bytes_max;
     assert!(memory_bytes_max <= defaults.memory_bytes_max, "less on a small machine, never more");
-    let defaults = NodeSettings { memory_bytes_max, ..defaults };
+    let client_address = settings.door.listen.to_string();
+    let defaults = NodeSettings { memory_bytes_max, client_address, ..defaults };
     assert_eq!(format!("{:?}", settings.node), format!("{defaults:?}"));
 }
 
@@ -116,4 +117,27 @@ fn the_docs_page_is_fresh() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/run/settings.md");
     let kept = fs::read_to_string(&path).unwrap_or_default();
     assert!(kept == page::page(), "stale: credenza settings --markdown > docs/run/settings.md");
+}
+
+#[test]
+fn a_node_of_a_cluster_says_where_it_is_reached() {
+    let peers = |texts: &[(&'static str, &str)]| flags(texts).settings(&none);
+    let settings = peers(&[("peer_listen", "127.0.0.1:7712"), ("join", "n1:7711")]).expect("good");
+    let place = settings.node.peers.expect("it takes peers");
+    assert_eq!(place.advertise, "127.0.0.1:7712");
+    assert_eq!(settings.node.client_address, "127.0.0.1:7711");
+    let open = [("peer_listen", "0.0.0.0:7712"), ("insecure", "on"), ("peer_advertise", "n2:7712")];
+    let place = peers(&open).expect("good").node.peers.expect("it takes peers");
+    assert_eq!((place.listen.port(), place.advertise.as_str()), (7712, "n2:7712"));
+    for (texts, remedy) in [
+        (&open[..2], "peer_advertise"),
+        (&[open[0], open[2]][..], "insecure"),
+        (&[("join", "n1:7711")][..], "peer_listen"),
+        (&[("join", "n1")][..], "HOST:PORT"),
+        (&[("join_as", "leader")][..], "learner"),
+        (&[("lease_ms", "1ms")][..], "100ms"),
+    ] {
+        let said = peers(texts).map(|_| ()).expect_err("refused").to_string();
+        assert!(said.contains(remedy), "{said}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::fields::{Fields, Source};
 use super::request::{put_name, take_name};
-use super::{Taken, error};
+use super::{Taken, cluster, error};
 use crate::bucket::{Promise, Properties, SyncPolicy};
 use crate::codec::Malformed;
 use crate::limits::{
@@ -29,6 +29,7 @@ pub(super) fn take(from: &mut Source<'_>) -> Taken<Reply> {
             let name = from.text(NAME_BYTES_MAX, "type")?.to_string();
             Ok((name, take_properties(from)?))
         })?),
+        9 => Body::Cluster(cluster::take(from)?),
         number => take_shown(number, from)?,
     };
     Ok(Reply { index, body })
@@ -65,6 +66,7 @@ fn put_body<W: Fields>(body: &Body, out: &mut W) {
                 put_properties(properties, out.bytes(name.as_bytes()));
             });
         }
+        Body::Cluster(described) => cluster::put(described, out.byte(9)),
     }
 }
 

@@ -3,7 +3,7 @@
 //! The retry id stands in front of the call, which is the long part.
 
 use super::fields::{Fields, Source};
-use super::{Taken, update};
+use super::{Taken, cluster, update};
 use crate::bucket::{BucketName, Changes};
 use crate::codec::Malformed;
 use crate::limits::{CHANGES_MAX, HTTP_SMALL_BODY_BYTES_MAX, KEYS_PER_READ_MAX, NAME_BYTES_MAX};
@@ -180,6 +180,7 @@ fn put_directory<W: Fields>(call: &DirectoryCall, out: &mut W) {
         DirectoryCall::AlterType(changes) => put_changes(changes, out.byte(7)),
         DirectoryCall::DropType => out.put_u8(8),
         DirectoryCall::ListTypes => out.put_u8(9),
+        DirectoryCall::Cluster(call) => cluster::put_call(call, out.byte(10)),
     }
 }
 
@@ -198,6 +199,7 @@ fn take_directory(from: &mut Source<'_>) -> Taken<DirectoryCall> {
         7 => DirectoryCall::AlterType(take_changes(from)?),
         8 => DirectoryCall::DropType,
         9 => DirectoryCall::ListTypes,
+        10 => DirectoryCall::Cluster(cluster::take_call(from)?),
         _ => return Err(Malformed("which directory call")),
     })
 }

@@ -84,6 +84,8 @@ fn path_schema(name: &str) -> Value {
             "description":
                 format!("The key, percent-encoded byte by byte; at most {KEY_BYTES_MAX} bytes."),
         }),
+        "name" => json!({ "type": "string", "pattern": schemas::MEMBER_PATTERN }),
+        "group" => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
         "id" => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
         _ => json!({ "type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,62}$" }),
     }
@@ -207,7 +209,7 @@ fn error_words(status: u16) -> &'static str {
     match status {
         400 => "The request says nothing that is understood here.",
         403 => "Not allowed.",
-        404 => "There is no such key, bucket or type.",
+        404 => "There is no such key, bucket, type, member or group.",
         408 => "The request did not arrive in time.",
         409 => "Something is there already, or is not as asserted.",
         411 => "A length is missing.",

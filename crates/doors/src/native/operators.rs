@@ -1,5 +1,6 @@
 //! What operators ask: status, metrics, health, the log's levels, checkpoints.
 
+use super::json::cluster;
 use super::translate::Operate;
 use super::{errors, openapi};
 use crate::counters::{Tongue, Verdict};
@@ -25,6 +26,11 @@ pub async fn answer(shared: &Shared, what: Operate) -> Answer {
         Operate::GetLogLevels => log_levels(shared),
         Operate::PutLogLevels(changes) => match set_log_levels(shared, &changes) {
             Ok(()) => log_levels(shared),
+            Err(error) => errors::answer(&error),
+        },
+        Operate::Cluster => json_answer(&cluster::seen(&shared.node.cluster())),
+        Operate::Transfer(group, to) => match shared.node.hand_over(group, &to) {
+            Ok(()) => Answer::new(Status::NoContent, Content::None),
             Err(error) => errors::answer(&error),
         },
         Operate::Status => json_answer(&status(shared)),
@@ -154,6 +160,8 @@ fn status(shared: &Shared) -> Value {
             "free_bytes": status.disk.free_bytes,
             "full": status.disk.full,
         },
+        "lease_ms": status.lease_ms,
+        "members": status.members.iter().map(cluster::member).collect::<Vec<_>>(),
         "buckets": status.buckets,
         "interval_buckets": status.interval_buckets,
         "connections": shared.counters.connections(),
@@ -177,6 +185,7 @@ fn group(group: &node::GroupStatus) -> Value {
         "undecided": group.undecided,
         "sessions": group.sessions,
         "expect_progress_possible": group.expect_progress_possible,
+        "members": cluster::parts(&group.members),
     })
 }
 

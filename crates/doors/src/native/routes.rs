@@ -32,6 +32,15 @@ pub enum Name {
     CreateType,
     AlterType,
     DropType,
+    Cluster,
+    Transfer,
+    ListMembers,
+    AddMember,
+    UpdateMember,
+    RemoveMember,
+    ReplaceMember,
+    SetPart,
+    PlaceGroup,
     OpenSession,
     CloseSession,
     Checkpoint,
@@ -74,7 +83,10 @@ impl Takes {
         match self {
             Takes::Nothing => 0,
             Takes::Value => VALUE_BYTES_MAX,
-            Takes::Json("Properties" | "LogLevels" | "Target") => HTTP_SMALL_BODY_BYTES_MAX,
+            Takes::Json(
+                "Properties" | "LogLevels" | "Target" | "NewMember" | "ChangedMember" | "SetPart"
+                | "Wanted" | "Transfer",
+            ) => HTTP_SMALL_BODY_BYTES_MAX,
             Takes::MaybeJson(_) => HTTP_SMALL_BODY_BYTES_MAX,
             Takes::Json(_) => FRAME_BYTES_MAX,
         }
@@ -159,7 +171,7 @@ const SEGMENTS_MAX: usize = 8;
 pub struct Found<'a> {
     /// The route.
     pub route: &'static Route,
-    /// `{type}`, `{bucket}`, `{key}` or `{id}`, still percent-encoded.
+    /// `{type}`, `{bucket}`, `{key}`, `{id}`, `{name}` or `{group}`, still percent-encoded.
     pub named: [&'a str; 3],
 }
 

@@ -24,13 +24,29 @@ const fn route(name: Name, method: Method, path: &'static str, summary: &'static
 const KEY: &str = "/v1/buckets/{type}/{bucket}/keys/{key}";
 const BUCKET: &str = "/v1/buckets/{type}/{bucket}";
 const TYPE: &str = "/v1/types/{type}";
+const MEMBERS: &str = "/v1/cluster/members";
+const MEMBER: &str = "/v1/cluster/members/{name}";
 const RANGE: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, Limit, After, Want, Consistency];
 const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
+/// A route of the cluster's members and placement.
+const fn cluster(
+    (name, method, path): (Name, Method, &'static str),
+    (takes, gives): (Takes, Gives),
+    summary: &'static str,
+) -> Route {
+    let errors: &[u16] = match takes {
+        Takes::Nothing => &[404, 409],
+        _ => &[404, 409, 413, 415],
+    };
+    let (operation, audience) = (Operation::Directory, For::Operators);
+    Route { takes, gives, errors, operation, audience, ..route(name, method, path, summary) }
+}
+
 /// All routes; the most travelled ones first.
-pub const ROUTES: [Route; 32] = [
+pub const ROUTES: [Route; 41] = [
     Route {
         query: &[Consistency],
         gives: Gives::Value,
@@ -235,6 +251,60 @@ pub const ROUTES: [Route; 32] = [
         operation: Operation::Directory,
         ..route(Name::DropType, Method::Delete, TYPE, "Drops a bucket type that has no buckets.")
     },
+    Route {
+        audience: For::Everyone,
+        ..cluster(
+            (Name::Cluster, Method::Get, "/v1/cluster"),
+            (Takes::Nothing, Gives::Json("Cluster")),
+            "Members, their connections and their groups, as this node sees them.",
+        )
+    },
+    cluster(
+        (Name::Transfer, Method::Post, "/v1/cluster/groups/{group}/transfer"),
+        (Takes::Json("Transfer"), Gives::Nothing),
+        "Makes another voter master; asked of the master.",
+    ),
+    Route {
+        audience: For::Everyone,
+        ..cluster(
+            (Name::ListMembers, Method::Get, MEMBERS),
+            (Takes::Nothing, Gives::Json("Members")),
+            "Members of the cluster, and who is wanted in each group.",
+        )
+    },
+    Route {
+        audience: For::Everyone,
+        ..cluster(
+            (Name::AddMember, Method::Post, MEMBERS),
+            (Takes::Json("NewMember"), Gives::Json("Members")),
+            "A node joins; it is told whom it joins.",
+        )
+    },
+    cluster(
+        (Name::UpdateMember, Method::Patch, MEMBERS),
+        (Takes::Json("ChangedMember"), Gives::Nothing),
+        "A member's name or addresses are others now.",
+    ),
+    cluster(
+        (Name::RemoveMember, Method::Delete, MEMBER),
+        (Takes::Nothing, Gives::Nothing),
+        "A member leaves its groups, and then the cluster.",
+    ),
+    cluster(
+        (Name::ReplaceMember, Method::Post, "/v1/cluster/members/{name}/replace"),
+        (Takes::MaybeJson("Replacement"), Gives::Nothing),
+        "A member's place is taken: by another, or by the next fresh node of its name.",
+    ),
+    cluster(
+        (Name::SetPart, Method::Put, "/v1/cluster/members/{name}/part"),
+        (Takes::Json("SetPart"), Gives::Nothing),
+        "Gives a member a part, or none, in one group or in all.",
+    ),
+    cluster(
+        (Name::PlaceGroup, Method::Put, "/v1/cluster/groups/{group}"),
+        (Takes::Json("Wanted"), Gives::Nothing),
+        "Says who is wanted in a group.",
+    ),
     Route {
         gives: Gives::CreatedJson("Session"),
         errors: &[404],

@@ -7,8 +7,9 @@ use crate::guard::Guard;
 use crate::http::percent::{Plus, decode};
 use crate::http::{Body, Head, Method, Refused, Status, head};
 use crate::listener::Face;
+use base::cluster::check_member_name;
 use base::limits::KEY_BYTES_MAX;
-use base::{BucketName, Error, Key, Reason, RetryId, SessionId};
+use base::{BucketName, Error, GroupId, Key, Reason, RetryId, SessionId};
 
 /// What a request asks for, its body not yet read.
 #[derive(Debug)]
@@ -21,6 +22,10 @@ pub struct Target {
     pub key: Key,
     /// The session's number.
     pub session: SessionId,
+    /// The member.
+    pub member: String,
+    /// The group.
+    pub group: GroupId,
     /// The query.
     pub query: Query,
     /// `if-match`.
@@ -99,6 +104,8 @@ pub fn read(
         bucket: last.clone(),
         key: Key::new(),
         session: SessionId(0),
+        member: String::new(),
+        group: GroupId(0),
         query,
         if_match: None,
         if_none_match: None,
@@ -208,6 +215,12 @@ impl Target {
             }
         } else if path.contains("{type}") {
             self.bucket = BucketName::new(named[0], BucketName::DEFAULT)?;
+        } else if path.contains("{name}") {
+            check_member_name(named[0])?;
+            self.member = named[0].into();
+        } else if path.contains("{group}") {
+            let number = head::number(named[0].as_bytes()).and_then(|n| u32::try_from(n).ok());
+            self.group = GroupId(number.ok_or_else(|| malformed("a group is a number"))?);
         }
         Ok(())
     }

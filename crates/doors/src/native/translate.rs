@@ -2,12 +2,12 @@
 //! Pure.
 
 use super::errors::malformed;
-use super::json::bodies;
+use super::json::{bodies, cluster};
 use super::parameters::BUCKETS_PER_PAGE_MAX;
 use super::routes::Name;
 use super::target::{Tags, Target};
 use base::request::{Call, Missing, SessionCall, Steps, When};
-use base::{DirectoryCall, Error, Range, Read, Request, Update, Version};
+use base::{ClusterCall, DirectoryCall, Error, GroupId, Range, Read, Request, Update, Version};
 use bytes::Bytes;
 
 /// What is to be done for a request.
@@ -68,6 +68,10 @@ pub enum Operate {
     GetLogLevels,
     /// Other levels of the log.
     PutLogLevels(Vec<(String, String)>),
+    /// The cluster as this node sees it.
+    Cluster,
+    /// Another master for a group, by name.
+    Transfer(GroupId, String),
     /// Status.
     Status,
     /// Metrics.
@@ -129,6 +133,11 @@ pub fn plan(mut target: Target, body: Bytes) -> Result<Plan, Error> {
         Name::PutLogLevels => {
             return Ok(Plan::Operate(Operate::PutLogLevels(bodies::changes(&body)?)));
         }
+        Name::Cluster => return Ok(Plan::Operate(Operate::Cluster)),
+        Name::Transfer => {
+            let to = cluster::transfer(&body)?;
+            return Ok(Plan::Operate(Operate::Transfer(target.group, to)));
+        }
         Name::Status => return Ok(Plan::Operate(Operate::Status)),
         Name::Metrics => return Ok(Plan::Operate(Operate::Metrics)),
         Name::Live => return Ok(Plan::Operate(Operate::Live)),
@@ -155,9 +164,24 @@ fn directory(target: &mut Target, body: &[u8]) -> Result<(Call, Shape), Error> {
         Name::CreateType => (DirectoryCall::CreateType(bodies::changes(body)?), Shape::Created),
         Name::AlterType => (DirectoryCall::AlterType(bodies::changes(body)?), Shape::Nothing),
         Name::DropType => (DirectoryCall::DropType, Shape::Nothing),
-        other => unreachable!("{other:?} is no route of the directory"),
+        _ => return members(target, body),
     };
     Ok((Call::Directory(call), shape))
+}
+
+fn members(target: &mut Target, body: &[u8]) -> Result<(Call, Shape), Error> {
+    let name = std::mem::take(&mut target.member);
+    let (call, shape) = match target.route.name {
+        Name::ListMembers => (ClusterCall::Describe, Shape::Json),
+        Name::AddMember => (cluster::add_member(body)?, Shape::Json),
+        Name::UpdateMember => (cluster::update_member(body)?, Shape::Nothing),
+        Name::RemoveMember => (ClusterCall::RemoveMember { name }, Shape::Nothing),
+        Name::ReplaceMember => (cluster::replace_member(body, name)?, Shape::Nothing),
+        Name::SetPart => (cluster::set_part(body, name)?, Shape::Nothing),
+        Name::PlaceGroup => (cluster::place_group(body, target.group)?, Shape::Nothing),
+        other => unreachable!("{other:?} is no route of the directory"),
+    };
+    Ok((Call::Directory(DirectoryCall::Cluster(call)), shape))
 }
 
 /// A write under its conditions, as one update; `None` if they can't hold.

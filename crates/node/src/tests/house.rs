@@ -7,15 +7,15 @@ use crate::peers::{Incarnation, Member as Peer};
 use crate::{Node, PeerPlace, life};
 use base::request::Expiry;
 use base::{
-    BucketId, ConfigurationId, GroupId, LogIndex, NodeId, Outcome, Properties, Reason, Result,
-    Update,
+    BucketId, ClusterDescription, ClusterId, ConfigurationId, GroupId, LogIndex, NodeId, Outcome,
+    Properties, Reason, Result, Update,
 };
 use bytes::Bytes;
 use logic::consensus::{Configuration, Member, Part};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use store::DataDir;
+use store::{DataDir, Opening};
 
 /// The group the tests write into.
 pub(crate) const GROUP: GroupId = GroupId(1);
@@ -53,7 +53,7 @@ impl House {
         let (mut ids, mut addresses) = (Vec::new(), Vec::new());
         for (which, place) in places.iter().enumerate() {
             if which > 0 {
-                DataDir::join(place.path(), first.cluster).expect("another of the same cluster");
+                join(place, first.cluster);
             }
             let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
             addresses.push(listener.local_addr().expect("an address"));
@@ -147,6 +147,15 @@ impl House {
             other => panic!("a get is answered with a row, not {other:?}"),
         }
     }
+}
+
+/// A directory of another node of the same cluster, which knows nobody.
+fn join(place: &Place, cluster: u64) {
+    let known = ClusterDescription { cluster: ClusterId(cluster), ..ClusterDescription::default() };
+    match DataDir::open_or_join(place.path()).expect("a directory") {
+        Opening::Joining(joiner) => joiner.join(&known).expect("it joins"),
+        Opening::Open(data) => data,
+    };
 }
 
 pub(crate) fn bucket() -> Bucket {

@@ -5,6 +5,7 @@ mod cluster;
 mod forwarded;
 mod house;
 mod lasting;
+mod members;
 mod model;
 mod order;
 mod overload;

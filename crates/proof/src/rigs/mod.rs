@@ -14,7 +14,7 @@ mod network;
 mod switch;
 mod trace;
 
-pub use cluster::{Cluster, Options, Said, Wires};
+pub use cluster::{Cluster, Options, Said, Wires, wait};
 pub use group::MemoryGroup;
 pub use mount::{Mount, System};
 pub use network::Network;

@@ -96,6 +96,9 @@ const TRIED: &[(&str, Tried)] = &[
     ("MASTER_WAIT_MS_MAX", Not("a wait: `without_a_master_patience_ends_with_a_remedy`")),
     ("FORWARDED_MAX", By(&["foreign_requests_in_progress_end_exactly_at_their_limits"])),
     ("FORWARDED_BYTES_MAX", By(&["foreign_requests_in_progress_end_exactly_at_their_limits"])),
+    ("GROUPS_MAX", Not("bounds what nodes tell each other: no group can be made yet")),
+    ("GROUP_MEMBERS_MAX", By(&["a_group_ends_at_its_members"])),
+    ("GROUP_VOTERS_MAX", By(&["parts_and_places_are_set_and_a_group_always_has_a_voter"])),
     ("MGET_KEYS_MAX", By(&["reads_of_many_keys_are_whole_around_the_size_of_one_request"])),
     (
         "connections_max",

@@ -5,6 +5,8 @@ use crate::disk::{Honesty, MemoryDisk, crash_states};
 use base::codec::checksum;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+mod joining;
+
 fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).expect("there").permissions().mode() & 0o777
 }

@@ -8,7 +8,8 @@ use crate::request::{
     Update, When,
 };
 use crate::{
-    BucketId, BucketName, Error, GroupId, Key, LogIndex, Reason, SessionId, Value, Version,
+    BucketId, BucketName, ClusterCall, ClusterDescription, ClusterId, Error, GroupId, Key,
+    LogIndex, MemberDescription, NodeId, Part, Placement, Reason, SessionId, Stay, Value, Version,
 };
 use bytes::Bytes;
 
@@ -223,4 +224,55 @@ pub fn kept() -> Stuff {
         float: -1.5,
         yes: true,
     }
+}
+
+/// What is asked about members, each as often as it has choices.
+pub fn cluster_calls(of: &Stuff) -> Vec<Call> {
+    let name = || "n1".to_string();
+    let [lease_ms, number] = of.numbers;
+    let group = GroupId(number as u32);
+    [
+        ClusterCall::Describe,
+        ClusterCall::AddMember { member: member(of, Stay::Member), part: Part::Voter, lease_ms },
+        ClusterCall::UpdateMember {
+            node: NodeId(number),
+            name: name(),
+            peer: "a:1".into(),
+            client: "b.example:2".into(),
+        },
+        ClusterCall::RemoveMember { name: name() },
+        ClusterCall::ReplaceMember { name: name(), by: None },
+        ClusterCall::ReplaceMember { name: name(), by: Some("n2".into()) },
+        ClusterCall::SetPart { name: name(), part: Some(Part::Learner), group: None },
+        ClusterCall::SetPart { name: name(), part: None, group: Some(group) },
+        ClusterCall::PlaceGroup {
+            group,
+            members: vec![(name(), Part::Voter), ("n2".into(), Part::Witness)],
+        },
+    ]
+    .map(|call| Call::Directory(DirectoryCall::Cluster(call)))
+    .into()
+}
+
+/// What the directory knows of a cluster.
+pub fn cluster_bodies(of: &Stuff) -> Vec<Body> {
+    let [one, two] = of.numbers;
+    let stays = [Stay::Member, Stay::Leaving, Stay::Replaceable];
+    let parts = [Part::Voter, Part::Witness, Part::Learner];
+    let members = parts.iter().map(|part| (NodeId(one), *part)).collect();
+    let described = ClusterDescription {
+        cluster: ClusterId(one),
+        founder: NodeId(two),
+        lease_ms: 600,
+        changes: 9,
+        members: stays.map(|stay| member(of, stay)).into(),
+        groups: vec![Placement { group: GroupId(1), members }, Placement::default()],
+    };
+    vec![Body::Cluster(ClusterDescription::default()), Body::Cluster(described)]
+}
+
+fn member(of: &Stuff, stay: Stay) -> MemberDescription {
+    let [node, incarnation] = of.numbers;
+    let (name, peer, client) = ("n1".into(), "127.0.0.1:7712".into(), "127.0.0.1:7711".into());
+    MemberDescription { node: NodeId(node), name, peer, client, incarnation, stay }
 }

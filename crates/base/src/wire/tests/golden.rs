@@ -1,7 +1,7 @@
 //! What version 1 said is kept. `CREDENZA_KEEP=golden cargo test -p base wire` writes the kept
 //! bytes if they are missing.
 
-use super::examples::{bodies, calls, kept, outcomes, updates};
+use super::examples::{bodies, calls, cluster_bodies, cluster_calls, kept, outcomes, updates};
 use super::{answered, failed, replied, request, updated, written};
 use crate::wire::read_answer;
 use crate::{Error, LogIndex, Reason, Reply, Request, RetryId, SessionId};
@@ -20,9 +20,9 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
         line(&mut text, "request", &request.call, &bytes);
     }
     let retry = Some(RetryId { session: SessionId(0xA1), number: 0xB2 });
-    let request = Request { retry, ..updated(crate::Update::Nop) };
-    let bytes = written(&request);
-    assert_eq!(Request::read(&bytes), Ok(request));
+    let repeated = Request { retry, ..updated(crate::Update::Nop) };
+    let bytes = written(&repeated);
+    assert_eq!(Request::read(&bytes), Ok(repeated));
     line(&mut text, "request", &"Repeated", &bytes);
     for body in bodies(&of) {
         let reply = Reply { index: LogIndex(0xC3), body };
@@ -41,6 +41,19 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
         let bytes = answered(&answer, usize::MAX).expect("sound");
         assert_eq!(read_answer(&bytes), Ok(answer.clone()));
         line(&mut text, "answer", &answer, &bytes);
+    }
+    // What came later stands behind.
+    for call in cluster_calls(&of) {
+        let request = request(call);
+        let bytes = written(&request);
+        assert_eq!(Request::read(&bytes), Ok(request.clone()));
+        line(&mut text, "request", &request.call, &bytes);
+    }
+    for body in cluster_bodies(&of) {
+        let reply = Reply { index: LogIndex(0xC3), body };
+        let bytes = replied(&reply);
+        assert_eq!(Reply::read(&bytes), Ok(reply.clone()));
+        line(&mut text, "reply", &reply.body, &bytes);
     }
     if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !path.exists() {
         std::fs::write(&path, &text).expect("the kept bytes can be written");

@@ -1,7 +1,7 @@
 //! Everything reads back, no beginning of it does, and any bytes are an error or written again as
 //! they were.
 
-use super::examples::{Stuff, bodies, calls};
+use super::examples::{Stuff, bodies, calls, cluster_bodies, cluster_calls};
 use super::{answered, failed, replied, written};
 use crate::wire::read_answer;
 use crate::{BucketName, Error, LogIndex, Reason, Reply, Request, RetryId, SessionId};
@@ -39,6 +39,7 @@ fn requests() -> impl Strategy<Value = Request> {
     let retry = prop::option::of(any::<(u64, u64)>());
     (name(), stuff(), retry, any::<prop::sample::Index>()).prop_map(|(bucket, of, retry, at)| {
         let mut calls = calls(&of);
+        calls.extend(cluster_calls(&of));
         let call = calls.swap_remove(at.index(calls.len()));
         let retry = retry.map(|(session, number)| RetryId { session: SessionId(session), number });
         Request { bucket, call, retry }
@@ -48,6 +49,7 @@ fn requests() -> impl Strategy<Value = Request> {
 fn replies() -> impl Strategy<Value = Reply> {
     (any::<u64>(), stuff(), any::<prop::sample::Index>()).prop_map(|(index, of, at)| {
         let mut bodies = bodies(&of);
+        bodies.extend(cluster_bodies(&of));
         let body = bodies.swap_remove(at.index(bodies.len()));
         Reply { index: LogIndex(index), body }
     })

@@ -1,12 +1,13 @@
 //! From an answer to the reply or error that the node gave.
 
 use super::wire::Answer;
+use crate::native::json::cluster;
 use base::bucket::{Changes, Properties};
 use base::reply::BucketDescription;
 use base::request::{Call, DirectoryCall, SessionCall};
 use base::{
-    Body, BucketId, BucketName, Entry, Error, GroupId, LogIndex, Outcome, Page, Read, Reason,
-    Reply, Result, Row, SessionId, Update, Version,
+    Body, BucketId, BucketName, ClusterCall, Entry, Error, GroupId, LogIndex, Outcome, Page, Read,
+    Reason, Reply, Result, Row, SessionId, Update, Version,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -36,6 +37,12 @@ pub fn reply(call: &Call, answer: &Answer) -> Result<Reply> {
         Call::Update(_) => done(Body::Updated(outcome(&answer.json()?)?)),
         Call::Directory(DirectoryCall::DescribeBucket) => {
             done(Body::Buckets(vec![bucket(&answer.json()?)?]))
+        }
+        Call::Directory(DirectoryCall::Cluster(
+            ClusterCall::Describe | ClusterCall::AddMember { .. },
+        )) => {
+            let known = cluster::described(&answer.json()?).ok_or_else(strange)?;
+            done(Body::Cluster(known))
         }
         Call::Directory(DirectoryCall::ListBuckets { .. } | DirectoryCall::ListTypes)
         | Call::Session(SessionCall::Open) => done(body(&answer.json()?)?),

@@ -4,10 +4,15 @@ use super::steps::{read_onto, update_onto};
 use super::wire::Sent;
 use super::{key_path, path};
 use crate::http::percent::encode_onto;
+use crate::native::json::cluster::id_text;
 use base::bucket::Changes;
 use base::range::Direction;
 use base::request::{Call, DirectoryCall, Expiry, SessionCall};
-use base::{Bound, BucketName, Consistency, Key, Range, Read, Request, Update, Want};
+use base::{
+    Bound, BucketName, ClusterCall, Consistency, Key, MemberDescription, Part, Range, Read,
+    Request, Update, Want,
+};
+use serde_json::json;
 use std::fmt::Write;
 
 /// The request as it is sent, its retry's headers apart.
@@ -104,8 +109,8 @@ fn directory(bucket: &BucketName, call: &DirectoryCall) -> Sent {
     let of_bucket = path(bucket, "");
     let of_type = format!("/v1/types/{}", bucket.kind());
     match call {
-        DirectoryCall::CreateBucket(changes) => Sent::json("PUT", of_bucket, json(changes)),
-        DirectoryCall::AlterBucket(changes) => Sent::json("PATCH", of_bucket, json(changes)),
+        DirectoryCall::CreateBucket(changes) => Sent::json("PUT", of_bucket, properties(changes)),
+        DirectoryCall::AlterBucket(changes) => Sent::json("PATCH", of_bucket, properties(changes)),
         DirectoryCall::DropBucket => Sent::new("DELETE", of_bucket),
         DirectoryCall::ClearBucket => Sent::new("POST", of_bucket + "/clear"),
         DirectoryCall::DescribeBucket => Sent::new("GET", of_bucket),
@@ -116,14 +121,53 @@ fn directory(bucket: &BucketName, call: &DirectoryCall) -> Sent {
             }
             Sent::new("GET", path)
         }
-        DirectoryCall::CreateType(changes) => Sent::json("PUT", of_type, json(changes)),
-        DirectoryCall::AlterType(changes) => Sent::json("PATCH", of_type, json(changes)),
+        DirectoryCall::CreateType(changes) => Sent::json("PUT", of_type, properties(changes)),
+        DirectoryCall::AlterType(changes) => Sent::json("PATCH", of_type, properties(changes)),
         DirectoryCall::DropType => Sent::new("DELETE", of_type),
         DirectoryCall::ListTypes => Sent::new("GET", "/v1/types"),
+        DirectoryCall::Cluster(call) => members(call),
     }
 }
 
-fn json(changes: &Changes) -> Vec<u8> {
+fn members(call: &ClusterCall) -> Sent {
+    const MEMBERS: &str = "/v1/cluster/members";
+    let json = |method: &'static str, path: String, body: serde_json::Value| {
+        Sent::json(method, path, body.to_string().into_bytes())
+    };
+    let of = |name: &String, rest: &str| format!("{MEMBERS}/{name}{rest}");
+    match call {
+        ClusterCall::Describe => Sent::new("GET", MEMBERS),
+        ClusterCall::AddMember { member, part, lease_ms } => {
+            let MemberDescription { node, name, peer, client, .. } = member;
+            let body = json!({ "node": id_text(node.0), "name": name, "peer": peer,
+                "client": client, "part": part.word(), "lease_ms": lease_ms });
+            json("POST", MEMBERS.into(), body)
+        }
+        ClusterCall::UpdateMember { node, name, peer, client } => {
+            let node = id_text(node.0);
+            let body = json!({ "node": node, "name": name, "peer": peer, "client": client });
+            json("PATCH", MEMBERS.into(), body)
+        }
+        ClusterCall::RemoveMember { name } => Sent::new("DELETE", of(name, "")),
+        ClusterCall::ReplaceMember { name, by } => {
+            json("POST", of(name, "/replace"), json!({ "by": by }))
+        }
+        ClusterCall::SetPart { name, part, group } => {
+            let part = part.map_or("none", Part::word);
+            let group = group.map(|group| group.0);
+            json("PUT", of(name, "/part"), json!({ "part": part, "group": group }))
+        }
+        ClusterCall::PlaceGroup { group, members } => {
+            let member =
+                |(name, part): &(String, Part)| json!({ "name": name, "part": part.word() });
+            let members: Vec<_> = members.iter().map(member).collect();
+            let path = format!("/v1/cluster/groups/{group}");
+            json("PUT", path, json!({ "members": members }))
+        }
+    }
+}
+
+fn properties(changes: &Changes) -> Vec<u8> {
     let object: serde_json::Map<String, serde_json::Value> =
         changes.iter().map(|(name, text)| (name.clone(), text.as_str().into())).collect();
     serde_json::Value::Object(object).to_string().into_bytes()

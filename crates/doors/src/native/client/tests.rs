@@ -5,14 +5,14 @@ use super::{Client, requests};
 use crate::guard::Guard;
 use crate::http::{Parsed, head};
 use crate::listener::Face;
-use crate::native::json::bodies;
+use crate::native::json::{bodies, cluster, write};
 use crate::native::target;
 use crate::native::translate::{self, Plan};
 use base::range::Direction;
 use base::request::{Call, ExpireWhen, Expiry, Missing, SessionCall, Steps, When};
 use base::{
-    Bound, BucketName, Consistency, DirectoryCall, LogIndex, Range, Read, Request, SessionId,
-    Update, Version, Want,
+    Bound, BucketName, ClusterCall, Consistency, DirectoryCall, GroupId, LogIndex,
+    MemberDescription, NodeId, Part, Range, Read, Request, SessionId, Stay, Update, Version, Want,
 };
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -155,6 +155,39 @@ fn update() -> impl Strategy<Value = Update> {
     })
 }
 
+fn members() -> impl Strategy<Value = ClusterCall> {
+    let name = || prop::sample::select(vec!["n1", "a.b-c_D"]).prop_map(String::from);
+    let address = || Just("[::1]:7711".to_string());
+    let part = || prop::sample::select(vec![Part::Voter, Part::Learner]);
+    let node = || (1..=u64::MAX).prop_map(NodeId);
+    let add = (node(), name(), address(), part(), 1..=10_000_u64).prop_map(
+        |(node, name, peer, part, lease_ms)| {
+            let (client, incarnation, stay) = (peer.clone(), 0, Stay::Member);
+            let member = MemberDescription { node, name, peer, client, incarnation, stay };
+            ClusterCall::AddMember { member, part, lease_ms }
+        },
+    );
+    let update = (node(), name(), address()).prop_map(|(node, name, peer)| {
+        ClusterCall::UpdateMember { node, name, client: peer.clone(), peer }
+    });
+    let replace = (name(), prop::option::of(name()))
+        .prop_map(|(name, by)| ClusterCall::ReplaceMember { name, by });
+    let group = || any::<u32>().prop_map(GroupId);
+    let set = (name(), prop::option::of(part()), prop::option::of(group()))
+        .prop_map(|(name, part, group)| ClusterCall::SetPart { name, part, group });
+    let place = (group(), prop::collection::vec((name(), part()), 0..3))
+        .prop_map(|(group, members)| ClusterCall::PlaceGroup { group, members });
+    prop_oneof![
+        Just(ClusterCall::Describe),
+        add,
+        update,
+        name().prop_map(|name| ClusterCall::RemoveMember { name }),
+        replace,
+        set,
+        place,
+    ]
+}
+
 fn call() -> impl Strategy<Value = Call> {
     let consistency = prop_oneof![
         Just(Consistency::Consistent),
@@ -176,6 +209,7 @@ fn call() -> impl Strategy<Value = Call> {
             rows_max
         }),
         Just(DirectoryCall::ListTypes),
+        members().prop_map(DirectoryCall::Cluster),
     ];
     let close = any::<u64>().prop_map(|id| SessionCall::Close(SessionId(id)));
     prop_oneof![
@@ -223,8 +257,10 @@ proptest! {
         match translate::plan(target, sent.body.unwrap_or_default()) {
             Ok(Plan::Ask(asked, _)) => {
                 prop_assert_eq!(&asked.call, &request.call);
-                // A list is of no bucket.
-                if !sent.path.starts_with("/v1/buckets?") && sent.path != "/v1/types" {
+                // A list is of no bucket, nor is the cluster.
+                let of_all = ["/v1/buckets?", "/v1/cluster"];
+                let of_all = of_all.iter().any(|start| sent.path.starts_with(start));
+                if !of_all && sent.path != "/v1/types" {
                     prop_assert_eq!(asked.bucket, request.bucket);
                 }
             }
@@ -241,5 +277,36 @@ fn addresses_are_read_or_refused() {
     }
     for bad in ["127.0.0.1:1", "https://a", "http://", "http://a/b", "http://u@h", "http://a b"] {
         assert!(Client::new(bad, wait).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn what_the_directory_knows_is_read_as_it_was_written() {
+    let member = |node: u64, stay| MemberDescription {
+        node: NodeId(node),
+        name: format!("n{node}"),
+        peer: String::new(),
+        client: "[::1]:7711".into(),
+        incarnation: node,
+        stay,
+    };
+    let stays = [Stay::Member, Stay::Leaving, Stay::Replaceable];
+    let known = base::ClusterDescription {
+        cluster: base::ClusterId(u64::MAX),
+        founder: NodeId(7),
+        lease_ms: 600,
+        changes: 12,
+        members: (1..).zip(stays).map(|(node, stay)| member(node, stay)).collect(),
+        groups: vec![base::Placement {
+            group: GroupId(1),
+            members: Part::ALL.into_iter().map(|part| (NodeId(9), part)).collect(),
+        }],
+    };
+    for known in [known, base::ClusterDescription::default()] {
+        let mut text = vec![b'{'];
+        write::body_onto(&mut text, &base::Body::Cluster(known.clone()));
+        text.push(b'}');
+        let json = serde_json::from_slice(&text).expect("JSON");
+        assert_eq!(cluster::described(&json), Some(known));
     }
 }

@@ -103,7 +103,7 @@ pub fn changes(json: &[u8]) -> Result<Changes, Error> {
     read_plain::<ChangesBody>(json).map(|body| body.0)
 }
 
-fn read_plain<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
+pub(super) fn read_plain<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
     read(json, std::marker::PhantomData::<T>)
 }
 

@@ -10,6 +10,7 @@
 
 pub mod blob;
 pub mod bodies;
+pub mod cluster;
 pub mod fields;
 pub mod operations;
 pub mod scan;

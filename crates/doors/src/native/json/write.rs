@@ -1,5 +1,6 @@
 //! Replies as JSON. Everything is appended to one buffer; nothing in between.
 
+use super::cluster;
 use crate::native::errors;
 use base::bucket::{PROPERTIES, Property};
 use base::reply::BucketDescription;
@@ -59,7 +60,8 @@ fn row_onto(out: &mut Vec<u8>, row: Option<&Row>) {
     }
 }
 
-fn list_onto<T>(out: &mut Vec<u8>, items: &[T], mut item_onto: impl FnMut(&mut Vec<u8>, &T)) {
+/// A list of items, each as `item_onto` writes it.
+pub fn list_onto<T>(out: &mut Vec<u8>, items: &[T], mut item_onto: impl FnMut(&mut Vec<u8>, &T)) {
     out.push(b'[');
     for (place, item) in items.iter().enumerate() {
         if place > 0 {
@@ -133,6 +135,7 @@ pub fn body_onto(out: &mut Vec<u8>, body: &Body) {
                 out.push(b'}');
             });
         }
+        Body::Cluster(described) => cluster::described_onto(out, described),
     }
 }
 

@@ -11,7 +11,7 @@
 mod ask;
 mod member;
 
-pub use ask::Said;
+pub use ask::{Said, wait};
 
 use super::{Link, Mount, Network, Scratch, System};
 use crate::recorder::{Plan, Recorder};

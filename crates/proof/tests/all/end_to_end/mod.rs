@@ -8,6 +8,7 @@ mod arakoon;
 mod buckets;
 mod checkpoint;
 mod clients;
+mod cluster;
 mod commands;
 mod crash_log;
 mod defaults;

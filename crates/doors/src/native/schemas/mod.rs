@@ -1,4 +1,10 @@
 //! The schemas of the OpenAPI document; those of steps are made from the table of operations.
+//!
+//! Promises: every schema that a route names is here.
+//! Never: says more than the door reads or writes: `additionalProperties` is false throughout.
+//! Read next: `cluster.rs`.
+
+mod cluster;
 
 use super::json::fields::Field;
 use super::json::operations::{OPERATIONS, Operation, Place};
@@ -14,6 +20,9 @@ pub const SHORT_BUCKET_PATTERN: &str = "^([a-z0-9][a-z0-9_-]{0,62}/)?[a-z0-9][a-
 /// Standard base64 with padding, in its one form.
 const BASE64_PATTERN: &str =
     "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
+
+/// A member's name.
+pub const MEMBER_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$";
 
 /// A time to live.
 pub fn ttl() -> Value {
@@ -44,6 +53,7 @@ pub fn all(sections: &[String]) -> Value {
     replies(&mut schemas);
     outcomes(&mut schemas);
     status(&mut schemas);
+    cluster::all(&mut schemas);
     Value::Object(schemas)
 }
 
@@ -301,6 +311,7 @@ fn status(schemas: &mut Map<String, Value>) {
     group["master"] = json!({ "type": ["string", "null"] });
     group["ballot"] = text.clone();
     group["expect_progress_possible"] = flag.clone();
+    group["members"] = json!({ "type": "array", "items": reference("GroupMember") });
     let mut snapshot = counts(&["group", "from", "upto", "rows", "rows_about", "resumed", "anew"]);
     snapshot["bytes"] = count.clone();
     snapshot["bytes_per_second"] = count.clone();
@@ -310,8 +321,16 @@ fn status(schemas: &mut Map<String, Value>) {
     let log = counts(&["bytes", "segments", "syncs", "sync_us_p50", "sync_us_p99"]);
     let store =
         counts(&["disk_bytes", "memory_bytes", "cached_rows", "cached_bytes", "rows_about"]);
-    let mut status =
-        counts(&["node", "cluster", "incarnation", "uptime_ms", "buckets", "connections"]);
+    let mut status = counts(&[
+        "node",
+        "cluster",
+        "incarnation",
+        "uptime_ms",
+        "lease_ms",
+        "buckets",
+        "connections",
+    ]);
+    status["members"] = json!({ "type": "array", "items": reference("SeenMember") });
     status["name"] = text.clone();
     status["version"] = text;
     status["ready"] = flag.clone();

@@ -1,0 +1,383 @@
+//! `credenza cluster`: members of the cluster, and how it goes with them.
+
+use super::bucket::plain;
+use super::settle;
+use crate::client::{Address, Call, Client};
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use base::Kind;
+use hyper::Method;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use store::DataDir;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  credenza cluster status
+  credenza serve --node n2 --data n2 --listen 127.0.0.1:7721 --peer-listen 127.0.0.1:7722 \\
+    --join 127.0.0.1:7711                          a node joins
+  credenza cluster remove n3 --wait                n3 leaves its groups, then the cluster
+  credenza cluster replace n3                      the next fresh node called n3 takes its place
+  credenza cluster replace n3 --by n4 --wait       n4, a member already, takes it at once
+  credenza cluster transfer n2                     n2 becomes master of every group
+  credenza cluster plan                            what is still to be done
+
+Each of these changes what is wanted; the masters of the groups then go there step by step.";
+
+/// `credenza cluster`.
+#[derive(clap::Subcommand)]
+pub enum Cluster {
+    /// Make a data directory, and with it a new cluster (`serve` does so by itself)
+    Init(Init),
+    /// Show members, their connections and their groups
+    Status(Show),
+    /// Show the steps from what is to what is wanted
+    Plan(Show),
+    /// Give a member a copy of a group, or of all, without a vote
+    Add(Part),
+    /// Give a member a vote in a group, or in all
+    Promote(Part),
+    /// Take a member's vote, not its copy
+    Demote(Part),
+    /// Take a member out of the cluster
+    Remove(Remove),
+    /// Let another node take a member's place
+    Replace(Replace),
+    /// Make a member master
+    Transfer(Transfer),
+}
+
+/// A first start.
+#[derive(clap::Args)]
+pub struct Init {
+    /// The data directory to make
+    #[arg(long, default_value = "data")]
+    data: PathBuf,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Asks for the whole cluster.
+#[derive(clap::Args)]
+pub struct Show {
+    #[command(flatten)]
+    address: Address,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Speaks of a member.
+#[derive(clap::Args)]
+pub struct Named {
+    /// The member's name
+    name: String,
+    #[command(flatten)]
+    address: Address,
+    /// Wait until it is done (at most --timeout without any progress)
+    #[arg(long)]
+    wait: bool,
+}
+
+/// Speaks of a member's part.
+#[derive(clap::Args)]
+pub struct Part {
+    #[command(flatten)]
+    named: Named,
+    /// In this group alone
+    #[arg(long)]
+    group: Option<u32>,
+}
+
+/// Takes a member away.
+#[derive(clap::Args)]
+pub struct Remove {
+    #[command(flatten)]
+    named: Named,
+}
+
+/// Takes a member's place.
+#[derive(clap::Args)]
+pub struct Replace {
+    #[command(flatten)]
+    named: Named,
+    /// The member that takes it; without this, the next fresh node that joins under the name does
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+}
+
+/// Moves mastership.
+#[derive(clap::Args)]
+pub struct Transfer {
+    /// Who shall be master
+    name: String,
+    #[command(flatten)]
+    address: Address,
+    /// Of this group alone
+    #[arg(long)]
+    group: Option<u32>,
+}
+
+impl Cluster {
+    /// Does it.
+    pub async fn run(self) -> Outcome {
+        match self {
+            Cluster::Init(init) => init.run(),
+            Cluster::Status(show) => show.status().await,
+            Cluster::Plan(show) => show.plan().await,
+            Cluster::Add(part) => part.add().await,
+            Cluster::Demote(part) => part.set("learner").await,
+            Cluster::Promote(part) => part.set("voter").await,
+            Cluster::Remove(remove) => {
+                let call = Call::new(Method::DELETE, remove.named.path(""));
+                remove.named.send(call).await
+            }
+            Cluster::Replace(replace) => {
+                let body = json!({ "by": replace.by }).to_string();
+                let call = Call::json(Method::POST, replace.named.path("/replace"), body);
+                replace.named.send(call).await
+            }
+            Cluster::Transfer(transfer) => transfer.run().await,
+        }
+    }
+}
+
+impl Init {
+    fn run(self) -> Outcome {
+        let data = DataDir::open(&self.data).map_err(crate::offline::failure)?;
+        let (cluster, node) = (format!("{:016x}", data.cluster), format!("{:016x}", data.node));
+        if !data.fresh {
+            let path = self.data.display();
+            let text = format!("{path} belongs to a cluster already: {cluster} (node {node})");
+            return Err(Failure::new(Kind::Conflict, text));
+        }
+        if self.json {
+            return output::json(&json!({ "cluster": cluster, "node": node }));
+        }
+        output::text(&format!("cluster {cluster}\nnode {node}\n"))
+    }
+}
+
+impl Named {
+    fn path(&self, rest: &str) -> String {
+        format!("/v1/cluster/members/{}{rest}", crate::client::encode(self.name.as_bytes()))
+    }
+
+    async fn send(self, call: Call) -> Outcome {
+        Client::new(&self.address)?.call(call).await?;
+        if self.wait { settle::settle(&self.address).await } else { Ok(()) }
+    }
+}
+
+impl Part {
+    /// Whoever votes has a copy already, and keeps its vote.
+    async fn add(self) -> Outcome {
+        let view = View::of(&self.named.address).await?;
+        for group in view.cluster["groups"].as_array().into_iter().flatten() {
+            let asked = self.group.is_none_or(|wanted| group["group"] == wanted);
+            let mut wanted = group["wanted"].as_array().into_iter().flatten();
+            let votes = |member: &Value| {
+                member["name"] == self.named.name.as_str() && member["part"] == "voter"
+            };
+            if asked && wanted.any(votes) {
+                let name = &self.named.name;
+                let text = format!("{name} votes already: `credenza cluster demote {name}`?");
+                return Err(Failure::new(Kind::Conflict, text));
+            }
+        }
+        self.set("learner").await
+    }
+
+    async fn set(self, part: &str) -> Outcome {
+        let body = json!({ "part": part, "group": self.group }).to_string();
+        let call = Call::json(Method::PUT, self.named.path("/part"), body);
+        self.named.send(call).await
+    }
+}
+
+impl Transfer {
+    async fn run(self) -> Outcome {
+        let view = View::of(&self.address).await?;
+        let groups = view.cluster["groups"].as_array().into_iter().flatten();
+        let mut found = false;
+        for group in groups {
+            let number = group["group"].as_u64().unwrap_or_default();
+            if self.group.is_some_and(|wanted| u64::from(wanted) != number) {
+                continue;
+            }
+            found = true;
+            let master = group["master"].as_str();
+            if master == Some(self.name.as_str()) {
+                continue;
+            }
+            let path = format!("/v1/cluster/groups/{number}/transfer");
+            let body = json!({ "to": self.name }).to_string();
+            let address = match master {
+                Some(master) => view.address_of(master)?,
+                None => {
+                    let text = format!("no master of group {number} is known: try again");
+                    return Err(Failure::new(Kind::Unavailable, text));
+                }
+            };
+            Client::new(&address)?.call(Call::json(Method::POST, path, body)).await?;
+        }
+        if found { Ok(()) } else { Err(Failure::invalid("no such group: `credenza group status`")) }
+    }
+}
+
+/// The cluster as one node sees it, and what its groups' masters add to that.
+pub struct View {
+    /// `GET /v1/cluster`.
+    pub cluster: Value,
+    address: Address,
+}
+
+impl View {
+    /// Asks the node, and the masters for what only they know.
+    pub async fn of(address: &Address) -> Outcome<View> {
+        let cluster = ask(address).await?;
+        let mut view = View { cluster, address: address.clone() };
+        let own = view.cluster["name"].clone();
+        let count = view.cluster["groups"].as_array().map_or(0, Vec::len);
+        for place in 0..count {
+            let master = view.cluster["groups"][place]["master"].clone();
+            let Some(name) = master.as_str().filter(|_| master != own) else { continue };
+            // A master that is not reached from here leaves what this node knows.
+            let Ok(theirs) = ask(&view.address_of(name)?).await else { continue };
+            let number = &view.cluster["groups"][place]["group"];
+            let groups = theirs["groups"].as_array().into_iter().flatten();
+            if let Some(group) = groups.into_iter().find(|group| group["group"] == *number) {
+                for field in ["members", "way", "waits"] {
+                    view.cluster["groups"][place][field] = group[field].clone();
+                }
+            }
+        }
+        Ok(view)
+    }
+
+    /// Where a member is asked: this node itself as we were told, others as the directory has it.
+    fn address_of(&self, name: &str) -> Outcome<Address> {
+        if self.cluster["name"] == name {
+            return Ok(self.address.clone());
+        }
+        let members = self.cluster["members"].as_array().into_iter().flatten();
+        let member = members.into_iter().find(|member| member["name"] == name);
+        let client = member.and_then(|member| member["client"].as_str()).unwrap_or_default();
+        if client.is_empty() {
+            let text = format!("nobody knows where clients reach {name}: ask it with --url");
+            return Err(Failure::new(Kind::Unavailable, text));
+        }
+        Ok(Address { url: format!("http://{client}"), ..self.address.clone() })
+    }
+
+    /// What is still to be done: steps, and what the next one waits for.
+    pub fn left(&self) -> Vec<String> {
+        let mut left = Vec::new();
+        for group in self.cluster["groups"].as_array().into_iter().flatten() {
+            let steps = ["waits", "way"].map(|field| group[field].as_array());
+            for step in steps.into_iter().flatten().flatten() {
+                left.push(format!("group {}: {}", plain(&group["group"]), plain(step)));
+            }
+        }
+        let members = self.cluster["members"].as_array().into_iter().flatten();
+        for member in members.filter(|member| member["stay"] == "leaving") {
+            left.push(format!("forget {}", plain(&member["name"])));
+        }
+        left
+    }
+}
+
+async fn ask(address: &Address) -> Outcome<Value> {
+    Client::new(address)?.call(Call::new(Method::GET, "/v1/cluster")).await?.json()
+}
+
+impl Show {
+    async fn status(self) -> Outcome {
+        let view = View::of(&self.address).await?;
+        if self.json {
+            return output::json(&view.cluster);
+        }
+        let cluster = &view.cluster;
+        let (id, lease) = (plain(&cluster["cluster"]), plain(&cluster["lease_ms"]));
+        let name = plain(&cluster["name"]);
+        output::text(&format!("cluster {id}, lease {lease} ms, as {name} sees it\n\n"))?;
+        let members = cluster["members"].as_array().into_iter().flatten();
+        let rows = members.map(|member| {
+            let text = |field: &str| plain(&member[field]);
+            let trouble = member["trouble"].as_str().unwrap_or("no connection");
+            let connection = match (member["connected"] == true, member["name"] == cluster["name"])
+            {
+                (_, true) => "itself".into(),
+                (true, _) => format!("{} us", plain(&member["rtt_us"])),
+                (false, _) => plain(&Value::from(trouble)),
+            };
+            let (peer, client) = (text("peer"), text("client"));
+            vec![text("name"), text("node"), peer, client, text("stay"), connection]
+        });
+        let head = ["member", "node", "peers at", "clients at", "stay", "connection"];
+        output::table(&head, rows.collect())?;
+        output::text("\n")?;
+        let head = ["group", "master", "wanted", "there", "may restart"];
+        output::table(&head, view.groups())?;
+        for left in view.left() {
+            output::text(&format!("to do: {left}\n"))?;
+        }
+        Ok(())
+    }
+
+    async fn plan(self) -> Outcome {
+        let left = View::of(&self.address).await?.left();
+        if self.json {
+            return output::json(&json!(left));
+        }
+        if left.is_empty() {
+            return output::text("nothing is to be done: everything is as it is wanted\n");
+        }
+        left.iter().try_for_each(|step| output::text(&format!("{step}\n")))
+    }
+}
+
+/// Members of a group in one cell: voters by name, others with their part, and how far they are.
+pub fn members_text(members: &Value) -> String {
+    let members = members.as_array().into_iter().flatten();
+    let cells = members.map(|member| {
+        let name = plain(&member["name"]);
+        let part = match member["part"].as_str() {
+            Some("voter") | None => String::new(),
+            Some(part) => format!("={part}"),
+        };
+        match member["saved"].as_u64() {
+            Some(saved) => format!("{name}{part}@{saved}"),
+            None => format!("{name}{part}"),
+        }
+    });
+    cells.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_shown_with_their_part_and_how_far_they_are() {
+        let members = json!([
+            { "name": "n1", "part": "voter", "saved": 17 },
+            { "name": "n2", "part": "learner", "saved": null },
+        ]);
+        assert_eq!(members_text(&members), "n1@17 n2=learner");
+    }
+
+    #[test]
+    fn what_is_left_is_what_waits_then_the_way_then_who_leaves() {
+        let cluster = json!({
+            "groups": [{ "group": 1, "way": ["remove n3"], "waits": ["wait until n4 is near"] }],
+            "members": [{ "name": "n3", "stay": "leaving" }, { "name": "n4", "stay": "member" }],
+        });
+        let url = "http://127.0.0.1:1".into();
+        let address = Address { url, timeout: std::time::Duration::from_secs(1) };
+        let left = View { cluster, address }.left();
+        let wanted = ["group 1: wait until n4 is near", "group 1: remove n3", "forget n3"];
+        assert_eq!(left, wanted);
+    }
+}

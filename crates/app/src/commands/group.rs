@@ -1,0 +1,103 @@
+//! `credenza group`: where groups are placed.
+
+use super::bucket::plain;
+use super::cluster::{View, members_text};
+use crate::client::{Address, Call, Client};
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use hyper::Method;
+use serde_json::{Value, json};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  credenza group status
+  credenza group place 1 n1 n2 n4                  these vote in group 1, nobody else
+  credenza group place 1 n1 n2 n4 n5=learner       n5 gets a copy and no vote
+
+Group 0 is the directory, group 1 holds the buckets. `credenza cluster plan` shows the steps.";
+
+/// `credenza group`.
+#[derive(clap::Subcommand)]
+pub enum Group {
+    /// Show each group: who is wanted in it, who is there
+    Status(Status),
+    /// Say who is wanted in a group
+    Place(Place),
+}
+
+/// Speaks of all groups.
+#[derive(clap::Args)]
+pub struct Status {
+    #[command(flatten)]
+    address: Address,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Speaks of one group.
+#[derive(clap::Args)]
+pub struct Place {
+    /// The group's number
+    group: u32,
+    /// Members: `NAME` votes, `NAME=learner` does not
+    #[arg(value_name = "MEMBER", required = true)]
+    members: Vec<String>,
+    #[command(flatten)]
+    address: Address,
+}
+
+impl Group {
+    /// Does it.
+    pub async fn run(self) -> Outcome {
+        match self {
+            Group::Status(status) => status.show().await,
+            Group::Place(place) => place.send().await,
+        }
+    }
+}
+
+impl Status {
+    async fn show(self) -> Outcome {
+        let view = View::of(&self.address).await?;
+        if self.json {
+            return output::json(&view.cluster["groups"]);
+        }
+        output::table(&["group", "master", "wanted", "there", "may restart"], view.groups())
+    }
+}
+
+impl View {
+    /// A line of a table for each group.
+    pub fn groups(&self) -> Vec<Vec<String>> {
+        let groups = self.cluster["groups"].as_array().into_iter().flatten();
+        let row = |group: &Value| {
+            let may = group["expect_progress_possible"] == true;
+            vec![
+                plain(&group["group"]),
+                group["master"].as_str().unwrap_or("none").into(),
+                members_text(&group["wanted"]),
+                members_text(&group["members"]),
+                if may { "yes" } else { "no" }.into(),
+            ]
+        };
+        groups.map(row).collect()
+    }
+}
+
+impl Place {
+    async fn send(self) -> Outcome {
+        let mut members = Vec::new();
+        for member in &self.members {
+            let (name, part) = member.split_once('=').unwrap_or((member, "voter"));
+            if !["voter", "learner"].contains(&part) {
+                let text = format!("`{member}`: NAME or NAME=learner is wanted");
+                return Err(Failure::invalid(text));
+            }
+            members.push(json!({ "name": name, "part": part }));
+        }
+        let path = format!("/v1/cluster/groups/{}", self.group);
+        let call = Call::json(Method::PUT, path, json!({ "members": members }).to_string());
+        Client::new(&self.address)?.call(call).await.map(|_| ())
+    }
+}

@@ -1,0 +1,218 @@
+//! Members of the cluster, and where its groups are placed: what the directory keeps of them, and
+//! what can be asked about them.
+
+use crate::limits::{NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX};
+use crate::{ClusterId, Error, GroupId, NodeId, Reason, Result};
+
+/// What a member does in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// Votes, keeps the data, may be master.
+    Voter,
+    /// Votes and logs, keeps no data, is never master.
+    Witness,
+    /// Receives what is decided; does not vote.
+    Learner,
+}
+
+impl Part {
+    /// All of them.
+    pub const ALL: [Part; 3] = [Part::Voter, Part::Witness, Part::Learner];
+
+    /// Its word at every door.
+    pub fn word(self) -> &'static str {
+        match self {
+            Part::Voter => "voter",
+            Part::Witness => "witness",
+            Part::Learner => "learner",
+        }
+    }
+
+    /// The part of this word.
+    pub fn parse(word: &str) -> Result<Part> {
+        let found = Part::ALL.into_iter().find(|part| part.word() == word);
+        found.ok_or_else(|| Error::new(Reason::Malformed, "a part is `voter` or `learner`"))
+    }
+
+    /// Whether its answer counts towards a majority.
+    pub fn votes(self) -> bool {
+        self != Part::Learner
+    }
+}
+
+/// Whether a member is to stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Stay {
+    /// It belongs to the cluster.
+    #[default]
+    Member,
+    /// It is taken out of its groups, and then forgotten.
+    Leaving,
+    /// Its place waits for a fresh node of the same name.
+    Replaceable,
+}
+
+impl Stay {
+    /// Its word at every door.
+    pub fn word(self) -> &'static str {
+        match self {
+            Stay::Member => "member",
+            Stay::Leaving => "leaving",
+            Stay::Replaceable => "replaceable",
+        }
+    }
+}
+
+/// A member as the directory knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberDescription {
+    /// Its durable id.
+    pub node: NodeId,
+    /// Its name; among those that stay each once.
+    pub name: String,
+    /// Where the other members reach it: `host:port`.
+    pub peer: String,
+    /// Where clients reach it: `host:port`.
+    pub client: String,
+    /// The highest of its lives that is on record: nothing below is let in.
+    pub incarnation: u64,
+    /// Whether it is to stay.
+    pub stay: Stay,
+}
+
+/// Who is wanted in a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// The group.
+    pub group: GroupId,
+    /// Its members, in the order of their ids.
+    pub members: Vec<(NodeId, Part)>,
+}
+
+/// What the directory knows of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterDescription {
+    /// The cluster's durable id.
+    pub cluster: ClusterId,
+    /// The node that made the cluster; it may have left since.
+    pub founder: NodeId,
+    /// The lease of masters, in milliseconds: the same for every member.
+    pub lease_ms: u64,
+    /// How many changes led here: of two descriptions the one with more is the newer.
+    pub changes: u64,
+    /// Every member, in the order of their ids.
+    pub members: Vec<MemberDescription>,
+    /// Every group, in the order of their numbers.
+    pub groups: Vec<Placement>,
+}
+
+/// What can be asked about members and placement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClusterCall {
+    /// What the directory knows. `Body::Cluster`.
+    Describe,
+    /// A node joins, with a part in every group; asked again by the same node, it changes nothing.
+    /// `Body::Cluster`.
+    AddMember {
+        /// The new member.
+        member: MemberDescription,
+        /// Its part; a voter becomes a learner where the group has voters enough.
+        part: Part,
+        /// The lease that the node is set to, which must be the cluster's.
+        lease_ms: u64,
+    },
+    /// A member's name or addresses are others now. `Body::Done`.
+    UpdateMember {
+        /// Which member.
+        node: NodeId,
+        /// Its name.
+        name: String,
+        /// Where the other members reach it.
+        peer: String,
+        /// Where clients reach it.
+        client: String,
+    },
+    /// A member leaves every group, and then the cluster. `Body::Done`.
+    RemoveMember {
+        /// Its name.
+        name: String,
+    },
+    /// A member's place is taken: by another member at once, or else by the next fresh node that
+    /// joins under its name. `Body::Done`.
+    ReplaceMember {
+        /// Its name.
+        name: String,
+        /// Who takes its parts.
+        by: Option<String>,
+    },
+    /// Gives a member a part, or none, in one group or in every group. `Body::Done`.
+    SetPart {
+        /// Its name.
+        name: String,
+        /// The part; none: it leaves the group.
+        part: Option<Part>,
+        /// The group; none: every group.
+        group: Option<GroupId>,
+    },
+    /// Says who is wanted in a group. `Body::Done`.
+    PlaceGroup {
+        /// The group.
+        group: GroupId,
+        /// Members by name.
+        members: Vec<(String, Part)>,
+    },
+}
+
+/// Checks a member's name: it stands in paths, logs and Arakoon's answers.
+pub fn check_member_name(name: &str) -> Result<()> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    if begins && name.len() <= NAME_BYTES_MAX && name.bytes().all(plain) {
+        return Ok(());
+    }
+    let text = "a member's name is 1 to 63 of a-z A-Z 0-9 - _ . and begins with a letter or digit";
+    Err(Error::new(Reason::Malformed, text))
+}
+
+/// Checks an address, `host:port`.
+pub fn check_address(address: &str) -> Result<()> {
+    let plain = |byte: u8| byte.is_ascii_graphic();
+    let parts = address.rsplit_once(':');
+    let fits = parts.is_some_and(|(host, port)| {
+        !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port != 0)
+    });
+    if fits && address.len() <= PEER_ADDRESS_BYTES_MAX && address.bytes().all(plain) {
+        return Ok(());
+    }
+    let text = "an address is HOST:PORT, as the other nodes reach it";
+    Err(Error::new(Reason::Malformed, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_addresses_are_checked() {
+        for name in ["n1", "a.b-c_D", &"x".repeat(63)] {
+            assert_eq!(check_member_name(name), Ok(()), "{name}");
+        }
+        for name in ["", "..", "-a", "a b", "a/b", "é", &"x".repeat(64)] {
+            assert!(check_member_name(name).is_err(), "{name}");
+        }
+        for address in ["127.0.0.1:7712", "[::1]:1", "host.example:65535"] {
+            assert_eq!(check_address(address), Ok(()), "{address}");
+        }
+        for address in ["", "host", ":1", "host:0", "host:65536", "a b:1", "host:"] {
+            assert!(check_address(address).is_err(), "{address}");
+        }
+    }
+
+    #[test]
+    fn every_part_has_a_word_of_its_own() {
+        for part in Part::ALL {
+            assert_eq!(Part::parse(part.word()), Ok(part));
+        }
+        assert!(Part::parse("leader").is_err());
+    }
+}

@@ -1,0 +1,160 @@
+//! Members and placement: what is asked about them, and what the directory knows.
+
+use super::Taken;
+use super::fields::{Fields, Source};
+use crate::cluster::{ClusterCall, ClusterDescription, MemberDescription, Part, Placement, Stay};
+use crate::codec::Malformed;
+use crate::limits::{
+    GROUP_MEMBERS_MAX, GROUPS_MAX, NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX, PEERS_MAX,
+};
+use crate::{ClusterId, GroupId, NodeId};
+
+pub(super) fn put_call<W: Fields>(call: &ClusterCall, out: &mut W) {
+    match call {
+        ClusterCall::Describe => out.put_u8(0),
+        ClusterCall::AddMember { member, part, lease_ms } => {
+            put_member(member, out.byte(1));
+            out.byte(part_number(*part)).word(*lease_ms);
+        }
+        ClusterCall::UpdateMember { node, name, peer, client } => {
+            out.byte(2).word(node.0).bytes(name.as_bytes());
+            out.bytes(peer.as_bytes()).bytes(client.as_bytes());
+        }
+        ClusterCall::RemoveMember { name } => {
+            out.byte(3).bytes(name.as_bytes());
+        }
+        ClusterCall::ReplaceMember { name, by } => {
+            out.byte(4).bytes(name.as_bytes()).yes(by.is_some());
+            if let Some(by) = by {
+                out.bytes(by.as_bytes());
+            }
+        }
+        ClusterCall::SetPart { name, part, group } => {
+            out.byte(5).bytes(name.as_bytes()).yes(part.is_some());
+            if let Some(part) = part {
+                out.byte(part_number(*part));
+            }
+            out.yes(group.is_some());
+            if let Some(group) = group {
+                out.half(group.0);
+            }
+        }
+        ClusterCall::PlaceGroup { group, members } => {
+            out.byte(6).half(group.0).list(members, |(name, part), out| {
+                out.bytes(name.as_bytes()).byte(part_number(*part));
+            });
+        }
+    }
+}
+
+pub(super) fn take_call(from: &mut Source<'_>) -> Taken<ClusterCall> {
+    Ok(match from.byte("which cluster call")? {
+        0 => ClusterCall::Describe,
+        1 => ClusterCall::AddMember {
+            member: take_member(from)?,
+            part: take_part(from)?,
+            lease_ms: from.word("lease")?,
+        },
+        2 => ClusterCall::UpdateMember {
+            node: NodeId(from.word("node")?),
+            name: take_name(from)?,
+            peer: take_address(from)?,
+            client: take_address(from)?,
+        },
+        3 => ClusterCall::RemoveMember { name: take_name(from)? },
+        4 => ClusterCall::ReplaceMember {
+            name: take_name(from)?,
+            by: from.maybe("another or none", take_name)?,
+        },
+        5 => ClusterCall::SetPart {
+            name: take_name(from)?,
+            part: from.maybe("part or none", take_part)?,
+            group: from.maybe("group or none", |from| from.half("group").map(GroupId))?,
+        },
+        6 => ClusterCall::PlaceGroup {
+            group: GroupId(from.half("group")?),
+            members: from.list((GROUP_MEMBERS_MAX, 5), "how many members", |from| {
+                Ok((take_name(from)?, take_part(from)?))
+            })?,
+        },
+        _ => return Err(Malformed("which cluster call")),
+    })
+}
+
+pub(super) fn put<W: Fields>(described: &ClusterDescription, out: &mut W) {
+    let ClusterDescription { cluster, founder, lease_ms, changes, members, groups } = described;
+    out.word(cluster.0).word(founder.0).word(*lease_ms).word(*changes);
+    out.list(members, put_member).list(groups, |placement, out| {
+        out.half(placement.group.0).list(&placement.members, |(node, part), out| {
+            out.word(node.0).byte(part_number(*part));
+        });
+    });
+}
+
+pub(super) fn take(from: &mut Source<'_>) -> Taken<ClusterDescription> {
+    Ok(ClusterDescription {
+        cluster: ClusterId(from.word("cluster")?),
+        founder: NodeId(from.word("founder")?),
+        lease_ms: from.word("lease")?,
+        changes: from.word("changes")?,
+        members: from.list((PEERS_MAX, 29), "how many members", take_member)?,
+        groups: from.list((GROUPS_MAX, 8), "how many groups", |from| {
+            let group = GroupId(from.half("group")?);
+            let members = from.list((GROUP_MEMBERS_MAX, 9), "how many members", |from| {
+                Ok((NodeId(from.word("node")?), take_part(from)?))
+            })?;
+            Ok(Placement { group, members })
+        })?,
+    })
+}
+
+fn put_member<W: Fields>(member: &MemberDescription, out: &mut W) {
+    let MemberDescription { node, name, peer, client, incarnation, stay } = member;
+    out.word(node.0).bytes(name.as_bytes()).bytes(peer.as_bytes()).bytes(client.as_bytes());
+    out.word(*incarnation).byte(match stay {
+        Stay::Member => 0,
+        Stay::Leaving => 1,
+        Stay::Replaceable => 2,
+    });
+}
+
+fn take_member(from: &mut Source<'_>) -> Taken<MemberDescription> {
+    Ok(MemberDescription {
+        node: NodeId(from.word("node")?),
+        name: take_name(from)?,
+        peer: take_address(from)?,
+        client: take_address(from)?,
+        incarnation: from.word("incarnation")?,
+        stay: match from.byte("whether it stays")? {
+            0 => Stay::Member,
+            1 => Stay::Leaving,
+            2 => Stay::Replaceable,
+            _ => return Err(Malformed("whether it stays")),
+        },
+    })
+}
+
+fn take_name(from: &mut Source<'_>) -> Taken<String> {
+    from.text(NAME_BYTES_MAX, "member's name").map(String::from)
+}
+
+fn take_address(from: &mut Source<'_>) -> Taken<String> {
+    from.text(PEER_ADDRESS_BYTES_MAX, "address").map(String::from)
+}
+
+fn part_number(part: Part) -> u8 {
+    match part {
+        Part::Voter => 0,
+        Part::Witness => 1,
+        Part::Learner => 2,
+    }
+}
+
+fn take_part(from: &mut Source<'_>) -> Taken<Part> {
+    Ok(match from.byte("part")? {
+        0 => Part::Voter,
+        1 => Part::Witness,
+        2 => Part::Learner,
+        _ => return Err(Malformed("part")),
+    })
+}

@@ -1,0 +1,245 @@
+//! Members and placement in JSON. A node's id is text of 16 hexadecimal digits: as a number it
+//! would be larger than what many readers of JSON keep exact.
+
+use super::bodies::read_plain;
+use super::write::{list_onto, number_onto, text_onto};
+use crate::native::errors::malformed;
+use base::{
+    ClusterCall, ClusterDescription, Error, GroupId, MemberDescription, NodeId, Part, Placement,
+    Stay,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// An id as it is shown.
+pub fn id_text(id: u64) -> String {
+    format!("{id:016x}")
+}
+
+fn read_id(text: &str) -> Result<NodeId, Error> {
+    let id = Some(text).filter(|text| text.len() == 16);
+    let id = id.and_then(|text| u64::from_str_radix(text, 16).ok()).filter(|id| *id != 0);
+    id.map(NodeId).ok_or_else(|| malformed("a node's id is 16 hexadecimal digits"))
+}
+
+/// What the directory knows as fields, without braces around.
+pub fn described_onto(out: &mut Vec<u8>, known: &ClusterDescription) {
+    out.extend_from_slice(b"\"cluster\":");
+    text_onto(out, &id_text(known.cluster.0));
+    out.extend_from_slice(b",\"founder\":");
+    text_onto(out, &id_text(known.founder.0));
+    out.extend_from_slice(b",\"lease_ms\":");
+    number_onto(out, known.lease_ms);
+    out.extend_from_slice(b",\"changes\":");
+    number_onto(out, known.changes);
+    out.extend_from_slice(b",\"members\":");
+    list_onto(out, &known.members, member_onto);
+    out.extend_from_slice(b",\"groups\":");
+    list_onto(out, &known.groups, placement_onto);
+}
+
+fn member_onto(out: &mut Vec<u8>, member: &MemberDescription) {
+    let MemberDescription { node, name, peer, client, incarnation, stay } = member;
+    out.extend_from_slice(b"{\"node\":");
+    text_onto(out, &id_text(node.0));
+    for (field, text) in [("name", name.as_str()), ("peer", peer), ("client", client)] {
+        out.extend_from_slice(format!(",\"{field}\":").as_bytes());
+        text_onto(out, text);
+    }
+    out.extend_from_slice(b",\"incarnation\":");
+    number_onto(out, incarnation);
+    out.extend_from_slice(b",\"stay\":");
+    text_onto(out, stay.word());
+    out.push(b'}');
+}
+
+fn placement_onto(out: &mut Vec<u8>, placement: &Placement) {
+    out.extend_from_slice(b"{\"group\":");
+    number_onto(out, placement.group);
+    out.extend_from_slice(b",\"members\":");
+    list_onto(out, &placement.members, |out, (node, part)| {
+        out.extend_from_slice(b"{\"node\":");
+        text_onto(out, &id_text(node.0));
+        out.extend_from_slice(b",\"part\":");
+        text_onto(out, part.word());
+        out.push(b'}');
+    });
+    out.push(b'}');
+}
+
+/// A node that joins.
+pub fn add_member(json: &[u8]) -> Result<ClusterCall, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct NewMember {
+        node: String,
+        name: String,
+        peer: String,
+        client: String,
+        part: Option<String>,
+        lease_ms: u64,
+    }
+    let body = read_plain::<NewMember>(json)?;
+    let NewMember { node, name, peer, client, part, lease_ms } = body;
+    let part = part.map_or(Ok(Part::Voter), |word| Part::parse(&word))?;
+    let node = read_id(&node)?;
+    let (incarnation, stay) = (0, Stay::Member);
+    let member = MemberDescription { node, name, peer, client, incarnation, stay };
+    Ok(ClusterCall::AddMember { member, part, lease_ms })
+}
+
+/// A member whose name or addresses are others now.
+pub fn update_member(json: &[u8]) -> Result<ClusterCall, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct ChangedMember {
+        node: String,
+        name: String,
+        peer: String,
+        client: String,
+    }
+    let ChangedMember { node, name, peer, client } = read_plain::<ChangedMember>(json)?;
+    Ok(ClusterCall::UpdateMember { node: read_id(&node)?, name, peer, client })
+}
+
+/// Who takes a member's place; an empty body: the next fresh node of its name.
+pub fn replace_member(json: &[u8], name: String) -> Result<ClusterCall, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Replacement {
+        by: Option<String>,
+    }
+    let empty = Replacement { by: None };
+    let body = if json.is_empty() { empty } else { read_plain::<Replacement>(json)? };
+    Ok(ClusterCall::ReplaceMember { name, by: body.by })
+}
+
+/// A member's part in a group, or in all.
+pub fn set_part(json: &[u8], name: String) -> Result<ClusterCall, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct SetPart {
+        part: String,
+        group: Option<u32>,
+    }
+    let SetPart { part, group } = read_plain::<SetPart>(json)?;
+    let part = if part == "none" { None } else { Some(Part::parse(&part)?) };
+    Ok(ClusterCall::SetPart { name, part, group: group.map(GroupId) })
+}
+
+/// Who is wanted in a group.
+pub fn place_group(json: &[u8], group: GroupId) -> Result<ClusterCall, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Wanted {
+        members: Vec<Placed>,
+    }
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Placed {
+        name: String,
+        part: String,
+    }
+    let wanted = read_plain::<Wanted>(json)?.members.into_iter();
+    let members = wanted.map(|placed| Ok((placed.name, Part::parse(&placed.part)?)));
+    Ok(ClusterCall::PlaceGroup { group, members: members.collect::<Result<_, Error>>()? })
+}
+
+/// Who is to be master.
+pub fn transfer(json: &[u8]) -> Result<String, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Transfer {
+        to: String,
+    }
+    read_plain::<Transfer>(json).map(|body| body.to)
+}
+
+/// From JSON back to what the directory knows.
+pub fn described(json: &Value) -> Option<ClusterDescription> {
+    let id = |json: &Value| u64::from_str_radix(json.as_str()?, 16).ok();
+    let text = |json: &Value| json.as_str().map(String::from);
+    let stays = [Stay::Member, Stay::Leaving, Stay::Replaceable];
+    let member = |json: &Value| {
+        Some(MemberDescription {
+            node: NodeId(id(&json["node"])?),
+            name: text(&json["name"])?,
+            peer: text(&json["peer"])?,
+            client: text(&json["client"])?,
+            incarnation: json["incarnation"].as_u64()?,
+            stay: stays.into_iter().find(|stay| json["stay"] == stay.word())?,
+        })
+    };
+    let placed = |json: &Value| {
+        Some((NodeId(id(&json["node"])?), Part::parse(json["part"].as_str()?).ok()?))
+    };
+    let placement = |json: &Value| {
+        let group = GroupId(u32::try_from(json["group"].as_u64()?).ok()?);
+        let members = json["members"].as_array()?.iter().map(placed).collect::<Option<_>>()?;
+        Some(Placement { group, members })
+    };
+    Some(ClusterDescription {
+        cluster: base::ClusterId(id(&json["cluster"])?),
+        founder: NodeId(id(&json["founder"])?),
+        lease_ms: json["lease_ms"].as_u64()?,
+        changes: json["changes"].as_u64()?,
+        members: json["members"].as_array()?.iter().map(member).collect::<Option<_>>()?,
+        groups: json["groups"].as_array()?.iter().map(placement).collect::<Option<_>>()?,
+    })
+}
+
+/// The cluster as a node sees it.
+pub fn seen(status: &node::ClusterStatus) -> Value {
+    json!({
+        "cluster": id_text(status.cluster.0),
+        "founder": id_text(status.founder.0),
+        "lease_ms": status.lease_ms,
+        "changes": status.changes,
+        "name": status.name,
+        "members": status.members.iter().map(member).collect::<Vec<_>>(),
+        "groups": status.groups.iter().map(place).collect::<Vec<_>>(),
+    })
+}
+
+/// A member with this node's connection.
+pub fn member(status: &node::MemberStatus) -> Value {
+    let MemberDescription { node, name, peer, client, incarnation, stay } = &status.member;
+    json!({
+        "node": id_text(node.0),
+        "name": name,
+        "peer": peer,
+        "client": client,
+        "incarnation": incarnation,
+        "stay": stay.word(),
+        "connected": status.connected,
+        "heard_ms_ago": status.heard_ms_ago,
+        "rtt_us": status.rtt_us,
+        "trouble": status.trouble,
+    })
+}
+
+/// Members of a group.
+pub fn parts(members: &[node::PartStatus]) -> Vec<Value> {
+    let one = |member: &node::PartStatus| {
+        json!({
+            "node": id_text(member.node.0),
+            "name": member.name,
+            "part": member.part.word(),
+            "saved": member.saved.map(|index| index.0),
+        })
+    };
+    members.iter().map(one).collect()
+}
+
+fn place(place: &node::PlaceStatus) -> Value {
+    json!({
+        "group": place.group.0,
+        "here": place.here,
+        "master": place.master,
+        "wanted": parts(&place.wanted),
+        "members": parts(&place.members),
+        "way": place.way,
+        "waits": place.waits,
+        "expect_progress_possible": place.expect_progress_possible,
+    })
+}

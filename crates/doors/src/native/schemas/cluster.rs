@@ -1,0 +1,115 @@
+//! Schemas of members and placement.
+
+use super::{MEMBER_PATTERN, object, reference};
+use base::limits::{GROUP_MEMBERS_MAX, PEER_ADDRESS_BYTES_MAX};
+use serde_json::{Map, Value, json};
+
+const ID_PATTERN: &str = "^[0-9a-f]{16}$";
+
+/// All of them.
+pub fn all(schemas: &mut Map<String, Value>) {
+    asked(schemas);
+    known(schemas);
+    seen(schemas);
+}
+
+fn list(of: Value) -> Value {
+    json!({ "type": "array", "items": of })
+}
+
+fn id() -> Value {
+    json!({ "type": "string", "pattern": ID_PATTERN })
+}
+
+fn count() -> Value {
+    json!({ "type": "integer", "minimum": 0 })
+}
+
+fn group() -> Value {
+    json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX })
+}
+
+fn any_part() -> Value {
+    json!({ "enum": ["voter", "witness", "learner"] })
+}
+
+/// What operators and joining nodes say.
+fn asked(schemas: &mut Map<String, Value>) {
+    let name = json!({ "type": "string", "pattern": MEMBER_PATTERN });
+    let address = json!({
+        "type": "string", "pattern": "^[!-~]+:[0-9]{1,5}$", "maxLength": PEER_ADDRESS_BYTES_MAX,
+    });
+    let mut insert = |name: &str, schema: Value| schemas.insert(name.into(), schema);
+    insert("Part", json!({ "enum": ["voter", "learner"] }));
+    let lease = json!({ "type": "integer", "minimum": 1 });
+    let mut joining = object(json!({
+        "node": id(), "name": name, "peer": address, "client": address, "lease_ms": lease,
+    }));
+    joining["properties"]["part"] = reference("Part");
+    insert("NewMember", joining);
+    let changed = json!({ "node": id(), "name": name, "peer": address, "client": address });
+    insert("ChangedMember", object(changed));
+    let by = json!({ "type": ["string", "null"], "pattern": MEMBER_PATTERN });
+    insert(
+        "Replacement",
+        json!({ "type": "object", "properties": { "by": by }, "additionalProperties": false }),
+    );
+    let mut any_group = group();
+    any_group["type"] = json!(["integer", "null"]);
+    insert(
+        "SetPart",
+        json!({
+            "type": "object", "required": ["part"], "additionalProperties": false,
+            "properties": { "part": { "enum": ["voter", "learner", "none"] }, "group": any_group },
+        }),
+    );
+    let mut wanted = list(object(json!({ "name": name, "part": reference("Part") })));
+    wanted["maxItems"] = GROUP_MEMBERS_MAX.into();
+    insert("Wanted", object(json!({ "members": wanted })));
+    insert("Transfer", object(json!({ "to": name })));
+}
+
+fn member() -> Value {
+    let told = json!({ "type": "string" });
+    json!({
+        "node": id(), "name": told, "peer": told, "client": told, "incarnation": count(),
+        "stay": { "enum": ["member", "leaving", "replaceable"] },
+    })
+}
+
+/// What the directory knows.
+fn known(schemas: &mut Map<String, Value>) {
+    let placed = object(json!({ "node": id(), "part": any_part() }));
+    let placement = object(json!({ "group": group(), "members": list(placed) }));
+    let members = object(json!({
+        "cluster": id(), "founder": id(), "lease_ms": count(), "changes": count(),
+        "members": list(object(member())), "groups": list(placement),
+    }));
+    schemas.insert("Members".into(), members);
+}
+
+/// What a node sees.
+fn seen(schemas: &mut Map<String, Value>) {
+    let maybe_count = json!({ "type": ["integer", "null"], "minimum": 0 });
+    let (text, maybe_text) = (json!({ "type": "string" }), json!({ "type": ["string", "null"] }));
+    let flag = json!({ "type": "boolean" });
+    let of_group = json!({ "node": id(), "name": text, "part": any_part(), "saved": maybe_count });
+    schemas.insert("GroupMember".into(), object(of_group));
+    let mut connected = member();
+    connected["connected"] = flag.clone();
+    connected["heard_ms_ago"] = maybe_count;
+    connected["rtt_us"] = count();
+    connected["trouble"] = maybe_text.clone();
+    schemas.insert("SeenMember".into(), object(connected));
+    let members = list(reference("GroupMember"));
+    let place = object(json!({
+        "group": group(), "here": flag, "master": maybe_text, "wanted": members,
+        "members": members, "way": list(text.clone()), "waits": list(text.clone()),
+        "expect_progress_possible": flag,
+    }));
+    let cluster = object(json!({
+        "cluster": id(), "founder": id(), "lease_ms": count(), "changes": count(), "name": text,
+        "members": list(reference("SeenMember")), "groups": list(place),
+    }));
+    schemas.insert("Cluster".into(), cluster);
+}

@@ -1,0 +1,48 @@
+//! How a fresh node comes to belong to a cluster: it makes its id, asks a member to be added, and
+//! writes down what it is told. Only then it may start.
+
+use super::described;
+use crate::NodeSettings;
+use crate::keeper::store_error;
+use crate::recovery::unusable;
+use base::{ClusterCall, ClusterDescription, DirectoryCall, Error, NodeId, Part, Reason, Result};
+use store::{DataDir, Joiner, Opening};
+
+/// A directory that has yet to join. It stays locked until this is dropped.
+pub struct Joining {
+    joiner: Joiner,
+    call: ClusterCall,
+}
+
+impl Joining {
+    /// Opens the data directory of a node that is to join; none: it belongs to a cluster already.
+    /// Blocking.
+    pub fn begin(settings: &NodeSettings, part: Part) -> Result<Option<Joining>> {
+        let joiner = match DataDir::open_or_join(&settings.data).map_err(unusable)? {
+            Opening::Open(_) => return Ok(None),
+            Opening::Joining(joiner) => joiner,
+        };
+        if settings.peers.is_none() {
+            let text = "a node that joins is reached by the others: add --peer-listen ADDRESS";
+            return Err(Error::new(Reason::Malformed, text));
+        }
+        let member = described(settings, NodeId(joiner.node));
+        let call = ClusterCall::AddMember { member, part, lease_ms: settings.lease_ms };
+        Ok(Some(Joining { joiner, call }))
+    }
+
+    /// What a member is to be asked. Asked twice it does no harm.
+    pub fn call(&self) -> DirectoryCall {
+        DirectoryCall::Cluster(self.call.clone())
+    }
+
+    /// The answer: the node belongs to the cluster from here on. Blocking.
+    pub fn finish(self, known: &ClusterDescription) -> Result<()> {
+        let own = NodeId(self.joiner.node);
+        if known.cluster.0 == 0 || !known.members.iter().any(|member| member.node == own) {
+            let text = "the answer does not name this node among the members: try again";
+            return Err(Error::new(Reason::NotSupported, text));
+        }
+        self.joiner.join(known).map(|_| ()).map_err(store_error)
+    }
+}

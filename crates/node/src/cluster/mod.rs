@@ -1,0 +1,136 @@
+//! This node among the others: whom it knows, how it joins, what it tells of itself, and how a
+//! group's master brings the group to the members that are wanted.
+//!
+//! Promises: whom a node knew last it knows again after a start; members only change by the log:
+//! what is wanted stands in the directory, what is stands in each group's configuration.
+//! Never: says who belongs to a group without a stop-sign that is decided.
+//! Read next: `steward.rs`, `tend.rs`, then `../directory/members.rs` (what is wanted).
+
+mod join;
+mod steward;
+mod tend;
+mod view;
+
+use crate::consistent::group::Group;
+use crate::keeper::store_error;
+use crate::recovery::{DEFAULT_GROUP, DIRECTORY};
+use crate::{Inner, NodeSettings};
+use base::{
+    ClusterDescription, ClusterId, Error, GroupId, LogIndex, MemberDescription, NodeId, Part,
+    Reason, Result, Stay,
+};
+pub use join::Joining;
+use logic::consensus;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use steward::Parts;
+use store::DataDir;
+pub(crate) use tend::tend;
+pub use view::{ClusterStatus, MemberStatus, PartStatus, PlaceStatus};
+
+/// Whom this node knew last, and whether that stands in its directory: one that was always alone
+/// knows nobody.
+pub(crate) fn known(data: &DataDir, settings: &NodeSettings) -> Result<(ClusterDescription, bool)> {
+    let known = data.members().map_err(store_error)?;
+    let is_written_down = known.is_some();
+    let cluster = ClusterId(data.cluster);
+    let nobody = || ClusterDescription { cluster, ..ClusterDescription::default() };
+    let known = known.unwrap_or_else(nobody);
+    check(&known, settings).map(|()| (known, is_written_down))
+}
+
+/// Whether a node that knew these others can start with these settings.
+fn check(known: &ClusterDescription, settings: &NodeSettings) -> Result<()> {
+    if known.members.len() < 2 {
+        return Ok(());
+    }
+    let count = known.members.len();
+    if settings.peers.is_none() {
+        let text = format!(
+            "this node is one of {count} members of a cluster: start it with --peer-listen ADDRESS"
+        );
+        return Err(Error::new(Reason::Malformed, text));
+    }
+    let (wanted, found) = (known.lease_ms, settings.lease_ms);
+    if wanted != found {
+        let text = format!("the cluster's lease is {wanted} ms: start with --lease-ms {wanted}");
+        return Err(Error::new(Reason::Malformed, text));
+    }
+    Ok(())
+}
+
+/// This node as its settings describe it.
+fn described(settings: &NodeSettings, node: NodeId) -> MemberDescription {
+    MemberDescription {
+        node,
+        name: settings.name.clone(),
+        peer: settings.peers.as_ref().map_or_else(String::new, |place| place.advertise.clone()),
+        client: settings.client_address.clone(),
+        incarnation: 0,
+        stay: Stay::Member,
+    }
+}
+
+/// Who has which part in a group, as it is in force.
+fn parts_of(group: &Group) -> Parts {
+    let configuration = group.configuration();
+    configuration.members().iter().map(|member| (member.node, from_logic(member.part))).collect()
+}
+
+/// How far each member of a group has come, as far as this node knows.
+fn saved(group: &Group) -> BTreeMap<NodeId, LogIndex> {
+    let progress = group.progress().into_iter();
+    progress.filter_map(|progress| Some((progress.node, progress.saved?))).collect()
+}
+
+fn from_logic(part: consensus::Part) -> Part {
+    match part {
+        consensus::Part::Voter => Part::Voter,
+        consensus::Part::Witness => Part::Witness,
+        consensus::Part::Learner => Part::Learner,
+    }
+}
+
+fn to_logic(part: Part) -> consensus::Part {
+    match part {
+        Part::Voter => consensus::Part::Voter,
+        Part::Witness => consensus::Part::Witness,
+        Part::Learner => consensus::Part::Learner,
+    }
+}
+
+impl Inner {
+    /// Makes what every cluster has, where it is not there yet, and fills the catalog.
+    pub(crate) async fn found(&self) -> Result<()> {
+        let founder = described(&self.settings, self.node);
+        let groups = [DIRECTORY, DEFAULT_GROUP];
+        self.directory.open(&founder, self.settings.lease_ms, &groups).await
+    }
+
+    /// See [`crate::Node::hand_over`].
+    pub(crate) fn hand_over(&self, id: GroupId, to: &str) -> Result<()> {
+        let known = self.catalog.cluster();
+        let named = |member: &&MemberDescription| member.name == to && member.stay != Stay::Leaving;
+        let member = known.members.iter().find(named).ok_or_else(|| {
+            let text = format!("no member `{to}`: `credenza cluster status` lists them");
+            Error::new(Reason::NotFound, text)
+        })?;
+        let group = self.groups.find(id)?;
+        if !group.master.load(Ordering::Acquire) {
+            let master = group.standing().borrow().master;
+            let master = master.map_or_else(|| "None".into(), |node| self.name_of(node));
+            return Err(Error::new(Reason::NotMaster, master));
+        }
+        if member.node == self.node {
+            return Ok(());
+        }
+        if parts_of(&group).get(&member.node) != Some(&Part::Voter) {
+            let text = format!(
+                "`{to}` is no voter of group {id}: make it one first (`credenza cluster promote \
+                 {to}`)"
+            );
+            return Err(Error::new(Reason::NotSupported, text));
+        }
+        group.hand_over(member.node)
+    }
+}

@@ -1,0 +1,221 @@
+//! The loop that keeps this node's affairs with the others in order: whom it speaks to, what it
+//! wrote down of them, what it tells of itself; and, where it is master, what the directory and its
+//! groups need.
+
+use super::steward::{Parts, Seen, Step, next_step, words};
+use super::{described, parts_of};
+use crate::consistent::group::Group;
+use crate::keeper::store_error;
+use crate::peers::{Incarnation, Member};
+use crate::{Inner, Node, world};
+use base::{
+    BucketName, Call, ClusterCall, ClusterDescription, DirectoryCall, MemberDescription, NodeId,
+    Reason, Request, Result, Stay,
+};
+use logic::consensus;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How often everything is looked at, if nothing changes.
+const PAUSE: Duration = Duration::from_millis(250);
+/// What failed is tried again after this, milliseconds.
+const AGAIN_MS: u64 = 5_000;
+/// A member that is out of all groups has this long to hear of it, milliseconds.
+const FAREWELL_MS: u64 = 3_000;
+
+/// What one look leaves for the next.
+#[derive(Default)]
+struct Tending {
+    /// Whom the peers were told of, and the file.
+    told: Option<Arc<ClusterDescription>>,
+    written: Option<Arc<ClusterDescription>>,
+    /// When each member that leaves was seen out of all groups.
+    out: BTreeMap<NodeId, u64>,
+    /// Not before this is the directory told of this node again.
+    again: u64,
+    removed: bool,
+}
+
+/// Goes on until the node stops.
+pub(crate) async fn tend(node: Node, mut stop: watch::Receiver<bool>) {
+    let mut changes = node.inner.catalog.watch_cluster();
+    let mut tending = Tending::default();
+    while !*stop.borrow_and_update() {
+        changes.mark_unchanged();
+        tending.look(&node).await;
+        tokio::select! {
+            biased;
+            _ = stop.changed() => {}
+            _ = changes.changed() => {}
+            () = tokio::time::sleep(PAUSE) => {}
+        }
+    }
+}
+
+impl Tending {
+    async fn look(&mut self, node: &Node) {
+        let inner = &node.inner;
+        let known = inner.catalog.cluster();
+        if known.members.is_empty() {
+            return; // A cluster that is not founded yet.
+        }
+        self.tell_peers(inner, &known);
+        self.write(inner, &known).await;
+        self.tell_of_itself(node, &known).await;
+        let leads_directory = inner.directory.group.master.load(Ordering::Acquire);
+        if leads_directory {
+            let kept = self.keep_directory(inner, &known).await;
+            quietly("the directory", kept);
+        }
+        for group in inner.groups.all() {
+            if group.master.load(Ordering::Acquire) {
+                quietly("a group's members", steward(inner, &group, &known));
+            }
+        }
+    }
+
+    fn tell_peers(&mut self, inner: &Inner, known: &Arc<ClusterDescription>) {
+        let Some(peers) = inner.peers.get() else { return };
+        if self.told.as_ref().is_some_and(|told| Arc::ptr_eq(told, known)) {
+            return;
+        }
+        let reached = known.members.iter().filter(|member| !member.peer.is_empty());
+        let members = reached.map(|member| Member {
+            node: member.node,
+            name: member.name.clone(),
+            address: member.peer.clone(),
+            incarnation: Incarnation(member.incarnation),
+        });
+        peers.set_members(members.collect());
+        self.told = Some(known.clone());
+    }
+
+    /// A node that was always alone writes nothing.
+    async fn write(&mut self, inner: &Arc<Inner>, known: &Arc<ClusterDescription>) {
+        let same = self.written.as_ref().is_some_and(|written| Arc::ptr_eq(written, known));
+        if same || (known.members.len() == 1 && !inner.is_written_down) {
+            return;
+        }
+        let (owner, list) = (inner.clone(), known.clone());
+        let writing = move || match &*owner.data.lock().expect("no one panics while holding it") {
+            Some(data) => data.write_members(&list).map_err(store_error),
+            None => Ok(()), // The node is stopping.
+        };
+        match tokio::task::spawn_blocking(writing).await {
+            Ok(Ok(())) => self.written = Some(known.clone()),
+            Ok(Err(error)) => tracing::warn!(target: "node", %error, "members not written down"),
+            Err(error) => tracing::error!(target: "node", %error, "writing ended abnormally"),
+        }
+    }
+
+    /// The directory learns when this node has another name or other addresses than before.
+    async fn tell_of_itself(&mut self, node: &Node, known: &ClusterDescription) {
+        let inner = &node.inner;
+        let Some(row) = known.members.iter().find(|member| member.node == inner.node) else {
+            if !std::mem::replace(&mut self.removed, true) {
+                tracing::warn!(target: "node", "this node was removed from the cluster: stop it");
+            }
+            return;
+        };
+        let own = described(&inner.settings, inner.node);
+        let MemberDescription { node: id, name, peer, client, .. } = own;
+        let same = (&name, &peer, &client) == (&row.name, &row.peer, &row.client);
+        if same || row.stay == Stay::Leaving || world::milliseconds() < self.again {
+            return;
+        }
+        self.again = world::milliseconds() + AGAIN_MS;
+        let call = ClusterCall::UpdateMember { node: id, name, peer, client };
+        let call = Call::Directory(DirectoryCall::Cluster(call));
+        let request = Request { bucket: BucketName::default(), call, retry: None };
+        match node.handle(request).await {
+            Ok(_) => tracing::info!(target: "node", "the directory knows this node's addresses"),
+            Err(error) => tracing::warn!(target: "node", %error, "not told to the directory"),
+        }
+    }
+
+    /// What only group 0's master does.
+    async fn keep_directory(&mut self, inner: &Inner, known: &ClusterDescription) -> Result<()> {
+        for (node, life) in lives(inner) {
+            let recorded = known.members.iter().find(|member| member.node == node);
+            if recorded.is_some_and(|member| member.incarnation < life) {
+                inner.directory.record_life(node, life).await?;
+            }
+        }
+        let now = world::milliseconds();
+        for member in known.members.iter().filter(|member| member.stay == Stay::Leaving) {
+            if !is_out(inner, known, member.node) {
+                self.out.remove(&member.node);
+            } else if now >= *self.out.entry(member.node).or_insert(now) + FAREWELL_MS {
+                inner.directory.forget_member(member.node).await?;
+                tracing::info!(target: "node", name = member.name, "a member has left");
+            }
+        }
+        self.out.retain(|node, _| known.members.iter().any(|member| member.node == *node));
+        Ok(())
+    }
+}
+
+/// The lives that are lived now, as far as this node sees.
+fn lives(inner: &Inner) -> Vec<(NodeId, u64)> {
+    let peers = inner.peers.get().map(|peers| peers.status()).unwrap_or_default();
+    let connected = |peer: crate::peers::PeerStatus| Some((peer.node, peer.connected?.0));
+    let mut lives: Vec<_> = peers.into_iter().filter_map(connected).collect();
+    lives.push((inner.node, inner.incarnation));
+    lives
+}
+
+/// Whether a node is out of every group. Of a group without a part here nothing is known: whoever
+/// has parts in all must be master before the node is forgotten.
+fn is_out(inner: &Inner, known: &ClusterDescription, node: NodeId) -> bool {
+    known.groups.iter().all(|placement| {
+        inner.groups.get(placement.group).is_some_and(|group| {
+            let configuration = group.configuration();
+            configuration.part(inner.node).is_some() && configuration.part(node).is_none()
+        })
+    })
+}
+
+/// The next step of a group towards the members that are wanted.
+fn steward(inner: &Inner, group: &Group, known: &ClusterDescription) -> Result<()> {
+    let placement = known.groups.iter().find(|placement| placement.group == group.id);
+    let Some(placement) = placement else { return Ok(()) };
+    let wanted: Parts = placement.members.iter().copied().collect();
+    let now = parts_of(group);
+    let step = next_step(&Seen {
+        wanted: &wanted,
+        now: &now,
+        saved: &super::saved(group),
+        master: inner.node,
+    });
+    let said = words(&now, &step, |node| inner.name_of(node)).join(", ");
+    match step {
+        Step::Rest | Step::Wait(_) => return Ok(()),
+        Step::HandOver(heir) => group.hand_over(heir)?,
+        Step::Reconfigure(next) => {
+            let members = next.iter().map(|(node, part)| consensus::Member {
+                node: *node,
+                part: super::to_logic(*part),
+            });
+            group.reconfigure(members.collect())?;
+        }
+    }
+    tracing::info!(target: "node", group = group.id.0, "the group's members: {said}");
+    Ok(())
+}
+
+/// What is not possible now is possible later; whatever else is wrong stands in the log.
+fn quietly(what: &str, done: Result<()>) {
+    if let Err(error) = done {
+        let passes = matches!(
+            error.reason,
+            Reason::Changed | Reason::NotMaster | Reason::NoLongerMaster | Reason::GoingDown
+        );
+        match passes {
+            true => tracing::debug!(target: "node", %error, "{what}: later"),
+            false => tracing::warn!(target: "node", %error, "{what}: tried again"),
+        }
+    }
+}

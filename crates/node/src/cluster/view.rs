@@ -1,0 +1,216 @@
+//! The cluster as this node sees it: members and their connections, who is wanted in each group and
+//! who is there. Nothing of it is agreed on; it answers without a quorum.
+
+use super::steward::{Parts, Seen, next_step, whole_way, words};
+use super::{parts_of, saved};
+use crate::Inner;
+use crate::consistent::group::Group;
+use crate::peers::PeerStatus;
+use base::{ClusterId, GroupId, LogIndex, MemberDescription, NodeId, Part, Stay};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+
+/// A cluster as one of its nodes sees it.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterStatus {
+    /// The cluster's durable id.
+    pub cluster: ClusterId,
+    /// The node that made it.
+    pub founder: NodeId,
+    /// The lease of masters, milliseconds.
+    pub lease_ms: u64,
+    /// How many changes of members and placement this node knows of.
+    pub changes: u64,
+    /// The name of the node that says all this.
+    pub name: String,
+    /// Every member.
+    pub members: Vec<MemberStatus>,
+    /// Every group that has a place.
+    pub groups: Vec<PlaceStatus>,
+}
+
+/// A member, and this node's connection with it.
+#[derive(Clone, Debug)]
+pub struct MemberStatus {
+    /// What the directory knows of it.
+    pub member: MemberDescription,
+    /// Whether it is connected; a node is with itself.
+    pub connected: bool,
+    /// Milliseconds since it was heard.
+    pub heard_ms_ago: Option<u64>,
+    /// There and back, microseconds; 0: not measured.
+    pub rtt_us: u64,
+    /// Why there is no connection, in words.
+    pub trouble: Option<String>,
+}
+
+/// A member of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartStatus {
+    /// Which node.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// Its part.
+    pub part: Part,
+    /// It has the log up to here on disk, as far as this node knows; only the master knows of all.
+    pub saved: Option<LogIndex>,
+}
+
+/// A group: who is wanted, who is there, and how the one becomes the other.
+#[derive(Clone, Debug)]
+pub struct PlaceStatus {
+    /// Which.
+    pub group: GroupId,
+    /// Whether this node has a part in it; else nothing is known of who is there.
+    pub here: bool,
+    /// The master's name, if known.
+    pub master: Option<String>,
+    /// Who is wanted.
+    pub wanted: Vec<PartStatus>,
+    /// Who is there.
+    pub members: Vec<PartStatus>,
+    /// The steps to go, in words.
+    pub way: Vec<String>,
+    /// What the next step waits for, in words; only the master knows.
+    pub waits: Vec<String>,
+    /// Whether this node may be restarted without stopping the group.
+    pub expect_progress_possible: bool,
+}
+
+impl ClusterStatus {
+    /// What an operator should know, as the node `own` sees it.
+    pub(crate) fn warnings(&self, own: NodeId) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let this = self.members.iter().find(|member| member.member.node == own);
+        let leaving = this.is_some_and(|this| this.member.stay == Stay::Leaving);
+        if leaving || this.is_none() && !self.members.is_empty() {
+            warnings.push("this node was removed from the cluster: stop it".into());
+        }
+        for place in &self.groups {
+            let voters = place.members.iter().filter(|member| member.part.votes()).count();
+            if voters == 2 {
+                warnings.push(format!(
+                    "group {} has two voters, and stops when either does: add a third",
+                    place.group
+                ));
+            }
+        }
+        warnings
+    }
+}
+
+impl Inner {
+    /// See [`ClusterStatus`].
+    pub(crate) fn cluster_status(&self) -> ClusterStatus {
+        let known = self.catalog.cluster();
+        let mut peers: BTreeMap<_, _> =
+            self.peer_status().into_iter().map(|peer| (peer.node, peer)).collect();
+        let member =
+            |member: &MemberDescription| self.member_status(member, peers.remove(&member.node));
+        ClusterStatus {
+            cluster: self.cluster,
+            founder: known.founder,
+            lease_ms: known.lease_ms,
+            changes: known.changes,
+            name: self.name_of(self.node),
+            members: known.members.iter().map(member).collect(),
+            groups: known
+                .groups
+                .iter()
+                .map(|place| {
+                    let wanted = place.members.iter().copied().collect();
+                    self.place_status(place.group, &wanted)
+                })
+                .collect(),
+        }
+    }
+
+    fn peer_status(&self) -> Vec<PeerStatus> {
+        self.peers.get().map(|peers| peers.status()).unwrap_or_default()
+    }
+
+    fn member_status(&self, member: &MemberDescription, peer: Option<PeerStatus>) -> MemberStatus {
+        let own = member.node == self.node;
+        let connected = own || peer.as_ref().is_some_and(|peer| peer.connected.is_some());
+        let trouble = peer.as_ref().filter(|_| !connected);
+        MemberStatus {
+            member: member.clone(),
+            connected,
+            heard_ms_ago: peer.as_ref().and_then(|peer| peer.heard_ms_ago),
+            rtt_us: peer.as_ref().map_or(0, |peer| peer.rtt_us),
+            trouble: trouble.and_then(|peer| peer.failed.clone().or(peer.broken.clone())),
+        }
+    }
+
+    fn place_status(&self, id: GroupId, wanted: &Parts) -> PlaceStatus {
+        let group = self.groups.get(id);
+        let mut status = PlaceStatus {
+            group: id,
+            here: group.is_some(),
+            master: None,
+            wanted: self.part_status(wanted, &BTreeMap::new()),
+            members: Vec::new(),
+            way: Vec::new(),
+            waits: Vec::new(),
+            expect_progress_possible: false,
+        };
+        let Some(group) = group else { return status };
+        let master = group.standing().borrow().master;
+        let (now, saved) = (parts_of(&group), saved(&group));
+        let name = |node| self.name_of(node);
+        status.master = master.map(name);
+        status.members = self.part_status(&now, &saved);
+        if let Some(master) = master {
+            let way = whole_way(wanted, &now, master);
+            status.way = way.iter().flat_map(|(now, step)| words(now, step, name)).collect();
+        }
+        if group.master.load(Ordering::Acquire) {
+            let seen = Seen { wanted, now: &now, saved: &saved, master: self.node };
+            let next = next_step(&seen);
+            if matches!(next, super::steward::Step::Wait(_)) {
+                status.waits = words(&now, &next, name);
+            }
+        }
+        status.expect_progress_possible = self.may_restart(&group);
+        status
+    }
+
+    fn part_status(&self, parts: &Parts, saved: &BTreeMap<NodeId, LogIndex>) -> Vec<PartStatus> {
+        let status = |(node, part): (&NodeId, &Part)| PartStatus {
+            node: *node,
+            name: self.name_of(*node),
+            part: *part,
+            saved: saved.get(node).copied(),
+        };
+        parts.iter().map(status).collect()
+    }
+
+    /// Members of a group with what is known of how far they have come.
+    pub(crate) fn members_of(&self, group: &Group) -> Vec<PartStatus> {
+        self.part_status(&parts_of(group), &saved(group))
+    }
+
+    /// Whether the group goes on when this node is restarted: a majority of voters without it is
+    /// connected, the master (which may be this node) among those who know so, and nearly level as
+    /// far as this node can tell.
+    pub(crate) fn may_restart(&self, group: &Group) -> bool {
+        let (now, saved) = (parts_of(group), saved(group));
+        let linked: BTreeSet<_> = self
+            .peer_status()
+            .into_iter()
+            .filter(|peer| peer.connected.is_some())
+            .map(|peer| peer.node)
+            .collect();
+        let master = group.standing().borrow().master;
+        let knows = master.is_some_and(|node| node == self.node || linked.contains(&node));
+        let seen = Seen { wanted: &now, now: &now, saved: &saved, master: self.node };
+        let leads = master == Some(self.node);
+        let voters = now.iter().filter(|(_, part)| part.votes());
+        let majority = voters.clone().count() / 2 + 1;
+        let goes_on = |node: &NodeId| {
+            *node != self.node && linked.contains(node) && (!leads || seen.is_near(*node))
+        };
+        knows && voters.filter(|(node, _)| goes_on(node)).count() >= majority
+    }
+}

@@ -1,0 +1,186 @@
+//! Buckets and bucket types: what each call changes, under assertions that make it safe.
+
+use super::rows::{
+    BUCKETS, NEXT_BUCKET, TYPES, assert, bad_row, bucket_key, describe, dropped, read_properties,
+    set, type_key, write_bucket, write_properties,
+};
+use super::{Directory, Plan};
+use crate::recovery::DEFAULT_GROUP;
+use base::bucket::Changes;
+use base::codec::Reader;
+use base::request::Missing;
+use base::{
+    Body, BucketDescription, BucketId, BucketName, DirectoryCall, Error, Promise, Properties,
+    Range, Reason, Result, Update, Value, limits,
+};
+use bytes::Bytes;
+
+impl Directory {
+    pub(super) fn plan(&self, name: &BucketName, call: &DirectoryCall) -> Result<Plan> {
+        match call {
+            DirectoryCall::CreateBucket(changes) => self.create_bucket(name, changes),
+            DirectoryCall::AlterBucket(changes) => {
+                let (value, mut bucket) = self.bucket(name)?;
+                let promise = bucket.properties.promise;
+                bucket.properties = bucket.properties.with(changes)?;
+                fixed_promise(promise, &bucket.properties)?;
+                let key = bucket_key(name);
+                let changed = write_bucket(&bucket);
+                Ok(Plan::Change(vec![assert(&key, Some(value)), set(key, changed)]))
+            }
+            DirectoryCall::DropBucket => {
+                let (value, bucket) = self.bucket(name)?;
+                let key = bucket_key(name);
+                let drop = Update::Delete { key: key.clone(), missing: Missing::Fails };
+                Ok(Plan::Change(vec![assert(&key, Some(value)), drop, dropped(&bucket)]))
+            }
+            DirectoryCall::ClearBucket => {
+                let (value, bucket) = self.bucket(name)?;
+                let (mut steps, id) = self.next_id()?;
+                let key = bucket_key(name);
+                let cleared = BucketDescription { id, ..bucket.clone() };
+                steps.push(assert(&key, Some(value)));
+                steps.push(set(key, write_bucket(&cleared)));
+                steps.push(dropped(&bucket));
+                Ok(Plan::Change(steps))
+            }
+            DirectoryCall::DescribeBucket => {
+                let (_, bucket) = self.bucket(name)?;
+                Ok(Plan::Answer(Body::Buckets(vec![bucket])))
+            }
+            DirectoryCall::ListBuckets { after, rows_max } => self.list_buckets(after, *rows_max),
+            DirectoryCall::CreateType(changes) => {
+                let key = type_key(name.kind());
+                if self.get(&key)?.is_some() {
+                    let text = format!("the bucket type `{}` exists", name.kind());
+                    return Err(Error::new(Reason::AlreadyExists, text));
+                }
+                let properties = supported(Properties::default().with(changes)?)?;
+                let template = set(key.clone(), write_properties(&properties));
+                Ok(Plan::Change(vec![assert(&key, None), template]))
+            }
+            DirectoryCall::AlterType(changes) => {
+                let key = type_key(name.kind());
+                let value = self.template(name.kind())?;
+                let before = read_properties(&mut Reader::new(&value)).map_err(bad_row)?;
+                let after = supported(before.with(changes)?)?;
+                let template = set(key.clone(), write_properties(&after));
+                Ok(Plan::Change(vec![assert(&key, Some(value)), template]))
+            }
+            DirectoryCall::DropType => self.drop_type(name.kind()),
+            DirectoryCall::ListTypes => self.list_types(),
+            DirectoryCall::Cluster(call) => self.plan_members(call),
+        }
+    }
+
+    fn create_bucket(&self, name: &BucketName, changes: &Changes) -> Result<Plan> {
+        let key = bucket_key(name);
+        if self.get(&key)?.is_some() {
+            let text = format!("the bucket `{name}` exists");
+            return Err(Error::new(Reason::AlreadyExists, text));
+        }
+        if self.catalog.len() >= limits::BUCKETS_MAX {
+            let text = format!("{} buckets exist (buckets_max): drop some", limits::BUCKETS_MAX);
+            return Err(Error::new(Reason::TooMany, text));
+        }
+        let template = self.template(name.kind())?;
+        let properties = read_properties(&mut Reader::new(&template)).map_err(bad_row)?;
+        let properties = supported(properties.with(changes)?)?;
+        let (mut steps, id) = self.next_id()?;
+        let group = DEFAULT_GROUP;
+        let bucket = BucketDescription { name: name.clone(), id, group, properties };
+        steps.push(assert(&type_key(name.kind()), Some(template)));
+        steps.push(assert(&key, None));
+        steps.push(set(key, write_bucket(&bucket)));
+        Ok(Plan::Change(steps))
+    }
+
+    fn drop_type(&self, kind: &str) -> Result<Plan> {
+        let value = self.template(kind)?;
+        let prefix = Bytes::from(format!("b/{kind}/"));
+        if kind == BucketName::DEFAULT {
+            return Err(Error::new(Reason::NotSupported, "the type `default` can't be dropped"));
+        }
+        if !self.page(&Range::prefix(prefix.clone()))?.entries.is_empty() {
+            let text = format!("the type `{kind}` has buckets: drop them first");
+            return Err(Error::new(Reason::Changed, text));
+        }
+        let key = type_key(kind);
+        let none = Update::AssertRange { prefix, keys: Vec::new() };
+        let drop = Update::Delete { key: key.clone(), missing: Missing::Fails };
+        Ok(Plan::Change(vec![assert(&key, Some(value)), none, drop]))
+    }
+
+    fn list_buckets(&self, after: &Option<BucketName>, rows_max: usize) -> Result<Plan> {
+        let mut range = Range::prefix(Bytes::from_static(BUCKETS));
+        if let Some(after) = after {
+            range = range.after(bucket_key(after));
+        }
+        range.rows_max = Some(rows_max.min(limits::PAGE_ROWS_MAX));
+        let page = self.page(&range)?;
+        let bucket =
+            |entry: &base::Entry| describe(&entry.key, entry.row.as_ref().map(|row| &row.value));
+        let buckets = page.entries.iter().map(bucket).collect::<Result<_>>()?;
+        Ok(Plan::Answer(Body::Buckets(buckets)))
+    }
+
+    fn list_types(&self) -> Result<Plan> {
+        let mut range = Range::prefix(Bytes::from_static(TYPES));
+        range.rows_max = Some(limits::PAGE_ROWS_MAX);
+        let page = self.page(&range)?;
+        let kind = |entry: &base::Entry| {
+            let value = entry.row.as_ref().map(|row| row.value.clone()).unwrap_or_default();
+            let properties = read_properties(&mut Reader::new(&value)).map_err(bad_row)?;
+            Ok((String::from_utf8_lossy(&entry.key[2..]).into_owned(), properties))
+        };
+        let types = page.entries.iter().map(kind).collect::<Result<_>>()?;
+        Ok(Plan::Answer(Body::Types(types)))
+    }
+
+    fn next_id(&self) -> Result<(Vec<Update>, BucketId)> {
+        let key = Bytes::from_static(NEXT_BUCKET);
+        let value = self.get(&key)?;
+        let id = match &value {
+            Some(bytes) => Reader::new(bytes).u32("next bucket").map_err(bad_row)?,
+            None => 1,
+        };
+        let next = Bytes::copy_from_slice(&(id + 1).to_le_bytes());
+        Ok((vec![assert(&key, value), set(key, next)], BucketId(id)))
+    }
+
+    fn bucket(&self, name: &BucketName) -> Result<(Value, BucketDescription)> {
+        let key = bucket_key(name);
+        let value = self.get(&key)?.ok_or_else(|| no_such_bucket(name))?;
+        let bucket = describe(&key, Some(&value))?;
+        Ok((value, bucket))
+    }
+
+    fn template(&self, kind: &str) -> Result<Value> {
+        self.get(&type_key(kind))?.ok_or_else(|| {
+            let text = format!("no bucket type `{kind}`: create it first");
+            Error::new(Reason::NoSuchType, text)
+        })
+    }
+}
+
+/// What a request for an unknown bucket is told.
+pub(crate) fn no_such_bucket(name: &BucketName) -> Error {
+    let text = format!("no bucket `{name}`: create it first");
+    Error::new(Reason::NoSuchBucket, text)
+}
+
+fn supported(properties: Properties) -> Result<Properties> {
+    if properties.promise == Promise::Consistent {
+        return Ok(properties);
+    }
+    let text = "this version serves consistent buckets only: leave out `promise`";
+    Err(Error::new(Reason::NotSupported, text))
+}
+
+fn fixed_promise(before: Promise, after: &Properties) -> Result<()> {
+    if before == after.promise {
+        return Ok(());
+    }
+    let text = "a bucket's promise is fixed when it is made: create another bucket";
+    Err(Error::new(Reason::NotSupported, text))
+}

@@ -1,0 +1,338 @@
+//! Members and placement: what each call changes. Every change counts up in the cluster's row, and
+//! asserts that it saw the last one, so two changes never mix.
+
+use super::rows::{
+    CLUSTER, ClusterRow, assert, group_key, member_key, read_cluster, set, write_cluster,
+    write_group, write_member,
+};
+use super::{Directory, Plan};
+use base::cluster::{check_address, check_member_name};
+use base::limits::{GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX, PEERS_MAX};
+use base::request::Missing;
+use base::{
+    Body, ClusterCall, ClusterDescription, Error, GroupId, MemberDescription, NodeId, Part,
+    Placement, Reason, Result, Stay, Update, Value,
+};
+use bytes::Bytes;
+
+/// What is known, to be changed.
+struct Draft {
+    row: ClusterRow,
+    before: Value,
+    known: ClusterDescription,
+    steps: Vec<Update>,
+    /// The cluster's row itself is other than before.
+    changed: bool,
+}
+
+impl Directory {
+    pub(super) fn plan_members(&self, call: &ClusterCall) -> Result<Plan> {
+        match call {
+            ClusterCall::Describe => Ok(Plan::Answer(Body::Cluster(self.described()?))),
+            ClusterCall::AddMember { member, part, lease_ms } => {
+                self.draft()?.add(member, *part, *lease_ms)
+            }
+            ClusterCall::UpdateMember { node, name, peer, client } => {
+                self.draft()?.update(*node, name, peer, client)
+            }
+            ClusterCall::RemoveMember { name } => self.draft()?.remove(name),
+            ClusterCall::ReplaceMember { name, by } => self.draft()?.replace(name, by.as_deref()),
+            ClusterCall::SetPart { name, part, group } => {
+                self.draft()?.set_part(name, *part, *group)
+            }
+            ClusterCall::PlaceGroup { group, members } => self.draft()?.place(*group, members),
+        }
+    }
+
+    /// The founder's rows, where there are none yet.
+    pub(super) fn plan_founding(
+        &self,
+        founder: &MemberDescription,
+        lease_ms: u64,
+        groups: &[GroupId],
+    ) -> Result<Plan> {
+        let key = Bytes::from_static(CLUSTER);
+        if self.get(&key)?.is_some() {
+            let mut draft = self.draft()?;
+            // Who is alone may choose another lease; others would have to choose it, too.
+            if draft.row.lease_ms != lease_ms && draft.known.members.len() == 1 {
+                draft.row.lease_ms = lease_ms;
+                draft.changed = true;
+            }
+            return draft.done();
+        }
+        let row = ClusterRow { founder: founder.node, lease_ms, changes: 0 };
+        let mut steps = vec![assert(&key, None), set(key, write_cluster(&row))];
+        steps.push(set(member_key(founder.node), write_member(founder)));
+        let alone = write_group(&[(founder.node, Part::Voter)]);
+        steps.extend(groups.iter().map(|group| set(group_key(*group), alone.clone())));
+        Ok(Plan::Change(steps))
+    }
+
+    pub(super) fn plan_life(&self, node: NodeId, incarnation: u64) -> Result<Plan> {
+        let mut draft = self.draft()?;
+        match draft.known.members.iter().find(|member| member.node == node) {
+            Some(member) if member.incarnation < incarnation => {
+                let member = MemberDescription { incarnation, ..member.clone() };
+                draft.put_member(&member);
+                draft.done()
+            }
+            _ => Ok(Plan::Answer(Body::Done)),
+        }
+    }
+
+    pub(super) fn plan_forgetting(&self, node: NodeId) -> Result<Plan> {
+        let mut draft = self.draft()?;
+        let leaving =
+            |member: &MemberDescription| member.node == node && member.stay == Stay::Leaving;
+        if !draft.known.members.iter().any(leaving) {
+            return Ok(Plan::Answer(Body::Done));
+        }
+        let key = member_key(node);
+        draft.steps.push(Update::Delete { key, missing: Missing::Fails });
+        draft.done()
+    }
+
+    fn draft(&self) -> Result<Draft> {
+        let before = self.get(&Bytes::from_static(CLUSTER))?.ok_or_else(|| {
+            Error::new(Reason::GoingDown, "the cluster is being founded: try again")
+        })?;
+        let row = read_cluster(&before)?;
+        Ok(Draft { row, before, known: self.described()?, steps: Vec::new(), changed: false })
+    }
+}
+
+impl Draft {
+    fn add(mut self, member: &MemberDescription, part: Part, lease_ms: u64) -> Result<Plan> {
+        check_member_name(&member.name)?;
+        check_address(&member.peer)?;
+        check_address(&member.client)?;
+        check_part(part)?;
+        if lease_ms != self.row.lease_ms {
+            let wanted = self.row.lease_ms;
+            let text =
+                format!("the cluster's lease is {wanted} ms: start with --lease-ms {wanted}");
+            return Err(Error::new(Reason::NotSupported, text));
+        }
+        if let Some(known) = self.of(member.node) {
+            if known.stay == Stay::Leaving {
+                let text = "this node was removed from the cluster: it joins again with an empty \
+                            data directory only";
+                return Err(Error::new(Reason::Forbidden, text));
+            }
+            return self.update(member.node, &member.name, &member.peer, &member.client);
+        }
+        if let Some(alone) = self.known.members.iter().find(|known| known.peer.is_empty()) {
+            let text = format!(
+                "the member `{}` has no address for other nodes: start it again with \
+                 --peer-listen ADDRESS",
+                alone.name
+            );
+            return Err(Error::new(Reason::NotSupported, text));
+        }
+        if self.known.members.len() >= PEERS_MAX {
+            let text = format!("a cluster has at most {PEERS_MAX} members (peers_max)");
+            return Err(Error::new(Reason::TooMany, text));
+        }
+        let member = MemberDescription { incarnation: 0, stay: Stay::Member, ..member.clone() };
+        self.put_member(&member);
+        match self.known.members.iter().find(|known| is_named(known, &member.name)).cloned() {
+            None => {
+                for mut placement in self.known.groups.clone() {
+                    let voters = placement.members.iter().filter(|(_, part)| part.votes()).count();
+                    let full = part.votes() && voters >= GROUP_VOTERS_MAX;
+                    let part = if full { Part::Learner } else { part };
+                    placement.members.push((member.node, part));
+                    self.put_group(placement)?;
+                }
+            }
+            Some(old) if old.stay == Stay::Replaceable => self.take_place(&old, member.node)?,
+            Some(taken) => return Err(name_taken(&taken.name)),
+        }
+        self.done()
+    }
+
+    fn update(mut self, node: NodeId, name: &str, peer: &str, client: &str) -> Result<Plan> {
+        check_member_name(name)?;
+        for address in [peer, client].into_iter().filter(|address| !address.is_empty()) {
+            check_address(address)?;
+        }
+        let known = self.of(node).cloned();
+        let known = known.ok_or_else(|| no_such_member(&format!("{:016x}", node.0)))?;
+        let others = self.known.members.iter().filter(|other| other.node != node);
+        if let Some(taken) = others.into_iter().find(|other| is_named(other, name)) {
+            return Err(name_taken(&taken.name));
+        }
+        let (name, peer, client) = (name.into(), peer.into(), client.into());
+        let member = MemberDescription { name, peer, client, ..known.clone() };
+        if member == known {
+            return Ok(Plan::Answer(Body::Done));
+        }
+        self.put_member(&member);
+        self.done()
+    }
+
+    fn remove(mut self, name: &str) -> Result<Plan> {
+        let member = self.named(name)?;
+        for mut placement in self.known.groups.clone() {
+            placement.members.retain(|(node, _)| *node != member.node);
+            self.put_group(placement)?;
+        }
+        self.put_member(&MemberDescription { stay: Stay::Leaving, ..member });
+        self.done()
+    }
+
+    fn replace(mut self, name: &str, by: Option<&str>) -> Result<Plan> {
+        let member = self.named(name)?;
+        match by {
+            None => self.put_member(&MemberDescription { stay: Stay::Replaceable, ..member }),
+            Some(by) => {
+                let other = self.named(by)?;
+                if other.node == member.node {
+                    let text = format!("`{by}` can't take its own place: name another member");
+                    return Err(Error::new(Reason::Malformed, text));
+                }
+                self.take_place(&member, other.node)?;
+            }
+        }
+        self.done()
+    }
+
+    /// Everything that `old` was to do, `by` does; of two parts of its own the greater.
+    fn take_place(&mut self, old: &MemberDescription, by: NodeId) -> Result<()> {
+        for mut placement in self.known.groups.clone() {
+            let mut parts = Vec::new();
+            placement.members.retain(|(node, part)| {
+                let either = *node == old.node || *node == by;
+                if either {
+                    parts.push(*part);
+                }
+                !either
+            });
+            placement.members.extend(parts.iter().min().map(|part| (by, *part)));
+            self.put_group(placement)?;
+        }
+        self.put_member(&MemberDescription { stay: Stay::Leaving, ..old.clone() });
+        Ok(())
+    }
+
+    fn set_part(mut self, name: &str, part: Option<Part>, group: Option<GroupId>) -> Result<Plan> {
+        let member = self.named(name)?;
+        part.map_or(Ok(()), check_part)?;
+        let mut found = false;
+        for mut placement in self.known.groups.clone() {
+            if group.is_some_and(|group| group != placement.group) {
+                continue;
+            }
+            found = true;
+            placement.members.retain(|(node, _)| *node != member.node);
+            placement.members.extend(part.map(|part| (member.node, part)));
+            self.put_group(placement)?;
+        }
+        if !found {
+            return Err(no_such_group(group.unwrap_or_default()));
+        }
+        self.done()
+    }
+
+    fn place(mut self, group: GroupId, members: &[(String, Part)]) -> Result<Plan> {
+        if !self.known.groups.iter().any(|known| known.group == group) {
+            return Err(no_such_group(group));
+        }
+        let mut placed = Vec::new();
+        for (name, part) in members {
+            check_part(*part)?;
+            let node = self.named(name)?.node;
+            if placed.iter().any(|(known, _)| *known == node) {
+                let text = format!("`{name}` stands twice among the members of group {group}");
+                return Err(Error::new(Reason::Malformed, text));
+            }
+            placed.push((node, *part));
+        }
+        self.put_group(Placement { group, members: placed })?;
+        self.done()
+    }
+
+    fn of(&self, node: NodeId) -> Option<&MemberDescription> {
+        self.known.members.iter().find(|member| member.node == node)
+    }
+
+    fn named(&self, name: &str) -> Result<MemberDescription> {
+        let found = self.known.members.iter().find(|member| is_named(member, name));
+        found.cloned().ok_or_else(|| no_such_member(name))
+    }
+
+    fn put_member(&mut self, member: &MemberDescription) {
+        self.steps.push(set(member_key(member.node), write_member(member)));
+    }
+
+    /// Unless it is as it was. A group always has someone who may lead it.
+    fn put_group(&mut self, mut placement: Placement) -> Result<()> {
+        placement.members.sort_unstable();
+        let Placement { group, members } = &placement;
+        if self.known.groups.contains(&placement) {
+            return Ok(());
+        }
+        if !members.iter().any(|(_, part)| *part == Part::Voter) {
+            let text = format!(
+                "group {group} would have no voter: make another member one first \
+                 (`credenza cluster promote NAME`)"
+            );
+            return Err(Error::new(Reason::Changed, text));
+        }
+        let voters = members.iter().filter(|(_, part)| part.votes()).count();
+        if voters > GROUP_VOTERS_MAX || members.len() > GROUP_MEMBERS_MAX {
+            let text = format!(
+                "group {group} would have {voters} voters and {} members; at most \
+                 {GROUP_VOTERS_MAX} and {GROUP_MEMBERS_MAX} are possible",
+                members.len()
+            );
+            return Err(Error::new(Reason::TooMany, text));
+        }
+        self.steps.push(set(group_key(*group), write_group(members)));
+        Ok(())
+    }
+
+    /// The steps, if there are any, as one change.
+    fn done(mut self) -> Result<Plan> {
+        if self.steps.is_empty() && !self.changed {
+            return Ok(Plan::Answer(Body::Done));
+        }
+        let key = Bytes::from_static(CLUSTER);
+        let row = ClusterRow { changes: self.row.changes + 1, ..self.row };
+        self.steps.insert(0, assert(&key, Some(self.before)));
+        self.steps.push(set(key, write_cluster(&row)));
+        Ok(Plan::Change(self.steps))
+    }
+}
+
+/// Whoever leaves has given its name back.
+fn is_named(member: &MemberDescription, name: &str) -> bool {
+    member.name == name && member.stay != Stay::Leaving
+}
+
+fn check_part(part: Part) -> Result<()> {
+    if part == Part::Witness {
+        let text = "this version places voters and learners: name one of these";
+        return Err(Error::new(Reason::NotSupported, text));
+    }
+    Ok(())
+}
+
+fn name_taken(name: &str) -> Error {
+    let text = format!(
+        "a member of the name `{name}` exists: take its place with `credenza cluster replace \
+         {name}`, or start this node under another --node"
+    );
+    Error::new(Reason::AlreadyExists, text)
+}
+
+fn no_such_member(name: &str) -> Error {
+    let text = format!("no member `{name}`: `credenza cluster status` lists them");
+    Error::new(Reason::NotFound, text)
+}
+
+fn no_such_group(group: GroupId) -> Error {
+    let text = format!("no group {group}: `credenza group status` lists them");
+    Error::new(Reason::NotFound, text)
+}

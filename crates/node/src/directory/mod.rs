@@ -1,0 +1,206 @@
+//! What the cluster agrees on about itself: buckets, bucket types, members, placement. Ordinary
+//! rows of group 0, changed by sequences whose assertions make them safe.
+//!
+//! Promises: a call changes all its rows or none; the catalog is a function of the rows that were
+//! applied, on every node.
+//! Never: gives a dropped bucket's space back (`housekeeping.rs`), or moves a group (its master's
+//! `cluster/steward.rs`): here only the rows change.
+//! Read next: `rows.rs`, then `buckets.rs` and `members.rs`.
+
+mod buckets;
+mod members;
+pub(crate) mod rows;
+
+use crate::catalog::{Bucket, Catalog};
+use crate::consistent::group::Group;
+use crate::consistent::read;
+use base::codec::Reader;
+use base::request::{Missing, Steps};
+use base::{
+    Body, BucketId, BucketName, ClusterDescription, ClusterId, DirectoryCall, Entry, Error,
+    GroupId, Key, LogIndex, MemberDescription, NodeId, Page, Properties, Range, Read, Reason,
+    Reply, Result, Update, Value,
+};
+pub(crate) use buckets::no_such_bucket;
+use bytes::Bytes;
+use rows::{BUCKETS, CLUSTER, DROPPED, GROUPS, MEMBERS, describe, dropped_key, type_key};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Attempts when others change the directory at the same time.
+const ATTEMPTS_MAX: usize = 16;
+
+/// The directory's way to group 0.
+pub(crate) struct Directory {
+    pub group: Arc<Group>,
+    pub catalog: Arc<Catalog>,
+    cluster: ClusterId,
+    rows: Bucket,
+    /// One change at a time from this node: fewer attempts.
+    turn: tokio::sync::Mutex<()>,
+}
+
+/// What comes of a call: an answer at once, or a change.
+enum Plan {
+    Answer(Body),
+    Change(Vec<Update>),
+}
+
+impl Directory {
+    /// The rows that are applied fill the catalog, and so do those that will be.
+    pub(crate) fn new(group: Arc<Group>, catalog: Arc<Catalog>) -> Result<Directory> {
+        let rows = Bucket::new(BucketId(0), group.id, Properties::default());
+        let cluster = catalog.cluster().cluster;
+        let _ = group.observer.set(catalog.clone()); // Nobody else sets it.
+        let directory =
+            Directory { group, catalog, cluster, rows, turn: tokio::sync::Mutex::new(()) };
+        directory.load().map(|()| directory)
+    }
+
+    fn load(&self) -> Result<()> {
+        let mut buckets = Vec::new();
+        self.each(BUCKETS, |key, value| {
+            buckets.push(describe(key, Some(value))?);
+            Ok(())
+        })?;
+        self.catalog.fill(buckets, self.described()?);
+        Ok(())
+    }
+
+    /// Makes what every cluster has, where it is not there yet: the default type and bucket, this
+    /// node as its founder and first member, and itself alone in these groups.
+    pub(crate) async fn open(
+        &self,
+        founder: &MemberDescription,
+        lease_ms: u64,
+        groups: &[GroupId],
+    ) -> Result<()> {
+        let default = BucketName::default();
+        if self.get(&type_key(default.kind()))?.is_none() {
+            let call = DirectoryCall::CreateType(Vec::new());
+            self.execute(&default, call).await?;
+            self.execute(&default, DirectoryCall::CreateBucket(Vec::new())).await?;
+        }
+        self.change(|| self.plan_founding(founder, lease_ms, groups)).await.map(|_| ())
+    }
+
+    /// Carries out a directory call.
+    pub(crate) async fn execute(&self, name: &BucketName, call: DirectoryCall) -> Result<Reply> {
+        let adds = |call: &DirectoryCall| {
+            matches!(call, DirectoryCall::Cluster(base::ClusterCall::AddMember { .. }))
+        };
+        let (index, mut body) = self.change(|| self.plan(name, &call)).await?;
+        if body == Body::Done && adds(&call) {
+            body = Body::Cluster(self.described()?);
+        }
+        Ok(Reply { index, body })
+    }
+
+    /// A member lives a life with a higher number than is on record.
+    pub(crate) async fn record_life(&self, node: NodeId, incarnation: u64) -> Result<()> {
+        self.change(|| self.plan_life(node, incarnation)).await.map(|_| ())
+    }
+
+    /// A member that was leaving is out of every group: it is forgotten.
+    pub(crate) async fn forget_member(&self, node: NodeId) -> Result<()> {
+        self.change(|| self.plan_forgetting(node)).await.map(|_| ())
+    }
+
+    /// Plans and changes, again if others changed the same meanwhile.
+    async fn change(&self, plan: impl Fn() -> Result<Plan>) -> Result<(LogIndex, Body)> {
+        let _turn = self.turn.lock().await;
+        for _ in 0..ATTEMPTS_MAX {
+            if !self.group.master.load(Ordering::Acquire) {
+                return Err(Error::new(Reason::NotMaster, "None"));
+            }
+            let steps = match plan()? {
+                Plan::Answer(body) => return Ok((self.group.applied.index(), body)),
+                Plan::Change(steps) => steps,
+            };
+            let sequence = Update::Sequence { steps, mode: Steps::AllOrNothing };
+            let (ticket, index, outcome) = self.group.submit(&self.rows, &sequence, None)?;
+            if let Some(ticket) = ticket {
+                self.group.settled(ticket).await?;
+            }
+            match outcome {
+                Ok(_) => return Ok((index, Body::Done)),
+                Err(error) if error.reason == Reason::AssertionFailed => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::new(Reason::Changed, "the directory keeps changing: repeat"))
+    }
+
+    /// Dropped buckets whose space is still to be given back.
+    pub(crate) fn dropped(&self) -> Result<Vec<(BucketId, GroupId)>> {
+        let page = self.page(&Range::prefix(Bytes::from_static(DROPPED)))?;
+        let bucket = |entry: &Entry| {
+            let id = u32::from_be_bytes(entry.key.get(2..6)?.try_into().ok()?);
+            let group = Reader::new(&entry.row.as_ref()?.value).u32("group").ok()?;
+            Some((BucketId(id), GroupId(group)))
+        };
+        Ok(page.entries.iter().filter_map(bucket).collect())
+    }
+
+    /// A dropped bucket's space is back.
+    pub(crate) fn forget_dropped(&self, bucket: BucketId) -> Result<()> {
+        let forget = Update::Delete { key: dropped_key(bucket), missing: Missing::Skipped };
+        self.group.submit(&self.rows, &forget, None).map(|_| ())
+    }
+
+    /// Members and placement, as they are applied here.
+    fn described(&self) -> Result<ClusterDescription> {
+        let row = self.get(&Bytes::from_static(CLUSTER))?;
+        let row = row.map(|value| rows::read_cluster(&value)).transpose()?.unwrap_or_default();
+        let mut described = ClusterDescription {
+            cluster: self.cluster,
+            founder: row.founder,
+            lease_ms: row.lease_ms,
+            changes: row.changes,
+            ..ClusterDescription::default()
+        };
+        self.each(MEMBERS, |key, value| {
+            described.members.push(rows::read_member(key, value)?);
+            Ok(())
+        })?;
+        self.each(GROUPS, |key, value| {
+            described.groups.push(rows::read_group(key, value)?);
+            Ok(())
+        })?;
+        Ok(described)
+    }
+
+    /// Every row under a prefix, in order.
+    fn each(
+        &self,
+        prefix: &'static [u8],
+        mut take: impl FnMut(&Key, &Value) -> Result<()>,
+    ) -> Result<()> {
+        let mut range = Range::prefix(Bytes::from_static(prefix));
+        loop {
+            let page = self.page(&range)?;
+            for entry in &page.entries {
+                let value = entry.row.as_ref().map(|row| row.value.clone()).unwrap_or_default();
+                take(&entry.key, &value)?;
+            }
+            match page.entries.last() {
+                Some(last) if page.more => range = range.after(last.key.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Value>> {
+        match read::read(&self.group, &self.rows, &Read::Get(key.clone()))?.body {
+            Body::Row(row) => Ok(row.map(|row| row.value)),
+            _ => unreachable!("a get gives a row"),
+        }
+    }
+
+    fn page(&self, range: &Range) -> Result<Page> {
+        match read::read(&self.group, &self.rows, &Read::Range(range.clone()))?.body {
+            Body::Page(page) => Ok(page),
+            _ => unreachable!("a range gives a page"),
+        }
+    }
+}

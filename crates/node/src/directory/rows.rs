@@ -1,0 +1,255 @@
+//! The directory's rows: their keys and their bytes.
+//!
+//! ```text
+//! t/<type>               -> properties            the template of a type
+//! b/<type>/<name>        -> id, group, properties
+//! n/bucket               -> the next bucket's number
+//! d/<number>             -> group                 dropped, its space not yet given back
+//! n/cluster              -> founder, lease, number of changes of what follows
+//! m/<node, 16 digits>    -> name, addresses, incarnation, whether it stays
+//! g/<group u32 BE>       -> who is wanted in it
+//! ```
+
+use base::bucket::Changes;
+use base::codec::{Malformed, Reader, Writer};
+use base::limits::{GROUP_MEMBERS_MAX, NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX};
+use base::request::Expiry;
+use base::{
+    BucketDescription, BucketId, BucketName, Error, GroupId, Key, MemberDescription, NodeId, Part,
+    Placement, Properties, Reason, Result, Stay, Update, Value,
+};
+use bytes::Bytes;
+
+pub(crate) const BUCKETS: &[u8] = b"b/";
+pub(crate) const TYPES: &[u8] = b"t/";
+pub(crate) const DROPPED: &[u8] = b"d/";
+pub(crate) const MEMBERS: &[u8] = b"m/";
+pub(crate) const GROUPS: &[u8] = b"g/";
+pub(crate) const NEXT_BUCKET: &[u8] = b"n/bucket";
+pub(crate) const CLUSTER: &[u8] = b"n/cluster";
+
+/// The form of rows of members, groups and the cluster: a newer one is refused in words.
+const FORM: u8 = 1;
+
+/// What all changes of members and placement have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClusterRow {
+    /// Who made the cluster.
+    pub founder: NodeId,
+    /// The lease of masters, milliseconds.
+    pub lease_ms: u64,
+    /// How many changes there were: what asserts that nothing else changed meanwhile.
+    pub changes: u64,
+}
+
+pub(crate) fn assert(key: &Key, expected: Option<Value>) -> Update {
+    Update::Assert { key: key.clone(), expected }
+}
+
+pub(crate) fn set(key: Key, value: Value) -> Update {
+    Update::Set { key, value, expiry: Expiry::Never }
+}
+
+pub(crate) fn dropped(bucket: &BucketDescription) -> Update {
+    set(dropped_key(bucket.id), Bytes::copy_from_slice(&bucket.group.0.to_le_bytes()))
+}
+
+pub(crate) fn dropped_key(bucket: BucketId) -> Key {
+    Bytes::from([DROPPED, &bucket.0.to_be_bytes()].concat())
+}
+
+pub(crate) fn bucket_key(name: &BucketName) -> Key {
+    Bytes::from(format!("b/{name}"))
+}
+
+pub(crate) fn type_key(kind: &str) -> Key {
+    Bytes::from(format!("t/{kind}"))
+}
+
+pub(crate) fn member_key(node: NodeId) -> Key {
+    Bytes::from(format!("m/{:016x}", node.0))
+}
+
+pub(crate) fn group_key(group: GroupId) -> Key {
+    Bytes::from([GROUPS, &group.0.to_be_bytes()].concat())
+}
+
+/// The bucket of a row's key.
+pub(crate) fn bucket_name(key: &[u8]) -> Option<BucketName> {
+    let full = std::str::from_utf8(key.strip_prefix(BUCKETS)?).ok()?;
+    BucketName::parse(full).ok()
+}
+
+/// The member of a row's key.
+pub(crate) fn member_of(key: &[u8]) -> Option<NodeId> {
+    let digits = std::str::from_utf8(key.strip_prefix(MEMBERS)?).ok()?;
+    u64::from_str_radix(digits, 16).ok().map(NodeId)
+}
+
+/// The group of a row's key.
+pub(crate) fn group_of(key: &[u8]) -> Option<GroupId> {
+    let number = key.strip_prefix(GROUPS)?.try_into().ok()?;
+    Some(GroupId(u32::from_be_bytes(number)))
+}
+
+pub(crate) fn write_properties(properties: &Properties) -> Value {
+    let mut bytes = Vec::new();
+    let texts = properties.texts();
+    bytes.put_u32(texts.len() as u32);
+    for (name, text) in texts {
+        bytes.put_string(name.as_bytes());
+        bytes.put_string(text.as_bytes());
+    }
+    Bytes::from(bytes)
+}
+
+type Read<T> = std::result::Result<T, Malformed>;
+
+/// Properties written by an older version lack the newer ones, which then have their defaults.
+pub(crate) fn read_properties(reader: &mut Reader) -> Read<Properties> {
+    let count = reader.u32("properties")?;
+    let mut changes = Changes::new();
+    for _ in 0..count {
+        let mut text = |field| {
+            let bytes = reader.string(1024, field)?;
+            Ok(String::from_utf8_lossy(bytes).into_owned())
+        };
+        changes.push((text("property name")?, text("property")?));
+    }
+    Properties::default().with(&changes).map_err(|_| Malformed("properties"))
+}
+
+pub(crate) fn write_bucket(bucket: &BucketDescription) -> Value {
+    let mut bytes = Vec::new();
+    bytes.put_u32(bucket.id.0);
+    bytes.put_u32(bucket.group.0);
+    bytes.extend_from_slice(&write_properties(&bucket.properties));
+    Bytes::from(bytes)
+}
+
+pub(crate) fn describe(key: &[u8], value: Option<&Value>) -> Result<BucketDescription> {
+    let read = || {
+        let mut reader = Reader::new(value.ok_or(Malformed("bucket"))?);
+        Ok(BucketDescription {
+            name: bucket_name(key).ok_or(Malformed("bucket name"))?,
+            id: BucketId(reader.u32("bucket id")?),
+            group: GroupId(reader.u32("bucket group")?),
+            properties: read_properties(&mut reader)?,
+        })
+    };
+    read().map_err(bad_row)
+}
+
+pub(crate) fn write_cluster(row: &ClusterRow) -> Value {
+    let mut bytes = vec![FORM];
+    for word in [row.founder.0, row.lease_ms, row.changes] {
+        bytes.put_u64(word);
+    }
+    Bytes::from(bytes)
+}
+
+pub(crate) fn read_cluster(value: &[u8]) -> Result<ClusterRow> {
+    let read = || {
+        let mut reader = Reader::new(value);
+        form(&mut reader, "cluster")?;
+        let row = ClusterRow {
+            founder: NodeId(reader.u64("founder")?),
+            lease_ms: reader.u64("lease")?,
+            changes: reader.u64("changes")?,
+        };
+        reader.end("cluster").map(|()| row)
+    };
+    read().map_err(bad_row)
+}
+
+pub(crate) fn write_member(member: &MemberDescription) -> Value {
+    let mut bytes = vec![FORM];
+    for text in [&member.name, &member.peer, &member.client] {
+        bytes.put_string(text.as_bytes());
+    }
+    bytes.put_u64(member.incarnation);
+    bytes.put_u8(match member.stay {
+        Stay::Member => 0,
+        Stay::Leaving => 1,
+        Stay::Replaceable => 2,
+    });
+    Bytes::from(bytes)
+}
+
+pub(crate) fn read_member(key: &[u8], value: &[u8]) -> Result<MemberDescription> {
+    let read = || {
+        let mut reader = Reader::new(value);
+        form(&mut reader, "member")?;
+        let mut text = |max, field| {
+            let text = std::str::from_utf8(reader.string(max, field)?);
+            text.map(String::from).map_err(|_| Malformed(field))
+        };
+        let member = MemberDescription {
+            node: member_of(key).ok_or(Malformed("member's id"))?,
+            name: text(NAME_BYTES_MAX, "member's name")?,
+            peer: text(PEER_ADDRESS_BYTES_MAX, "member's address")?,
+            client: text(PEER_ADDRESS_BYTES_MAX, "member's address")?,
+            incarnation: reader.u64("member's incarnation")?,
+            stay: match reader.u8("whether a member stays")? {
+                0 => Stay::Member,
+                1 => Stay::Leaving,
+                2 => Stay::Replaceable,
+                _ => return Err(Malformed("whether a member stays")),
+            },
+        };
+        reader.end("member").map(|()| member)
+    };
+    read().map_err(bad_row)
+}
+
+pub(crate) fn write_group(members: &[(NodeId, Part)]) -> Value {
+    let mut bytes = vec![FORM];
+    bytes.put_u32(members.len() as u32);
+    for (node, part) in members {
+        bytes.put_u64(node.0);
+        bytes.put_u8(match part {
+            Part::Voter => 0,
+            Part::Witness => 1,
+            Part::Learner => 2,
+        });
+    }
+    Bytes::from(bytes)
+}
+
+pub(crate) fn read_group(key: &[u8], value: &[u8]) -> Result<Placement> {
+    let read = || {
+        let mut reader = Reader::new(value);
+        form(&mut reader, "group")?;
+        let group = group_of(key).ok_or(Malformed("group's number"))?;
+        let count = reader.u32("group's members")? as usize;
+        if count > GROUP_MEMBERS_MAX {
+            return Err(Malformed("group's members"));
+        }
+        let mut members = Vec::with_capacity(count);
+        for _ in 0..count {
+            let node = NodeId(reader.u64("group's member")?);
+            let part = match reader.u8("member's part")? {
+                0 => Part::Voter,
+                1 => Part::Witness,
+                2 => Part::Learner,
+                _ => return Err(Malformed("member's part")),
+            };
+            members.push((node, part));
+        }
+        reader.end("group").map(|()| Placement { group, members })
+    };
+    read().map_err(bad_row)
+}
+
+fn form(reader: &mut Reader, field: &'static str) -> Read<()> {
+    if reader.u8(field)? == FORM { Ok(()) } else { Err(Malformed(field)) }
+}
+
+pub(crate) fn bad_row(error: Malformed) -> Error {
+    let text = format!(
+        "the directory's {} can't be read: it was written by a newer version, or \
+                        is damaged (run `credenza check`)",
+        error.0
+    );
+    Error::new(Reason::Damaged, text)
+}

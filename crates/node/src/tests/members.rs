@@ -1,0 +1,282 @@
+//! Members and placement in the directory: what each call changes, and what is refused.
+
+use super::house::wait;
+use super::{Place, reason};
+use crate::{Node, NodeSettings, PeerPlace};
+use base::limits::GROUP_MEMBERS_MAX;
+use base::{
+    Body, BucketName, Call, ClusterCall, ClusterDescription, DirectoryCall, Error, GroupId,
+    MemberDescription, NodeId, Part, Reason, Request, Result, Stay,
+};
+
+async fn ask(node: &Node, call: ClusterCall) -> Result<Body> {
+    let call = Call::Directory(DirectoryCall::Cluster(call));
+    let request = Request { bucket: BucketName::default(), call, retry: None };
+    node.handle(request).await.map(|reply| reply.body)
+}
+
+async fn described(node: &Node) -> ClusterDescription {
+    match ask(node, ClusterCall::Describe).await.expect("described") {
+        Body::Cluster(described) => described,
+        other => panic!("members, not {other:?}"),
+    }
+}
+
+fn member(node: u64, name: &str) -> MemberDescription {
+    MemberDescription {
+        node: NodeId(node),
+        name: name.into(),
+        peer: format!("127.0.0.1:{node}"),
+        client: format!("127.0.0.1:1{node}"),
+        incarnation: 99,
+        stay: Stay::Member,
+    }
+}
+
+fn add(node: u64, name: &str, part: Part) -> ClusterCall {
+    ClusterCall::AddMember { member: member(node, name), part, lease_ms: 600 }
+}
+
+fn set_part(name: &str, part: Option<Part>, group: Option<u32>) -> ClusterCall {
+    ClusterCall::SetPart { name: name.into(), part, group: group.map(GroupId) }
+}
+
+fn settings(place: &Place) -> NodeSettings {
+    let listen = "127.0.0.1:0".parse().expect("an address");
+    let peers = Some(PeerPlace { listen, advertise: "127.0.0.1:7712".into() });
+    NodeSettings { peers, client_address: "127.0.0.1:7711".into(), ..place.settings() }
+}
+
+async fn start(place: &Place) -> (Node, u64) {
+    let node = Node::start(settings(place)).await.expect("it starts");
+    let (own, life) = (node.status().node, node.status().incarnation);
+    let recorded = || node.inner.catalog.member(own).is_some_and(|own| own.incarnation == life);
+    wait("its life on record", || recorded().then_some(())).await;
+    (node, own.0)
+}
+
+/// Who is wanted in a group, by name.
+fn placed(known: &ClusterDescription, group: u32) -> Vec<(String, Part)> {
+    let named = |node: &NodeId| {
+        let found = known.members.iter().find(|member| member.node == *node);
+        found.map_or_else(|| "nobody".to_string(), |member| member.name.clone())
+    };
+    let placement = known.groups.iter().find(|placement| placement.group == GroupId(group));
+    let members = placement.expect("the group is placed").members.iter();
+    let mut placed: Vec<_> = members.map(|(node, part)| (named(node), *part)).collect();
+    placed.sort();
+    placed
+}
+
+fn parts(parts: &[(&str, Part)]) -> Vec<(String, Part)> {
+    parts.iter().map(|(name, part)| (name.to_string(), *part)).collect()
+}
+
+#[tokio::test]
+async fn a_founder_stands_alone_in_its_groups_and_goes_on_doing_so() {
+    let place = Place::new();
+    let (node, own) = start(&place).await;
+    let first = described(&node).await;
+    assert_eq!((first.founder, first.lease_ms), (NodeId(own), 600));
+    assert_eq!(first.cluster, node.status().cluster);
+    let alone = MemberDescription {
+        peer: "127.0.0.1:7712".into(),
+        client: "127.0.0.1:7711".into(),
+        incarnation: 0,
+        ..member(own, "node1")
+    };
+    let unlived =
+        |member: &MemberDescription| MemberDescription { incarnation: 0, ..member.clone() };
+    assert_eq!(first.members.iter().map(unlived).collect::<Vec<_>>(), [alone]);
+    for group in [0, 1] {
+        assert_eq!(placed(&first, group), parts(&[("node1", Part::Voter)]));
+    }
+    node.stop().await.expect("it stops");
+    let (node, _) = start(&place).await;
+    assert_eq!(described(&node).await.founder, NodeId(own));
+    assert_eq!(*node.inner.catalog.cluster(), described(&node).await, "found at the start, too");
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn members_are_added_once_under_names_of_their_own() {
+    let place = Place::new();
+    let (node, _) = start(&place).await;
+    let Ok(Body::Cluster(told)) = ask(&node, add(2, "n2", Part::Voter)).await else {
+        panic!("a joiner is told whom it joins")
+    };
+    assert_eq!(told, described(&node).await);
+    let told_of = |node| told.members.iter().find(|known| known.node == NodeId(node));
+    let lives = told_of(2).map(|known| known.incarnation);
+    assert_eq!(lives, Some(0), "no life is on record before it is seen");
+    let wanted = parts(&[("n2", Part::Voter), ("node1", Part::Voter)]);
+    assert_eq!(placed(&told, 0), wanted);
+    assert_eq!(*node.inner.catalog.cluster(), told, "the catalog follows");
+    let Ok(Body::Cluster(again)) = ask(&node, add(2, "n2", Part::Voter)).await else {
+        // As it was asked before: it may have missed the answer.
+        panic!("a joiner may ask again")
+    };
+    assert_eq!(again, told);
+    assert_eq!(reason(ask(&node, add(3, "n2", Part::Voter)).await), Reason::AlreadyExists);
+    ask(&node, add(3, "n3", Part::Learner)).await.expect("added");
+    let three = described(&node).await;
+    assert!(placed(&three, 1).contains(&("n3".to_string(), Part::Learner)));
+    let moved = ClusterCall::UpdateMember {
+        node: NodeId(3),
+        name: "n3b".into(),
+        peer: "[::1]:3".into(),
+        client: "[::1]:4".into(),
+    };
+    ask(&node, moved).await.expect("moved");
+    assert_eq!(described(&node).await.members[1].peer, "[::1]:3");
+    for (call, wanted) in [
+        (add(4, "bad name", Part::Voter), Reason::Malformed),
+        (add(4, "n4", Part::Witness), Reason::NotSupported),
+        (
+            ClusterCall::AddMember { member: member(4, "n4"), part: Part::Voter, lease_ms: 2_000 },
+            Reason::NotSupported,
+        ),
+        (
+            ClusterCall::UpdateMember {
+                node: NodeId(9),
+                name: "n9".into(),
+                peer: "a:1".into(),
+                client: "a:2".into(),
+            },
+            Reason::NotFound,
+        ),
+    ] {
+        assert_eq!(reason(ask(&node, call.clone()).await), wanted, "{call:?}");
+    }
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn a_node_without_an_address_for_others_takes_no_members() {
+    let place = Place::new();
+    let node = place.start().await;
+    let refused = ask(&node, add(2, "n2", Part::Voter)).await.expect_err("nobody reaches it");
+    assert!(refused.text().contains("--peer-listen"), "{refused}");
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn parts_and_places_are_set_and_a_group_always_has_a_voter() {
+    let place = Place::new();
+    let (node, _) = start(&place).await;
+    ask(&node, add(2, "n2", Part::Learner)).await.expect("added");
+    let last = ask(&node, set_part("node1", None, None)).await.expect_err("nobody would lead");
+    assert!(last.text().contains("credenza cluster promote"), "{last}");
+    assert_eq!(reason(ask(&node, remove("node1")).await), Reason::Changed);
+    ask(&node, set_part("n2", Some(Part::Voter), Some(1))).await.expect("promoted");
+    let known = described(&node).await;
+    assert!(placed(&known, 0).contains(&("n2".to_string(), Part::Learner)));
+    assert!(placed(&known, 1).contains(&("n2".to_string(), Part::Voter)));
+    let alone =
+        ClusterCall::PlaceGroup { group: GroupId(1), members: parts(&[("n2", Part::Voter)]) };
+    ask(&node, alone).await.expect("placed");
+    assert_eq!(placed(&described(&node).await, 1), parts(&[("n2", Part::Voter)]));
+    let twice = parts(&[("n2", Part::Voter), ("n2", Part::Learner)]);
+    for (call, wanted) in [
+        (ClusterCall::PlaceGroup { group: GroupId(1), members: twice }, Reason::Malformed),
+        (ClusterCall::PlaceGroup { group: GroupId(1), members: Vec::new() }, Reason::Changed),
+        (ClusterCall::PlaceGroup { group: GroupId(9), members: Vec::new() }, Reason::NotFound),
+        (set_part("n9", None, None), Reason::NotFound),
+        (set_part("n2", None, Some(9)), Reason::NotFound),
+        (set_part("n2", Some(Part::Witness), None), Reason::NotSupported),
+    ] {
+        assert_eq!(reason(ask(&node, call.clone()).await), wanted, "{call:?}");
+    }
+    for number in 3..=8 {
+        ask(&node, add(number, &format!("n{number}"), Part::Voter)).await.expect("added");
+    }
+    let known = described(&node).await;
+    let voters = placed(&known, 0).iter().filter(|(_, part)| *part == Part::Voter).count();
+    assert_eq!(voters, 7, "whoever comes when there are voters enough learns");
+    assert!(placed(&known, 1).contains(&("n8".to_string(), Part::Voter)));
+    let more = ask(&node, set_part("n2", Some(Part::Voter), None)).await;
+    assert_eq!(reason(more), Reason::TooMany);
+    node.stop().await.expect("it stops");
+}
+
+fn remove(name: &str) -> ClusterCall {
+    ClusterCall::RemoveMember { name: name.into() }
+}
+
+fn replace(name: &str, by: Option<&str>) -> ClusterCall {
+    ClusterCall::ReplaceMember { name: name.into(), by: by.map(String::from) }
+}
+
+#[tokio::test]
+async fn whoever_is_removed_leaves_first_and_does_not_come_back() {
+    let place = Place::new();
+    let (node, _) = start(&place).await;
+    ask(&node, add(2, "n2", Part::Voter)).await.expect("added");
+    ask(&node, remove("n2")).await.expect("removed");
+    let known = described(&node).await;
+    assert_eq!(placed(&known, 0), parts(&[("node1", Part::Voter)]));
+    assert_eq!(known.members[0].stay, Stay::Leaving, "its row stays until its groups are left");
+    assert_eq!(reason(ask(&node, remove("n2")).await), Reason::NotFound);
+    let back: Error = ask(&node, add(2, "n2", Part::Voter)).await.expect_err("it was removed");
+    assert_eq!(back.reason, Reason::Forbidden);
+    ask(&node, add(3, "n2", Part::Voter)).await.expect("the name is free");
+    let directory = &node.inner.directory;
+    directory.forget_member(NodeId(3)).await.expect("only who leaves is forgotten");
+    assert_eq!(described(&node).await.members.len(), 3);
+    directory.forget_member(NodeId(2)).await.expect("forgotten");
+    assert_eq!(described(&node).await.members.len(), 2);
+    assert_eq!(*node.inner.catalog.cluster(), described(&node).await);
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn a_place_is_taken_by_a_fresh_node_of_the_name_or_by_another_member() {
+    let place = Place::new();
+    let (node, _) = start(&place).await;
+    ask(&node, add(2, "n2", Part::Voter)).await.expect("added");
+    ask(&node, set_part("n2", Some(Part::Learner), Some(1))).await.expect("set");
+    ask(&node, replace("n2", None)).await.expect("its place waits");
+    ask(&node, add(3, "n2", Part::Voter)).await.expect("a fresh node of the name");
+    let known = described(&node).await;
+    let stay = |node| {
+        known.members.iter().find(|known| known.node == NodeId(node)).map(|known| known.stay)
+    };
+    assert_eq!((stay(2), stay(3)), (Some(Stay::Leaving), Some(Stay::Member)));
+    assert!(placed(&known, 0).contains(&("n2".to_string(), Part::Voter)));
+    assert!(placed(&known, 1).contains(&("n2".to_string(), Part::Learner)), "the same parts");
+    assert_eq!(known.groups[0].members.len(), 2, "the old one has none any more");
+    ask(&node, add(4, "n4", Part::Learner)).await.expect("added");
+    ask(&node, replace("n2", Some("n4"))).await.expect("at once");
+    let known = described(&node).await;
+    assert!(placed(&known, 0).contains(&("n4".to_string(), Part::Voter)));
+    assert_eq!(reason(ask(&node, replace("n4", Some("n4"))).await), Reason::Malformed);
+    assert_eq!(reason(ask(&node, replace("n4", Some("n5"))).await), Reason::NotFound);
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn the_highest_life_of_a_member_is_on_record() {
+    let place = Place::new();
+    let (node, own) = start(&place).await;
+    let directory = &node.inner.directory;
+    for (seen, recorded) in [(3, 3), (2, 3), (7, 7)] {
+        directory.record_life(NodeId(own), seen).await.expect("recorded");
+        assert_eq!(described(&node).await.members[0].incarnation, recorded);
+    }
+    directory.record_life(NodeId(9), 1).await.expect("a stranger is none of ours");
+    assert_eq!(described(&node).await.members.len(), 1);
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn a_group_ends_at_its_members() {
+    let place = Place::new();
+    let (node, _) = start(&place).await;
+    for number in 2..=GROUP_MEMBERS_MAX as u64 {
+        ask(&node, add(number, &format!("n{number}"), Part::Learner)).await.expect("fits");
+    }
+    let more = ask(&node, add(999, "more", Part::Learner)).await;
+    assert_eq!(reason(more), Reason::TooMany);
+    assert_eq!(described(&node).await.members.len(), GROUP_MEMBERS_MAX);
+    node.stop().await.expect("it stops");
+}

@@ -1,0 +1,74 @@
+//! A directory that is to join a cluster: it has the node's id before it has the cluster's.
+//!
+//! The file JOINER holds the id and stays for good, so that a directory that joined and lost its
+//! list of members is known for one. The list is written before the identity: a directory with an
+//! identity has joined, one without can be joined again, under the same id.
+
+use super::identity::Identity;
+use super::whole::{WholeFile, id};
+use super::{DataDir, Place, chance, members};
+use crate::StoreError;
+use crate::disk::Disk;
+use base::ClusterDescription;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+pub(super) const FILE: WholeFile =
+    WholeFile { name: "JOINER", beside: "JOINER.new", head: "credenza joiner 1", bytes_max: 4096 };
+
+/// What was found where a node is to join a cluster.
+#[derive(Debug)]
+pub enum Opening {
+    /// A directory that belongs to a cluster already.
+    Open(DataDir),
+    /// One that has yet to join.
+    Joining(Joiner),
+}
+
+/// A directory that has yet to join. It stays locked until this is dropped.
+#[derive(Debug)]
+pub struct Joiner {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The node's durable id, never 0.
+    pub node: u64,
+    pub(super) directory: OwnedFd,
+    pub(super) lock: OwnedFd,
+}
+
+impl Joiner {
+    /// The cluster has taken this node in: writes down whom it knows and what it is a part of.
+    pub fn join(self, known: &ClusterDescription) -> Result<DataDir, StoreError> {
+        let Joiner { path, node, directory, lock } = self;
+        let at = Place { path: &path, directory: &directory };
+        members::write(&at.disk()?, &path, known)?;
+        let identity = at.write_identity(Identity { cluster: known.cluster.0, node })?;
+        at.folders()?;
+        Ok(DataDir::of(path, identity, true, directory, lock))
+    }
+}
+
+/// The id in the file; none: there is none.
+pub(super) fn read(disk: &dyn Disk, path: &Path) -> Result<Option<u64>, StoreError> {
+    let Some(lines) = FILE.read(disk, path)? else { return Ok(None) };
+    let node = match &lines[..] {
+        [line] => line.strip_prefix("node ").and_then(id).filter(|node| *node != 0),
+        _ => None,
+    };
+    node.map(Some).ok_or_else(|| FILE.damaged(path, "its id is missing"))
+}
+
+/// The id that this directory joins under, made durable if it is new.
+pub(super) fn begin(disk: &dyn Disk, path: &Path) -> Result<u64, StoreError> {
+    if let Some(node) = read(disk, path)? {
+        return Ok(node);
+    }
+    let node = chance()?;
+    write(disk, path, node)?;
+    Ok(node)
+}
+
+/// Makes the id durable.
+pub(super) fn write(disk: &dyn Disk, path: &Path, node: u64) -> Result<(), StoreError> {
+    FILE.replace(disk, path, &format!("node {node:016x}\n"))
+}

@@ -1,0 +1,97 @@
+//! Whom this node knew last: enough to find the others after a start, before anything of the
+//! directory is applied.
+//!
+//! Promises: there whole or not at all; damage is named.
+//! Never: counts for more than a list of addresses; who belongs to a group stands in the log.
+
+use super::whole::{WholeFile, id};
+use crate::StoreError;
+use crate::disk::Disk;
+use base::{ClusterDescription, ClusterId, MemberDescription, NodeId, Stay};
+use std::fmt::Write;
+use std::io;
+use std::path::Path;
+
+const FILE: WholeFile = WholeFile {
+    name: "MEMBERS",
+    beside: "MEMBERS.new",
+    head: "credenza members 1",
+    bytes_max: 1 << 20,
+};
+/// Stands where an address is not known.
+const NONE: &str = "-";
+
+/// The list; none: this node never had one. Placement is no part of it.
+pub(super) fn read(disk: &dyn Disk, path: &Path) -> Result<Option<ClusterDescription>, StoreError> {
+    let Some(lines) = FILE.read(disk, path)? else { return Ok(None) };
+    let parsed = parse(&lines);
+    parsed.map(Some).ok_or_else(|| FILE.damaged(path, "a line of it can't be read"))
+}
+
+/// Puts this list in the place of the one before, durably.
+pub(super) fn write(
+    disk: &dyn Disk,
+    path: &Path,
+    known: &ClusterDescription,
+) -> Result<(), StoreError> {
+    let text = text(known).ok_or_else(|| {
+        let why = "a member's name or address holds a blank";
+        let what = format!("can't write {}", path.join(FILE.name).display());
+        StoreError::io(what, io::Error::new(io::ErrorKind::InvalidInput, why))
+    })?;
+    FILE.replace(disk, path, &text)
+}
+
+/// A node that joined and lost its list knows nobody: it must not begin a cluster of its own.
+pub(super) fn lost(path: &Path) -> StoreError {
+    let what = "it is missing, though this node joined a cluster: replace the node";
+    FILE.damaged(path, what)
+}
+
+fn text(known: &ClusterDescription) -> Option<String> {
+    let ClusterDescription { cluster, founder, lease_ms, changes, members, groups: _ } = known;
+    let mut text = String::new();
+    let _ = write!(text, "cluster {:016x}\nfounder {:016x}\n", cluster.0, founder.0);
+    let _ = write!(text, "lease_ms {lease_ms}\nchanges {changes}\n");
+    for MemberDescription { node, name, peer, client, incarnation, stay } in members {
+        let blank = |text: &String| text.contains(|c: char| c.is_whitespace());
+        if name.is_empty() || [name, peer, client].into_iter().any(blank) {
+            return None;
+        }
+        let shown = |address: &str| if address.is_empty() { NONE.into() } else { address.into() };
+        let (peer, client): (String, String) = (shown(peer), shown(client));
+        let (node, stay) = (node.0, stay.word());
+        let _ = writeln!(text, "member {node:016x} {incarnation} {stay} {name} {peer} {client}");
+    }
+    Some(text)
+}
+
+fn parse(lines: &[String]) -> Option<ClusterDescription> {
+    let [cluster, founder, lease_ms, changes, members @ ..] = lines else { return None };
+    let field = |line: &str, name: &str| {
+        line.strip_prefix(name).and_then(|rest| rest.strip_prefix(' ')).map(String::from)
+    };
+    Some(ClusterDescription {
+        cluster: ClusterId(id(&field(cluster, "cluster")?)?),
+        founder: NodeId(id(&field(founder, "founder")?)?),
+        lease_ms: field(lease_ms, "lease_ms")?.parse().ok()?,
+        changes: field(changes, "changes")?.parse().ok()?,
+        members: members.iter().map(|line| member(line)).collect::<Option<_>>()?,
+        groups: Vec::new(),
+    })
+}
+
+fn member(line: &str) -> Option<MemberDescription> {
+    let words: Vec<_> = line.split(' ').collect();
+    let ["member", node, incarnation, stay, name, peer, client] = words[..] else { return None };
+    let address = |text: &str| if text == NONE { String::new() } else { text.into() };
+    let stays = [Stay::Member, Stay::Leaving, Stay::Replaceable];
+    Some(MemberDescription {
+        node: NodeId(id(node)?),
+        name: name.into(),
+        peer: address(peer),
+        client: address(client),
+        incarnation: incarnation.parse().ok()?,
+        stay: stays.into_iter().find(|known| known.word() == stay)?,
+    })
+}

@@ -1,0 +1,159 @@
+//! A directory joins one cluster, whatever cuts it short, and its list of members is whole or named
+//! as damaged.
+
+use super::super::{joiner, members};
+use super::*;
+use base::{ClusterDescription, ClusterId, MemberDescription, NodeId, Stay};
+
+fn known() -> ClusterDescription {
+    let member = |node: u64, name: &str, stay| MemberDescription {
+        node: NodeId(node),
+        name: name.into(),
+        peer: if node == 1 { String::new() } else { format!("127.0.0.1:{node}") },
+        client: "[::1]:7711".into(),
+        incarnation: node.wrapping_mul(7),
+        stay,
+    };
+    ClusterDescription {
+        cluster: ClusterId(0xC),
+        founder: NodeId(1),
+        lease_ms: 600,
+        changes: 3,
+        members: vec![
+            member(1, "n1", Stay::Member),
+            member(2, "n2", Stay::Leaving),
+            member(u64::MAX, "n3", Stay::Replaceable),
+        ],
+        groups: Vec::new(),
+    }
+}
+
+fn joiner(path: &Path) -> Joiner {
+    match DataDir::open_or_join(path).expect("opens") {
+        Opening::Joining(joiner) => joiner,
+        Opening::Open(_) => panic!("it has not joined"),
+    }
+}
+
+#[test]
+fn a_directory_joins_under_one_id_and_is_then_a_member() {
+    let above = tempfile::tempdir().expect("a directory");
+    let path = above.path().join("data");
+    let first = joiner(&path);
+    let node = first.node;
+    assert!(node != 0);
+    assert!(matches!(DataDir::open_or_join(&path), Err(StoreError::Locked { .. })));
+    drop(first);
+    let refused = DataDir::open(&path).expect_err("it would begin a cluster of its own");
+    assert!(refused.to_string().contains("--join"), "{refused}");
+    let again = joiner(&path);
+    assert_eq!(again.node, node, "cut short, it joins under the same id");
+    let data = again.join(&known()).expect("joins");
+    assert!(data.fresh);
+    assert_eq!((data.cluster, data.node), (0xC, node));
+    assert_eq!(data.members().expect("whole"), Some(known()));
+    drop(data);
+    for _ in 0..2 {
+        let Opening::Open(data) = DataDir::open_or_join(&path).expect("opens") else {
+            panic!("it has joined");
+        };
+        assert_eq!((data.cluster, data.node, data.fresh), (0xC, node, false));
+    }
+    let copy = DataDir::open(&path).expect("opens").twin(&above.path().join("copy"));
+    let copy = copy.expect("copies");
+    assert_eq!(copy.members().expect("whole"), Some(known()));
+    std::fs::remove_file(copy.path.join("MEMBERS")).expect("there");
+    let lost = copy.members().expect_err("a node that joined is none that founds");
+    assert!(lost.to_string().contains("replace the node"), "{lost}");
+}
+
+#[test]
+fn a_founder_has_no_list_until_it_is_given_one() {
+    let above = tempfile::tempdir().expect("a directory");
+    let data = DataDir::open(&above.path().join("data")).expect("makes");
+    assert_eq!(data.members().expect("none"), None);
+    data.write_members(&known()).expect("writes");
+    let fewer = ClusterDescription { members: Vec::new(), ..known() };
+    data.write_members(&fewer).expect("replaces");
+    assert_eq!(data.members().expect("whole"), Some(fewer));
+    let mut bad = known();
+    bad.members[0].name = "two words".into();
+    assert!(data.write_members(&bad).is_err(), "it could not be read again");
+    drop(data);
+    let again = DataDir::open_or_join(&above.path().join("data")).expect("opens");
+    assert!(matches!(again, Opening::Open(_)), "whoever has a cluster joins no other");
+}
+
+#[test]
+fn the_kept_list_of_version_1_is_written_and_read_and_damage_is_named() {
+    const KEPT: &str = "credenza members 1\ncluster 000000000000000c\nfounder 0000000000000001\n\
+        lease_ms 600\nchanges 3\nmember 0000000000000001 7 member n1 - [::1]:7711\n\
+        member 0000000000000002 14 leaving n2 127.0.0.1:2 [::1]:7711\n";
+    let above = tempfile::tempdir().expect("a directory");
+    let data = DataDir::open(&above.path().join("data")).expect("makes");
+    let mut two = known();
+    two.members.pop();
+    data.write_members(&two).expect("writes");
+    let file = data.path.join("MEMBERS");
+    let good = std::fs::read_to_string(&file).expect("text");
+    let (front, sum) = good.rsplit_once("checksum ").expect("has one");
+    assert_eq!((front, sum), (KEPT, "e33da01980ef2cc7\n"), "the format's kept example");
+    assert_eq!(mode(&file), 0o600);
+    for at in 0..good.len() {
+        let mut bytes = good.clone().into_bytes();
+        bytes[at] ^= 1;
+        std::fs::write(&file, &bytes).expect("writes");
+        let refused = data.members().expect_err("damaged");
+        assert!(matches!(&refused, StoreError::Corrupt { file, .. } if file.ends_with("MEMBERS")));
+        std::fs::write(&file, &good.as_bytes()[..at]).expect("writes");
+        assert!(data.members().is_err(), "cut at {at}");
+    }
+}
+
+/// Joins with power going after each call; gives how many states were tried.
+fn cut_while_joining(honesty: Honesty) -> Result<usize, String> {
+    let path = Path::new("d");
+    let words = |error: StoreError| error.to_string();
+    let mut states = 0;
+    for calls in 0.. {
+        let disk = MemoryDisk::new(honesty);
+        disk.power_off_after(calls);
+        let join = |disk: &MemoryDisk| -> Result<u64, StoreError> {
+            let node = joiner::begin(disk, path)?;
+            members::write(disk, path, &known())?;
+            Identity { cluster: 0xC, node }.write(disk, path)?;
+            Ok(node)
+        };
+        let joined = join(&disk);
+        for state in crash_states(&disk, 1000, &mut |_| unreachable!("few enough to try all")) {
+            states += 1;
+            let node = joiner::read(&state, path).map_err(words)?;
+            match Identity::read(&state, path).map_err(words)? {
+                Some(identity) => {
+                    if Some(identity.node) != node {
+                        return Err(format!("{identity:?} beside {node:?} after call {calls}"));
+                    }
+                    if members::read(&state, path).map_err(words)? != Some(known()) {
+                        return Err(format!("an identity and no list after call {calls}"));
+                    }
+                }
+                None if joined.is_ok() => return Err(format!("lost after call {calls}")),
+                None => {
+                    let again = join(&state).map_err(words)?;
+                    assert!(node.is_none_or(|node| node == again), "under the same id");
+                }
+            }
+        }
+        if joined.is_ok() {
+            break;
+        }
+    }
+    Ok(states)
+}
+
+#[test]
+fn a_power_cut_leaves_a_member_or_a_directory_that_can_join_again() {
+    let states = cut_while_joining(Honesty::Honest).expect("sound");
+    assert!(states > 30, "{states}");
+    cut_while_joining(Honesty::Lying).expect_err("the judge sees what was lost");
+}
