@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use store::{Change, FileDisk, Kind, Log, LogSettings, LsmTrees, Owner, Record, StoreError};
+use store::{Change, Chunk, FileDisk, Kind, Log, LogSettings, LsmTrees, Owner, Record, StoreError};
 use store::{TreeSettings, Trees};
 
 /// The allocator of the binary.
@@ -101,6 +101,35 @@ fn what_a_short_range_costs() {
         }
         each(&format!("ten rows of {rows}, between small batches"), turns, took);
         each("  the longest", 1, longest);
+    }
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn what_exchanging_a_prefix_costs() {
+    let rows = rows(1_000_000);
+    let (folder, other) = (folder(), folder());
+    let from = LsmTrees::open(TreeSettings::new(folder.path())).expect("opens");
+    with_background(&from, || load(&from, rows, 64));
+    let trees = Arc::new(LsmTrees::open(TreeSettings::new(other.path())).expect("opens"));
+    for what in ["into nothing", "over as much", "over as much again"] {
+        let snapshot = from.snapshot();
+        let face: Arc<dyn Trees> = trees.clone();
+        let (begun, mut after) = (Instant::now(), None);
+        let mut install = face.begin_install(b"").expect("begins");
+        loop {
+            let chunk = Chunk::read(&*snapshot, b"", after.as_ref(), 256 << 10).expect("reads");
+            install.put(chunk.rows).expect("takes");
+            after = chunk.more_after;
+            if after.is_none() {
+                break;
+            }
+        }
+        install.complete().expect("completes");
+        let (staged, begun) = (begun.elapsed(), Instant::now());
+        assert!(install.switch().expect("switches"));
+        let rate = rows as f64 / staged.as_secs_f64() / 1_000.0;
+        println!("{what}: {rate:.0} k rows/s, switched in {:.1?}, {}", begun.elapsed(), memory());
     }
 }
 

@@ -10,7 +10,7 @@ use super::layout;
 use super::records;
 use super::snapshot::{Fetched, Staged};
 use crate::keeper::{Done, store_error};
-use base::{BucketId, GroupId, LogIndex, Reason, Result};
+use base::{BucketId, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::Event;
 use std::sync::Arc;
@@ -19,7 +19,11 @@ use store::{Kind, Row, Snapshot};
 use tokio::task::{JoinError, JoinSet};
 
 /// The task that fetches a snapshot for a group: one at most.
-pub(super) type Fetches = JoinSet<Result<Staged>>;
+#[derive(Default)]
+pub(super) struct Fetches {
+    pub tasks: JoinSet<Result<Staged>>,
+    from: NodeId,
+}
 
 /// A snapshot that is here and waits for its turn.
 #[derive(Default)]
@@ -30,20 +34,27 @@ pub(crate) struct Arrived {
 }
 
 impl Group {
-    /// Fetches what the last turn wanted, unless that is under way.
+    /// Fetches what the last turn wanted, unless that is under way. What comes from a node that is
+    /// gone is given up for another: that may be long away, and the rest need it.
     pub(super) fn fetch_wanted(self: &Arc<Group>, fetches: &mut Fetches) {
         let wanted = {
             let mut state = self.state();
             state.wants_snapshot.take().filter(|_| state.arrived.staged.is_none())
         };
-        if let (Some(from), true) = (wanted, fetches.is_empty()) {
-            let group = Arc::clone(self);
-            fetches.spawn(async move {
-                let snapshots = &group.shared.snapshots;
-                let peers = group.shared.peers.get().expect("who is told to ask has peers");
-                snapshots.fetch(peers, group.id, from).await
-            });
+        let (Some(from), Some(peers)) = (wanted, self.shared.peers.get()) else { return };
+        if !fetches.tasks.is_empty() {
+            if from != fetches.from && !peers.linked(fetches.from) {
+                fetches.tasks.abort_all();
+                // Asked for again when that has ended.
+                self.state().wants_snapshot.get_or_insert(from);
+            }
+            return;
         }
+        fetches.from = from;
+        let (group, peers) = (Arc::clone(self), peers.clone());
+        fetches
+            .tasks
+            .spawn(async move { group.shared.snapshots.fetch(&peers, group.id, from).await });
     }
 
     /// A fetch has ended.
@@ -68,6 +79,7 @@ impl Group {
                 tracing::info!(target: "consensus", group, %error, "no snapshot this time");
                 Ok(())
             }
+            Err(error) if error.is_cancelled() => Ok(()),
             Err(error) => {
                 tracing::warn!(target: "consensus", group, %error, "a snapshot broke off");
                 Ok(())

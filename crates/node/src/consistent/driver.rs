@@ -44,7 +44,7 @@ impl Group {
     /// Drives the group until `stop` says so or it fails.
     pub(crate) async fn drive(self: Arc<Group>, mut stop: watch::Receiver<bool>) -> Result<()> {
         self.begin();
-        let mut fetches = Fetches::new();
+        let mut fetches = Fetches::default();
         loop {
             let sleep = match self.turn(*stop.borrow()) {
                 Ok(sleep) => sleep,
@@ -60,7 +60,7 @@ impl Group {
             self.fetch_wanted(&mut fetches);
             tokio::select! {
                 biased;
-                Some(ended) = fetches.join_next() => {
+                Some(ended) = fetches.tasks.join_next() => {
                     self.fetched(ended).inspect_err(|error| self.fail(error.clone()))?;
                 }
                 () = self.wake.notified() => {}

@@ -266,3 +266,32 @@ async fn a_new_member_begins_with_a_snapshot_while_others_write() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_whose_sender_or_receiver_stops_in_its_midst_comes_all_the_same() {
+    let mut house = House::with_log(3, 3, LOG_BYTES).await;
+    let away = (house.master().await + 1) % 3;
+    house.stop(away).await;
+    let last = large_values(&house, 0..60).await;
+    collapse(&house).await;
+    let begun = |house: &House| {
+        let node = house.nodes[away].as_ref().expect("it runs");
+        let here = |one: &crate::SnapshotStatus| one.group == super::house::GROUP && one.rows > 0;
+        let begun = node.status().snapshots.iter().any(here) || received(house, away) > 0;
+        begun.then_some(())
+    };
+    house.start(away).await;
+    wait("a snapshot's beginning", || begun(&house)).await;
+    house.stop(away).await;
+    house.start(away).await;
+    wait("another beginning", || begun(&house)).await;
+    // The next master has what it takes, and needs this member's vote for anything new.
+    house.stop(house.master().await).await;
+    house.applied(away, last).await;
+    let index = house.write("after", "all").await.expect("it goes");
+    house.applied(away, index).await;
+    for round in 0..60 {
+        let value = house.value(away, &format!("large{round}"));
+        assert_eq!(value.map(|value| value.len()), Some(1 << 20), "{round}");
+    }
+}
