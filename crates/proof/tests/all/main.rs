@@ -1,5 +1,6 @@
 //! The one test binary of the house.
 
+mod cluster;
 mod docs;
 mod end_to_end;
 mod faults;

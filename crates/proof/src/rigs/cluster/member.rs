@@ -35,7 +35,11 @@ impl Member {
 
     pub fn kill(&mut self) {
         self.paused = false;
-        self.server.take().expect("it runs").kill();
+        let mut server = self.server.take().expect("it runs");
+        // One that has ended already has no process id any more.
+        if server.alive() {
+            server.kill();
+        }
     }
 
     pub fn stop(&mut self) -> Option<i32> {

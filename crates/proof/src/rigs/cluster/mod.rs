@@ -116,6 +116,15 @@ impl Cluster {
         node
     }
 
+    /// Forgets the last node, which has left the cluster, and ends its process.
+    pub fn forget_last(&mut self) {
+        let last = self.members.len();
+        if self.members[last - 1].server.is_some() {
+            self.kill(last);
+        }
+        self.members.pop();
+    }
+
     fn setup(&self, node: usize, home: &Path) -> Setup {
         let address = self.address(node);
         let [listen, peers, admin] = PORTS.map(|port| SocketAddr::from((address, port)));
@@ -123,12 +132,11 @@ impl Cluster {
         words.extend(["--peer-listen".into(), peers.to_string()]);
         words.extend(["--lease-ms".into(), self.options.lease.as_millis().to_string()]);
         if node > 1 {
-            let first = SocketAddr::from((self.address(1), PORTS[0]));
-            words.extend(["--join".into(), first.to_string()]);
+            words.extend(["--join".into(), self.operators(1).to_string()]);
         }
         let mut wrapper = Vec::new();
         if let Some(network) = &self.network {
-            let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, admin.port())).to_string();
+            let admin = admin.to_string();
             words.extend(["--insecure".into(), "on".into(), "--admin-listen".into(), admin]);
             wrapper = network.wrapper(node);
         }
@@ -233,6 +241,16 @@ impl Cluster {
         });
     }
 
+    /// Starts the nodes again that ended by themselves; gives how many.
+    pub fn begin_ended(&mut self) -> usize {
+        let ended = |member: &mut Member| !member.server.as_mut().is_none_or(Server::alive);
+        let gone = self.nodes().filter(|node| ended(&mut self.members[node - 1]));
+        let gone: Vec<_> = gone.collect();
+        gone.iter().for_each(|node| self.kill(*node));
+        self.begin_all();
+        gone.len()
+    }
+
     /// Starts a node; what it says if it does not start.
     pub fn try_to_begin(&mut self, node: usize) -> Result<(), Refusal> {
         self.member(node).try_to_begin()
@@ -269,10 +287,10 @@ impl Cluster {
         command.output().expect("the tool runs")
     }
 
-    /// Where operators reach a node, from where the node is.
+    /// Where operators reach a node, and nodes that join.
     fn operators(&self, node: usize) -> SocketAddr {
         match &self.network {
-            Some(_) => (Ipv4Addr::LOCALHOST, PORTS[2]).into(),
+            Some(_) => (self.address(node), PORTS[2]).into(),
             None => self.client(node),
         }
     }

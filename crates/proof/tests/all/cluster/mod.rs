@@ -1,0 +1,114 @@
+//! Real faults under real clusters: clients of all nodes write down what they were told, and one
+//! order of all calls must explain it.
+//!
+//! Promises: an experiment ends with all nodes level, row by row, every acknowledged write read
+//! back at every node, and a linearizable history; or it says why it was skipped.
+//! Never: asserts how long a fault was felt: gaps are figures, since other work shares the machine.
+//! Read next: `master.rs`, then `wires.rs`.
+
+mod disks;
+mod idle;
+mod master;
+mod members;
+mod once;
+mod wires;
+
+use proof::checkers::check;
+use proof::history::{Tongue, Writing};
+use proof::load::Load;
+use proof::recorder::{History, Plan, Recorder, Turns};
+use proof::report::Figures;
+use proof::rigs::Cluster;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Configurations the judge may try for each key.
+const STEPS_MAX: u64 = 3_000_000;
+
+/// Eight clients on twelve keys and two pairs, who go to the next node when one does not serve
+/// them within a second.
+fn plan(seed: u64) -> Plan {
+    let pause = Duration::from_millis(4);
+    Plan { clients: 8, keys: 12, seed, pause, patience: SECOND, pairs: 2, turns: Turns::On }
+}
+
+/// Three clients of the ledger, whose keys no other experiment uses.
+fn writing(seed: u64) -> Vec<Writing> {
+    let one = |(at, tongue): (usize, Tongue)| {
+        let client = seed as usize * 10 + at;
+        Writing { client, keys: 100, depth: 1 + 3 * at, bytes: 300, tongue }
+    };
+    [Tongue::Resp, Tongue::Resp, Tongue::Http].into_iter().enumerate().map(one).collect()
+}
+
+/// An experiment under way: clients at work, and what was done to the nodes.
+struct Trial {
+    figures: Figures,
+    recorder: Recorder,
+    load: Load,
+    addresses: Vec<SocketAddr>,
+    /// When something was wrong: from the fault until all nodes served again.
+    faults: Vec<(Duration, Duration)>,
+    recovery: Duration,
+}
+
+impl Trial {
+    /// Starts the clients, and lets them work for a while.
+    fn begin(name: &str, cluster: &Cluster, plan: Plan) -> Trial {
+        let figures = Figures::begin(name);
+        cluster.must_serve();
+        let addresses = cluster.clients();
+        let recorder = cluster.record(plan);
+        let load =
+            cluster.from_clients(|| Load::roam(&addresses, &writing(plan.seed), plan.patience));
+        std::thread::sleep(SECOND);
+        let (faults, recovery) = (Vec::new(), Duration::ZERO);
+        Trial { figures, recorder, load, addresses, faults, recovery }
+    }
+
+    /// Does something cruel; when it is undone, or needs no undoing, all nodes must serve again.
+    fn fault(&mut self, cluster: &mut Cluster, cruel: impl FnOnce(&mut Cluster)) {
+        let from = self.recorder.now();
+        self.figures.faults += 1;
+        cruel(cluster);
+        let mended = Instant::now();
+        cluster.must_serve();
+        self.recovery = self.recovery.max(mended.elapsed());
+        self.faults.push((from, self.recorder.now()));
+        std::thread::sleep(SECOND);
+    }
+
+    /// Stops the clients, and judges everything.
+    fn end(mut self, cluster: &Cluster) -> History {
+        cluster.must_settle();
+        let ledger = self.load.stop();
+        let history = cluster.from_clients(|| self.recorder.stop());
+        let history = history.unwrap_or_else(|error| panic!("{error}\n{}", cluster.words()));
+        let figures = &mut self.figures;
+        let (ok, refused, unknown) = history.counts();
+        figures.ok += ok + ledger.ok;
+        figures.fail += refused + ledger.fail;
+        figures.info += unknown + ledger.info;
+        for (node, address) in (1..).zip(&self.addresses) {
+            let verdict = cluster.from_clients(|| ledger.judge(*address)).expect("it is readable");
+            figures.lost += verdict.lost.len() as u64;
+            if !verdict.lost.is_empty() || !verdict.strange.is_empty() {
+                figures.also("unclean_node", node);
+                figures.print();
+            }
+            verdict.must_be_clean();
+        }
+        let gap = self.faults.iter().map(|(from, to)| history.gap(*from, *to)).max();
+        figures.also("longest_gap_ms", gap.unwrap_or_default().as_millis());
+        figures.also("recovery_ms", self.recovery.as_millis());
+        let report = check(&history.calls, STEPS_MAX);
+        figures.also("violations", usize::from(report.is_violated()));
+        figures.print();
+        assert_eq!(history.strange, Vec::<String>::new());
+        report.must_be_linearizable();
+        cluster.must_be_level();
+        assert!(ok > 100 && ledger.ok > 100, "clients did almost nothing: {ok}, {ledger:?}");
+        history
+    }
+}
