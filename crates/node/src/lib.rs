@@ -11,6 +11,7 @@ mod cluster;
 mod consistent;
 mod directory;
 mod exchange;
+mod flaws;
 mod forward;
 mod groups;
 mod housekeeping;

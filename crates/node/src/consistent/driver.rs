@@ -14,6 +14,7 @@ use super::catch_up::Fetches;
 use super::evaluate::expire_due;
 use super::group::{Group, State};
 use super::records::{self, Head};
+use crate::flaws::{Flaw, flawed};
 use crate::keeper::Job;
 use crate::metrics::Metrics;
 use crate::submit::Ticket;
@@ -355,11 +356,12 @@ impl State {
     /// message, or it is the one being proposed.
     fn payload(&mut self, index: LogIndex, came: &[(LogIndex, Bytes)]) -> (Bytes, bool) {
         if let Some((_, payload)) = came.iter().find(|(at, _)| *at == index) {
-            return (payload.clone(), true);
+            return (payload.clone(), !flawed(Flaw::AcceptedUnsynced));
         }
         // Where others count on this log, an accepted value must not be forgotten: a voter that
         // loses one may help to decide another in its place.
-        let shared = self.replica.configuration().members().len() > 1;
+        let shared =
+            self.replica.configuration().members().len() > 1 && !flawed(Flaw::AcceptedUnsynced);
         let own = self.pending.get_mut(self.proposed).filter(|own| own.index == index);
         let own = own.expect("a value is logged when it comes or when it is proposed");
         (own.close(), own.sync || shared)

@@ -10,6 +10,7 @@
 
 use super::driver::damaged_log;
 use super::group::{Group, State};
+use crate::flaws::{Flaw, flawed};
 use crate::keeper::store_error;
 use crate::peers::{Lane, Message as Letterhead, Peers, Sending};
 use base::codec::Writer;
@@ -155,7 +156,8 @@ impl Group {
             let state = self.state();
             let runs = &state.values.runs;
             let Some(position) = runs.find(after.next()) else { return Ok(Vec::new()) };
-            (position, upto.min(runs.end(after.next())))
+            let end = runs.end(after.next());
+            (position, if flawed(Flaw::RunsWithoutEnd) { upto } else { upto.min(end) })
         };
         let (mut values, mut bytes, mut wanted) = (Vec::new(), 0, after.next());
         for record in self.shared.reader.read_from(position) {

@@ -3,6 +3,7 @@
 //! A ticket names an index *of a term*: the time from which this node is master until it no longer
 //! is. An index alone says nothing about whose value stands there once another master has led.
 
+use crate::flaws::{Flaw, flawed};
 use base::{Error, LogIndex, Reason, Result};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -115,7 +116,7 @@ impl Applied {
     /// Whether everything up to there is applied as it was proposed in that term.
     pub(crate) fn has(&self, term: u64, index: LogIndex) -> bool {
         // In this order: what is applied while the term lasts was proposed in it.
-        self.index() >= index && self.term() == term
+        self.index() >= index && (self.term() == term || flawed(Flaw::TicketsWithoutTerms))
     }
 }
 
@@ -135,7 +136,8 @@ impl Future for Reached<'_> {
             return Poll::Ready(Ok(()));
         }
         let mut waiting = applied.waiting.lock().expect("no one panics while holding it");
-        if let Some(term) = self.term.filter(|term| *term != applied.term()) {
+        let over = |term: &u64| *term != applied.term() && !flawed(Flaw::TicketsWithoutTerms);
+        if let Some(term) = self.term.filter(over) {
             let ended = waiting.ended.iter().find(|ended| ended.term == term).copied();
             match ended {
                 Some(ended) if self.index.0 <= ended.decided => {}

@@ -36,9 +36,9 @@ enum Kind {
         value: Bytes,
         ticket: Ticket,
     },
-    /// It was read under a lease; whether that still held is looked at once this time has come.
+    /// The lease allowed it; the thread comes to reading, and to looking at the lease again, at
+    /// this time.
     Leased {
-        value: Option<Bytes>,
         look: u64,
     },
     /// It asks a majority what it must see.
@@ -88,7 +88,7 @@ pub(super) fn write(
 pub(super) fn read(place: usize, life: &Life, key: Bytes, now: u64, pause: u64) -> Pending {
     let group = &life.group;
     let kind = if group.readable() {
-        Kind::Leased { value: look(group, &key), look: now + pause }
+        Kind::Leased { look: now + pause }
     } else {
         let group = Arc::clone(group);
         Kind::Asks(Box::pin(async move { group.read_index().await }))
@@ -142,12 +142,15 @@ impl Pending {
                     Err(_) => Some(Outcome::InDoubt),
                 }
             }
-            Kind::Leased { look, .. } if now < *look => None,
-            Kind::Leased { value, .. } if group.readable() => {
-                judge.answered(self.key.clone(), value.take(), self.began, now);
+            Kind::Leased { look: at } if now < *at => None,
+            Kind::Leased { .. } => {
+                let value = look(group, &self.key);
+                if !group.readable() {
+                    return Some(Outcome::Refused);
+                }
+                judge.answered(self.key.clone(), value, self.began, now);
                 Some(Outcome::Read)
             }
-            Kind::Leased { .. } => Some(Outcome::Refused),
             Kind::Asks(asks) => match poll(asks.as_mut())? {
                 Ok(index) => {
                     self.kind = Kind::Waits(index);

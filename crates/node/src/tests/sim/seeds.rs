@@ -8,6 +8,9 @@ const SECONDS: u64 = 15;
 /// Histories in every run of the tests.
 const SEEDS: u64 = 60;
 
+/// Histories within which every broken rule must show.
+const FLAWED_SEEDS: u64 = 5_000;
+
 fn history(seed: u64) -> (u64, BTreeMap<&'static str, u64>) {
     let mut world = World::new(seed);
     world.run(SECONDS * 1_000_000);
@@ -43,4 +46,24 @@ fn one_seed_is_one_history() {
     for seed in [3, 4] {
         assert_eq!(history(seed), history(seed));
     }
+}
+
+#[test]
+fn a_broken_rule_is_noticed() {
+    use crate::flaws::{BROKEN, Flaw};
+    // Some show soon, some are rare: those are looked for in the long tests.
+    let long = std::env::var_os("CREDENZA_TEST_LONG").is_some();
+    let soon = [Flaw::TicketsWithoutTerms, Flaw::AcceptedUnsynced];
+    let rare = [Flaw::ReadWithoutLease, Flaw::RunsWithoutEnd];
+    let flaws = soon.into_iter().chain(rare.into_iter().filter(|_| long));
+    let mut unnoticed = Vec::new();
+    for flaw in flaws {
+        BROKEN.set(Some(flaw));
+        let noticed = |seed: &u64| std::panic::catch_unwind(|| history(*seed)).is_err();
+        let seed = (0..FLAWED_SEEDS).find(noticed);
+        BROKEN.set(None);
+        println!("{flaw:?}: seed {seed:?}");
+        unnoticed.extend(Some(flaw).filter(|_| seed.is_none()));
+    }
+    assert!(unnoticed.is_empty(), "unnoticed: {unnoticed:?}");
 }

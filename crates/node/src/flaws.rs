@@ -1,0 +1,29 @@
+//! Ways in which this code could be wrong, for tests that must notice them.
+
+/// A rule that can be broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// A ticket is good once its index is applied, whoever's value stands there.
+    TicketsWithoutTerms,
+    /// A master answers reads whether or not its lease lasts.
+    ReadWithoutLease,
+    /// Reading the log back runs on across the end of a run.
+    RunsWithoutEnd,
+    /// What is accepted is not synced where the bucket does not ask for it.
+    AcceptedUnsynced,
+}
+
+#[cfg(test)]
+thread_local! {
+    /// The rule that is broken on this thread.
+    pub(crate) static BROKEN: std::cell::Cell<Option<Flaw>> = const { std::cell::Cell::new(None) };
+}
+
+/// Whether a test has broken this rule; never in a program that serves.
+#[inline(always)]
+pub(crate) fn flawed(_flaw: Flaw) -> bool {
+    #[cfg(test)]
+    return BROKEN.get() == Some(_flaw);
+    #[cfg(not(test))]
+    false
+}
