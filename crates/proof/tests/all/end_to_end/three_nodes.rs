@@ -1,0 +1,125 @@
+//! Three real nodes as clients meet them: any node is asked, and one of them dies meanwhile.
+
+use super::clients::python;
+use proof::client::{Arakoon, Cluster as Nodes, Http, Resp};
+use proof::report::skipped;
+use proof::rigs::{Cluster, Options, Scratch};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longer than any election takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Three nodes that serve Arakoon's cluster `ricky`, too.
+fn three(scratch: &Scratch) -> Cluster {
+    let mut options = Options::of(3);
+    options.words.extend(["--arakoon-clusters".into(), "ricky".into()]);
+    Cluster::start(scratch, options)
+}
+
+fn as_arakoon_has_it(cluster: &Cluster) -> Nodes {
+    let name = |node: usize| (format!("n{node}"), cluster.client(node));
+    Nodes { id: "ricky".into(), nodes: cluster.nodes().map(name).collect() }
+}
+
+/// Looks until it is there.
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn redis_py_goes_on_while_the_master_dies() {
+    let python = match python() {
+        Ok(python) => python,
+        Err(why) => return skipped("redis-py against three nodes", &why),
+    };
+    let scratch = Scratch::new("three-redis-py");
+    let mut cluster = three(&scratch);
+    let script = proof::tidy::root().join("crates/proof/clients/redis_three_nodes.py");
+    let mut command = Command::new(python);
+    command.arg(script).args(cluster.clients().iter().map(ToString::to_string));
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("python runs");
+    let mut said = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("it says something");
+    if line.trim() == "half" {
+        let master = cluster.master();
+        cluster.kill(master);
+    }
+    said.read_to_string(&mut line).expect("text");
+    let done = child.wait_with_output().expect("it ends");
+    let complaint = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{line}{complaint}\n{}", cluster.words());
+    println!("redis-py against three nodes: {}", line.lines().last().unwrap_or_default());
+}
+
+#[test]
+fn every_node_takes_what_redis_and_http_clients_ask_and_names_the_master() {
+    let scratch = Scratch::new("three-any");
+    let cluster = three(&scratch);
+    cluster.must_serve();
+    let master = cluster.master();
+    for node in cluster.nodes() {
+        let mut redis = Resp::connect(cluster.client(node)).expect("it listens");
+        let key = format!("k{node}");
+        redis.say(&format!("SET {key} v")).expect("written");
+        for other in cluster.nodes() {
+            let mut redis = Resp::connect(cluster.client(other)).expect("it listens");
+            let seen = redis.say(&format!("GET {key}")).expect("read");
+            assert_eq!(seen.bytes(), Some(&b"v"[..]), "written at {node}, read at {other}");
+        }
+        let mut web = Http::connect(cluster.client(node)).expect("it listens");
+        let answer = web.ask("GET", &super::key_path(key.as_bytes()), b"").expect("read");
+        assert_eq!((answer.status, &answer.body[..]), (200, &b"v"[..]));
+        let named = answer.header("x-credenza-master");
+        let other = (node != master).then(|| format!("n{master}"));
+        assert_eq!(named, other.as_deref(), "only what comes from elsewhere names the master");
+    }
+    // Buckets, too: made at one node, known at the next, emptied at a third.
+    let bucket = |node: usize| Resp::connect(cluster.client(node)).expect("it listens");
+    for round in 0..10 {
+        let mut redis = bucket(1 + round % 3);
+        redis.say(&format!("SET gone {round}")).expect("written");
+        bucket(1 + (round + 1) % 3).say("FLUSHDB").expect("emptied");
+        let mut redis = bucket(1 + (round + 2) % 3);
+        assert_eq!(redis.say("GET gone").expect("read").bytes(), None);
+        redis.say("SET kept 1").expect("written");
+        let seen = bucket(1 + round % 3).say("GET kept").expect("read");
+        assert_eq!(seen.bytes(), Some(&b"1"[..]), "what is written behind a clear stays");
+    }
+}
+
+#[test]
+fn arakoon_s_clients_are_sent_to_the_master_and_find_the_next_one() {
+    let scratch = Scratch::new("three-arakoon");
+    let mut cluster = three(&scratch);
+    cluster.must_serve();
+    let nodes = as_arakoon_has_it(&cluster);
+    let mut client = Arakoon::master(&nodes).expect("a master");
+    client.set(b"k", b"v").expect("written");
+    let follower = cluster.follower();
+    let master = format!("n{}", cluster.master());
+    let mut other = Arakoon::connect(cluster.client(follower), "ricky").expect("it listens");
+    assert_eq!(other.who_master().ok(), Some(Some(master.clone())));
+    let refused = other.set(b"k", b"w").expect_err("it is not the master");
+    assert_eq!((refused.code(), refused.message()), (Some(4), master));
+    // It has what the master has, a little later, for who is content with that.
+    let mut other = Arakoon::connect(cluster.client(follower), "ricky").expect("it listens");
+    other.freshness = 1;
+    until("the row at a slave", || other.get(b"k").ok().filter(|value| value == b"v"));
+    let dies = cluster.master();
+    cluster.kill(dies);
+    let mut client = until("another master", || Arakoon::master(&nodes).ok());
+    assert_eq!(client.get(b"k").ok(), Some(b"v".to_vec()), "nothing is lost");
+    client.set(b"k", b"w").expect("written");
+    assert_ne!(client.who_master().ok().flatten(), Some(format!("n{dies}")));
+}
