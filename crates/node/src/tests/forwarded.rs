@@ -4,8 +4,8 @@ use super::house::{House, wait};
 use super::{bytes, reason, request, set};
 use crate::{Flow, Node, Submitted};
 use base::{
-    Body, Call, Consistency, Kind, Outcome, Read, Reason, Reply, Request, Result, RetryId,
-    SessionCall, SessionId, Update,
+    Body, BucketName, Call, Consistency, DirectoryCall, GroupId, Kind, Outcome, Read, Reason,
+    Reply, Request, Result, RetryId, SessionCall, SessionId, Update,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,9 @@ const STEPS: usize = 50;
 
 async fn three() -> House {
     let house = House::new(3, 3).await;
-    house.know_the_default_bucket().await;
+    for call in [DirectoryCall::CreateType(Vec::new()), DirectoryCall::CreateBucket(Vec::new())] {
+        ask(&node(&house, 0), Call::Directory(call)).await.expect("made, wherever the master is");
+    }
     house
 }
 
@@ -154,6 +156,49 @@ async fn a_connections_order_holds_when_mastership_moves_between_its_requests() 
             let _ = house.group(house.master().await).hand_over(house.ids[first]);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_cleared_at_one_node_is_so_at_every_other_whoever_decides() {
+    let house = three().await;
+    let directory =
+        |which: usize| node(&house, which).inner.groups.find(GroupId(0)).expect("it is there");
+    for round in 0..12 {
+        // The directory's master and the data's are another pair every time.
+        let from = wait("a directory's master", || {
+            (0..3).find(|which| directory(*which).master.load(Ordering::Acquire))
+        });
+        let to = house.ids[round % 3];
+        let _ = directory(from.await).hand_over(to);
+        let _ = house.group(house.master().await).hand_over(house.ids[round / 3 % 3]);
+        let at = |step: usize| node(&house, (round + step) % 3);
+        ask(&at(0), Call::Update(set("gone", "v"))).await.expect("taken");
+        ask(&at(1), Call::Directory(DirectoryCall::ClearBucket)).await.expect("cleared");
+        let seen = value(&at(2), "gone", Consistency::Consistent).await.expect("read");
+        assert_eq!(seen, None, "round {round}: it was cleared before it was asked for");
+        ask(&at(3), Call::Update(set("kept", "v"))).await.expect("taken");
+        for step in 0..3 {
+            let seen = value(&at(step), "kept", Consistency::Consistent).await.expect("read");
+            assert_eq!(seen, Some(bytes("v")), "round {round}: it was written behind the clear");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_made_at_one_node_is_known_at_every_other_at_once() {
+    let house = three().await;
+    for round in 0..12 {
+        let bucket = BucketName::parse(&format!("b{round}")).expect("a name");
+        let here = |call| Request { bucket: bucket.clone(), call, retry: None };
+        let at = |step: usize| node(&house, (round + step) % 3);
+        let none = at(0).handle(here(Call::Update(set("k", "v")))).await;
+        assert_eq!(reason(none), Reason::NoSuchBucket);
+        let make = Call::Directory(DirectoryCall::CreateBucket(Vec::new()));
+        at(1).handle(here(make)).await.expect("made");
+        at(2).handle(here(Call::Update(set("k", "v")))).await.expect("it is there");
+        let read = Call::Read(Read::KeyCount, Consistency::Consistent);
+        assert_eq!(at(0).handle(here(read)).await.expect("read").body, Body::Count(1));
     }
 }
 

@@ -87,19 +87,6 @@ impl House {
         self.nodes[which] = Some(node);
     }
 
-    /// Waits until every node knows the bucket that is there from the start.
-    pub(crate) async fn know_the_default_bucket(&self) {
-        for node in self.nodes.iter().flatten() {
-            let description = base::BucketDescription {
-                name: base::BucketName::default(),
-                id: BucketId(77),
-                group: GROUP,
-                properties: Properties::default(),
-            };
-            node.inner.catalog.replace(&base::BucketName::default(), Some(description));
-        }
-    }
-
     pub(crate) async fn stop(&mut self, which: usize) {
         let node = self.nodes[which].take().expect("it runs");
         node.stop().await.expect("it stops");

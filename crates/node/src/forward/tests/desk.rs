@@ -112,6 +112,32 @@ async fn a_node_that_is_not_master_says_so_and_passes_nothing_on() {
 }
 
 #[tokio::test]
+async fn a_request_waits_until_the_directory_is_as_its_sender_saw_it() {
+    let place = Place::new();
+    let (node, asker) = house(&place).await;
+    let directory = &node.inner.directory.group.applied;
+    // Behind whatever a node writes into its directory when it starts.
+    let ahead = LogIndex(directory.index().0 + 10);
+    let letter = letter::write(ahead, &request(Call::Update(set("k", "1")))).expect("small");
+    let asking = asker.ask(MASTER, GroupId(1), letter, LONG);
+    tokio::pin!(asking);
+    for _ in 0..100 {
+        tokio::select! {
+            biased;
+            _ = &mut asking => panic!("the directory is behind"),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    while directory.index() < ahead {
+        let clear = request(Call::Directory(DirectoryCall::ClearBucket));
+        node.handle(clear).await.expect("cleared");
+    }
+    assert!(asking.await.is_ok());
+    assert_eq!(get(&node, "k").await, Some(bytes("1")), "it went into the cleared bucket");
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
 async fn foreign_requests_in_progress_end_exactly_at_their_limits() {
     let place = Place::new();
     let (node, asker) = house(&place).await;
