@@ -283,11 +283,23 @@ impl Visit {
 
     fn role(&mut self) {
         let status = self.shared.node.status();
-        let decided = status.groups.iter().map(|group| group.decided.0).max().unwrap_or(0);
-        self.out.array(3);
-        self.out.text(information::role(&status));
-        self.out.count(decided);
-        self.out.array(0);
+        let role = information::Role::of(&self.shared, &self.client, &status);
+        match &role.master {
+            None => {
+                self.out.array(3);
+                self.out.text(role.word());
+                self.out.count(role.offset);
+                self.out.array(0);
+            }
+            Some((host, port, connected)) => {
+                self.out.array(5);
+                self.out.text(role.word());
+                self.out.text(host.clone());
+                self.out.count(u64::from(*port));
+                self.out.text(if *connected { "connected" } else { "connect" });
+                self.out.count(role.offset);
+            }
+        }
     }
 }
 

@@ -8,10 +8,40 @@ use node::Status;
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What this node is to the groups it has a part in.
-pub fn role(status: &Status) -> &'static str {
-    let is_follower = status.groups.iter().any(|group| group.role != "master");
-    if is_follower { "slave" } else { "master" }
+/// What this node is to the group of a bucket, in Redis' words.
+pub struct Role {
+    /// How far the node is.
+    pub offset: u64,
+    /// The master's address and whether there is a connection to it; none: this node is the master.
+    pub master: Option<(String, u16, bool)>,
+    /// Other members that are connected.
+    pub replicas: usize,
+}
+
+impl Role {
+    /// As this node knows it.
+    pub fn of(shared: &Shared, client: &Client, status: &Status) -> Role {
+        let place = shared.node.place(&client.bucket).ok();
+        let others = status.members.iter().filter(|other| other.member.node != status.node);
+        let replicas = others.filter(|other| other.connected).count();
+        let Some(place) = place else { return Role { offset: 0, master: None, replicas } };
+        let offset = place.applied.0;
+        if place.role == "master" {
+            return Role { offset, master: None, replicas };
+        }
+        let known =
+            status.members.iter().find(|other| Some(&other.member.name) == place.master.as_ref());
+        let master = known.map_or((String::new(), 0, false), |other| {
+            let (host, port) = other.member.client.rsplit_once(':').unwrap_or_default();
+            (host.into(), port.parse().unwrap_or(0), other.connected)
+        });
+        Role { offset, master: Some(master), replicas }
+    }
+
+    /// Redis' word for it.
+    pub fn word(&self) -> &'static str {
+        if self.master.is_some() { "slave" } else { "master" }
+    }
 }
 
 /// The text of these sections. `keys`: how many the connection's bucket holds, if that is known.
@@ -28,10 +58,10 @@ pub fn text(sections: &[Section], shared: &Shared, client: &Client, keys: Option
             Section::Memory => memory(&status, shared),
             Section::Persistence => persistence(&status, shared),
             Section::Stats => stats(shared),
-            Section::Replication => replication(&status),
+            Section::Replication => replication(&status, &Role::of(shared, client, &status)),
             Section::Cluster => vec![("cluster_enabled", "0".into())],
             Section::Keyspace => keyspace(&status, keys),
-            Section::Credenza => credenza(&status),
+            Section::Credenza => credenza(&status, shared, client),
         };
         // Writing to a string can't fail.
         let _ = write!(text, "# {section:?}\r\n");
@@ -131,14 +161,19 @@ fn stats(shared: &Shared) -> Lines {
     ]
 }
 
-fn replication(status: &Status) -> Lines {
-    let decided = status.groups.iter().map(|group| group.decided.0).max().unwrap_or(0);
-    vec![
-        ("role", role(status).into()),
-        ("connected_slaves", "0".into()),
-        ("master_replid", format!("{:016x}", status.cluster.0)),
-        ("master_repl_offset", decided.to_string()),
-    ]
+/// Any node takes writes, whatever it is here: this says where they are decided.
+fn replication(status: &Status, role: &Role) -> Lines {
+    let mut lines = vec![("role", role.word().into())];
+    if let Some((host, port, connected)) = &role.master {
+        lines.push(("master_host", host.clone()));
+        lines.push(("master_port", port.to_string()));
+        lines.push(("master_link_status", if *connected { "up" } else { "down" }.into()));
+    }
+    let replicas = if role.master.is_some() { 0 } else { role.replicas };
+    lines.push(("connected_slaves", replicas.to_string()));
+    lines.push(("master_replid", format!("{:016x}", status.cluster.0)));
+    lines.push(("master_repl_offset", role.offset.to_string()));
+    lines
 }
 
 /// Counting exactly walks all keys; where that takes too long this is what the store estimates, of
@@ -153,9 +188,12 @@ fn keyspace(status: &Status, keys: Option<u64>) -> Lines {
     }
 }
 
-fn credenza(status: &Status) -> Lines {
+fn credenza(status: &Status, shared: &Shared, client: &Client) -> Lines {
+    let place = shared.node.place(&client.bucket).ok();
+    let master = place.and_then(|place| place.master).unwrap_or_default();
     let mut lines: Lines = vec![
         ("node", base::codec::printable(status.name.as_bytes())),
+        ("master", base::codec::printable(master.as_bytes())),
         ("ready", u8::from(status.ready).to_string()),
         ("groups", status.groups.len().to_string()),
         ("buckets", status.buckets.to_string()),
