@@ -5,13 +5,15 @@
 pub enum Fate {
     /// It is one of our settings.
     Taken,
+    /// It is one of our settings if the file has several nodes, else it means nothing, and why.
+    AmongSeveral(&'static str),
     /// It means nothing here, and why.
     Nothing(&'static str),
     /// Only these values can be served, and why no other can.
     Only(&'static [&'static str], &'static str),
 }
 
-use Fate::{Nothing, Only, Taken};
+use Fate::{AmongSeveral, Nothing, Only, Taken};
 
 /// One key, with its other names.
 pub struct Row {
@@ -26,7 +28,9 @@ const fn row(names: &'static [&'static str], fate: Fate) -> Row {
 }
 
 const NO: &[&str] = &["false"];
-const ALONE: Fate = Nothing("means nothing to a node that is alone");
+const PEERS: Fate = AmongSeveral("means nothing to a node that is alone");
+const ELECTION: Fate =
+    Nothing("means nothing here: a majority elects the master, and `lease_ms` is its lease");
 const LOG: Fate = Nothing("means nothing here: the log is cut, compressed and collapsed by itself");
 const DISK: Fate = Nothing("means nothing here: log and store lie together under `home`");
 const STORE: Fate = Nothing("means nothing here: the setting `memory_bytes_max` bounds the memory");
@@ -39,7 +43,7 @@ const LIMIT: Fate = Nothing("means nothing here: the limits are in docs/run/limi
 /// Keys of `[global]`.
 pub const GLOBAL: &[Row] = &[
     row(&["cluster", "cluster_id"], Taken),
-    row(&["master", "preferred_master", "preferred_masters", "lease_period", "quorum"], ALONE),
+    row(&["master", "preferred_master", "preferred_masters", "lease_period", "quorum"], ELECTION),
     row(&["readonly"], Only(NO, "a node that only reads can't be had")),
     row(&["plugins"], Only(&[""], "there are no user functions and no hooks")),
     row(&["tls_service", "tls_service_validate_peer"], Only(NO, "there is no encryption yet")),
@@ -64,12 +68,15 @@ pub const GLOBAL: &[Row] = &[
 /// Keys of a node's section.
 pub const NODE: &[Row] = &[
     row(&["ip", "client_port", "home", "log_level"], Taken),
-    row(&["messaging_port"], ALONE),
+    row(&["messaging_port"], PEERS),
     row(&["tlog_dir", "tlx_dir", "tlf_dir", "head_dir"], DISK),
     row(&["log_dir", "log_sinks", "crash_log_sinks"], OUTPUT),
     row(&["log_config"], Nothing("means nothing here: `log_level` takes sections, too")),
     row(&["batched_transaction_config"], Nothing("means nothing here: batches make themselves")),
-    row(&["learner", "witness"], Only(NO, "a node that is alone votes and keeps the data")),
+    row(
+        &["learner", "witness"],
+        Only(NO, "a node that begins with a file votes and keeps the data"),
+    ),
     row(&["laggy"], Only(NO, "messages are not dropped on purpose")),
     row(&["disable_tlog_compression", "tlog_compression"], LOG),
     row(

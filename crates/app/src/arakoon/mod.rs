@@ -1,6 +1,9 @@
 //! An Arakoon configuration as settings of one node: what it says that we can do is taken, what we
 //! can't do is an error with its line, what means nothing here is named once.
 //!
+//! Of a file with several nodes the first makes the cluster, and the others join it through the
+//! first's client address; nodes speak to each other at `ip` and `messaging_port`.
+//!
 //! Promises: nothing that a node would have to do differently is passed over in silence.
 //! Never: reads a configuration from etcd or from an Arakoon; changes anything.
 //! Read next: `keys.rs`, which lists every key of Arakoon and what becomes of it.
@@ -67,9 +70,20 @@ fn configure(text: &str, node: Option<&str>) -> Result<Configuration, Complaint>
         (members.line, format!("the node `{me}` has no section [{me}] in this file"))
     })?;
     let mut configuration = Configuration::default();
-    configuration.judge(global, GLOBAL)?;
-    configuration.judge(own, NODE)?;
-    configuration.take(global, own, me)?;
+    configuration.judge(global, GLOBAL, names.len())?;
+    configuration.judge(own, NODE, names.len())?;
+    configuration.take(global, own, me, names.len())?;
+    if names.len() > 1 {
+        configuration.take_peers(own)?;
+        let first = names[0];
+        if first != me {
+            let founder = section(first).ok_or_else(|| {
+                (members.line, format!("the node `{first}` has no section [{first}] in this file"))
+            })?;
+            let addresses = addresses(founder, "client_port")?;
+            configuration.give("join", addresses[0].to_string(), founder.line);
+        }
+    }
     let known = |name: &str| name == "global" || names.contains(&name);
     let refers = |section: &Section| {
         [own.find("log_config"), own.find("batched_transaction_config")]
@@ -83,7 +97,7 @@ fn configure(text: &str, node: Option<&str>) -> Result<Configuration, Complaint>
     Ok(configuration)
 }
 
-/// Which node this is. A file of several needs to be told, and can't be served yet.
+/// Which node this is. A file of several needs to be told.
 fn me<'a>(members: &Key, names: &[&'a str], node: Option<&'a str>) -> Result<&'a str, Complaint> {
     let me = match (node, names) {
         (Some(node), _) => node,
@@ -96,17 +110,6 @@ fn me<'a>(members: &Key, names: &[&'a str], node: Option<&'a str>) -> Result<&'a
         let all = names.join(", ");
         return Err((members.line, format!("there is no node `{me}` in the cluster: {all}")));
     }
-    if names.len() > 1 {
-        return Err((
-            members.line,
-            format!(
-                "a cluster of {} nodes: this version serves clusters of one node, and starting \
-                 one of several alone would keep one copy where there were {}",
-                names.len(),
-                names.len()
-            ),
-        ));
-    }
     Ok(me)
 }
 
@@ -114,6 +117,26 @@ fn required<'a>(section: &'a Section, name: &str) -> Result<&'a Key, Complaint> 
     section
         .find(name)
         .ok_or_else(|| (section.line, format!("`{name}` is missing in [{}]", section.name)))
+}
+
+/// Where a node listens, by its `ip` and the port of this key; at least one.
+fn addresses(section: &Section, port: &str) -> Result<Vec<SocketAddr>, Complaint> {
+    let (ip, port) = (required(section, "ip")?, required(section, port)?);
+    let number: u16 =
+        port.value.replace('_', "").parse().map_err(|_| {
+            (port.line, format!("`{} = {}`: a port is wanted", port.name, port.value))
+        })?;
+    let mut addresses = Vec::new();
+    for word in list(&ip.value) {
+        let address: IpAddr = word
+            .parse()
+            .map_err(|_| (ip.line, format!("`ip = {}`: `{word}` is no address", ip.value)))?;
+        addresses.push(SocketAddr::new(address, number));
+    }
+    if addresses.is_empty() {
+        return Err((ip.line, "`ip` names no address".into()));
+    }
+    Ok(addresses)
 }
 
 fn list(text: &str) -> impl Iterator<Item = &str> {
@@ -130,7 +153,12 @@ impl Configuration {
     }
 
     /// Says of every key of a section what becomes of it.
-    fn judge(&mut self, section: &Section, table: &[keys::Row]) -> Result<(), Complaint> {
+    fn judge(
+        &mut self,
+        section: &Section,
+        table: &[keys::Row],
+        nodes: usize,
+    ) -> Result<(), Complaint> {
         for key in &section.keys {
             let name = format!("`{}`", key.name);
             let Some(row) = table.iter().find(|row| row.names.contains(&key.name.as_str())) else {
@@ -139,7 +167,8 @@ impl Configuration {
             };
             match row.fate {
                 Fate::Taken => {}
-                Fate::Nothing(why) => self.warn(key.line, &name, why),
+                Fate::AmongSeveral(_) if nodes > 1 => {}
+                Fate::AmongSeveral(why) | Fate::Nothing(why) => self.warn(key.line, &name, why),
                 Fate::Only(wanted, why) => {
                     if !wanted.contains(&key.value.to_ascii_lowercase().as_str()) {
                         let what = format!("`{} = {}`: {why}", key.name, key.value);
@@ -151,29 +180,47 @@ impl Configuration {
         Ok(())
     }
 
-    fn take(&mut self, global: &Section, own: &Section, me: &str) -> Result<(), Complaint> {
+    fn take(
+        &mut self,
+        global: &Section,
+        own: &Section,
+        me: &str,
+        nodes: usize,
+    ) -> Result<(), Complaint> {
         self.give("node", me.into(), own.line);
         let id = required(global, "cluster_id")?;
         self.give("arakoon_clusters", id.value.clone(), id.line);
-        let (ip, port) = (required(own, "ip")?, required(own, "client_port")?);
-        let number: u16 = port.value.replace('_', "").parse().map_err(|_| {
-            (port.line, format!("`client_port = {}`: a port is wanted", port.value))
-        })?;
-        let mut addresses = Vec::new();
-        for word in list(&ip.value) {
-            let address: IpAddr = word
-                .parse()
-                .map_err(|_| (ip.line, format!("`ip = {}`: `{word}` is no address", ip.value)))?;
-            addresses.push(SocketAddr::new(address, number).to_string());
+        let addresses = addresses(own, "client_port")?;
+        let line = required(own, "ip")?.line;
+        // Nodes that join ask at this address, too, so with several every tongue is spoken there.
+        let rest = if nodes > 1 { 1 } else { 0 };
+        for main in &addresses[..rest] {
+            self.give("listen", main.to_string(), line);
         }
-        if addresses.is_empty() {
-            return Err((ip.line, "`ip` names no address".into()));
+        if addresses.len() > rest {
+            let texts: Vec<_> = addresses[rest..].iter().map(ToString::to_string).collect();
+            self.give("arakoon_listen", texts.join(","), line);
         }
-        self.give("arakoon_listen", addresses.join(","), ip.line);
         let home = required(own, "home")?;
         // Arakoon's own files stay where they are.
         let data = Path::new(&home.value).join("credenza").display().to_string();
         self.give("data", data, home.line);
+        self.take_level(own)
+    }
+
+    /// Where the other nodes reach this one.
+    fn take_peers(&mut self, own: &Section) -> Result<(), Complaint> {
+        let peers = addresses(own, "messaging_port")?;
+        let line = required(own, "messaging_port")?.line;
+        self.give("peer_listen", peers[0].to_string(), line);
+        if peers.len() > 1 {
+            let why = format!("means less here: nodes speak to each other at {} alone", peers[0]);
+            self.warn(line, "`messaging_port`", &why);
+        }
+        Ok(())
+    }
+
+    fn take_level(&mut self, own: &Section) -> Result<(), Complaint> {
         if let Some(level) = own.find("log_level") {
             let ours = match level.value.to_ascii_lowercase().as_str() {
                 "debug" => "debug",

@@ -68,7 +68,6 @@ fn what_can_be_mapped_is_mapped_and_the_rest_is_named_once() {
 #[test]
 fn what_can_t_be_mapped_names_its_line() {
     let cases = [
-        ("cluster = arakoon_0", "cluster = arakoon_0, arakoon_1", 3, "2 nodes"),
         ("cluster = arakoon_0", "", 2, "`cluster` is missing"),
         ("cluster = arakoon_0", "cluster = other", 3, "no node `arakoon_0`"),
         ("cluster_id = ricky", "", 2, "`cluster_id` is missing"),
@@ -102,6 +101,62 @@ fn a_file_of_several_nodes_wants_to_be_told_which() {
     assert_eq!(complaint("[other]\n", None).0, 1);
     let (line, what) = complaint("[global]\ncluster = a\ncluster_id = x\n", None);
     assert_eq!((line, what.contains("[a]")), (2, true), "{what}");
+}
+
+const THREE: &str = "\
+[global]
+cluster = a, b, c
+cluster_id = ricky
+[a]
+ip = 10.0.0.1
+client_port = 4000
+messaging_port = 4010
+home = /srv/a
+[b]
+ip = 10.0.0.2, 10.1.0.2
+client_port = 4000
+messaging_port = 4010
+home = /srv/b
+[c]
+ip = 10.0.0.3
+client_port = 4000
+messaging_port = 4010
+home = /srv/c
+";
+
+#[test]
+fn of_several_nodes_the_first_makes_the_cluster_and_the_others_join_it() {
+    let given = |node| {
+        let found = configure(THREE, Some(node)).expect("it can be mapped");
+        let texts = found.given.into_iter().map(|given| (given.name, given.text));
+        (texts.collect::<std::collections::BTreeMap<_, _>>(), found.warnings)
+    };
+    let (first, warnings) = given("a");
+    assert!(warnings.is_empty(), "{warnings:?}");
+    assert_eq!((first["listen"].as_str(), first.get("join")), ("10.0.0.1:4000", None));
+    assert_eq!(first["peer_listen"], "10.0.0.1:4010");
+    assert_eq!(first.get("arakoon_listen"), None, "its clients speak at the main address");
+    let (second, warnings) = given("b");
+    assert_eq!((second["node"].as_str(), second["join"].as_str()), ("b", "10.0.0.1:4000"));
+    assert_eq!(second["listen"], "10.0.0.2:4000");
+    assert_eq!(second["arakoon_listen"], "10.1.0.2:4000");
+    assert_eq!(second["peer_listen"], "10.0.0.2:4010");
+    assert_eq!(warnings.len(), 1, "it has one address for the others: {warnings:?}");
+}
+
+#[test]
+fn a_node_among_several_needs_the_first_and_a_port_for_the_others() {
+    let without = THREE.replacen("[a]\nip = 10.0.0.1\nclient_port = 4000\n", "[a]\n", 1);
+    let (line, what) = complaint(&without, Some("b"));
+    assert_eq!((line, what.contains("`ip` is missing in [a]")), (4, true), "{what}");
+    let without = THREE.replacen("[a]", "[other]", 1);
+    let (_, what) = complaint(&without, Some("b"));
+    assert!(what.contains("no section [a]"), "{what}");
+    let without = THREE.replace("messaging_port = 4010\n", "");
+    let (_, what) = complaint(&without, Some("b"));
+    assert!(what.contains("`messaging_port` is missing in [b]"), "{what}");
+    let (line, what) = complaint(THREE, None);
+    assert_eq!((line, what.contains("--node")), (2, true), "{what}");
 }
 
 #[test]
