@@ -25,7 +25,7 @@ fn cluster(name: &str, address: SocketAddr) -> Cluster {
 }
 
 /// A port that was free a moment ago.
-fn free_address() -> SocketAddr {
+pub fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address")
 }
@@ -156,7 +156,7 @@ fn a_configuration_that_can_t_be_served_is_named_with_its_line() {
     let scratch = Scratch::new("arakoon-ini-wrong");
     let ini = INI.replace("PORT", "4000").replace("HOME", "/nowhere");
     for (ini, words, told) in [
-        (ini.replace("= arakoon_0\n", "= arakoon_0, arakoon_1\n"), "arakoon_0", "ricky.ini:2: "),
+        (ini.replace("= arakoon_0\n", "= arakoon_0, arakoon_1\n"), "arakoon_1", "ricky.ini:2: "),
         (ini.clone(), "arakoon_7", "ricky.ini:2: there is no node `arakoon_7`"),
         (ini.replace("lease_period = 10", "plugins = nsm"), "arakoon_0", "ricky.ini:4: "),
         (ini.replace("127.0.0.1", "localhost"), "arakoon_0", "ricky.ini:8: "),
