@@ -72,12 +72,10 @@ impl Inner {
         let alone = self.peers.get().is_none();
         match (error.reason, flow.elsewhere) {
             (Reason::NotMaster, _) if alone => Submitted::Ready(Err(error)),
-            (Reason::NotMaster, Elsewhere::Named) => {
-                Submitted::Ready(Err(self.not_master(&request)))
-            }
-            (Reason::NotMaster, Elsewhere::PassedOn) => match self.group_of(&request) {
-                Ok(group) => self.pass_on(group, flow.last.take(), request),
-                Err(error) => Submitted::Ready(Err(error)),
+            (Reason::NotMaster, elsewhere) => match (self.group_of(&request), elsewhere) {
+                (Ok(group), Elsewhere::Named) => Submitted::Ready(Err(self.master_of(&group))),
+                (Ok(group), Elsewhere::PassedOn) => self.pass_on(group, flow.last.take(), request),
+                (Err(error), _) => Submitted::Ready(Err(error)),
             },
             (Reason::NoSuchBucket, Elsewhere::PassedOn) if !alone && self.may_be_new(&request) => {
                 self.look_again(flow.last.take(), request, error)
@@ -87,8 +85,8 @@ impl Inner {
     }
 
     /// `not_master` with the master's name, as clients that look for it parse it.
-    fn not_master(&self, request: &Request) -> Error {
-        let master = self.group_of(request).ok().and_then(|group| group.standing().borrow().master);
+    fn master_of(&self, group: &Group) -> Error {
+        let master = group.standing().borrow().master;
         let name = master.map_or_else(|| "None".into(), |node| self.name_of(node));
         Error::new(Reason::NotMaster, name)
     }
@@ -203,7 +201,14 @@ impl Inner {
     /// Waits until a connection's earlier updates are decided.
     pub(crate) async fn settled(&self, before: Option<Ticket>) -> Result<()> {
         match before {
-            Some(ticket) => self.groups.find(ticket.group)?.settled(ticket).await,
+            Some(ticket) => {
+                let group = self.groups.find(ticket.group)?;
+                let settled = group.settled(ticket).await;
+                settled.map_err(|error| match error.reason {
+                    Reason::NotMaster => self.master_of(&group),
+                    _ => error,
+                })
+            }
             None => Ok(()),
         }
     }

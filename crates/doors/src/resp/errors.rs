@@ -80,11 +80,13 @@ pub fn text(error: &Error) -> String {
         Reason::NoLongerMaster | Reason::DeadlinePassed => {
             format!("UNKNOWN it may have been applied, read before you retry: {detail}")
         }
-        Reason::NotMaster => {
-            format!(
-                "READONLY this node is not master of the bucket's group, the master is {detail}"
-            )
+        Reason::NotMaster if detail == "None" => {
+            "READONLY mastership moved before this was done: nothing happened, send it again".into()
         }
+        Reason::NotMaster => format!(
+            "READONLY mastership moved to {detail} before this was done: nothing happened, send it \
+             again"
+        ),
         reason if detail.is_empty() => format!("{} {}", code(reason), reason.word()),
         reason => format!("{} {detail}", code(reason)),
     }

@@ -80,6 +80,16 @@ fn table_of_errors() -> String {
 }
 
 #[test]
+fn who_lost_its_master_is_told_that_nothing_happened_and_where_it_is() {
+    let told = |master: &str| errors::text(&base::Error::new(Reason::NotMaster, master));
+    for (master, named) in [("None", false), ("n2", true)] {
+        let text = told(master);
+        assert!(text.starts_with("READONLY ") && text.contains("nothing happened"), "{text}");
+        assert_eq!(text.contains(master), named, "{text}");
+    }
+}
+
+#[test]
 fn the_documented_commands_and_errors_are_those_served() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/use/resp.md");
     let mut page = std::fs::read_to_string(path).expect("the page is there");
