@@ -149,6 +149,12 @@ impl Node {
         self.inner.hand_over(group, to)
     }
 
+    /// Gives mastership of a bucket's group to the nearest other voter, if this node has it, and
+    /// waits until that one has it.
+    pub async fn drop_master(&self, bucket: &BucketName) -> Result<()> {
+        self.inner.drop_master(bucket).await
+    }
+
     /// All metrics as samples, for `/metrics` and `INFO`.
     pub fn samples(&self) -> Vec<Sample> {
         self.inner.samples()

@@ -6,9 +6,12 @@
 use crate::Inner;
 use crate::consistent::group::Group;
 use crate::peers::Peers;
+use base::limits::FORWARD_MS_MAX;
 use base::{BucketName, Error, LogIndex, NodeId, Reason, Result};
 use logic::consensus::{Progress, Role};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// A bucket's group, as this node knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +106,37 @@ impl Inner {
         }
         let master = group.standing().borrow().master?;
         (master != self.node).then(|| self.name_of(master))
+    }
+
+    /// Gives mastership of a bucket's group to the nearest other voter, and waits until it has it; a
+    /// node that is not master has none to give.
+    pub(crate) async fn drop_master(&self, bucket: &BucketName) -> Result<()> {
+        let (_, group) = self.bucket(bucket)?;
+        if !group.master.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let reached = |member: &Progress| {
+            self.peers.get().is_some_and(|peers: &Peers| peers.linked(member.node))
+        };
+        let progress = group.progress().into_iter();
+        let heirs = progress.filter(|member| member.part.leads() && reached(member));
+        let Some(heir) = heirs.max_by_key(|member| member.saved) else {
+            let text = "no other voter is connected that could be master: start one";
+            return Err(Error::new(Reason::NoQuorum, text));
+        };
+        let mut standing = group.standing();
+        group.hand_over(heir.node)?;
+        let within = Duration::from_millis(FORWARD_MS_MAX);
+        let moved =
+            standing.wait_for(|standing| standing.master.is_some_and(|master| master != self.node));
+        match timeout(within, moved).await {
+            Ok(_) => Ok(()),
+            Err(_) => {
+                let name = self.name_of(heir.node);
+                let text = format!("{name} did not take over in time: this node stays master");
+                Err(Error::new(Reason::NoQuorum, text))
+            }
+        }
     }
 
     /// A node's name: its own as it was set, another's as the directory has it.

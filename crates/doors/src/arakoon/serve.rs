@@ -5,7 +5,7 @@ use super::errors::Refusal;
 use super::frame::{Hello, Parser, Progress, hello};
 use super::output::Output;
 use super::statistics::{Class, Statistics};
-use super::translate::{self, Plan, Shape};
+use super::translate::{self, Plan, Shape, View};
 use super::{clusters, views};
 use crate::counters::{Operation, Tongue, Verdict};
 use crate::intake::Intake;
@@ -108,6 +108,7 @@ async fn turn_away(stream: &mut TcpStream, shared: &Shared, cluster: &[u8], erro
 enum Slow {
     Reply(Pin<Box<dyn Future<Output = Result<Reply>> + Send>>, Shape, &'static Command),
     Range(Range, Consistency, Shape, &'static Command),
+    DropMaster(&'static Command),
 }
 
 /// How one request went, for the counters.
@@ -200,6 +201,7 @@ impl Visit {
             Ok(Plan::Range(range, consistency, shape)) => {
                 Some(Slow::Range(range, consistency, shape, command))
             }
+            Ok(Plan::Look(View::DropMaster)) => Some(Slow::DropMaster(command)),
             Ok(Plan::Look(view)) => {
                 let seen = views::look(self, &view);
                 self.finish(command, seen.map(|body| (body, 0)));
@@ -288,6 +290,17 @@ impl Visit {
             Slow::Range(range, consistency, shape, command) => {
                 let reply = self.range(range, consistency).await;
                 self.speak(command, &shape, reply);
+            }
+            Slow::DropMaster(command) => {
+                // What is refused to a node alone is refused before.
+                let answer = match views::look(self, &View::DropMaster) {
+                    Ok(body) => match self.shared.node.drop_master(&self.bucket).await {
+                        Ok(()) => Ok((body, 0)),
+                        Err(error) => Err(Refusal::from(&error)),
+                    },
+                    Err(refusal) => Err(refusal),
+                };
+                self.finish(command, answer);
             }
         }
         Ok(())

@@ -15,7 +15,6 @@ use std::net::SocketAddr;
 use std::sync::PoisonError;
 
 const ALONE: &str = "drop master not supported for singletons";
-const NO_HAND_OVER: &str = "the master can't be handed over by a client of Arakoon";
 
 /// The body of the answer.
 pub fn look(visit: &Visit, view: &View) -> Result<Vec<u8>, Refusal> {
@@ -35,10 +34,10 @@ pub fn look(visit: &Visit, view: &View) -> Result<Vec<u8>, Refusal> {
             body.text(&nursery::configuration(&visit.cluster, &nodes(visit, &place)));
         }
         View::DropMaster if place.members.len() == 1 => return Err(Refusal::not_supported(ALONE)),
-        View::DropMaster if is_master(&place) => return Err(Refusal::not_supported(NO_HAND_OVER)),
         View::OnSlave(_) if is_master(&place) => return Err(on_master_refusal()),
         View::OnSlave(Some(refusal)) => return Err(refusal.clone()),
-        // A slave has no mastership to drop, and its files are kept in order without being asked.
+        // Mastership is dropped before this is looked at; a slave has none, and its files are kept
+        // in order without being asked.
         View::DropMaster | View::OnSlave(None) => {}
     }
     Ok(body)

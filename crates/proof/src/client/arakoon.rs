@@ -204,6 +204,11 @@ impl Arakoon {
         Ok(self.maybe()?.map(|name| String::from_utf8_lossy(&name).into_owned()))
     }
 
+    /// Has the master give its place to another.
+    pub fn drop_master(&mut self) -> Given<()> {
+        self.ask(Request::new(0x30))
+    }
+
     /// The server's greeting.
     pub fn hello(&mut self, cluster: &str) -> Given<String> {
         self.ask(Request::new(0x01).text(b"proof").text(cluster.as_bytes()))?;

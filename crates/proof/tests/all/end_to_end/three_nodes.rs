@@ -118,7 +118,12 @@ fn arakoon_s_clients_are_sent_to_the_master_and_find_the_next_one() {
     let mut other = Arakoon::connect(cluster.client(follower), "ricky").expect("it listens");
     other.freshness = 1;
     until("the row at a slave", || other.get(b"k").ok().filter(|value| value == b"v"));
+    // Asked to drop its mastership, the master hands it over, and says when it is gone.
+    let before = client.who_master().expect("an answer");
+    client.drop_master().expect("dropped");
+    assert_ne!(client.who_master().expect("an answer"), before);
     let dies = cluster.master();
+    assert_ne!(Some(format!("n{dies}")), before);
     cluster.kill(dies);
     let mut client = until("another master", || Arakoon::master(&nodes).ok());
     assert_eq!(client.get(b"k").ok(), Some(b"v".to_vec()), "nothing is lost");
