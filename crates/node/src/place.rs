@@ -108,8 +108,8 @@ impl Inner {
         (master != self.node).then(|| self.name_of(master))
     }
 
-    /// Gives mastership of a bucket's group to the nearest other voter, and waits until it has it; a
-    /// node that is not master has none to give.
+    /// Gives mastership of a bucket's group to the nearest other voter, and waits until it has it.
+    /// A node that is not master has none to give.
     pub(crate) async fn drop_master(&self, bucket: &BucketName) -> Result<()> {
         let (_, group) = self.bucket(bucket)?;
         if !group.master.load(Ordering::Acquire) {
