@@ -6,12 +6,13 @@
 //! then make them durable, then copy to the log's head what lives only there, and only then let
 //! whole segments go.
 
-use crate::Inner;
 use crate::consistent::group::Group;
 use crate::consistent::layout;
 use crate::keeper::store_error;
 use crate::recovery::DIRECTORY;
+use crate::{Inner, world};
 use base::{BucketId, GroupId, Kind, LogIndex, Result};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
@@ -25,6 +26,19 @@ const COLLAPSE_PART: u64 = 4;
 const KEPT_PART: u64 = 2;
 /// At most this part of the disk is held in reserve for deletes and for collapsing.
 const RESERVE_PART: u64 = 8;
+
+/// A node that is not master of the group gives a dropped bucket's space back after this.
+const RECLAIM_MS: u64 = 5_000;
+/// The directory of several members forgets a dropped bucket after this.
+const FORGET_MS: u64 = 30_000;
+
+/// What is known of a dropped bucket.
+struct Reclaimed {
+    /// Since when, milliseconds.
+    seen: u64,
+    /// Its space is back.
+    done: bool,
+}
 
 /// Wakes the thread before its pause is over.
 #[derive(Default)]
@@ -49,7 +63,7 @@ impl Bell {
 impl Inner {
     /// The thread's life.
     pub(crate) fn keep_house(&self) {
-        let (mut reclaimed, mut looked_at) = (Vec::new(), None);
+        let (mut reclaimed, mut looked_at) = (BTreeMap::new(), None);
         self.tell_reserve();
         while !self.stopping.load(Ordering::Acquire) {
             match self.round(&mut reclaimed, &mut looked_at) {
@@ -97,7 +111,7 @@ impl Inner {
     /// asked for dropped buckets last; asking again costs a range.
     fn round(
         &self,
-        reclaimed: &mut Vec<BucketId>,
+        reclaimed: &mut BTreeMap<BucketId, Reclaimed>,
         looked_at: &mut Option<LogIndex>,
     ) -> Result<bool> {
         self.watch_disk();
@@ -114,21 +128,35 @@ impl Inner {
             return Ok(busy);
         }
         let mut put_off = false;
-        for (bucket, group) in self.directory.dropped()? {
-            if reclaimed.contains(&bucket) {
-                continue;
-            }
-            if self.reclaim(bucket, group)? {
-                reclaimed.push(bucket);
+        let dropped = self.directory.dropped()?;
+        reclaimed.retain(|bucket, _| dropped.iter().any(|(dropped, _)| dropped == bucket));
+        for (bucket, group) in dropped {
+            let now = world::milliseconds();
+            let seen = reclaimed.entry(bucket).or_insert(Reclaimed { seen: now, done: false });
+            if !seen.done && self.reclaim(bucket, group, now - seen.seen)? {
+                seen.done = true;
                 busy = true;
-            } else {
-                put_off = true;
             }
+            put_off |= !seen.done || !self.forget(bucket, now - seen.seen)?;
         }
         if !put_off {
             *looked_at = applied;
         }
         Ok(busy)
+    }
+
+    /// The directory forgets a bucket whose space is back, once the other members had time for it,
+    /// too. `false`: look again.
+    fn forget(&self, bucket: BucketId, since: u64) -> Result<bool> {
+        let directory = &self.directory.group;
+        if !directory.master.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        let alone = directory.configuration().members().len() == 1;
+        if !alone && since < FORGET_MS {
+            return Ok(false);
+        }
+        self.directory.forget_dropped(bucket).map(|()| true)
     }
 
     /// Bytes of log that were written since the store was made durable.
@@ -168,9 +196,14 @@ impl Inner {
         Ok(())
     }
 
-    /// Gives a dropped bucket's space back; `false`: not now, look again.
-    fn reclaim(&self, bucket: BucketId, group: GroupId) -> Result<bool> {
+    /// Gives a dropped bucket's space back; `false`: not now, look again. `since`: for how long it
+    /// is known to be dropped, milliseconds.
+    fn reclaim(&self, bucket: BucketId, group: GroupId, since: u64) -> Result<bool> {
         let Some(group) = self.groups.get(group) else { return Ok(true) };
+        // Another node's last updates of it may still be on their way here.
+        if !group.master.load(Ordering::Acquire) && since < RECLAIM_MS {
+            return Ok(false);
+        }
         // Updates that found the bucket before it was retired are in a value by now, or were
         // refused.
         let last = group.last_ticket();
@@ -185,7 +218,7 @@ impl Inner {
         self.trees.drop_prefix(&prefix).map_err(store_error)?;
         self.flush_and_collapse()?;
         tracing::debug!(target: "store", bucket = bucket.0, "a dropped bucket's space is free");
-        self.directory.forget_dropped(bucket).map(|()| true)
+        Ok(true)
     }
 
     /// What is kept free on a disk of this size: on a small one the reserve is a part of it.
