@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 /// How long a server may take until it answers.
 const READY_MAX: Duration = Duration::from_secs(60);
 
+/// For how long a command of its setup may fail.
+const SETUP_MAX: Duration = Duration::from_secs(20);
+
 /// Where things are.
 pub struct Place {
     /// This program.
@@ -208,7 +211,14 @@ fn ready(config: &Config, process: &mut Processes) -> Result<Box<dyn Target>, Wr
 fn set_up(server: &Server, words: &Words) -> Result<(), String> {
     for command in &server.setup {
         let command: Vec<_> = command.iter().map(|word| filled(word, words)).collect();
-        said_by(&command)?;
+        let begin = Instant::now();
+        // A cluster's other members may not be there yet.
+        while let Err(error) = said_by(&command) {
+            if begin.elapsed() > SETUP_MAX {
+                return Err(error);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
     Ok(())
 }
