@@ -189,3 +189,57 @@ impl Observer for Catalog {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directory::rows::{ClusterRow, member_key, write_cluster, write_member};
+    use base::{Stay, Version};
+
+    fn member(node: u64) -> MemberDescription {
+        let (peer, client) = (format!("a:{node}"), String::new());
+        let (node, name, stay) = (NodeId(node), format!("n{node}"), Stay::Member);
+        MemberDescription { node, name, peer, client, incarnation: 0, stay }
+    }
+
+    fn tell(catalog: &Catalog, key: &[u8], value: Option<Value>) {
+        let row = value.map(|value| {
+            let mut bytes = Vec::new();
+            StoredRow::write_head(Version(1), None, &mut bytes);
+            bytes.extend_from_slice(&value);
+            Bytes::from(bytes)
+        });
+        catalog.changed(key, row.as_ref());
+    }
+
+    #[test]
+    fn who_catches_up_does_not_forget_the_way_to_those_who_help_it() {
+        let told = ClusterDescription {
+            changes: 2,
+            members: vec![member(1), member(2)],
+            ..ClusterDescription::default()
+        };
+        let catalog = Catalog::new(told.clone());
+        let count = |changes| {
+            let row = ClusterRow { founder: NodeId(1), lease_ms: 600, changes };
+            tell(&catalog, CLUSTER, Some(write_cluster(&row)));
+        };
+        let names = || -> Vec<_> {
+            catalog.cluster().members.iter().map(|member| member.name.clone()).collect()
+        };
+        // Its log begins when the founder was alone.
+        tell(&catalog, &member_key(NodeId(1)), Some(write_member(&member(1))));
+        count(0);
+        assert_eq!(names(), ["n1", "n2"], "what it was told is newer");
+        tell(&catalog, &member_key(NodeId(3)), Some(write_member(&member(3))));
+        count(1);
+        assert_eq!(names(), ["n1", "n2"]);
+        tell(&catalog, &member_key(NodeId(2)), Some(write_member(&member(2))));
+        count(2);
+        assert_eq!(names(), ["n1", "n2", "n3"], "from here on it sees for itself");
+        tell(&catalog, &member_key(NodeId(3)), None);
+        assert_eq!(names(), ["n1", "n2"]);
+        tell(&catalog, b"m/no digits", Some(Value::from_static(b"no row")));
+        assert_eq!(names(), ["n1", "n2"], "a row that can't be read changes nothing");
+    }
+}

@@ -1,6 +1,7 @@
 //! `credenza status`: how a node is.
 
 use super::bucket::plain;
+use super::cluster::members_text;
 use crate::client::{Address, Call, Client};
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -82,6 +83,11 @@ fn table(status: &Value) -> String {
                     text.push_str(&format!("{:<10} {}\n", "group", line(group)));
                 }
             }
+            Value::Array(items) if name == "members" => {
+                for member in items {
+                    text.push_str(&format!("{:<10} {}\n", "member", line(member)));
+                }
+            }
             Value::Array(_) => {}
             _ => plain_fields.push(field(name, value)),
         }
@@ -98,7 +104,11 @@ fn table(status: &Value) -> String {
 
 fn line(object: &Value) -> String {
     let fields = object.as_object().into_iter().flatten();
-    fields.map(|(name, value)| field(name, value)).collect::<Vec<_>>().join("  ")
+    let shown = fields.map(|(name, value)| match value {
+        Value::Array(_) if name == "members" => format!("{name}={}", members_text(value)),
+        _ => field(name, value),
+    });
+    shown.collect::<Vec<_>>().join("  ")
 }
 
 fn field(name: &str, value: &Value) -> String {
@@ -118,13 +128,20 @@ mod tests {
         let status = serde_json::json!({
             "name": "a", "ready": true, "uptime_ms": 61_500,
             "log": {"bytes": 1_048_576, "segments": 2},
-            "groups": [{"id": 0, "role": "master"}, {"id": 1, "role": "master"}],
+            "groups": [
+                {"id": 0, "role": "master"},
+                {"id": 1, "role": "master", "members": [
+                    {"name": "n1", "part": "voter", "saved": 7},
+                    {"name": "n2", "part": "learner", "saved": null}]},
+            ],
+            "members": [{"name": "n1", "connected": true}],
             "interval_buckets": ["logs/web"], "warnings": ["disk\nfull"]
         });
         let wanted = "name=a  ready=true  uptime=61 s\n\
                       log        bytes=1 MiB  segments=2\n\
                       group      id=0  role=master\n\
-                      group      id=1  role=master\n\
+                      group      id=1  role=master  members=n1@7 n2=learner\n\
+                      member     name=n1  connected=true\n\
                       not synced at once: logs/web\n\
                       warning: disk\\x0afull\n";
         assert_eq!(table(&status), wanted);

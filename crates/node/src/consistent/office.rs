@@ -69,7 +69,8 @@ impl Group {
     pub(super) fn dismissed(&self) {
         self.standing
             .send_if_modified(|standing| !std::mem::replace(&mut standing.dismissed, true));
-        tracing::warn!(target: "consensus", group = self.id.0, "this node is no member any more");
+        let group = self.id.0;
+        tracing::info!(target: "consensus", group, "no part in this group, yet or any more");
     }
 
     /// What the members of the group are changed.

@@ -280,3 +280,32 @@ async fn a_group_ends_at_its_members() {
     assert_eq!(described(&node).await.members.len(), GROUP_MEMBERS_MAX);
     node.stop().await.expect("it stops");
 }
+
+#[tokio::test]
+async fn who_is_alone_chooses_its_lease_and_who_has_others_does_not() {
+    let place = Place::new();
+    let (node, _) = start(&place).await;
+    node.stop().await.expect("it stops");
+    let longer = NodeSettings { lease_ms: 2_000, ..settings(&place) };
+    let node = Node::start(longer.clone()).await.expect("it starts");
+    assert_eq!(described(&node).await.lease_ms, 2_000);
+    ask(
+        &node,
+        ClusterCall::AddMember { member: member(2, "n2"), part: Part::Learner, lease_ms: 2_000 },
+    )
+    .await
+    .expect("added");
+    let inner = node.inner.clone();
+    let known =
+        || inner.data.lock().expect("no panic holds it").as_ref().map(|data| data.members());
+    let written = || {
+        known().and_then(|known| known.ok().flatten()).is_some_and(|known| known.members.len() == 2)
+    };
+    wait("the list of members", || written().then_some(())).await;
+    node.stop().await.expect("it stops");
+    let other = Node::start(settings(&place)).await.err().expect("the others have another");
+    assert!(other.text().contains("--lease-ms 2000"), "{other}");
+    let alone = NodeSettings { peers: None, ..longer };
+    let alone = Node::start(alone).await.err().expect("it is one of two");
+    assert!(alone.text().contains("--peer-listen"), "{alone}");
+}

@@ -183,6 +183,15 @@ fn what_would_harm_a_cluster_is_refused_in_a_line_that_names_the_remedy() {
     assert!(nobody.contains("peer_advertise"), "{nobody}");
     let begun = refusal(&[]);
     assert!(begun.contains("--join again"), "a directory that began to join founds none: {begun}");
+    let init = || {
+        let data = scratch.join("new");
+        let mut command = Command::new(binary());
+        command.args(["cluster", "init", "--data"]).arg(data).output().expect("it runs")
+    };
+    let ids = said(&init());
+    assert!(ids.starts_with("cluster ") && ids.lines().count() == 2, "{ids}");
+    let again = refused(&init());
+    assert!(again.contains(ids.lines().next().expect("a line").trim_start_matches("cluster ")));
     // A member of a cluster does not start as if it were alone.
     assert_eq!(cluster.stop(2), Some(0));
     let words = std::mem::take(&mut cluster.how(2).words);
