@@ -40,6 +40,18 @@ impl Cluster {
         })
     }
 
+    /// A number a node measures, summed over its labels; 0 when it does not answer.
+    pub fn metric(&self, node: usize, name: &str) -> f64 {
+        let address = self.operators(node);
+        let text = self.on(node, || {
+            let mut web = Http::with_patience(address, ANSWER_MAX).ok()?;
+            Some(web.ask("GET", "/metrics", b"").ok()?.text())
+        });
+        let text = text.unwrap_or_default();
+        let lines = text.lines().filter_map(|line| line.strip_prefix(name)?.rsplit_once(' '));
+        lines.filter_map(|(_, value)| value.parse::<f64>().ok()).sum()
+    }
+
     /// What a node says of a group.
     pub fn said(&self, node: usize, group: u64) -> Option<Said> {
         let status = self.status(node)?;

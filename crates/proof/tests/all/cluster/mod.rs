@@ -11,6 +11,7 @@ mod idle;
 mod master;
 mod members;
 mod once;
+mod snapshots;
 mod wires;
 
 use proof::checkers::check;
