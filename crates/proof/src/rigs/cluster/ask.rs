@@ -165,9 +165,10 @@ impl Cluster {
             let at = rows.iter().zip(expected).find(|(row, other)| row != other);
             assert!(
                 same,
-                "node {first} has {} rows, node {node} has {}; first difference: {at:?}",
+                "node {first} has {} rows, node {node} has {}; first difference: {at:?}\n{}",
                 expected.len(),
-                rows.len()
+                rows.len(),
+                self.words()
             );
         }
     }

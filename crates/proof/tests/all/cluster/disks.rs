@@ -15,38 +15,25 @@ fn options(mib: usize) -> Options {
     Options { disk: Some((System::Ext4, mib)), ..Options::of(3) }
 }
 
-/// Clients write, the power of these nodes' disks goes at one moment, and comes back.
+/// Clients write, these nodes lose their power at one moment, and get it back.
+///
+/// A machine without power says nothing more. A process whose file system is shut down does: a sync
+/// under way may still return 0 (see `Load::doubt`), and if two of three nodes believe such a sync,
+/// they acknowledge for a majority what none of them has. So they are stopped first.
 fn cut(cluster: &mut Cluster, nodes: &[usize], round: u64) -> Ledger {
-    // A node that writes nothing does not see that its disk is dead, and without a master nothing
-    // is written: only the first one surely ends.
-    let mut ended = 0;
     let load = Load::roam(&cluster.clients(), &writing(200 + round), SECOND);
     std::thread::sleep(2 * SECOND);
-    load.doubt();
+    nodes.iter().for_each(|node| cluster.pause(*node));
     nodes.iter().for_each(|node| cluster.disk(*node).cut());
-    let until = Instant::now() + END_MAX;
-    while ended == 0 && Instant::now() < until {
-        for node in nodes {
-            let server = cluster.server(*node);
-            if let Some(status) = server.wait(SECOND / 2) {
-                assert_eq!(status.code(), Some(7), "{}", server.said());
-                ended += 1;
-            }
-        }
-    }
-    assert!(ended > 0, "nobody sees that the disk is dead: {}", cluster.server(nodes[0]).said());
+    nodes.iter().for_each(|node| cluster.kill(*node));
+    std::thread::sleep(SECOND);
     let ledger = load.stop();
-    power_again(cluster, nodes);
-    ledger
-}
-
-fn power_again(cluster: &mut Cluster, nodes: &[usize]) {
     for node in nodes {
-        cluster.kill(*node);
         cluster.disk(*node).power_again();
     }
     cluster.begin_all();
     cluster.must_serve();
+    ledger
 }
 
 #[test]
