@@ -7,6 +7,8 @@ pub(crate) enum Flaw {
     TicketsWithoutTerms,
     /// A master answers reads whether or not its lease lasts.
     ReadWithoutLease,
+    /// An update that changes nothing is answered whether or not the lease lasts.
+    OutcomeWithoutLease,
     /// Reading the log back runs on across the end of a run.
     RunsWithoutEnd,
     /// What is accepted is not synced where the bucket does not ask for it.

@@ -18,6 +18,7 @@ use super::values::Values;
 use super::view::View;
 use super::wait::Applied;
 use crate::catalog::Bucket;
+use crate::flaws::{Flaw, flawed};
 use crate::housekeeping::Bell;
 use crate::keeper::{Done, Job, Keeper};
 use crate::metrics::Metrics;
@@ -241,7 +242,10 @@ impl Group {
             },
         };
         let logged = state.changed(begun) || (*update == Update::Nop && result.is_ok());
-        if logged {
+        // What changes nothing is as good as a read: it needs a value to wait for, a lease, or else
+        // an empty value that a majority must take.
+        let sure = self.readable() || flawed(Flaw::OutcomeWithoutLease);
+        if logged || !(sure || state.ticket(self).is_some()) {
             let wanted = matches!(update, Update::Sequence { mode: Steps::Synced, .. });
             let sync = wanted || bucket.properties.sync == SyncPolicy::Sync;
             self.take(state, before, sync);

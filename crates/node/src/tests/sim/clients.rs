@@ -36,6 +36,11 @@ enum Kind {
         value: Bytes,
         ticket: Ticket,
     },
+    /// A test-and-set that changes nothing told this.
+    Probed {
+        value: Option<Bytes>,
+        ticket: Ticket,
+    },
     /// The lease allowed it; the thread comes to reading, and to looking at the lease again, at
     /// this time.
     Leased {
@@ -82,6 +87,33 @@ pub(super) fn write(
     let ticket = ticket.expect("a set is a value");
     let kind = Kind::Write { value, ticket };
     Some(Pending { mate: place, life: life.number, key, began: now, kind })
+}
+
+/// Begins a test-and-set that will change nothing; refused at once, nothing happened.
+pub(super) fn probe(
+    place: usize,
+    life: &Life,
+    key: Bytes,
+    now: u64,
+    judge: &mut Judge,
+) -> Option<Pending> {
+    let expected = Some(Bytes::from_static(b"never written"));
+    let update = Update::TestAndSet { key: key.clone(), expected, wanted: None };
+    let (ticket, _, outcome) = life.group.submit(&bucket(), &update, None).ok()?;
+    let value = match outcome.expect("a test-and-set is never refused by what it finds") {
+        base::Outcome::Old(value) => value,
+        other => panic!("a test-and-set tells what was there, not {other:?}"),
+    };
+    match ticket {
+        Some(ticket) => {
+            let kind = Kind::Probed { value, ticket };
+            Some(Pending { mate: place, life: life.number, key, began: now, kind })
+        }
+        None => {
+            judge.answered(key, value, now, now);
+            None
+        }
+    }
 }
 
 /// Begins a read. `pause`: how long the node's thread may rest before it looks at its lease again.
@@ -142,6 +174,13 @@ impl Pending {
                     Err(_) => Some(Outcome::InDoubt),
                 }
             }
+            Kind::Probed { value, ticket } => match poll(pin!(group.settled(*ticket)).as_mut())? {
+                Ok(()) => {
+                    judge.answered(self.key.clone(), value.take(), self.began, now);
+                    Some(Outcome::Read)
+                }
+                Err(_) => Some(Outcome::Refused),
+            },
             Kind::Leased { look: at } if now < *at => None,
             Kind::Leased { .. } => {
                 let value = look(group, &self.key);

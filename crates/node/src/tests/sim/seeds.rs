@@ -54,7 +54,7 @@ fn a_broken_rule_is_noticed() {
     // Some show soon, some are rare: those are looked for in the long tests.
     let long = std::env::var_os("CREDENZA_TEST_LONG").is_some();
     let soon = [Flaw::TicketsWithoutTerms, Flaw::AcceptedUnsynced];
-    let rare = [Flaw::ReadWithoutLease, Flaw::RunsWithoutEnd];
+    let rare = [Flaw::ReadWithoutLease, Flaw::OutcomeWithoutLease, Flaw::RunsWithoutEnd];
     let flaws = soon.into_iter().chain(rare.into_iter().filter(|_| long));
     let mut unnoticed = Vec::new();
     for flaw in flaws {

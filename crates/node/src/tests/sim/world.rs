@@ -312,7 +312,7 @@ impl World {
             many => masters[self.chance.below(many as u64) as usize],
         };
         let key = Bytes::from(format!("k{}", self.chance.below(KEYS)));
-        let writes = self.chance.often(500);
+        let (writes, probes) = (self.chance.often(500), self.chance.often(300));
         let rest = if self.chance.often(50) { self.chance.below(800_000) } else { 0 };
         let mate = &self.mates[place];
         let Some(life) = mate.life.as_ref().filter(|_| self.now >= mate.sleeps_until) else {
@@ -323,6 +323,8 @@ impl World {
             self.values += 1;
             let value = Bytes::from(format!("v{}", self.values));
             clients::write(place, life, key, value, self.now)
+        } else if probes {
+            clients::probe(place, life, key, self.now, &mut self.judge)
         } else {
             Some(clients::read(place, life, key, self.now, rest))
         };
