@@ -4,6 +4,7 @@ use crate::consistent::group::Group;
 use crate::status::{DiskStatus, GroupStatus, LogStatus, Sample, SampleKind, Status, StoreStatus};
 use crate::{Inner, world};
 use base::LogIndex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Names of interval buckets shown in status.
@@ -19,7 +20,9 @@ impl Inner {
         if full {
             warnings.push("the disk is nearly full: writes are refused, deletes go on".into());
         }
-        if !interval_buckets.is_empty() {
+        // With other members every value is synced before it counts.
+        let alone = |group: &Arc<Group>| group.configuration().members().len() == 1;
+        if !interval_buckets.is_empty() && self.groups.all().iter().any(alone) {
             warnings.push(format!(
                 "a power cut may lose up to {} ms of updates of buckets with sync=interval",
                 self.settings.interval_ms
