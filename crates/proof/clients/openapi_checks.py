@@ -22,4 +22,7 @@ def a_good_request_is_understood(_context, response, case):
         reason = "malformed"
     else:
         reason = response.json()["error"]["reason"]
+    # Whether a node may join depends on who is there, not on how it asks.
+    if reason == "not_supported" and case.path.startswith("/v1/cluster"):
+        return
     assert reason not in ("malformed", "not_supported"), f"refused as {reason}"

@@ -190,7 +190,7 @@ impl Draft {
                 let other = self.named(by)?;
                 if other.node == member.node {
                     let text = format!("`{by}` can't take its own place: name another member");
-                    return Err(Error::new(Reason::Malformed, text));
+                    return Err(Error::new(Reason::Changed, text));
                 }
                 self.take_place(&member, other.node)?;
             }

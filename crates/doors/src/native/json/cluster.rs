@@ -1,6 +1,7 @@
 //! Members and placement in JSON. A node's id is text of 16 hexadecimal digits: as a number it
 //! would be larger than what many readers of JSON keep exact.
 
+use super::blob::Whole;
 use super::bodies::read_plain;
 use super::write::{list_onto, number_onto, text_onto};
 use crate::native::errors::malformed;
@@ -19,7 +20,7 @@ pub fn id_text(id: u64) -> String {
 fn read_id(text: &str) -> Result<NodeId, Error> {
     let id = Some(text).filter(|text| text.len() == 16);
     let id = id.and_then(|text| u64::from_str_radix(text, 16).ok()).filter(|id| *id != 0);
-    id.map(NodeId).ok_or_else(|| malformed("a node's id is 16 hexadecimal digits"))
+    id.map(NodeId).ok_or_else(|| malformed("a node's id is 16 hexadecimal digits, not all 0"))
 }
 
 /// What the directory knows as fields, without braces around.
@@ -77,7 +78,7 @@ pub fn add_member(json: &[u8]) -> Result<ClusterCall, Error> {
         peer: String,
         client: String,
         part: Option<String>,
-        lease_ms: u64,
+        lease_ms: Whole,
     }
     let body = read_plain::<NewMember>(json)?;
     let NewMember { node, name, peer, client, part, lease_ms } = body;
@@ -85,7 +86,7 @@ pub fn add_member(json: &[u8]) -> Result<ClusterCall, Error> {
     let node = read_id(&node)?;
     let (incarnation, stay) = (0, Stay::Member);
     let member = MemberDescription { node, name, peer, client, incarnation, stay };
-    Ok(ClusterCall::AddMember { member, part, lease_ms })
+    Ok(ClusterCall::AddMember { member, part, lease_ms: lease_ms.0 })
 }
 
 /// A member whose name or addresses are others now.
@@ -120,9 +121,11 @@ pub fn set_part(json: &[u8], name: String) -> Result<ClusterCall, Error> {
     #[serde(deny_unknown_fields)]
     struct SetPart {
         part: String,
-        group: Option<u32>,
+        group: Option<Whole>,
     }
     let SetPart { part, group } = read_plain::<SetPart>(json)?;
+    let group = group.map(|group| u32::try_from(group.0)).transpose();
+    let group = group.map_err(|_| malformed("a group's number is below 2^32"))?;
     let part = if part == "none" { None } else { Some(Part::parse(&part)?) };
     Ok(ClusterCall::SetPart { name, part, group: group.map(GroupId) })
 }

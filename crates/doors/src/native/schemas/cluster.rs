@@ -4,7 +4,12 @@ use super::{MEMBER_PATTERN, object, reference};
 use base::limits::{GROUP_MEMBERS_MAX, PEER_ADDRESS_BYTES_MAX};
 use serde_json::{Map, Value, json};
 
-const ID_PATTERN: &str = "^[0-9a-f]{16}$";
+/// Node 0 is no node.
+const ID_PATTERN: &str = "^(?!0{16}$)[0-9a-f]{16}$";
+
+/// A host, and a port from 1 to 65535.
+const ADDRESS_PATTERN: &str = "^[!-~]+:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|\
+                               65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$";
 
 /// All of them.
 pub fn all(schemas: &mut Map<String, Value>) {
@@ -37,11 +42,11 @@ fn any_part() -> Value {
 fn asked(schemas: &mut Map<String, Value>) {
     let name = json!({ "type": "string", "pattern": MEMBER_PATTERN });
     let address = json!({
-        "type": "string", "pattern": "^[!-~]+:[0-9]{1,5}$", "maxLength": PEER_ADDRESS_BYTES_MAX,
+        "type": "string", "pattern": ADDRESS_PATTERN, "maxLength": PEER_ADDRESS_BYTES_MAX,
     });
     let mut insert = |name: &str, schema: Value| schemas.insert(name.into(), schema);
     insert("Part", json!({ "enum": ["voter", "learner"] }));
-    let lease = json!({ "type": "integer", "minimum": 1 });
+    let lease = json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX });
     let mut joining = object(json!({
         "node": id(), "name": name, "peer": address, "client": address, "lease_ms": lease,
     }));
