@@ -38,6 +38,11 @@ impl Part {
     pub fn votes(self) -> bool {
         self != Part::Learner
     }
+
+    /// Whether it may become master.
+    pub fn leads(self) -> bool {
+        self == Part::Voter
+    }
 }
 
 /// Whether a member is to stay.

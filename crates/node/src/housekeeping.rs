@@ -152,8 +152,7 @@ impl Inner {
         if !directory.master.load(Ordering::Acquire) {
             return Ok(false);
         }
-        let alone = directory.configuration().members().len() == 1;
-        if !alone && since < FORGET_MS {
+        if !directory.is_alone() && since < FORGET_MS {
             return Ok(false);
         }
         self.directory.forget_dropped(bucket).map(|()| true)
@@ -175,7 +174,7 @@ impl Inner {
         let end = self.keeper.end();
         let groups = self.groups.all();
         // What is collapsed can only be sent to members as a snapshot, which costs far more.
-        let shared = groups.iter().any(|group| group.configuration().members().len() > 1);
+        let shared = groups.iter().any(|group| !group.is_alone());
         let spare = if shared { self.settings.log_bytes_max / KEPT_PART } else { 0 };
         let mut keep_from = Position(end.0.saturating_sub(spare));
         for group in &groups {

@@ -21,7 +21,7 @@ impl Inner {
             warnings.push("the disk is nearly full: writes are refused, deletes go on".into());
         }
         // With other members every value is synced before it counts.
-        let alone = |group: &Arc<Group>| group.configuration().members().len() == 1;
+        let alone = |group: &Arc<Group>| group.is_alone();
         if !interval_buckets.is_empty() && self.groups.all().iter().any(alone) {
             warnings.push(format!(
                 "a power cut may lose up to {} ms of updates of buckets with sync=interval",

@@ -85,7 +85,7 @@ impl Inner {
     }
 
     /// `not_master` with the master's name, as clients that look for it parse it.
-    fn master_of(&self, group: &Group) -> Error {
+    pub(crate) fn master_of(&self, group: &Group) -> Error {
         let master = group.standing().borrow().master;
         let name = master.map_or_else(|| "None".into(), |node| self.name_of(node));
         Error::new(Reason::NotMaster, name)

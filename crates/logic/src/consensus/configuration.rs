@@ -1,35 +1,12 @@
 //! Who belongs to a group, and what each member may do.
 
-use base::{ConfigurationId, NodeId};
+use base::{ConfigurationId, NodeId, Part};
 use std::fmt;
 
 /// Most members that vote (voters and witnesses) in one configuration.
 pub const VOTERS_MAX: usize = 7;
 /// Most members of any kind in one configuration.
 pub const MEMBERS_MAX: usize = 64;
-
-/// What a member does in its group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
-    /// Votes, keeps the data, may lead.
-    Voter,
-    /// Votes and logs, keeps no data, never leads.
-    Witness,
-    /// Receives what is decided; does not vote.
-    Learner,
-}
-
-impl Part {
-    /// Whether its answer counts towards a majority.
-    pub fn votes(self) -> bool {
-        matches!(self, Part::Voter | Part::Witness)
-    }
-
-    /// Whether it may become master.
-    pub fn leads(self) -> bool {
-        self == Part::Voter
-    }
-}
 
 /// One member of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -38,7 +38,7 @@ mod stopsign;
 mod window;
 mod wire;
 
-pub use configuration::{Configuration, ConfigurationError, MEMBERS_MAX, Member, Part, VOTERS_MAX};
+pub use configuration::{Configuration, ConfigurationError, MEMBERS_MAX, Member, VOTERS_MAX};
 pub use effect::{Asked, Effect, Refusal, Role};
 pub use event::{Event, ReadToken, ValueHandle};
 pub use lease::LeaseClock;

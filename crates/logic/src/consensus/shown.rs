@@ -1,9 +1,9 @@
 //! What a replica shows of itself.
 
-use super::configuration::{Configuration, Part};
+use super::configuration::Configuration;
 use super::effect::{Effect, Role};
 use super::replica::{Replica, Stage};
-use base::{Ballot, LogIndex, Millis, NodeId};
+use base::{Ballot, LogIndex, Millis, NodeId, Part};
 
 /// How far a member has come, as the master knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,10 +8,10 @@
 //! Whoever reads trusts nothing: unknown bodies and parts, stretches that run backwards, and
 //! configurations that could not work are [`Malformed`].
 
-use super::configuration::{Configuration, MEMBERS_MAX, Member, Part};
+use super::configuration::{Configuration, MEMBERS_MAX, Member};
 use super::message::{Accepted, Body, Message, Standing};
 use base::codec::{Malformed, Reader, Writer};
-use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId};
+use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
 
 impl Message {
     /// Appends the message.

@@ -20,7 +20,6 @@ use base::{
     Reason, Result, Stay,
 };
 pub use join::Joining;
-use logic::consensus;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use steward::Parts;
@@ -74,29 +73,13 @@ fn described(settings: &NodeSettings, node: NodeId) -> MemberDescription {
 /// Who has which part in a group, as it is in force.
 fn parts_of(group: &Group) -> Parts {
     let configuration = group.configuration();
-    configuration.members().iter().map(|member| (member.node, from_logic(member.part))).collect()
+    configuration.members().iter().map(|member| (member.node, member.part)).collect()
 }
 
 /// How far each member of a group has come, as far as this node knows.
 fn saved(group: &Group) -> BTreeMap<NodeId, LogIndex> {
     let progress = group.progress().into_iter();
     progress.filter_map(|progress| Some((progress.node, progress.saved?))).collect()
-}
-
-fn from_logic(part: consensus::Part) -> Part {
-    match part {
-        consensus::Part::Voter => Part::Voter,
-        consensus::Part::Witness => Part::Witness,
-        consensus::Part::Learner => Part::Learner,
-    }
-}
-
-fn to_logic(part: Part) -> consensus::Part {
-    match part {
-        Part::Voter => consensus::Part::Voter,
-        Part::Witness => consensus::Part::Witness,
-        Part::Learner => consensus::Part::Learner,
-    }
 }
 
 impl Inner {
@@ -117,9 +100,7 @@ impl Inner {
         })?;
         let group = self.groups.find(id)?;
         if !group.master.load(Ordering::Acquire) {
-            let master = group.standing().borrow().master;
-            let master = master.map_or_else(|| "None".into(), |node| self.name_of(node));
-            return Err(Error::new(Reason::NotMaster, master));
+            return Err(self.master_of(&group));
         }
         if member.node == self.node {
             return Ok(());

@@ -195,10 +195,8 @@ fn steward(inner: &Inner, group: &Group, known: &ClusterDescription) -> Result<(
         Step::Rest | Step::Wait(_) => return Ok(()),
         Step::HandOver(heir) => group.hand_over(heir)?,
         Step::Reconfigure(next) => {
-            let members = next.iter().map(|(node, part)| consensus::Member {
-                node: *node,
-                part: super::to_logic(*part),
-            });
+            let members =
+                next.iter().map(|(node, part)| consensus::Member { node: *node, part: *part });
             group.reconfigure(members.collect())?;
         }
     }

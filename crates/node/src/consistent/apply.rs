@@ -89,8 +89,7 @@ impl State {
             self.pending.pop_front();
             self.proposed = self.proposed.saturating_sub(1);
         }
-        let alone = self.replica.configuration().members().len() == 1;
-        self.values.land(upto, alone);
+        self.values.land(upto, self.is_alone());
     }
 }
 
@@ -115,7 +114,9 @@ pub(crate) fn apply_value(
         Change::Put(key.into(), layout::write_configuration(index, &configuration))
     });
     let mut prefix = Vec::new();
-    layout::row_key(group, BucketId(0), &[], &mut prefix);
+    if observer.is_some() {
+        layout::row_key(group, BucketId(0), &[], &mut prefix);
+    }
     let tell = |change: &Change| {
         let Some(observer) = observer else { return };
         if let Some(key) = change.key().strip_prefix(prefix.as_slice()) {

@@ -106,7 +106,6 @@ impl Batch {
         }
     }
 
-    #[cfg_attr(not(test), allow(dead_code))]
     /// A stop-sign.
     pub(crate) fn sign(
         index: LogIndex,

@@ -13,6 +13,7 @@ use super::batch::Batch;
 use super::catch_up::Fetches;
 use super::evaluate::expire_due;
 use super::group::{Group, State};
+use super::office::not_master;
 use super::records::{self, Head};
 use crate::flaws::{Flaw, flawed};
 use crate::keeper::Job;
@@ -340,7 +341,6 @@ impl Group {
         }
     }
 
-    #[cfg_attr(not(test), allow(dead_code))]
     /// Puts a stop-sign behind everything taken so far.
     pub(super) fn lay_out_sign(&self, state: &mut State, next: Configuration) -> Ticket {
         state.close();
@@ -360,8 +360,7 @@ impl State {
         }
         // Where others count on this log, an accepted value must not be forgotten: a voter that
         // loses one may help to decide another in its place.
-        let shared =
-            self.replica.configuration().members().len() > 1 && !flawed(Flaw::AcceptedUnsynced);
+        let shared = !self.is_alone() && !flawed(Flaw::AcceptedUnsynced);
         let own = self.pending.get_mut(self.proposed).filter(|own| own.index == index);
         let own = own.expect("a value is logged when it comes or when it is proposed");
         (own.close(), own.sync || shared)
@@ -382,11 +381,10 @@ impl State {
 
 /// A read was refused; nothing happened.
 fn not_now(refusal: Refusal) -> Error {
-    let text = match refusal {
-        Refusal::NotMaster { master } => master.map_or("None".into(), |node| node.to_string()),
-        _ => "too many reads wait for a majority: retry later".into(),
-    };
-    Error::new(refusal.reason(), text)
+    match refusal {
+        Refusal::NotMaster { master } => not_master(master),
+        _ => Error::new(refusal.reason(), "too many reads wait for a majority: retry later"),
+    }
 }
 
 /// Reading back what was written showed damage.

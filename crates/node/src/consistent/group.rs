@@ -10,7 +10,7 @@ use super::catch_up::Arrived;
 use super::clock::Clock;
 use super::evaluate::evaluate;
 use super::layout::Mark;
-use super::office::Office;
+use super::office::{Office, not_master};
 use super::send::Letter;
 use super::session::{self, Retried};
 use super::snapshot::Snapshots;
@@ -133,7 +133,6 @@ pub(crate) struct State {
     pub unsent: Vec<(NodeId, LogIndex)>,
     /// Reads that wait to be told what they must see.
     pub reads: BTreeMap<ReadToken, oneshot::Sender<Result<LogIndex>>>,
-    #[cfg_attr(not(test), allow(dead_code))]
     pub next_read: u64,
     /// Why the last hand-over was refused.
     pub refused: Option<Refusal>,
@@ -313,8 +312,7 @@ impl State {
             return Err(error.clone());
         }
         if !group.master.load(Ordering::Acquire) {
-            let master = self.replica.master().map_or("None".into(), |node| node.to_string());
-            return Err(Error::new(Reason::NotMaster, master));
+            return Err(not_master(self.replica.master()));
         }
         let (updates, bytes) = self.undecided();
         if updates >= UNDECIDED_UPDATES_MAX as u64 || bytes >= group.undecided_bytes_max {

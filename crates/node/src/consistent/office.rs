@@ -38,7 +38,6 @@ pub(crate) struct Office {
     pub held: bool,
 }
 
-#[cfg_attr(not(test), allow(dead_code))] // Each is called by what is built on it.
 impl Group {
     /// Who leads, and every change of that.
     pub(crate) fn standing(&self) -> watch::Receiver<Standing> {
@@ -177,6 +176,11 @@ impl Group {
         self.state().replica.configuration().clone()
     }
 
+    /// Whether this group has one member.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.state().is_alone()
+    }
+
     /// How far each member has come; only the master knows of the others.
     pub(crate) fn progress(&self) -> Vec<Progress> {
         self.state().replica.progress()
@@ -207,10 +211,7 @@ impl Group {
         self.step(state, Event::HandOver { to, now }, &[]);
         self.wake.notify_one();
         match state.refused.take() {
-            Some(Refusal::NotMaster { master }) => {
-                let master = master.map_or("None".into(), |node| node.to_string());
-                Err(Error::new(Reason::NotMaster, master))
-            }
+            Some(Refusal::NotMaster { master }) => Err(not_master(master)),
             Some(refusal) => {
                 let text = format!("node {to} can't become master of group {}", self.id);
                 Err(Error::new(refusal.reason(), text))
@@ -243,4 +244,17 @@ impl Group {
         }
         Ok(count)
     }
+}
+
+impl State {
+    /// Whether the group has one member.
+    pub(super) fn is_alone(&self) -> bool {
+        self.replica.configuration().members().len() == 1
+    }
+}
+
+/// Another node must answer: this one, as far as is known.
+pub(crate) fn not_master(master: Option<NodeId>) -> Error {
+    let master = master.map_or_else(|| "None".into(), |node| node.to_string());
+    Error::new(Reason::NotMaster, master)
 }

@@ -3,6 +3,7 @@
 //! A ticket names an index *of a term*: the time from which this node is master until it no longer
 //! is. An index alone says nothing about whose value stands there once another master has led.
 
+use super::office::not_master;
 use crate::flaws::{Flaw, flawed};
 use base::{Error, LogIndex, Reason, Result};
 use std::collections::VecDeque;
@@ -102,7 +103,6 @@ impl Applied {
         wakers.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    #[cfg_attr(not(test), allow(dead_code))]
     /// Waits until `index` is applied, whoever proposed what stands there.
     pub(crate) fn reached(&self, index: LogIndex) -> Reached<'_> {
         Reached { applied: self, index, term: None }
@@ -142,7 +142,7 @@ impl Future for Reached<'_> {
             match ended {
                 Some(ended) if self.index.0 <= ended.decided => {}
                 Some(ended) if self.index.0 > ended.proposed => {
-                    return Poll::Ready(Err(never_proposed()));
+                    return Poll::Ready(Err(not_master(None)));
                 }
                 _ => return Poll::Ready(Err(unknown())),
             }
@@ -164,10 +164,6 @@ fn unknown() -> Error {
         "this node lost its mastership before this was known to be decided: it may have happened; \
          read before retrying",
     )
-}
-
-fn never_proposed() -> Error {
-    Error::new(Reason::NotMaster, "None")
 }
 
 #[cfg(test)]

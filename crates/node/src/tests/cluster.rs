@@ -2,7 +2,7 @@
 
 use super::house::{House, put, wait};
 use crate::Inner;
-use base::{LogIndex, Reason};
+use base::{LogIndex, Part, Reason};
 use std::sync::atomic::Ordering;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -101,7 +101,7 @@ async fn without_a_majority_nothing_is_acknowledged_and_with_it_all_goes_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_joins_while_others_write_and_the_master_leaves() {
-    use logic::consensus::{Member, Part};
+    use logic::consensus::Member;
     let house = House::new(4, 3).await;
     let mut written = Vec::new();
     for round in 0..50 {
@@ -273,7 +273,7 @@ async fn a_member_behind_a_collapsed_log_gets_a_snapshot_and_goes_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_member_begins_with_a_snapshot_while_others_write() {
-    use logic::consensus::{Member, Part};
+    use logic::consensus::Member;
     let house = House::with_log(4, 3, LOG_BYTES).await;
     large_values(&house, 0..40).await;
     collapse(&house).await;

@@ -8,10 +8,10 @@ use crate::{Node, PeerPlace, life};
 use base::request::Expiry;
 use base::{
     BucketId, ClusterDescription, ClusterId, ConfigurationId, GroupId, LogIndex, NodeId, Outcome,
-    Properties, Reason, Result, Update,
+    Part, Properties, Reason, Result, Update,
 };
 use bytes::Bytes;
-use logic::consensus::{Configuration, Member, Part};
+use logic::consensus::{Configuration, Member};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

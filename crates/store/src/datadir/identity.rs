@@ -4,6 +4,7 @@
 //! is taken for an identity.
 
 use super::FORMAT;
+use super::whole::checked;
 use crate::StoreError;
 use crate::disk::{Access, Disk};
 use crate::failpoint::{Point, reach};
@@ -58,16 +59,7 @@ impl Identity {
 
     fn parse(bytes: &[u8], path: &Path) -> Result<Identity, StoreError> {
         let damaged = |what| damaged(path, what);
-        let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is no text"))?;
-        let (front, last) = text
-            .strip_suffix('\n')
-            .and_then(|text| text.rsplit_once('\n'))
-            .ok_or_else(|| damaged("lines are missing"))?;
-        let front = &text[..=front.len()];
-        if last != format!("checksum {:016x}", checksum(front.as_bytes(), 0)) {
-            return Err(damaged("its checksum does not hold"));
-        }
-        let mut lines = front.lines();
+        let mut lines = checked(bytes).map_err(damaged)?.lines();
         let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
         let found = field("credenza").and_then(|text| text.parse().ok());
         match found.ok_or_else(|| damaged("it names no version"))? {

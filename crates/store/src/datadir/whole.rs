@@ -56,16 +56,7 @@ impl WholeFile {
 
     fn parse(&self, bytes: &[u8], path: &Path) -> Result<Vec<String>, StoreError> {
         let damaged = |what| self.damaged(path, what);
-        let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is no text"))?;
-        let (front, last) = text
-            .strip_suffix('\n')
-            .and_then(|text| text.rsplit_once('\n'))
-            .ok_or_else(|| damaged("lines are missing"))?;
-        let front = &text[..=front.len()];
-        if last != format!("checksum {:016x}", checksum(front.as_bytes(), 0)) {
-            return Err(damaged("its checksum does not hold"));
-        }
-        let mut lines = front.lines();
+        let mut lines = checked(bytes).map_err(damaged)?.lines();
         if lines.next() != Some(self.head) {
             return Err(damaged("a newer version of this program wrote it"));
         }
@@ -82,6 +73,20 @@ impl WholeFile {
         let what = format!("can't {verb} {}", path.join(self.name).display());
         move |error| StoreError::io(what.clone(), error)
     }
+}
+
+/// The lines before the last, which is the checksum of all of them; or what is wrong.
+pub(super) fn checked(bytes: &[u8]) -> Result<&str, &'static str> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is no text")?;
+    let (front, last) = text
+        .strip_suffix('\n')
+        .and_then(|text| text.rsplit_once('\n'))
+        .ok_or("lines are missing")?;
+    let front = &text[..=front.len()];
+    if last != format!("checksum {:016x}", checksum(front.as_bytes(), 0)) {
+        return Err("its checksum does not hold");
+    }
+    Ok(front)
 }
 
 /// An id as these files write it.

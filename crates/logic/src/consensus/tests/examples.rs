@@ -3,10 +3,10 @@
 use super::machine::NODE;
 use crate::consensus::lease::Lease;
 use crate::consensus::{
-    Configuration, ConfigurationError, Event, LeaseClock, MEMBERS_MAX, Member, Part, Replay,
-    ReplayError, Replica, RestoreError, Restored, VOTERS_MAX,
+    Configuration, ConfigurationError, Event, LeaseClock, MEMBERS_MAX, Member, Replay, ReplayError,
+    Replica, RestoreError, Restored, VOTERS_MAX,
 };
-use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId};
+use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
 
 fn member(node: u64, part: Part) -> Member {
     Member { node: NodeId(node), part }

@@ -9,10 +9,9 @@ use super::machine::{Identity, Machine};
 use crate::consensus::replica::Stage;
 use crate::consensus::rules::Rule;
 use crate::consensus::{
-    Body, Configuration, Effect, Event, LeaseClock, Member, Message, Part, ReadToken, Role,
-    ValueHandle,
+    Body, Configuration, Effect, Event, LeaseClock, Member, Message, ReadToken, Role, ValueHandle,
 };
-use base::{Ballot, ConfigurationId, Millis, NodeId};
+use base::{Ballot, ConfigurationId, Millis, NodeId, Part};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::collections::{BTreeMap, BTreeSet};
 

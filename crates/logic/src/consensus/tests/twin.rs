@@ -5,8 +5,8 @@
 //! and that no two members of one group decide different logs. Ballots, times and who leads differ.
 
 use super::group::world::World;
-use crate::consensus::{LeaseClock, Member, Part, Role};
-use base::NodeId;
+use crate::consensus::{LeaseClock, Member, Role};
+use base::{NodeId, Part};
 use omnipaxos::messages::Message;
 use omnipaxos::storage::{Entry, NoSnapshot};
 use omnipaxos::util::LogEntry;

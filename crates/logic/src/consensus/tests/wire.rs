@@ -2,9 +2,9 @@
 //! is kept. `CREDENZA_KEEP=golden cargo test -p logic wire` writes the kept bytes if they are
 //! missing.
 
-use crate::consensus::{Accepted, Body, Configuration, Member, Message, Part, Standing};
+use crate::consensus::{Accepted, Body, Configuration, Member, Message, Standing};
 use base::codec::Reader;
-use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId};
+use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
 use proptest::prelude::*;
 use std::fmt::Write;
 use std::path::Path;

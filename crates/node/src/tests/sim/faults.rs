@@ -2,8 +2,8 @@
 
 use super::mate::Mate;
 use super::world::{Event, World};
-use base::LogIndex;
-use logic::consensus::{Member, Part};
+use base::{LogIndex, Part};
+use logic::consensus::Member;
 
 impl World {
     pub(super) fn fault(&mut self) {

@@ -1,8 +1,8 @@
 //! What goes wrong, and when.
 
 use super::world::{Item, Weather, World};
-use crate::consensus::{Effect, Event, Member, Part, Role};
-use base::NodeId;
+use crate::consensus::{Effect, Event, Member, Role};
+use base::{NodeId, Part};
 
 impl World {
     /// One thing goes wrong, or gets well again, and the next is planned.

@@ -1,8 +1,8 @@
 //! Histories, one per seed.
 
 use super::world::{Item, World};
-use crate::consensus::{Event, LeaseClock, Part, ValueHandle};
-use base::Millis;
+use crate::consensus::{Event, LeaseClock, ValueHandle};
+use base::{Millis, Part};
 
 const VOTER: Part = Part::Voter;
 /// The groups that histories are about; each seed takes one.

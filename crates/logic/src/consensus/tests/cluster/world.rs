@@ -4,9 +4,9 @@ use super::chance::Chance;
 use super::judge::Judge;
 use crate::consensus::tests::machine::{Identity, Machine};
 use crate::consensus::{
-    Configuration, Effect, Event, LeaseClock, Member, Message, Part, Role, ValueHandle,
+    Configuration, Effect, Event, LeaseClock, Member, Message, Role, ValueHandle,
 };
-use base::{ConfigurationId, LogIndex, Millis, NodeId};
+use base::{ConfigurationId, LogIndex, Millis, NodeId, Part};
 use std::collections::BTreeMap;
 
 /// Milliseconds from tick to tick, at most; several fit in a lease.

@@ -1,8 +1,8 @@
 //! The commands a story of a group may give.
 
 use super::world::{Way, World};
-use crate::consensus::{Event, LeaseClock, Member, Part};
-use base::{Millis, NodeId};
+use crate::consensus::{Event, LeaseClock, Member};
+use base::{Millis, NodeId, Part};
 use goldenscript::{ArgumentConsumer, Command, Context, Runner};
 use std::error::Error;
 use std::fmt::Write;
