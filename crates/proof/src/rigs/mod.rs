@@ -7,6 +7,7 @@
 //! the machine's clock.
 //! Read next: `mount.rs`, then `trace.rs`, `network.rs` and `cluster/mod.rs`.
 
+mod clock;
 mod cluster;
 mod group;
 mod mount;
@@ -14,8 +15,9 @@ mod network;
 mod switch;
 mod trace;
 
+pub use clock::Clock;
 pub use cluster::{Cluster, Options, Said, Wires, wait};
-pub use group::MemoryGroup;
+pub use group::{DiskGroup, MemoryGroup};
 pub use mount::{Mount, System};
 pub use network::Network;
 pub use switch::{Counts, Link};

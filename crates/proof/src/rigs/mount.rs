@@ -115,6 +115,11 @@ impl Mount {
         self.mount();
     }
 
+    /// The device it lies on, as `MAJOR:MINOR`.
+    pub fn device(&self) -> String {
+        must(&["findmnt", "-n", "-o", "MAJ:MIN", text(&self.point)]).trim().into()
+    }
+
     /// Makes ext4 find an error, upon which it turns read-only by itself.
     pub fn find_an_error(&self) {
         let device = must(&["findmnt", "-n", "-o", "SOURCE", text(&self.point)]);

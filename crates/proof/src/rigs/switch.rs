@@ -23,6 +23,9 @@ const FRAMES_MAX: usize = 50_000;
 const TURN_FRAMES: usize = 64;
 /// How long the thread sleeps at most before it looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(20);
+/// How much a cable of limited rate holds, by the time it takes to send it; beyond it, frames are
+/// lost.
+const QUEUE: Duration = Duration::from_millis(400);
 
 /// How frames go from one host to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -37,16 +40,37 @@ pub struct Link {
     pub twice: u32,
     /// None comes, not even those under way.
     pub cut: bool,
+    /// Thousands of bits a second; 0: any number.
+    pub kbit: u32,
 }
 
 impl Link {
     /// Nothing gets through.
-    pub const CUT: Link =
-        Link { delay: Duration::ZERO, jitter: Duration::ZERO, loss: 0, twice: 0, cut: true };
+    pub const CUT: Link = Link {
+        delay: Duration::ZERO,
+        jitter: Duration::ZERO,
+        loss: 0,
+        twice: 0,
+        cut: true,
+        kbit: 0,
+    };
 
     /// Good, but this slow.
     pub fn slow(delay: Duration) -> Link {
         Link { delay, ..Link::default() }
+    }
+
+    /// Good, but only so many thousands of bits pass in a second.
+    pub fn narrow(kbit: u32) -> Link {
+        Link { kbit, ..Link::default() }
+    }
+
+    /// How long a frame of so many bytes takes to be put on the cable.
+    fn sending(&self, bytes: usize) -> Duration {
+        match self.kbit {
+            0 => Duration::ZERO,
+            kbit => Duration::from_micros(bytes as u64 * 8_000 / u64::from(kbit)),
+        }
     }
 }
 
@@ -59,7 +83,16 @@ pub struct Counts {
     pub lost: u64,
 }
 
-type Table = Vec<Vec<(Link, Counts)>>;
+/// One direction between two hosts.
+#[derive(Clone, Copy)]
+struct Way {
+    link: Link,
+    counts: Counts,
+    /// When the last frame that it took is on the cable.
+    free: Instant,
+}
+
+type Table = Vec<Vec<Way>>;
 
 /// A switch at work. Dropped, it ends.
 pub(super) struct Switch {
@@ -71,7 +104,8 @@ pub(super) struct Switch {
 impl Switch {
     pub(super) fn start(ports: Vec<File>, seed: u64) -> Switch {
         let count = ports.len();
-        let table = Arc::new(Mutex::new(vec![vec![Default::default(); count]; count]));
+        let way = Way { link: Link::default(), counts: Counts::default(), free: Instant::now() };
+        let table = Arc::new(Mutex::new(vec![vec![way; count]; count]));
         let stop = Arc::new(AtomicBool::new(false));
         let mut at_work = AtWork {
             ports,
@@ -90,11 +124,11 @@ impl Switch {
     }
 
     pub(super) fn set(&self, from: usize, to: usize, link: Link) {
-        self.table.lock().expect("no panic holds it")[from][to].0 = link;
+        self.table.lock().expect("no panic holds it")[from][to].link = link;
     }
 
     pub(super) fn counts(&self, from: usize, to: usize) -> Counts {
-        self.table.lock().expect("no panic holds it")[from][to].1
+        self.table.lock().expect("no panic holds it")[from][to].counts
     }
 }
 
@@ -163,16 +197,20 @@ impl AtWork {
 
     fn send(&mut self, from: usize, to: usize, bytes: &[u8]) {
         let mut table = self.table.lock().expect("no panic holds it");
-        let (link, counts) = &mut table[from][to];
-        let full = self.under_way.len() >= FRAMES_MAX;
+        let Way { link, counts, free } = &mut table[from][to];
+        let now = Instant::now();
+        let begins = now.max(*free);
+        let full = self.under_way.len() >= FRAMES_MAX || begins - now > QUEUE;
         if link.cut || full || self.dice.random_range(0..1000) < link.loss {
             counts.lost += 1;
             return;
         }
+        let sent = begins + link.sending(bytes.len());
+        *free = sent;
         let copies = if self.dice.random_range(0..1000) < link.twice { 2 } else { 1 };
         for _ in 0..copies {
             let more = link.jitter.mul_f64(self.dice.random_range(0.0..1.0));
-            let due = Instant::now() + link.delay + more;
+            let due = sent + link.delay + more;
             self.count += 1;
             let number = self.count;
             self.under_way.push(Reverse(Frame { due, number, from, to, bytes: bytes.into() }));
@@ -183,11 +221,11 @@ impl AtWork {
         let now = Instant::now();
         while self.under_way.peek().is_some_and(|Reverse(frame)| frame.due <= now) {
             let Some(Reverse(frame)) = self.under_way.pop() else { return };
-            let cut = self.table.lock().expect("no panic holds it")[frame.from][frame.to].0.cut;
+            let cut = self.table.lock().expect("no panic holds it")[frame.from][frame.to].link.cut;
             // A port that takes no more loses the frame, as a cable does.
             let through = !cut && (&self.ports[frame.to]).write_all(&frame.bytes).is_ok();
             let mut table = self.table.lock().expect("no panic holds it");
-            let counts = &mut table[frame.from][frame.to].1;
+            let counts = &mut table[frame.from][frame.to].counts;
             if through {
                 counts.through += 1;
             } else {

@@ -147,6 +147,15 @@ impl Cluster {
         }
     }
 
+    /// Waits until a node has applied what the master has by now.
+    pub fn must_catch_up(&self, node: usize) {
+        let wanted = self.said(self.master(), DATA).expect("a master answers").applied;
+        wait("what the master has", || match self.said(node, DATA) {
+            Some(said) if said.applied >= wanted => Ok(()),
+            said => Err(format!("{wanted} is not reached: {said:?}")),
+        });
+    }
+
     /// Waits until all nodes that are awake have applied the same, then compares every row. Nobody
     /// may write meanwhile.
     pub fn must_be_level(&self) {

@@ -6,8 +6,10 @@
 //! Never: asserts how long a fault was felt: gaps are figures, since other work shares the machine.
 //! Read next: `master.rs`, then `wires.rs`.
 
+mod clocks;
 mod disks;
 mod idle;
+mod links;
 mod master;
 mod members;
 mod once;
@@ -15,10 +17,10 @@ mod snapshots;
 mod wires;
 
 use proof::checkers::check;
-use proof::history::{Tongue, Writing};
+use proof::history::{Ledger, Tongue, Writing};
 use proof::load::Load;
 use proof::recorder::{History, Plan, Recorder, Turns};
-use proof::report::Figures;
+use proof::report::{Figures, long, skipped};
 use proof::rigs::Cluster;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -43,11 +45,27 @@ fn writing(seed: u64) -> Vec<Writing> {
     [Tongue::Resp, Tongue::Resp, Tongue::Http].into_iter().enumerate().map(one).collect()
 }
 
+/// Whether an experiment that takes its time is left to the long tests; if so it says so.
+fn waits_for_the_long_tests(name: &str) -> bool {
+    if !long() {
+        skipped(name, "takes its time: `make test-long`");
+    }
+    !long()
+}
+
+/// The time below which so many percent of these are.
+fn percentile(mut times: Vec<Duration>, percent: usize) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() * percent / 100).copied().unwrap_or_default()
+}
+
 /// An experiment under way: clients at work, and what was done to the nodes.
 struct Trial {
     figures: Figures,
     recorder: Recorder,
     load: Load,
+    /// What further clients were told, who are done.
+    told: Ledger,
     addresses: Vec<SocketAddr>,
     /// When something was wrong: from the fault until all nodes served again.
     faults: Vec<(Duration, Duration)>,
@@ -64,8 +82,8 @@ impl Trial {
         let load =
             cluster.from_clients(|| Load::roam(&addresses, &writing(plan.seed), plan.patience));
         std::thread::sleep(SECOND);
-        let (faults, recovery) = (Vec::new(), Duration::ZERO);
-        Trial { figures, recorder, load, addresses, faults, recovery }
+        let (faults, recovery, told) = (Vec::new(), Duration::ZERO, Ledger::default());
+        Trial { figures, recorder, load, told, addresses, faults, recovery }
     }
 
     /// Does something cruel; when it is undone, or needs no undoing, all nodes must serve again.
@@ -83,7 +101,8 @@ impl Trial {
     /// Stops the clients, and judges everything.
     fn end(mut self, cluster: &Cluster) -> History {
         cluster.must_settle();
-        let ledger = self.load.stop();
+        let mut ledger = self.load.stop();
+        ledger.join(self.told);
         let history = cluster.from_clients(|| self.recorder.stop());
         let history = history.unwrap_or_else(|error| panic!("{error}\n{}", cluster.words()));
         let figures = &mut self.figures;

@@ -37,7 +37,7 @@ fn a_follower_that_was_away_too_long_comes_back_by_a_snapshot() {
             let begun = Instant::now();
             cluster.begin(follower);
             kill(cluster, victim, follower);
-            catches_up(cluster, follower);
+            cluster.must_catch_up(follower);
             slowest = slowest.max(begun.elapsed());
             received += cluster.metric(follower, RECEIVED);
         });
@@ -73,19 +73,4 @@ fn kill(cluster: &mut Cluster, victim: Victim, follower: usize) {
     std::thread::sleep(SECOND / 5);
     cluster.kill(victim);
     cluster.begin(victim);
-}
-
-/// Waits until the follower has applied what the master had at one moment.
-fn catches_up(cluster: &Cluster, follower: usize) {
-    let master = cluster.master();
-    let wanted = cluster.said(master, 1).expect("it answers").applied;
-    let until = Instant::now() + 60 * SECOND;
-    loop {
-        let said = cluster.said(follower, 1);
-        if said.as_ref().is_some_and(|said| said.applied >= wanted) {
-            return;
-        }
-        assert!(Instant::now() < until, "{wanted} is not reached: {said:?}");
-        std::thread::sleep(SECOND / 50);
-    }
 }

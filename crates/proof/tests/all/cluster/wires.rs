@@ -125,7 +125,7 @@ fn one_way(cluster: &mut Cluster) {
 fn bad(cluster: &mut Cluster) {
     let mut trial = Trial::begin("F-15 bad network", cluster, plan(15));
     let (delay, jitter) = (Duration::from_millis(25), Duration::from_millis(20));
-    let link = Link { delay, jitter, loss: 50, twice: 100, cut: false };
+    let link = Link { delay, jitter, loss: 50, twice: 100, ..Link::default() };
     trial.fault(cluster, |cluster| {
         for from in cluster.nodes() {
             let others = cluster.nodes().filter(|to| *to != from);

@@ -49,7 +49,7 @@ fn clients_behind_a_bad_cable_see_one_order() {
     while_it_is(&network, Link::CUT, Link::CUT, Duration::from_secs(1));
     // Everything is slow, some is lost, some comes twice, nothing in order.
     let (delay, jitter) = (Duration::from_millis(10), Duration::from_millis(20));
-    let bad = Link { delay, jitter, loss: 50, twice: 100, cut: false };
+    let bad = Link { delay, jitter, loss: 50, twice: 100, ..Link::default() };
     while_it_is(&network, bad, bad, Duration::from_secs(3));
     figures.faults = 4;
 
