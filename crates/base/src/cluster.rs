@@ -92,6 +92,29 @@ pub struct Placement {
     pub group: GroupId,
     /// Its members, in the order of their ids.
     pub members: Vec<(NodeId, Part)>,
+    /// So many voters it is to have: a node that joins gets a part while there are fewer. 0: every
+    /// node that joins gets one.
+    pub replicas: u32,
+    /// The voters it began with, in the order of their ids; none: it began with the cluster's
+    /// founder alone.
+    pub founders: Vec<NodeId>,
+}
+
+impl Placement {
+    /// How many of its members vote.
+    pub fn voters(&self) -> usize {
+        self.members.iter().filter(|(_, part)| part.votes()).count()
+    }
+
+    /// Whether this node is wanted in it.
+    pub fn names_member(&self, node: NodeId) -> bool {
+        self.members.iter().any(|(member, _)| *member == node)
+    }
+
+    /// Whether this node is wanted in it, or was among those it began with.
+    pub fn concerns(&self, node: NodeId) -> bool {
+        self.founders.contains(&node) || self.names_member(node)
+    }
 }
 
 /// What the directory knows of the cluster.
@@ -116,8 +139,8 @@ pub struct ClusterDescription {
 pub enum ClusterCall {
     /// What the directory knows. `Body::Cluster`.
     Describe,
-    /// A node joins, with a part in every group; asked again by the same node, it changes nothing.
-    /// `Body::Cluster`.
+    /// A node joins, with a part in every group that has no voters enough; asked again by the same
+    /// node, it changes nothing. `Body::Cluster`.
     AddMember {
         /// The new member.
         member: MemberDescription,
@@ -156,7 +179,7 @@ pub enum ClusterCall {
         name: String,
         /// The part; none: it leaves the group.
         part: Option<Part>,
-        /// The group; none: every group.
+        /// The group; none: those every node has a part in, and those where it has one.
         group: Option<GroupId>,
     },
     /// Says who is wanted in a group. `Body::Done`.
@@ -165,6 +188,14 @@ pub enum ClusterCall {
         group: GroupId,
         /// Members by name.
         members: Vec<(String, Part)>,
+    },
+    /// Makes a group. `Body::Group`.
+    CreateGroup {
+        /// How many voters it is to have; none: as many as are named, or else three, or as many
+        /// members as there are, if that is less.
+        replicas: Option<u32>,
+        /// Its voters by name; none named: the members that are in the fewest groups.
+        members: Vec<String>,
     },
 }
 

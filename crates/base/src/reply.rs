@@ -1,7 +1,7 @@
 //! Everything that can be answered.
 
 use crate::bucket::{BucketName, Properties};
-use crate::cluster::ClusterDescription;
+use crate::cluster::{ClusterDescription, Placement};
 use crate::{Error, Key, LogIndex, SessionId, Value, Version};
 
 /// An answer; every one carries the index of the log it reflects.
@@ -37,6 +37,8 @@ pub enum Body {
     Types(Vec<(String, Properties)>),
     /// Members and placement.
     Cluster(ClusterDescription),
+    /// A group that was made.
+    Group(Placement),
 }
 
 /// A row as a client sees it.

@@ -3,17 +3,37 @@
 use crate::consistent::group::Group;
 use base::{Error, GroupId, Reason, Result};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
-/// Groups by id.
+/// Groups by id. They become more while the node lives, and never fewer.
 #[derive(Default)]
 pub(crate) struct Groups {
     all: RwLock<BTreeMap<GroupId, Arc<Group>>>,
+    /// The node stops: nobody would wait for a group that begins now.
+    closed: AtomicBool,
 }
 
 impl Groups {
     pub(crate) fn new(groups: Vec<Arc<Group>>) -> Groups {
-        Groups { all: RwLock::new(groups.into_iter().map(|group| (group.id, group)).collect()) }
+        let all = groups.into_iter().map(|group| (group.id, group)).collect();
+        Groups { all: RwLock::new(all), closed: AtomicBool::new(false) }
+    }
+
+    /// One more. `false`: it is here already, or the node stops; then it must not be driven.
+    pub(crate) fn add(&self, group: Arc<Group>) -> bool {
+        let mut all = self.all.write().expect("no one panics while holding it");
+        let fits = !self.closed.load(Ordering::Acquire) && !all.contains_key(&group.id);
+        if fits {
+            all.insert(group.id, group);
+        }
+        fits
+    }
+
+    /// No group begins from here on.
+    pub(crate) fn close(&self) {
+        let _all = self.all.write().expect("no one panics while holding it");
+        self.closed.store(true, Ordering::Release);
     }
 
     /// One of them.

@@ -176,8 +176,7 @@ impl Node {
         if self.inner.stopping.load(Ordering::Acquire) {
             return Err(Error::new(Reason::GoingDown, "the node is stopping"));
         }
-        let groups = self.inner.groups.all();
-        groups.iter().try_for_each(|group| self.inner.reaches_master(group))
+        self.inner.reaches_masters()
     }
 
     /// Resolves when the node has stopped by itself: the reason (a failed sync, say). The process

@@ -10,9 +10,9 @@ use crate::groups::Groups;
 use crate::housekeeping::Bell;
 use crate::keeper::{Done, Keeper, store_error};
 use crate::metrics::Metrics;
-use crate::recovery::{DIRECTORY, Recovered, recover};
+use crate::recovery::{self, DIRECTORY, Recovered, recover};
 use crate::{Inner, Node, NodeSettings, cluster, exchange, world};
-use base::{ClusterId, Error, NodeId, Reason, Result};
+use base::{ClusterId, Error, NodeId, Placement, Reason, Result};
 use logic::consensus::Configuration;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -84,7 +84,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     let interval = Duration::from_millis(inner.settings.interval_ms.max(1));
     inner.keeper.start(log, interval, post, inner.metrics.clone())?;
     exchange::begin(&inner).await?;
-    drive(&inner);
+    inner.groups.all().into_iter().for_each(|group| drive(&inner, group));
     let node = Node { inner };
     tokio::spawn(cluster::tend(node.clone(), node.inner.stop.subscribe()));
     become_ready(&node).await?;
@@ -96,15 +96,29 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     Ok(node)
 }
 
-fn drive(inner: &Arc<Inner>) {
-    for group in inner.groups.all() {
-        let (owner, stop) = (inner.clone(), inner.stop.subscribe());
-        tokio::spawn(async move {
-            if let Err(error) = group.drive(stop).await {
-                owner.fail(error);
-            }
-        });
+fn drive(inner: &Arc<Inner>, group: Arc<Group>) {
+    let (owner, stop) = (inner.clone(), inner.stop.subscribe());
+    tokio::spawn(async move {
+        if let Err(error) = group.drive(stop).await {
+            owner.fail(error);
+        }
+    });
+}
+
+/// Begins a group on this node, unless it is here. Whom it began with is written down already:
+/// after any crash the node knows that it has a word in it.
+pub(crate) fn begin_group(inner: &Arc<Inner>, placement: &Placement) -> Result<()> {
+    if inner.groups.get(placement.group).is_some() {
+        return Ok(());
     }
+    let shared = inner.directory.group.shared.clone();
+    let found = recovery::begin(placement, (shared.node, shared.lease_ms), &*shared.trees)?;
+    let group = Arc::new(Group::new(found, shared));
+    if inner.groups.add(Arc::clone(&group)) {
+        tracing::info!(target: "node", group = group.id.0, "a group begins here");
+        drive(inner, group);
+    }
+    Ok(())
 }
 
 fn start_thread(name: &str, life: impl FnOnce() + Send + 'static) -> Result<()> {
@@ -163,6 +177,7 @@ pub(crate) async fn stop(inner: &Arc<Inner>) -> Result<()> {
         return Ok(());
     }
     inner.bell.ring();
+    inner.groups.close();
     inner.stop.send_replace(true);
     let retired = async {
         for group in inner.groups.all() {
@@ -204,16 +219,12 @@ struct Post {
 
 impl Mailbox for Post {
     fn done(&self, done: &[Done]) {
-        for group in self.groups.all() {
-            let mine = done.iter().filter(|done| done.group == group.id);
+        for mine in done.chunk_by(|one, next| one.group == next.group) {
+            let Some(group) = self.groups.get(mine[0].group) else { continue };
             let mut mailbox = group.mailbox.lock().expect("no one panics while holding it");
-            let before = mailbox.len();
-            mailbox.extend(mine);
-            let news = mailbox.len() > before;
+            mailbox.extend_from_slice(mine);
             drop(mailbox);
-            if news {
-                group.wake.notify_one();
-            }
+            group.wake.notify_one();
         }
     }
 

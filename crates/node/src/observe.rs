@@ -32,7 +32,7 @@ impl Inner {
             warnings.push(format!("the node has failed and must be restarted: {error}"));
         }
         let groups = self.groups.all();
-        let ready = groups.iter().all(|group| self.reaches_master(group).is_ok());
+        let ready = self.reaches_masters().is_ok();
         let groups: Vec<_> = groups.iter().map(|group| self.group_status(group)).collect();
         let cluster = self.cluster_status();
         warnings.extend(cluster.warnings(self.node));

@@ -6,6 +6,7 @@
 use crate::Inner;
 use crate::consistent::group::Group;
 use crate::peers::Peers;
+use crate::recovery::{DEFAULT_GROUP, DIRECTORY};
 use base::limits::FORWARD_MS_MAX;
 use base::{BucketName, Error, LogIndex, NodeId, Reason, Result};
 use logic::consensus::{Progress, Role};
@@ -79,6 +80,18 @@ impl Inner {
         };
         let (all, near) = (voters.clone().count(), voters.filter(near).count());
         near > all / 2
+    }
+
+    /// The same for every group that counts on this node: those every node has a part in, and those
+    /// in which it has one now.
+    pub(crate) fn reaches_masters(&self) -> Result<()> {
+        let counts = |group: &Group| {
+            let made = ![DIRECTORY, DEFAULT_GROUP].contains(&group.id);
+            !made || group.configuration().part(self.node).is_some()
+        };
+        let groups = self.groups.all();
+        let mut counted = groups.iter().filter(|group| counts(group));
+        counted.try_for_each(|group| self.reaches_master(group))
     }
 
     /// Whether this node is master of the group, or has a connection to it; in words why not.

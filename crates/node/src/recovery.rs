@@ -4,6 +4,9 @@
 //! log's records to `logic::consensus::Replay` in stream order, applies what is known to be
 //! decided, and keeps only the undecided tail.
 //!
+//! Whom a group began with stands in the node's list of members, which is written before anything
+//! of the group is logged: so a node comes back to every group in which it ever had a word.
+//!
 //! Promises: what was acknowledged is found again; damage ends the start with file and offset,
 //! nothing is cut silently.
 //! Never: answers anyone; writes to the log.
@@ -16,10 +19,14 @@ use crate::consistent::values::Runs;
 use crate::consistent::view::damaged;
 use crate::keeper::store_error;
 use crate::settings::NodeSettings;
-use base::{Ballot, ConfigurationId, Error, GroupId, LogIndex, Millis, NodeId, Reason, Result};
+use base::{
+    Ballot, ClusterDescription, ConfigurationId, Error, GroupId, LogIndex, Millis, NodeId, Part,
+    Placement, Reason, Result,
+};
 use bytes::Bytes;
-use logic::consensus::{Configuration, LeaseClock, Replay, Replica, Restored};
-use std::collections::BTreeMap;
+use logic::consensus::{Configuration, LeaseClock, Member, Replay, Replica, Restored};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::{
     DataDir, FileDisk, Log, LogSettings, LsmTrees, OwnedRecord, Position, StoreError, TreeSettings,
@@ -47,6 +54,10 @@ pub(crate) struct Terms {
     lease: LeaseClock,
     /// The members of a group of which nothing is known yet.
     first: Configuration,
+    /// The groups that were made since, each with those it began with.
+    made: BTreeMap<GroupId, Configuration>,
+    /// Those of them in which this node has a part, or is to get one.
+    own: BTreeSet<GroupId>,
 }
 
 /// One group's state.
@@ -78,20 +89,47 @@ pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> 
     };
     let (log, records) = Log::open(disk, log_settings).map_err(store_error)?;
     let incarnation = directory.begin_life().map_err(unusable)?;
-    let first = first.map_or_else(|| founder(&directory), |first| Ok(Some(first)))?;
-    let terms = terms(NodeId(directory.node), settings.lease_ms, first)?;
+    let known = directory.members().map_err(store_error)?;
+    let first = match first {
+        Some(first) => Some(first),
+        None => known.as_ref().map_or(Ok(None), founder)?,
+    };
+    let mut terms = terms(NodeId(directory.node), settings.lease_ms, first)?;
+    for placement in known.iter().flat_map(|known| &known.groups) {
+        terms.add(placement)?;
+    }
     let groups = replay(&log, records, &*trees, &terms)?;
     Ok(Recovered { directory, incarnation, trees, log, groups })
 }
 
 /// A group begins with the founder of the cluster alone; none: this node founds one, or has.
-fn founder(directory: &DataDir) -> Result<Option<Configuration>> {
-    let known = directory.members().map_err(store_error)?;
-    let Some(founder) = known.map(|known| known.founder).filter(|founder| founder.0 != 0) else {
+fn founder(known: &ClusterDescription) -> Result<Option<Configuration>> {
+    if known.founder.0 == 0 {
         return Ok(None);
-    };
-    let alone = Configuration::alone(ConfigurationId(0), founder);
+    }
+    let alone = Configuration::alone(ConfigurationId(0), known.founder);
     alone.map(Some).map_err(|error| Error::new(Reason::Damaged, error.to_string()))
+}
+
+/// A group that begins on this node: it has promised nothing and holds nothing. Whom the group
+/// began with must be written down before.
+pub(crate) fn begin(
+    placement: &Placement,
+    (node, lease_ms): (NodeId, u64),
+    trees: &dyn Trees,
+) -> Result<RecoveredGroup> {
+    let first = founders(placement)?;
+    Replaying::new(placement.group, trees)?.finish(&terms(node, lease_ms, Some(first))?, trees)
+}
+
+/// Those a group began with.
+fn founders(placement: &Placement) -> Result<Configuration> {
+    let voter = |node: &NodeId| Member { node: *node, part: Part::Voter };
+    let members = placement.founders.iter().map(voter).collect();
+    Configuration::new(ConfigurationId(0), members).map_err(|error| {
+        let text = format!("whom group {} began with: {error}", placement.group);
+        Error::new(Reason::Damaged, text)
+    })
 }
 
 /// Shows the log's records to their groups, and applies what is known to be decided.
@@ -101,21 +139,27 @@ pub(crate) fn replay(
     trees: &dyn Trees,
     terms: &Terms,
 ) -> Result<Vec<RecoveredGroup>> {
-    let mut groups = Vec::new();
+    let mut groups = BTreeMap::new();
     for id in [DIRECTORY, DEFAULT_GROUP] {
-        groups.push(Replaying::new(id, trees)?);
+        groups.insert(id, Replaying::new(id, trees)?);
+    }
+    for id in terms.made.keys() {
+        let group = Replaying::new(*id, trees)?;
+        if terms.own.contains(id) || group.mark.applied > 0 {
+            groups.insert(*id, group);
+        }
     }
     let mut start = log.start();
     for record in records.by_ref() {
         let (position, record) = record.map_err(store_error)?;
-        let group = groups.get_mut(record.owner.group as usize).ok_or_else(|| {
-            let text = format!(
-                "the log holds a record of group {}, which this node has no part \
-                                in: it was written by a newer version",
-                record.owner.group
-            );
-            Error::new(Reason::NotSupported, text)
-        })?;
+        let group = match groups.entry(GroupId(record.owner.group)) {
+            Entry::Occupied(group) => group.into_mut(),
+            Entry::Vacant(none) => {
+                terms.check(*none.key()).map_err(|error| at(error, position.0))?;
+                let group = Replaying::new(*none.key(), trees)?;
+                none.insert(group)
+            }
+        };
         group.show(record, start, trees).map_err(|error| at(error, position.0))?;
         start = position;
         if trees.pressure().rotate_is_due() {
@@ -127,7 +171,7 @@ pub(crate) fn replay(
     if found.torn_bytes > 0 {
         tracing::info!(target: "log", bytes = found.torn_bytes, "cut a torn tail");
     }
-    groups.into_iter().map(|group| group.finish(terms, trees)).collect()
+    groups.into_values().map(|group| group.finish(terms, trees)).collect()
 }
 
 /// What is the same for all groups of this node. `first`: see [`recover`].
@@ -137,7 +181,38 @@ pub(crate) fn terms(node: NodeId, lease_ms: u64, first: Option<Configuration>) -
     let first = first
         .map_or_else(alone, Ok)
         .map_err(|error| Error::new(Reason::Damaged, error.to_string()))?;
-    Ok(Terms { node, lease, first })
+    Ok(Terms { node, lease, first, made: BTreeMap::new(), own: BTreeSet::new() })
+}
+
+impl Terms {
+    /// A group that was made.
+    pub(crate) fn add(&mut self, placement: &Placement) -> Result<()> {
+        if placement.founders.is_empty() {
+            return Ok(()); // It began as all do of which nothing else is known.
+        }
+        self.made.insert(placement.group, founders(placement)?);
+        if placement.concerns(self.node) {
+            self.own.insert(placement.group);
+        }
+        Ok(())
+    }
+
+    /// Whether it is known whom the group of a record began with.
+    fn check(&self, group: GroupId) -> Result<()> {
+        if self.made.contains_key(&group) {
+            return Ok(());
+        }
+        let text = format!(
+            "the log holds a record of group {group}, and this node's list of members (MEMBERS) \
+             does not say whom that group began with: put the list back, or replace the node"
+        );
+        Err(Error::new(Reason::Damaged, text))
+    }
+
+    /// Those a group began with.
+    fn first(&self, group: GroupId) -> &Configuration {
+        self.made.get(&group).unwrap_or(&self.first)
+    }
 }
 
 fn at(error: Error, position: u64) -> Error {
@@ -183,7 +258,7 @@ impl Replaying {
         configuration_key(self.id, &mut key);
         let (base, configuration) = match trees.get(&key).map_err(store_error)? {
             Some(bytes) => read_configuration(&bytes).map_err(damaged)?,
-            None => (LogIndex(0), terms.first.clone()),
+            None => (LogIndex(0), terms.first(self.id).clone()),
         };
         let mut signs = Vec::new();
         for (index, payload) in &found.tail {

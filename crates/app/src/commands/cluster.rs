@@ -2,6 +2,7 @@
 
 use super::bucket::plain;
 use super::settle;
+use super::view::View;
 use crate::client::{Address, Call, Client};
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -226,72 +227,6 @@ impl Transfer {
     }
 }
 
-/// The cluster as one node sees it, and what its groups' masters add to that.
-pub struct View {
-    /// `GET /v1/cluster`.
-    pub cluster: Value,
-    address: Address,
-}
-
-impl View {
-    /// Asks the node, and the masters for what only they know.
-    pub async fn of(address: &Address) -> Outcome<View> {
-        let cluster = ask(address).await?;
-        let mut view = View { cluster, address: address.clone() };
-        let own = view.cluster["name"].clone();
-        let count = view.cluster["groups"].as_array().map_or(0, Vec::len);
-        for place in 0..count {
-            let master = view.cluster["groups"][place]["master"].clone();
-            let Some(name) = master.as_str().filter(|_| master != own) else { continue };
-            // A master that is not reached from here leaves what this node knows.
-            let Ok(theirs) = ask(&view.address_of(name)?).await else { continue };
-            let number = &view.cluster["groups"][place]["group"];
-            let groups = theirs["groups"].as_array().into_iter().flatten();
-            if let Some(group) = groups.into_iter().find(|group| group["group"] == *number) {
-                for field in ["members", "way", "waits"] {
-                    view.cluster["groups"][place][field] = group[field].clone();
-                }
-            }
-        }
-        Ok(view)
-    }
-
-    /// Where a member is asked: this node itself as we were told, others as the directory has it.
-    fn address_of(&self, name: &str) -> Outcome<Address> {
-        if self.cluster["name"] == name {
-            return Ok(self.address.clone());
-        }
-        let members = self.cluster["members"].as_array().into_iter().flatten();
-        let member = members.into_iter().find(|member| member["name"] == name);
-        let client = member.and_then(|member| member["client"].as_str()).unwrap_or_default();
-        if client.is_empty() {
-            let text = format!("nobody knows where clients reach {name}: ask it with --url");
-            return Err(Failure::new(Kind::Unavailable, text));
-        }
-        Ok(Address { url: format!("http://{client}"), ..self.address.clone() })
-    }
-
-    /// What is still to be done: steps, and what the next one waits for.
-    pub fn left(&self) -> Vec<String> {
-        let mut left = Vec::new();
-        for group in self.cluster["groups"].as_array().into_iter().flatten() {
-            let steps = ["waits", "way"].map(|field| group[field].as_array());
-            for step in steps.into_iter().flatten().flatten() {
-                left.push(format!("group {}: {}", plain(&group["group"]), plain(step)));
-            }
-        }
-        let members = self.cluster["members"].as_array().into_iter().flatten();
-        for member in members.filter(|member| member["stay"] == "leaving") {
-            left.push(format!("forget {}", plain(&member["name"])));
-        }
-        left
-    }
-}
-
-async fn ask(address: &Address) -> Outcome<Value> {
-    Client::new(address)?.call(Call::new(Method::GET, "/v1/cluster")).await?.json()
-}
-
 impl Show {
     async fn status(self) -> Outcome {
         let view = View::of(&self.address).await?;
@@ -366,18 +301,5 @@ mod tests {
             { "name": "n2", "part": "learner", "saved": null },
         ]);
         assert_eq!(members_text(&members), "n1@17 n2=learner");
-    }
-
-    #[test]
-    fn what_is_left_is_what_waits_then_the_way_then_who_leaves() {
-        let cluster = json!({
-            "groups": [{ "group": 1, "way": ["remove n3"], "waits": ["wait until n4 is near"] }],
-            "members": [{ "name": "n3", "stay": "leaving" }, { "name": "n4", "stay": "member" }],
-        });
-        let url = "http://127.0.0.1:1".into();
-        let address = Address { url, timeout: std::time::Duration::from_secs(1) };
-        let left = View { cluster, address }.left();
-        let wanted = ["group 1: wait until n4 is near", "group 1: remove n3", "forget n3"];
-        assert_eq!(left, wanted);
     }
 }

@@ -1,7 +1,8 @@
-//! `credenza group`: where groups are placed.
+//! `credenza group`: groups, and where they are placed.
 
 use super::bucket::plain;
-use super::cluster::{View, members_text};
+use super::cluster::members_text;
+use super::view::View;
 use crate::client::{Address, Call, Client};
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -11,16 +12,22 @@ use serde_json::{Value, json};
 pub const EXAMPLES: &str = "\
 Examples:
   credenza group status
+  credenza group create                            on three members that are in the fewest groups
+  credenza group create --replicas 5
+  credenza group create --members n1,n4,n5
   credenza group place 1 n1 n2 n4                  these vote in group 1, nobody else
   credenza group place 1 n1 n2 n4 n5=learner       n5 gets a copy and no vote
 
-Group 0 is the directory, group 1 holds the buckets. `credenza cluster plan` shows the steps.";
+Group 0 is the directory, group 1 holds the buckets for which no other group is named.
+`credenza cluster plan` shows the steps.";
 
 /// `credenza group`.
 #[derive(clap::Subcommand)]
 pub enum Group {
     /// Show each group: who is wanted in it, who is there
     Status(Status),
+    /// Make another group, so that more than one node can be master of something
+    Create(Create),
     /// Say who is wanted in a group
     Place(Place),
 }
@@ -28,6 +35,22 @@ pub enum Group {
 /// Speaks of all groups.
 #[derive(clap::Args)]
 pub struct Status {
+    #[command(flatten)]
+    address: Address,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Makes a group.
+#[derive(clap::Args)]
+pub struct Create {
+    /// How many voters it has; 3, or as many members as there are, unless members are named
+    #[arg(long, value_name = "N")]
+    replicas: Option<u32>,
+    /// Its voters; without this, the members that are in the fewest groups
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    members: Vec<String>,
     #[command(flatten)]
     address: Address,
     /// Answer in JSON
@@ -52,6 +75,7 @@ impl Group {
     pub async fn run(self) -> Outcome {
         match self {
             Group::Status(status) => status.show().await,
+            Group::Create(create) => create.send().await,
             Group::Place(place) => place.send().await,
         }
     }
@@ -82,6 +106,25 @@ impl View {
             ]
         };
         groups.map(row).collect()
+    }
+}
+
+impl Create {
+    async fn send(self) -> Outcome {
+        let body = json!({ "replicas": self.replicas, "members": self.members }).to_string();
+        let call = Call::json(Method::POST, "/v1/cluster/groups", body);
+        let made = Client::new(&self.address)?.call(call).await?.json()?;
+        if self.json {
+            return output::json(&made);
+        }
+        let number = plain(&made["group"]);
+        let mine = |group: &&Value| group["group"] == made["group"];
+        let view = View::of(&self.address).await?;
+        let shown = view.cluster["groups"].as_array().into_iter().flatten().find(mine);
+        let members = shown.map_or_else(String::new, |group| members_text(&group["wanted"]));
+        output::text(&format!(
+            "group {number}: {members}\nuse it: credenza bucket create NAME --group {number}\n"
+        ))
     }
 }
 

@@ -29,6 +29,7 @@ mod settle;
 mod status;
 mod steps;
 mod types;
+mod view;
 
 use crate::client::{Address, Client};
 use crate::failure::{Failure, Outcome};

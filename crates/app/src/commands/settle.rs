@@ -1,6 +1,6 @@
 //! Waits until a cluster is as it is wanted, and shows how far it is.
 
-use super::cluster::View;
+use super::view::View;
 use crate::client::Address;
 use crate::failure::{Failure, Outcome};
 use base::Kind;

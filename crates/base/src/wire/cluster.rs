@@ -44,6 +44,15 @@ pub(super) fn put_call<W: Fields>(call: &ClusterCall, out: &mut W) {
                 out.bytes(name.as_bytes()).byte(part_number(*part));
             });
         }
+        ClusterCall::CreateGroup { replicas, members } => {
+            out.byte(7).yes(replicas.is_some());
+            if let Some(replicas) = replicas {
+                out.half(*replicas);
+            }
+            out.list(members, |name, out| {
+                out.bytes(name.as_bytes());
+            });
+        }
     }
 }
 
@@ -77,6 +86,10 @@ pub(super) fn take_call(from: &mut Source<'_>) -> Taken<ClusterCall> {
                 Ok((take_name(from)?, take_part(from)?))
             })?,
         },
+        7 => ClusterCall::CreateGroup {
+            replicas: from.maybe("replicas or none", |from| from.half("replicas"))?,
+            members: from.list((GROUP_MEMBERS_MAX, 4), "how many members", take_name)?,
+        },
         _ => return Err(Malformed("which cluster call")),
     })
 }
@@ -84,11 +97,61 @@ pub(super) fn take_call(from: &mut Source<'_>) -> Taken<ClusterCall> {
 pub(super) fn put<W: Fields>(described: &ClusterDescription, out: &mut W) {
     let ClusterDescription { cluster, founder, lease_ms, changes, members, groups } = described;
     out.word(cluster.0).word(founder.0).word(*lease_ms).word(*changes);
-    out.list(members, put_member).list(groups, |placement, out| {
-        out.half(placement.group.0).list(&placement.members, |(node, part), out| {
-            out.word(node.0).byte(part_number(*part));
-        });
+    out.list(members, put_member).list(groups, put_wanted);
+}
+
+fn put_wanted<W: Fields>(placement: &Placement, out: &mut W) {
+    out.half(placement.group.0).list(&placement.members, |(node, part), out| {
+        out.word(node.0).byte(part_number(*part));
     });
+}
+
+/// Whether all of it can be said in the words of version 1: its groups began with the cluster's
+/// founder alone, and take every node that joins.
+pub(super) fn is_plain(described: &ClusterDescription) -> bool {
+    described.groups.iter().all(|group| group.replicas == 0 && group.founders.is_empty())
+}
+
+/// The same with what groups began with.
+pub(super) fn put_whole<W: Fields>(described: &ClusterDescription, out: &mut W) {
+    put(described, out);
+    described.groups.iter().for_each(|placement| put_begin(placement, out));
+}
+
+pub(super) fn take_whole(from: &mut Source<'_>) -> Taken<ClusterDescription> {
+    let mut described = take(from)?;
+    for placement in &mut described.groups {
+        take_begin(placement, from)?;
+    }
+    if is_plain(&described) {
+        return Err(Malformed("what groups began with"));
+    }
+    Ok(described)
+}
+
+/// A group by itself.
+pub(super) fn put_placement<W: Fields>(placement: &Placement, out: &mut W) {
+    put_wanted(placement, out);
+    put_begin(placement, out);
+}
+
+pub(super) fn take_placement(from: &mut Source<'_>) -> Taken<Placement> {
+    let mut placement = take_wanted(from)?;
+    take_begin(&mut placement, from)?;
+    Ok(placement)
+}
+
+fn put_begin<W: Fields>(placement: &Placement, out: &mut W) {
+    out.half(placement.replicas).list(&placement.founders, |node, out| {
+        out.word(node.0);
+    });
+}
+
+fn take_begin(placement: &mut Placement, from: &mut Source<'_>) -> Taken<()> {
+    placement.replicas = from.half("replicas")?;
+    placement.founders = from
+        .list((GROUP_MEMBERS_MAX, 8), "how many founders", |from| from.word("node").map(NodeId))?;
+    Ok(())
 }
 
 pub(super) fn take(from: &mut Source<'_>) -> Taken<ClusterDescription> {
@@ -98,14 +161,16 @@ pub(super) fn take(from: &mut Source<'_>) -> Taken<ClusterDescription> {
         lease_ms: from.word("lease")?,
         changes: from.word("changes")?,
         members: from.list((PEERS_MAX, 29), "how many members", take_member)?,
-        groups: from.list((GROUPS_MAX, 8), "how many groups", |from| {
-            let group = GroupId(from.half("group")?);
-            let members = from.list((GROUP_MEMBERS_MAX, 9), "how many members", |from| {
-                Ok((NodeId(from.word("node")?), take_part(from)?))
-            })?;
-            Ok(Placement { group, members })
-        })?,
+        groups: from.list((GROUPS_MAX, 8), "how many groups", take_wanted)?,
     })
+}
+
+fn take_wanted(from: &mut Source<'_>) -> Taken<Placement> {
+    let group = GroupId(from.half("group")?);
+    let members = from.list((GROUP_MEMBERS_MAX, 9), "how many members", |from| {
+        Ok((NodeId(from.word("node")?), take_part(from)?))
+    })?;
+    Ok(Placement { group, members, ..Placement::default() })
 }
 
 fn put_member<W: Fields>(member: &MemberDescription, out: &mut W) {

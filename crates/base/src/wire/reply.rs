@@ -30,6 +30,8 @@ pub(super) fn take(from: &mut Source<'_>) -> Taken<Reply> {
             Ok((name, take_properties(from)?))
         })?),
         9 => Body::Cluster(cluster::take(from)?),
+        10 => Body::Cluster(cluster::take_whole(from)?),
+        11 => Body::Group(cluster::take_placement(from)?),
         number => take_shown(number, from)?,
     };
     Ok(Reply { index, body })
@@ -66,7 +68,11 @@ fn put_body<W: Fields>(body: &Body, out: &mut W) {
                 put_properties(properties, out.bytes(name.as_bytes()));
             });
         }
-        Body::Cluster(described) => cluster::put(described, out.byte(9)),
+        Body::Cluster(described) if cluster::is_plain(described) => {
+            cluster::put(described, out.byte(9));
+        }
+        Body::Cluster(described) => cluster::put_whole(described, out.byte(10)),
+        Body::Group(placement) => cluster::put_placement(placement, out.byte(11)),
     }
 }
 

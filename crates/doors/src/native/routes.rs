@@ -41,6 +41,7 @@ pub enum Name {
     ReplaceMember,
     SetPart,
     PlaceGroup,
+    CreateGroup,
     OpenSession,
     CloseSession,
     Checkpoint,
@@ -161,6 +162,37 @@ impl Headers {
     pub fn has_retry(self) -> bool {
         matches!(self, Headers::Retry | Headers::Both)
     }
+}
+
+/// A route that takes and gives nothing; what differs is said beside it.
+pub const fn route(name: Name, method: Method, path: &'static str, summary: &'static str) -> Route {
+    Route {
+        name,
+        method,
+        path,
+        query: &[],
+        takes: Takes::Nothing,
+        gives: Gives::Nothing,
+        errors: &[],
+        headers: Headers::None,
+        operation: Operation::Other,
+        audience: For::Clients,
+        summary,
+    }
+}
+
+/// A route of the cluster's members and placement.
+pub const fn cluster(
+    (name, method, path): (Name, Method, &'static str),
+    (takes, gives): (Takes, Gives),
+    summary: &'static str,
+) -> Route {
+    let errors: &[u16] = match takes {
+        Takes::Nothing => &[404, 409],
+        _ => &[404, 409, 413, 415],
+    };
+    let (operation, audience) = (Operation::Directory, For::Operators);
+    Route { takes, gives, errors, operation, audience, ..route(name, method, path, summary) }
 }
 
 /// Most segments of a path.

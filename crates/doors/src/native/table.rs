@@ -1,25 +1,9 @@
 //! The table of routes: the reader of requests and the OpenAPI document are both made from it.
 
 use super::parameters::Parameter::{self, *};
-use super::routes::{For, Gives, Headers, Name, Route, Takes};
+use super::routes::{For, Gives, Headers, Name, Route, Takes, cluster, route};
 use crate::counters::Operation;
 use crate::http::Method;
-
-const fn route(name: Name, method: Method, path: &'static str, summary: &'static str) -> Route {
-    Route {
-        name,
-        method,
-        path,
-        query: &[],
-        takes: Takes::Nothing,
-        gives: Gives::Nothing,
-        errors: &[],
-        headers: Headers::None,
-        operation: Operation::Other,
-        audience: For::Clients,
-        summary,
-    }
-}
 
 const KEY: &str = "/v1/buckets/{type}/{bucket}/keys/{key}";
 const BUCKET: &str = "/v1/buckets/{type}/{bucket}";
@@ -31,22 +15,8 @@ const RANGE: &[Parameter] =
 const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
-/// A route of the cluster's members and placement.
-const fn cluster(
-    (name, method, path): (Name, Method, &'static str),
-    (takes, gives): (Takes, Gives),
-    summary: &'static str,
-) -> Route {
-    let errors: &[u16] = match takes {
-        Takes::Nothing => &[404, 409],
-        _ => &[404, 409, 413, 415],
-    };
-    let (operation, audience) = (Operation::Directory, For::Operators);
-    Route { takes, gives, errors, operation, audience, ..route(name, method, path, summary) }
-}
-
 /// All routes; the most travelled ones first.
-pub const ROUTES: [Route; 41] = [
+pub const ROUTES: [Route; 42] = [
     Route {
         query: &[Consistency],
         gives: Gives::Value,
@@ -304,6 +274,11 @@ pub const ROUTES: [Route; 41] = [
         (Name::PlaceGroup, Method::Put, "/v1/cluster/groups/{group}"),
         (Takes::Json("Wanted"), Gives::Nothing),
         "Says who is wanted in a group.",
+    ),
+    cluster(
+        (Name::CreateGroup, Method::Post, "/v1/cluster/groups"),
+        (Takes::MaybeJson("NewGroup"), Gives::CreatedJson("Group")),
+        "Makes a group on members that are named, or on those that are in the fewest.",
     ),
     Route {
         gives: Gives::CreatedJson("Session"),

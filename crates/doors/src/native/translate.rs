@@ -179,6 +179,7 @@ fn members(target: &mut Target, body: &[u8]) -> Result<(Call, Shape), Error> {
         Name::ReplaceMember => (cluster::replace_member(body, name)?, Shape::Nothing),
         Name::SetPart => (cluster::set_part(body, name)?, Shape::Nothing),
         Name::PlaceGroup => (cluster::place_group(body, target.group)?, Shape::Nothing),
+        Name::CreateGroup => (cluster::create_group(body)?, Shape::CreatedJson),
         other => unreachable!("{other:?} is no route of the directory"),
     };
     Ok((Call::Directory(DirectoryCall::Cluster(call)), shape))

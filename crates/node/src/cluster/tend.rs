@@ -7,7 +7,7 @@ use super::{described, parts_of};
 use crate::consistent::group::Group;
 use crate::keeper::store_error;
 use crate::peers::{Incarnation, Member};
-use crate::{Inner, Node, world};
+use crate::{Inner, Node, life, world};
 use base::{
     BucketName, Call, ClusterCall, ClusterDescription, DirectoryCall, MemberDescription, NodeId,
     Reason, Request, Result, Stay,
@@ -64,6 +64,7 @@ impl Tending {
         }
         self.tell_peers(inner, &known);
         self.write(inner, &known).await;
+        self.begin_groups(inner, &known);
         self.tell_of_itself(node, &known).await;
         let leads_directory = inner.directory.group.master.load(Ordering::Acquire);
         if leads_directory {
@@ -93,10 +94,11 @@ impl Tending {
         self.told = Some(known.clone());
     }
 
-    /// A node that was always alone writes nothing.
+    /// A node that was always alone, in the groups that every cluster has, writes nothing.
     async fn write(&mut self, inner: &Arc<Inner>, known: &Arc<ClusterDescription>) {
-        let same = self.written.as_ref().is_some_and(|written| Arc::ptr_eq(written, known));
-        if same || (known.members.len() == 1 && !inner.is_written_down) {
+        let needless = known.members.len() == 1 && !inner.is_written_down;
+        let made = known.groups.iter().any(|placement| !placement.founders.is_empty());
+        if self.has_written(known) || (needless && !made) {
             return;
         }
         let (owner, list) = (inner.clone(), known.clone());
@@ -108,6 +110,22 @@ impl Tending {
             Ok(Ok(())) => self.written = Some(known.clone()),
             Ok(Err(error)) => tracing::warn!(target: "node", %error, "members not written down"),
             Err(error) => tracing::error!(target: "node", %error, "writing ended abnormally"),
+        }
+    }
+
+    fn has_written(&self, known: &Arc<ClusterDescription>) -> bool {
+        self.written.as_ref().is_some_and(|written| Arc::ptr_eq(written, known))
+    }
+
+    /// Groups that were made on this node, or in which it is to get a part, begin once it stands on
+    /// disk whom they began with: before that this node must not say a word in them.
+    fn begin_groups(&self, inner: &Arc<Inner>, known: &Arc<ClusterDescription>) {
+        if !self.has_written(known) {
+            return;
+        }
+        let made = known.groups.iter().filter(|placement| !placement.founders.is_empty());
+        for placement in made.filter(|placement| placement.concerns(inner.node)) {
+            quietly("a group that begins", life::begin_group(inner, placement));
         }
     }
 
@@ -180,8 +198,10 @@ fn is_out(inner: &Inner, known: &ClusterDescription, node: NodeId) -> bool {
 
 /// The next step of a group towards the members that are wanted.
 fn steward(inner: &Inner, group: &Group, known: &ClusterDescription) -> Result<()> {
-    let placement = known.groups.iter().find(|placement| placement.group == group.id);
-    let Some(placement) = placement else { return Ok(()) };
+    // They stand in the order of their numbers.
+    let place = known.groups.binary_search_by_key(&group.id, |placement| placement.group);
+    let Ok(place) = place else { return Ok(()) };
+    let placement = &known.groups[place];
     let wanted: Parts = placement.members.iter().copied().collect();
     let now = parts_of(group);
     let step = next_step(&Seen {

@@ -153,7 +153,8 @@ impl Inner {
             members: Vec::new(),
             way: Vec::new(),
             waits: Vec::new(),
-            expect_progress_possible: false,
+            // Who has no part in it may come and go.
+            expect_progress_possible: group.is_none(),
         };
         let Some(group) = group else { return status };
         let master = group.standing().borrow().master;

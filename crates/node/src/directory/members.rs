@@ -16,11 +16,11 @@ use base::{
 use bytes::Bytes;
 
 /// What is known, to be changed.
-struct Draft {
+pub(super) struct Draft {
     row: ClusterRow,
     before: Value,
-    known: ClusterDescription,
-    steps: Vec<Update>,
+    pub known: ClusterDescription,
+    pub steps: Vec<Update>,
     /// The cluster's row itself is other than before.
     changed: bool,
 }
@@ -41,6 +41,7 @@ impl Directory {
                 self.draft()?.set_part(name, *part, *group)
             }
             ClusterCall::PlaceGroup { group, members } => self.draft()?.place(*group, members),
+            ClusterCall::CreateGroup { replicas, members } => self.create_group(*replicas, members),
         }
     }
 
@@ -64,8 +65,10 @@ impl Directory {
         let row = ClusterRow { founder: founder.node, lease_ms, changes: 0 };
         let mut steps = vec![assert(&key, None), set(key, write_cluster(&row))];
         steps.push(set(member_key(founder.node), write_member(founder)));
-        let alone = write_group(&[(founder.node, Part::Voter)]);
-        steps.extend(groups.iter().map(|group| set(group_key(*group), alone.clone())));
+        steps.extend(groups.iter().map(|group| {
+            let members = vec![(founder.node, Part::Voter)];
+            set(group_key(*group), write_group(&Placement { members, ..Placement::default() }))
+        }));
         Ok(Plan::Change(steps))
     }
 
@@ -93,7 +96,7 @@ impl Directory {
         draft.done()
     }
 
-    fn draft(&self) -> Result<Draft> {
+    pub(super) fn draft(&self) -> Result<Draft> {
         let before = self.get(&Bytes::from_static(CLUSTER))?.ok_or_else(|| {
             Error::new(Reason::GoingDown, "the cluster is being founded: try again")
         })?;
@@ -139,11 +142,10 @@ impl Draft {
         match self.known.members.iter().find(|known| is_named(known, &member.name)).cloned() {
             None => {
                 for mut placement in self.known.groups.clone() {
-                    let voters = placement.members.iter().filter(|(_, part)| part.votes()).count();
-                    let full = part.votes() && voters >= GROUP_VOTERS_MAX;
-                    let part = if full { Part::Learner } else { part };
-                    placement.members.push((member.node, part));
-                    self.put_group(placement)?;
+                    if let Some(part) = part_of_joiner(&placement, part) {
+                        placement.members.push((member.node, part));
+                        self.put_group(placement)?;
+                    }
                 }
             }
             Some(old) if old.stay == Stay::Replaceable => self.take_place(&old, member.node)?,
@@ -175,7 +177,14 @@ impl Draft {
     fn remove(mut self, name: &str) -> Result<Plan> {
         let member = self.named(name)?;
         for mut placement in self.known.groups.clone() {
+            let before = placement.voters();
             placement.members.retain(|(node, _)| *node != member.node);
+            if placement.voters() < before.min(placement.replicas as usize) {
+                let others = self.with_fewest(|other| {
+                    other.node != member.node && !placement.names_member(other.node)
+                });
+                placement.members.extend(others.first().map(|other| (*other, Part::Voter)));
+            }
             self.put_group(placement)?;
         }
         self.put_member(&MemberDescription { stay: Stay::Leaving, ..member });
@@ -221,7 +230,11 @@ impl Draft {
         part.map_or(Ok(()), check_part)?;
         let mut found = false;
         for mut placement in self.known.groups.clone() {
-            if group.is_some_and(|group| group != placement.group) {
+            let asked = match group {
+                Some(group) => group == placement.group,
+                None => placement.replicas == 0 || placement.names_member(member.node),
+            };
+            if !asked {
                 continue;
             }
             found = true;
@@ -236,9 +249,8 @@ impl Draft {
     }
 
     fn place(mut self, group: GroupId, members: &[(String, Part)]) -> Result<Plan> {
-        if !self.known.groups.iter().any(|known| known.group == group) {
-            return Err(no_such_group(group));
-        }
+        let known = self.known.groups.iter().find(|known| known.group == group).cloned();
+        let mut placement = known.ok_or_else(|| no_such_group(group))?;
         let mut placed = Vec::new();
         for (name, part) in members {
             check_part(*part)?;
@@ -249,7 +261,11 @@ impl Draft {
             }
             placed.push((node, *part));
         }
-        self.put_group(Placement { group, members: placed })?;
+        placement.members = placed;
+        if placement.replicas > 0 {
+            placement.replicas = placement.voters() as u32;
+        }
+        self.put_group(placement)?;
         self.done()
     }
 
@@ -257,7 +273,7 @@ impl Draft {
         self.known.members.iter().find(|member| member.node == node)
     }
 
-    fn named(&self, name: &str) -> Result<MemberDescription> {
+    pub(super) fn named(&self, name: &str) -> Result<MemberDescription> {
         let found = self.known.members.iter().find(|member| is_named(member, name));
         found.cloned().ok_or_else(|| no_such_member(name))
     }
@@ -267,9 +283,9 @@ impl Draft {
     }
 
     /// Unless it is as it was. A group always has someone who may lead it.
-    fn put_group(&mut self, mut placement: Placement) -> Result<()> {
+    pub(super) fn put_group(&mut self, mut placement: Placement) -> Result<()> {
         placement.members.sort_unstable();
-        let Placement { group, members } = &placement;
+        let Placement { group, members, .. } = &placement;
         if self.known.groups.contains(&placement) {
             return Ok(());
         }
@@ -280,7 +296,7 @@ impl Draft {
             );
             return Err(Error::new(Reason::Changed, text));
         }
-        let voters = members.iter().filter(|(_, part)| part.votes()).count();
+        let voters = placement.voters();
         if voters > GROUP_VOTERS_MAX || members.len() > GROUP_MEMBERS_MAX {
             let text = format!(
                 "group {group} would have {voters} voters and {} members; at most \
@@ -289,12 +305,12 @@ impl Draft {
             );
             return Err(Error::new(Reason::TooMany, text));
         }
-        self.steps.push(set(group_key(*group), write_group(members)));
+        self.steps.push(set(group_key(*group), write_group(&placement)));
         Ok(())
     }
 
     /// The steps, if there are any, as one change.
-    fn done(mut self) -> Result<Plan> {
+    pub(super) fn done(mut self) -> Result<Plan> {
         if self.steps.is_empty() && !self.changed {
             return Ok(Plan::Answer(Body::Done));
         }
@@ -303,6 +319,16 @@ impl Draft {
         self.steps.insert(0, assert(&key, Some(self.before)));
         self.steps.push(set(key, write_cluster(&row)));
         Ok(Plan::Change(self.steps))
+    }
+}
+
+/// The part that a node which joins has in a group; none: the group has voters enough.
+fn part_of_joiner(placement: &Placement, part: Part) -> Option<Part> {
+    let voters = placement.voters();
+    match placement.replicas as usize {
+        0 if part.votes() && voters >= GROUP_VOTERS_MAX => Some(Part::Learner),
+        0 => Some(part),
+        wanted => (part.votes() && voters < wanted).then_some(part),
     }
 }
 

@@ -8,6 +8,7 @@
 //! Read next: `rows.rs`, then `buckets.rs` and `members.rs`.
 
 mod buckets;
+mod groups;
 mod members;
 pub(crate) mod rows;
 
@@ -44,6 +45,8 @@ pub(crate) struct Directory {
 enum Plan {
     Answer(Body),
     Change(Vec<Update>),
+    /// A change that its client is told more of than that it is done.
+    Made(Vec<Update>, Body),
 }
 
 impl Directory {
@@ -113,9 +116,10 @@ impl Directory {
             if !self.group.master.load(Ordering::Acquire) {
                 return Err(Error::new(Reason::NotMaster, "None"));
             }
-            let steps = match plan()? {
+            let (steps, body) = match plan()? {
                 Plan::Answer(body) => return Ok((self.group.applied.index(), body)),
-                Plan::Change(steps) => steps,
+                Plan::Change(steps) => (steps, Body::Done),
+                Plan::Made(steps, body) => (steps, body),
             };
             let sequence = Update::Sequence { steps, mode: Steps::AllOrNothing };
             let (ticket, index, outcome) = self.group.submit(&self.rows, &sequence, None)?;
@@ -123,7 +127,7 @@ impl Directory {
                 self.group.settled(ticket).await?;
             }
             match outcome {
-                Ok(_) => return Ok((index, Body::Done)),
+                Ok(_) => return Ok((index, body)),
                 Err(error) if error.reason == Reason::AssertionFailed => {}
                 Err(error) => return Err(error),
             }

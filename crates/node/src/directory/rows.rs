@@ -7,7 +7,8 @@
 //! d/<number>             -> group                 dropped, its space not yet given back
 //! n/cluster              -> founder, lease, number of changes of what follows
 //! m/<node, 16 digits>    -> name, addresses, incarnation, whether it stays
-//! g/<group u32 BE>       -> who is wanted in it
+//! n/group                -> the next group's number
+//! g/<group u32 BE>       -> who is wanted in it; form 2: how many voters, and with whom it began
 //! ```
 
 use base::bucket::Changes;
@@ -26,10 +27,13 @@ pub(crate) const DROPPED: &[u8] = b"d/";
 pub(crate) const MEMBERS: &[u8] = b"m/";
 pub(crate) const GROUPS: &[u8] = b"g/";
 pub(crate) const NEXT_BUCKET: &[u8] = b"n/bucket";
+pub(crate) const NEXT_GROUP: &[u8] = b"n/group";
 pub(crate) const CLUSTER: &[u8] = b"n/cluster";
 
 /// The form of rows of members, groups and the cluster: a newer one is refused in words.
 const FORM: u8 = 1;
+/// The form of rows of groups that did not begin with the cluster's founder alone.
+const FORM_OF_MADE: u8 = 2;
 
 /// What all changes of members and placement have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -202,8 +206,10 @@ pub(crate) fn read_member(key: &[u8], value: &[u8]) -> Result<MemberDescription>
     read().map_err(bad_row)
 }
 
-pub(crate) fn write_group(members: &[(NodeId, Part)]) -> Value {
-    let mut bytes = vec![FORM];
+pub(crate) fn write_group(placement: &Placement) -> Value {
+    let Placement { group: _, members, replicas, founders } = placement;
+    let plain = *replicas == 0 && founders.is_empty();
+    let mut bytes = vec![if plain { FORM } else { FORM_OF_MADE }];
     bytes.put_u32(members.len() as u32);
     for (node, part) in members {
         bytes.put_u64(node.0);
@@ -213,18 +219,20 @@ pub(crate) fn write_group(members: &[(NodeId, Part)]) -> Value {
             Part::Learner => 2,
         });
     }
+    if !plain {
+        bytes.put_u32(*replicas);
+        bytes.put_u32(founders.len() as u32);
+        founders.iter().for_each(|node| bytes.put_u64(node.0));
+    }
     Bytes::from(bytes)
 }
 
 pub(crate) fn read_group(key: &[u8], value: &[u8]) -> Result<Placement> {
     let read = || {
         let mut reader = Reader::new(value);
-        form(&mut reader, "group")?;
+        let form = reader.u8("group")?;
         let group = group_of(key).ok_or(Malformed("group's number"))?;
-        let count = reader.u32("group's members")? as usize;
-        if count > GROUP_MEMBERS_MAX {
-            return Err(Malformed("group's members"));
-        }
+        let count = members_count(&mut reader)?;
         let mut members = Vec::with_capacity(count);
         for _ in 0..count {
             let node = NodeId(reader.u64("group's member")?);
@@ -236,9 +244,33 @@ pub(crate) fn read_group(key: &[u8], value: &[u8]) -> Result<Placement> {
             };
             members.push((node, part));
         }
-        reader.end("group").map(|()| Placement { group, members })
+        let (mut replicas, mut founders) = (0, Vec::new());
+        match form {
+            FORM => {}
+            FORM_OF_MADE => {
+                replicas = reader.u32("group's replicas")?;
+                for _ in 0..members_count(&mut reader)? {
+                    founders.push(NodeId(reader.u64("group's founder")?));
+                }
+            }
+            _ => return Err(Malformed("group")),
+        }
+        reader.end("group").map(|()| Placement { group, members, replicas, founders })
     };
     read().map_err(bad_row)
+}
+
+fn members_count(reader: &mut Reader) -> Read<usize> {
+    let count = reader.u32("group's members")? as usize;
+    if count > GROUP_MEMBERS_MAX { Err(Malformed("group's members")) } else { Ok(count) }
+}
+
+pub(crate) fn write_next_group(next: u32) -> Value {
+    Bytes::copy_from_slice(&next.to_le_bytes())
+}
+
+pub(crate) fn read_next_group(value: &[u8]) -> Result<u32> {
+    Reader::new(value).u32("next group").map_err(bad_row)
 }
 
 fn form(reader: &mut Reader, field: &'static str) -> Read<()> {

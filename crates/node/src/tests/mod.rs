@@ -3,8 +3,10 @@
 mod buckets;
 mod cluster;
 mod forwarded;
+mod groups;
 mod house;
 mod lasting;
+mod many;
 mod members;
 mod model;
 mod order;

@@ -1,13 +1,15 @@
 //! Whom this node knew last: enough to find the others after a start, before anything of the
-//! directory is applied.
+//! directory is applied; and of each group that was made, whom it began with.
 //!
 //! Promises: there whole or not at all; damage is named.
-//! Never: counts for more than a list of addresses; who belongs to a group stands in the log.
+//! Never: says who belongs to a group now; that stands in the log.
 
 use super::whole::{WholeFile, id};
 use crate::StoreError;
 use crate::disk::Disk;
-use base::{ClusterDescription, ClusterId, MemberDescription, NodeId, Stay};
+use base::{
+    ClusterDescription, ClusterId, GroupId, MemberDescription, NodeId, Part, Placement, Stay,
+};
 use std::fmt::Write;
 use std::io;
 use std::path::Path;
@@ -16,12 +18,13 @@ const FILE: WholeFile = WholeFile {
     name: "MEMBERS",
     beside: "MEMBERS.new",
     head: "credenza members 1",
-    bytes_max: 1 << 20,
+    bytes_max: 16 << 20,
 };
 /// Stands where an address is not known.
 const NONE: &str = "-";
 
-/// The list; none: this node never had one. Placement is no part of it.
+/// The list; none: this node never had one. Of groups only those stand in it that were made, with
+/// their founders: the others began with the cluster's.
 pub(super) fn read(disk: &dyn Disk, path: &Path) -> Result<Option<ClusterDescription>, StoreError> {
     let Some(lines) = FILE.read(disk, path)? else { return Ok(None) };
     let parsed = parse(&lines);
@@ -49,7 +52,7 @@ pub(super) fn lost(path: &Path) -> StoreError {
 }
 
 fn text(known: &ClusterDescription) -> Option<String> {
-    let ClusterDescription { cluster, founder, lease_ms, changes, members, groups: _ } = known;
+    let ClusterDescription { cluster, founder, lease_ms, changes, members, groups } = known;
     let mut text = String::new();
     let _ = write!(text, "cluster {:016x}\nfounder {:016x}\n", cluster.0, founder.0);
     let _ = write!(text, "lease_ms {lease_ms}\nchanges {changes}\n");
@@ -63,11 +66,23 @@ fn text(known: &ClusterDescription) -> Option<String> {
         let (node, stay) = (node.0, stay.word());
         let _ = writeln!(text, "member {node:016x} {incarnation} {stay} {name} {peer} {client}");
     }
+    for placement in groups.iter().filter(|placement| !placement.founders.is_empty()) {
+        let Placement { group, members, replicas, founders } = placement;
+        let founders: Vec<_> = founders.iter().map(|node| format!("{:016x}", node.0)).collect();
+        let founders = founders.join(",");
+        let _ = write!(text, "group {group} {replicas} {founders}");
+        for (node, part) in members {
+            let _ = write!(text, " {:016x}={}", node.0, part.word());
+        }
+        text.push('\n');
+    }
     Some(text)
 }
 
 fn parse(lines: &[String]) -> Option<ClusterDescription> {
-    let [cluster, founder, lease_ms, changes, members @ ..] = lines else { return None };
+    let [cluster, founder, lease_ms, changes, rest @ ..] = lines else { return None };
+    let of_members = rest.iter().take_while(|line| line.starts_with("member ")).count();
+    let (members, groups) = rest.split_at(of_members);
     let field = |line: &str, name: &str| {
         line.strip_prefix(name).and_then(|rest| rest.strip_prefix(' ')).map(String::from)
     };
@@ -77,7 +92,7 @@ fn parse(lines: &[String]) -> Option<ClusterDescription> {
         lease_ms: field(lease_ms, "lease_ms")?.parse().ok()?,
         changes: field(changes, "changes")?.parse().ok()?,
         members: members.iter().map(|line| member(line)).collect::<Option<_>>()?,
-        groups: Vec::new(),
+        groups: groups.iter().map(|line| placement(line)).collect::<Option<_>>()?,
     })
 }
 
@@ -94,4 +109,17 @@ fn member(line: &str) -> Option<MemberDescription> {
         incarnation: incarnation.parse().ok()?,
         stay: stays.into_iter().find(|known| known.word() == stay)?,
     })
+}
+
+fn placement(line: &str) -> Option<Placement> {
+    let mut words = line.strip_prefix("group ")?.split(' ');
+    let (group, replicas) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let founders = words.next()?.split(',').map(|node| id(node).map(NodeId));
+    let founders = founders.collect::<Option<_>>()?;
+    let member = |word: &str| {
+        let (node, part) = word.split_once('=')?;
+        Some((NodeId(id(node)?), Part::parse(part).ok()?))
+    };
+    let members = words.map(member).collect::<Option<_>>()?;
+    Some(Placement { group: GroupId(group), members, replicas, founders })
 }

@@ -266,9 +266,37 @@ pub fn cluster_bodies(of: &Stuff) -> Vec<Body> {
         lease_ms: 600,
         changes: 9,
         members: stays.map(|stay| member(of, stay)).into(),
-        groups: vec![Placement { group: GroupId(1), members }, Placement::default()],
+        groups: vec![placed(1, members), Placement::default()],
     };
     vec![Body::Cluster(ClusterDescription::default()), Body::Cluster(described)]
+}
+
+fn placed(group: u32, members: Vec<(NodeId, Part)>) -> Placement {
+    Placement { group: GroupId(group), members, ..Placement::default() }
+}
+
+/// What is asked about groups that are made.
+pub fn group_calls() -> Vec<Call> {
+    [
+        ClusterCall::CreateGroup { replicas: None, members: Vec::new() },
+        ClusterCall::CreateGroup { replicas: Some(5), members: vec!["n1".into(), "n2".into()] },
+    ]
+    .map(|call| Call::Directory(DirectoryCall::Cluster(call)))
+    .into()
+}
+
+/// What the directory knows of groups that were made.
+pub fn group_bodies(of: &Stuff) -> Vec<Body> {
+    let [one, two] = of.numbers;
+    let members = vec![(NodeId(one), Part::Voter), (NodeId(two), Part::Learner)];
+    let founders = vec![NodeId(one), NodeId(two)];
+    let made = Placement { replicas: 3, founders, ..placed(7, members) };
+    let described = ClusterDescription {
+        cluster: ClusterId(one),
+        groups: vec![placed(1, Vec::new()), made.clone()],
+        ..ClusterDescription::default()
+    };
+    vec![Body::Group(Placement::default()), Body::Group(made), Body::Cluster(described)]
 }
 
 fn member(of: &Stuff, stay: Stay) -> MemberDescription {

@@ -1,7 +1,10 @@
 //! What version 1 said is kept. `CREDENZA_KEEP=golden cargo test -p base wire` writes the kept
 //! bytes if they are missing.
 
-use super::examples::{bodies, calls, cluster_bodies, cluster_calls, kept, outcomes, updates};
+use super::examples::{
+    bodies, calls, cluster_bodies, cluster_calls, group_bodies, group_calls, kept, outcomes,
+    updates,
+};
 use super::{answered, failed, replied, request, updated, written};
 use crate::wire::read_answer;
 use crate::{Error, LogIndex, Reason, Reply, Request, RetryId, SessionId};
@@ -50,6 +53,18 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
         line(&mut text, "request", &request.call, &bytes);
     }
     for body in cluster_bodies(&of) {
+        let reply = Reply { index: LogIndex(0xC3), body };
+        let bytes = replied(&reply);
+        assert_eq!(Reply::read(&bytes), Ok(reply.clone()));
+        line(&mut text, "reply", &reply.body, &bytes);
+    }
+    for call in group_calls() {
+        let request = request(call);
+        let bytes = written(&request);
+        assert_eq!(Request::read(&bytes), Ok(request.clone()));
+        line(&mut text, "request", &request.call, &bytes);
+    }
+    for body in group_bodies(&of) {
         let reply = Reply { index: LogIndex(0xC3), body };
         let bytes = replied(&reply);
         assert_eq!(Reply::read(&bytes), Ok(reply.clone()));

@@ -1,7 +1,9 @@
 //! Everything reads back, no beginning of it does, and any bytes are an error or written again as
 //! they were.
 
-use super::examples::{Stuff, bodies, calls, cluster_bodies, cluster_calls};
+use super::examples::{
+    Stuff, bodies, calls, cluster_bodies, cluster_calls, group_bodies, group_calls,
+};
 use super::{answered, failed, replied, written};
 use crate::wire::read_answer;
 use crate::{BucketName, Error, LogIndex, Reason, Reply, Request, RetryId, SessionId};
@@ -40,6 +42,7 @@ fn requests() -> impl Strategy<Value = Request> {
     (name(), stuff(), retry, any::<prop::sample::Index>()).prop_map(|(bucket, of, retry, at)| {
         let mut calls = calls(&of);
         calls.extend(cluster_calls(&of));
+        calls.extend(group_calls());
         let call = calls.swap_remove(at.index(calls.len()));
         let retry = retry.map(|(session, number)| RetryId { session: SessionId(session), number });
         Request { bucket, call, retry }
@@ -50,6 +53,7 @@ fn replies() -> impl Strategy<Value = Reply> {
     (any::<u64>(), stuff(), any::<prop::sample::Index>()).prop_map(|(index, of, at)| {
         let mut bodies = bodies(&of);
         bodies.extend(cluster_bodies(&of));
+        bodies.extend(group_bodies(&of));
         let body = bodies.swap_remove(at.index(bodies.len()));
         Reply { index: LogIndex(index), body }
     })

@@ -44,6 +44,10 @@ pub fn reply(call: &Call, answer: &Answer) -> Result<Reply> {
             let known = cluster::described(&answer.json()?).ok_or_else(strange)?;
             done(Body::Cluster(known))
         }
+        Call::Directory(DirectoryCall::Cluster(ClusterCall::CreateGroup { .. })) => {
+            let made = cluster::placement(&answer.json()?).ok_or_else(strange)?;
+            done(Body::Group(made))
+        }
         Call::Directory(DirectoryCall::ListBuckets { .. } | DirectoryCall::ListTypes)
         | Call::Session(SessionCall::Open) => done(body(&answer.json()?)?),
         Call::Directory(_) | Call::Session(_) => done(Body::Done),

@@ -164,6 +164,10 @@ fn members(call: &ClusterCall) -> Sent {
             let path = format!("/v1/cluster/groups/{group}");
             json("PUT", path, json!({ "members": members }))
         }
+        ClusterCall::CreateGroup { replicas, members } => {
+            let body = json!({ "replicas": replicas, "members": members });
+            json("POST", "/v1/cluster/groups".into(), body)
+        }
     }
 }
 

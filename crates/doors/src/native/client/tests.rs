@@ -177,12 +177,15 @@ fn members() -> impl Strategy<Value = ClusterCall> {
         .prop_map(|(name, part, group)| ClusterCall::SetPart { name, part, group });
     let place = (group(), prop::collection::vec((name(), part()), 0..3))
         .prop_map(|(group, members)| ClusterCall::PlaceGroup { group, members });
+    let create = (prop::option::of(any::<u32>()), prop::collection::vec(name(), 0..3))
+        .prop_map(|(replicas, members)| ClusterCall::CreateGroup { replicas, members });
     prop_oneof![
         Just(ClusterCall::Describe),
         add,
         update,
         name().prop_map(|name| ClusterCall::RemoveMember { name }),
         replace,
+        create,
         set,
         place,
     ]
@@ -300,6 +303,8 @@ fn what_the_directory_knows_is_read_as_it_was_written() {
         groups: vec![base::Placement {
             group: GroupId(1),
             members: Part::ALL.into_iter().map(|part| (NodeId(9), part)).collect(),
+            replicas: 3,
+            founders: vec![NodeId(u64::MAX), NodeId(9)],
         }],
     };
     for known in [known, base::ClusterDescription::default()] {

@@ -65,7 +65,18 @@ fn placement_onto(out: &mut Vec<u8>, placement: &Placement) {
         text_onto(out, part.word());
         out.push(b'}');
     });
+    out.extend_from_slice(b",\"replicas\":");
+    number_onto(out, placement.replicas);
+    out.extend_from_slice(b",\"founders\":");
+    list_onto(out, &placement.founders, |out, node| text_onto(out, &id_text(node.0)));
     out.push(b'}');
+}
+
+/// A group as fields, without braces around.
+pub fn group_onto(out: &mut Vec<u8>, placement: &Placement) {
+    let mut object = Vec::new();
+    placement_onto(&mut object, placement);
+    out.extend_from_slice(&object[1..object.len() - 1]);
 }
 
 /// A node that joins.
@@ -148,6 +159,20 @@ pub fn place_group(json: &[u8], group: GroupId) -> Result<ClusterCall, Error> {
     Ok(ClusterCall::PlaceGroup { group, members: members.collect::<Result<_, Error>>()? })
 }
 
+/// A group that is to be made; an empty body: with as many members as is usual.
+pub fn create_group(json: &[u8]) -> Result<ClusterCall, Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct NewGroup {
+        replicas: Option<Whole>,
+        members: Option<Vec<String>>,
+    }
+    let body = if json.is_empty() { NewGroup::default() } else { read_plain(json)? };
+    let replicas = body.replicas.map(|replicas| u32::try_from(replicas.0)).transpose();
+    let replicas = replicas.map_err(|_| malformed("`replicas` is below 2^32"))?;
+    Ok(ClusterCall::CreateGroup { replicas, members: body.members.unwrap_or_default() })
+}
+
 /// Who is to be master.
 pub fn transfer(json: &[u8]) -> Result<String, Error> {
     #[derive(Deserialize)]
@@ -173,14 +198,6 @@ pub fn described(json: &Value) -> Option<ClusterDescription> {
             stay: stays.into_iter().find(|stay| json["stay"] == stay.word())?,
         })
     };
-    let placed = |json: &Value| {
-        Some((NodeId(id(&json["node"])?), Part::parse(json["part"].as_str()?).ok()?))
-    };
-    let placement = |json: &Value| {
-        let group = GroupId(u32::try_from(json["group"].as_u64()?).ok()?);
-        let members = json["members"].as_array()?.iter().map(placed).collect::<Option<_>>()?;
-        Some(Placement { group, members })
-    };
     Some(ClusterDescription {
         cluster: base::ClusterId(id(&json["cluster"])?),
         founder: NodeId(id(&json["founder"])?),
@@ -188,6 +205,21 @@ pub fn described(json: &Value) -> Option<ClusterDescription> {
         changes: json["changes"].as_u64()?,
         members: json["members"].as_array()?.iter().map(member).collect::<Option<_>>()?,
         groups: json["groups"].as_array()?.iter().map(placement).collect::<Option<_>>()?,
+    })
+}
+
+/// From JSON back to who is wanted in a group. A node of an older version says nothing of what it
+/// began with.
+pub fn placement(json: &Value) -> Option<Placement> {
+    let id = |json: &Value| u64::from_str_radix(json.as_str()?, 16).ok().map(NodeId);
+    let placed =
+        |json: &Value| Some((id(&json["node"])?, Part::parse(json["part"].as_str()?).ok()?));
+    let founders = json["founders"].as_array().into_iter().flatten();
+    Some(Placement {
+        group: GroupId(u32::try_from(json["group"].as_u64()?).ok()?),
+        members: json["members"].as_array()?.iter().map(placed).collect::<Option<_>>()?,
+        replicas: u32::try_from(json["replicas"].as_u64().unwrap_or_default()).ok()?,
+        founders: founders.map(id).collect::<Option<_>>()?,
     })
 }
 

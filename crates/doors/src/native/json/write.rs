@@ -136,6 +136,7 @@ pub fn body_onto(out: &mut Vec<u8>, body: &Body) {
             });
         }
         Body::Cluster(described) => cluster::described_onto(out, described),
+        Body::Group(placement) => cluster::group_onto(out, placement),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Schemas of members and placement.
 
 use super::{MEMBER_PATTERN, object, reference};
-use base::limits::{GROUP_MEMBERS_MAX, PEER_ADDRESS_BYTES_MAX};
+use base::limits::{GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX, PEER_ADDRESS_BYTES_MAX};
 use serde_json::{Map, Value, json};
 
 /// Node 0 is no node.
@@ -71,6 +71,18 @@ fn asked(schemas: &mut Map<String, Value>) {
     let mut wanted = list(object(json!({ "name": name, "part": reference("Part") })));
     wanted["maxItems"] = GROUP_MEMBERS_MAX.into();
     insert("Wanted", object(json!({ "members": wanted })));
+    let mut names = list(name.clone());
+    names["maxItems"] = GROUP_MEMBERS_MAX.into();
+    names["type"] = json!(["array", "null"]);
+    let most = GROUP_VOTERS_MAX;
+    let replicas = json!({ "type": ["integer", "null"], "minimum": 1, "maximum": most });
+    insert(
+        "NewGroup",
+        json!({
+            "type": "object", "additionalProperties": false,
+            "properties": { "replicas": replicas, "members": names },
+        }),
+    );
     insert("Transfer", object(json!({ "to": name })));
 }
 
@@ -85,7 +97,10 @@ fn member() -> Value {
 /// What the directory knows.
 fn known(schemas: &mut Map<String, Value>) {
     let placed = object(json!({ "node": id(), "part": any_part() }));
-    let placement = object(json!({ "group": group(), "members": list(placed) }));
+    let placement = object(json!({
+        "group": group(), "members": list(placed), "replicas": count(), "founders": list(id()),
+    }));
+    schemas.insert("Group".into(), placement.clone());
     let members = object(json!({
         "cluster": id(), "founder": id(), "lease_ms": count(), "changes": count(),
         "members": list(object(member())), "groups": list(placement),

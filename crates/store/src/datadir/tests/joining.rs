@@ -3,7 +3,9 @@
 
 use super::super::{joiner, members};
 use super::*;
-use base::{ClusterDescription, ClusterId, MemberDescription, NodeId, Stay};
+use base::{
+    ClusterDescription, ClusterId, GroupId, MemberDescription, NodeId, Part, Placement, Stay,
+};
 
 fn known() -> ClusterDescription {
     let member = |node: u64, name: &str, stay| MemberDescription {
@@ -65,6 +67,34 @@ fn a_directory_joins_under_one_id_and_is_then_a_member() {
     std::fs::remove_file(copy.path.join("MEMBERS")).expect("there");
     let lost = copy.members().expect_err("a node that joined is none that founds");
     assert!(lost.to_string().contains("replace the node"), "{lost}");
+}
+
+#[test]
+fn groups_that_were_made_stand_in_the_list_with_whom_they_began() {
+    const KEPT: &str = "member ffffffffffffffff 18446744073709551609 replaceable n3 \
+        127.0.0.1:18446744073709551615 [::1]:7711\n\
+        group 2 3 0000000000000001,000000000000000b 0000000000000001=voter \
+        000000000000000c=learner\n\
+        group 7 1 0000000000000001\nchecksum ";
+    let above = tempfile::tempdir().expect("a directory");
+    let data = DataDir::open(&above.path().join("data")).expect("makes");
+    let nodes = |ids: &[u64]| ids.iter().map(|id| NodeId(*id)).collect();
+    let made = |group, replicas, founders: &[u64]| Placement {
+        group: GroupId(group),
+        replicas,
+        founders: nodes(founders),
+        members: Vec::new(),
+    };
+    let members = vec![(NodeId(1), Part::Voter), (NodeId(12), Part::Learner)];
+    let two = Placement { members: members.clone(), ..made(2, 3, &[1, 11]) };
+    let made = vec![two, made(7, 1, &[1])];
+    let plain = Placement { group: GroupId(1), members, ..Placement::default() };
+    let all = [vec![plain], made.clone()].concat();
+    data.write_members(&ClusterDescription { groups: all, ..known() }).expect("writes");
+    let read = data.members().expect("whole").expect("there");
+    assert_eq!(read, ClusterDescription { groups: made, ..known() });
+    let text = std::fs::read_to_string(data.path.join("MEMBERS")).expect("text");
+    assert!(text.contains(KEPT), "{text}");
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! Making groups: a number that was never used, and the members that are in the fewest others.
+
+use super::members::Draft;
+use super::rows::{NEXT_GROUP, read_next_group, set, write_next_group};
+use super::{Directory, Plan};
+use base::limits::{GROUP_VOTERS_MAX, GROUPS_MAX};
+use base::{
+    Body, Error, GroupId, MemberDescription, NodeId, Part, Placement, Reason, Result, Stay,
+};
+use bytes::Bytes;
+
+/// The first number behind those that every cluster has.
+const FIRST: u32 = 2;
+/// So many voters a group has, if nobody says otherwise.
+const REPLICAS: u32 = 3;
+
+impl Directory {
+    /// A group whose founders are its voters from the start. What a member finds in this row it
+    /// writes down before it says anything in the group, so the founders must never change.
+    pub(super) fn create_group(&self, replicas: Option<u32>, members: &[String]) -> Result<Plan> {
+        let mut draft = self.draft()?;
+        if draft.known.groups.len() >= GROUPS_MAX {
+            let text = format!("{GROUPS_MAX} groups exist (groups_max)");
+            return Err(Error::new(Reason::TooMany, text));
+        }
+        let (replicas, mut founders) = match members {
+            [] => self.choose(&draft, replicas)?,
+            named => draft.founders(replicas, named)?,
+        };
+        founders.sort_unstable();
+        let next = self.get(&Bytes::from_static(NEXT_GROUP))?;
+        let number = next.map_or(Ok(FIRST), |value| read_next_group(&value))?;
+        let members = founders.iter().map(|node| (*node, Part::Voter)).collect();
+        let made = Placement { group: GroupId(number), members, replicas, founders };
+        draft.put_group(made.clone())?;
+        draft.steps.push(set(Bytes::from_static(NEXT_GROUP), write_next_group(number + 1)));
+        match draft.done()? {
+            Plan::Change(steps) => Ok(Plan::Made(steps, Body::Group(made))),
+            other => Ok(other),
+        }
+    }
+
+    /// Members with the fewest groups; of those that are connected, as long as there are enough.
+    fn choose(&self, draft: &Draft, replicas: Option<u32>) -> Result<(u32, Vec<NodeId>)> {
+        let shared = &self.group.shared;
+        let linked = |node| {
+            node == shared.node || shared.peers.get().is_some_and(|peers| peers.linked(node))
+        };
+        let mut chosen = draft.with_fewest(|member| linked(member.node));
+        chosen.extend(draft.with_fewest(|member| !linked(member.node)));
+        let wanted = replicas.unwrap_or(REPLICAS);
+        check_replicas(wanted)?;
+        if replicas.is_some() && chosen.len() < wanted as usize {
+            let text = format!(
+                "a group of {wanted} voters takes as many members, and there are {}: start more \
+                 nodes with --join, or ask for fewer replicas",
+                chosen.len()
+            );
+            return Err(Error::new(Reason::Changed, text));
+        }
+        chosen.truncate(wanted as usize);
+        Ok((wanted, chosen))
+    }
+}
+
+impl Draft {
+    /// Members that stay and of which this holds: first those in the fewest groups, then by id.
+    pub(super) fn with_fewest(&self, holds: impl Fn(&MemberDescription) -> bool) -> Vec<NodeId> {
+        let stays = |member: &&MemberDescription| member.stay == Stay::Member && holds(member);
+        let groups = |node| {
+            let named = |group: &&Placement| group.names_member(node);
+            self.known.groups.iter().filter(named).count()
+        };
+        let all = self.known.members.iter().filter(stays);
+        let mut found: Vec<_> = all.map(|one| (groups(one.node), one.node)).collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, node)| node).collect()
+    }
+
+    fn founders(&self, replicas: Option<u32>, named: &[String]) -> Result<(u32, Vec<NodeId>)> {
+        let count = u32::try_from(named.len()).unwrap_or(u32::MAX);
+        if replicas.is_some_and(|replicas| replicas != count) {
+            let text = format!("{count} members are named: leave out `replicas`, or say {count}");
+            return Err(Error::new(Reason::Malformed, text));
+        }
+        check_replicas(count)?;
+        let mut founders = Vec::new();
+        for name in named {
+            let member = self.named(name)?;
+            if founders.contains(&member.node) {
+                let text = format!("`{name}` stands twice among the members");
+                return Err(Error::new(Reason::Malformed, text));
+            }
+            founders.push(member.node);
+        }
+        Ok((count, founders))
+    }
+}
+
+fn check_replicas(replicas: u32) -> Result<()> {
+    if (1..=GROUP_VOTERS_MAX as u32).contains(&replicas) {
+        return Ok(());
+    }
+    let text = format!("a group has 1 to {GROUP_VOTERS_MAX} voters (group_voters_max)");
+    Err(Error::new(Reason::Malformed, text))
+}

@@ -1,0 +1,206 @@
+//! Groups are made while nodes serve, and outlive them.
+
+use super::house::wait;
+use super::many::{Cluster, ask, leads};
+use super::{Place, bytes, reason};
+use crate::{Node, NodeSettings};
+use base::{BucketName, Call, ClusterCall, DirectoryCall, GroupId, Part, Reason};
+use std::process::Command;
+use std::sync::atomic::Ordering;
+
+fn copy(from: &Place, to: &Place) {
+    let copied = Command::new("cp").arg("-a").arg(from.path()).arg(to.path()).status();
+    assert!(copied.expect("cp runs").success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_alone_makes_groups_and_finds_them_again_after_any_end() {
+    let mut cluster = Cluster::new(1).await;
+    let own = cluster.node(0).inner.node;
+    let mut names = Vec::new();
+    for number in 2..6 {
+        let made = cluster.create(None, &[]).await;
+        assert_eq!((made.group, made.replicas), (GroupId(number), 3));
+        assert_eq!((made.founders, made.members), (vec![own], vec![(own, Part::Voter)]));
+        names.push(cluster.bucket(&format!("b{number}"), made.group).await);
+        cluster.master(number).await;
+    }
+    // What the page cache holds is what a killed process leaves: nothing was flushed yet.
+    for name in &names {
+        cluster.put(0, name, "k", name.full()).await;
+    }
+    let killed = Place::new();
+    copy(&cluster.places[0], &killed);
+    let rows = cluster.group(0, 4).applied.index();
+    cluster.stop(0).await;
+    cluster.start(0).await;
+    assert_eq!(cluster.group(0, 4).applied.index(), rows);
+    for name in &names {
+        assert_eq!(cluster.get(0, name, "k").await, Some(bytes(name.full())));
+        cluster.put(0, name, "later", "v").await;
+    }
+    cluster.stop(0).await;
+    let settings = NodeSettings { data: killed.path().to_path_buf(), ..cluster.settings(0) };
+    cluster.nodes[0] = Some(Node::start(settings).await.expect("it starts"));
+    for name in &names {
+        assert_eq!(cluster.get(0, name, "k").await, Some(bytes(name.full())));
+        assert_eq!(cluster.get(0, name, "later").await, None, "that was in another copy");
+    }
+    assert_eq!(cluster.create(None, &[]).await.group, GroupId(6), "a number is given once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_keep_groups_whoever_restarts_and_all_at_once() {
+    let mut cluster = Cluster::new(3).await;
+    let mut names = Vec::new();
+    for number in 2..5 {
+        let made = cluster.create(Some(3), &[]).await;
+        assert_eq!((made.group.0, made.founders.len()), (number, 3));
+        names.push(cluster.bucket(&format!("b{number}"), made.group).await);
+    }
+    for (which, name) in names.iter().enumerate() {
+        cluster.put(which, name, "first", name.full()).await;
+    }
+    // One by one, while the others go on.
+    for which in 0..3 {
+        cluster.stop(which).await;
+        for name in &names {
+            let other = (which + 1) % 3;
+            cluster.put(other, name, &format!("without {which}"), "v").await;
+        }
+        cluster.start(which).await;
+        for name in &names {
+            let (key, seen) = (format!("without {which}"), Some(bytes("v")));
+            assert_eq!(cluster.get(which, name, &key).await, seen);
+        }
+    }
+    // All at once.
+    for which in 0..3 {
+        cluster.stop(which).await;
+    }
+    for which in 0..3 {
+        cluster.start(which).await;
+    }
+    for name in &names {
+        for which in 0..3 {
+            assert_eq!(cluster.get(which, name, "first").await, Some(bytes(name.full())));
+            assert_eq!(cluster.get(which, name, "without 2").await, Some(bytes("v")));
+        }
+    }
+    let groups = |which| cluster.node(which).status().groups.len();
+    assert_eq!([groups(0), groups(1), groups(2)], [5; 3]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_that_were_killed_before_anything_was_flushed_come_back_to_their_groups() {
+    let mut cluster = Cluster::new(3).await;
+    let made = cluster.create(None, &[]).await;
+    let name = cluster.bucket("b", made.group).await;
+    cluster.put(1, &name, "k", "v").await;
+    let copies = [Place::new(), Place::new(), Place::new()];
+    for (which, killed) in copies.iter().enumerate() {
+        copy(&cluster.places[which], killed);
+    }
+    for which in 0..3 {
+        cluster.stop(which).await;
+    }
+    for (which, killed) in copies.iter().enumerate() {
+        let data = killed.path().to_path_buf();
+        let settings = NodeSettings { data, ..cluster.settings(which) };
+        cluster.nodes[which] = Some(Node::start(settings).await.expect("it starts"));
+    }
+    for which in 0..3 {
+        assert_eq!(cluster.get(which, &name, "k").await, Some(bytes("v")));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_that_is_placed_elsewhere_moves_there_and_back_home() {
+    let mut cluster = Cluster::new(3).await;
+    let made = cluster.create(None, &["n0"]).await;
+    assert_eq!((made.replicas, made.founders), (1, vec![cluster.node(0).inner.node]));
+    let name = cluster.bucket("b", GroupId(2)).await;
+    cluster.put(0, &name, "k", "v").await;
+    let place = |members: &[&str]| {
+        let members = members.iter().map(|name| (name.to_string(), Part::Voter)).collect();
+        DirectoryCall::Cluster(ClusterCall::PlaceGroup { group: GroupId(2), members })
+    };
+    cluster.directory(place(&["n1", "n2"])).await;
+    let there = |cluster: &Cluster| {
+        let group = cluster.node(1).inner.groups.get(GroupId(2))?;
+        let nodes: Vec<_> = [1, 2].map(|which| cluster.node(which).inner.node).into();
+        let configuration = group.configuration();
+        let members = configuration.members();
+        let same = members.len() == 2 && members.iter().all(|one| nodes.contains(&one.node));
+        same.then_some(())
+    };
+    wait("the move", || there(&cluster)).await;
+    assert_eq!(cluster.get(1, &name, "k").await, Some(bytes("v")));
+    // Who has left a group still knows of it after a start.
+    cluster.stop(0).await;
+    cluster.start(0).await;
+    assert!(!leads(&cluster.group(0, 2)));
+    cluster.directory(place(&["n0"])).await;
+    wait("the way back", || leads(&cluster.group(0, 2)).then_some(())).await;
+    assert_eq!(cluster.get(0, &name, "k").await, Some(bytes("v")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_can_not_be_made_is_refused_in_words() {
+    let cluster = Cluster::new(1).await;
+    let call = |replicas, members: &[&str]| {
+        let members = members.iter().map(|name| name.to_string()).collect();
+        Call::Directory(DirectoryCall::Cluster(ClusterCall::CreateGroup { replicas, members }))
+    };
+    for (call, wanted) in [
+        (call(Some(2), &[]), Reason::Changed),
+        (call(Some(0), &[]), Reason::Malformed),
+        (call(Some(8), &[]), Reason::Malformed),
+        (call(Some(2), &["n0"]), Reason::Malformed),
+        (call(None, &["n0", "n0"]), Reason::Malformed),
+        (call(None, &["n9"]), Reason::NotFound),
+    ] {
+        let refused = ask(cluster.node(0), &BucketName::default(), call.clone()).await;
+        assert_eq!(reason(refused), wanted, "{call:?}");
+    }
+    assert_eq!(cluster.node(0).status().groups.len(), 2, "nothing was made");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_of_a_group_whose_founders_nobody_knows_is_not_served() {
+    let mut cluster = Cluster::new(1).await;
+    let made = cluster.create(None, &[]).await;
+    let name = cluster.bucket("b", made.group).await;
+    cluster.put(0, &name, "k", "v").await;
+    cluster.stop(0).await;
+    let list = cluster.places[0].path().join("MEMBERS");
+    std::fs::remove_file(list).expect("it is there");
+    let refused = Node::start(cluster.settings(0)).await.err().expect("it must not begin anew");
+    assert_eq!(refused.reason, Reason::Damaged);
+    assert!(refused.text().contains("MEMBERS"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_s_data_is_collapsed_flushed_and_copied_like_any_other() {
+    let cluster = Cluster::new(1).await;
+    let made = cluster.create(None, &[]).await;
+    let name = cluster.bucket("b", made.group).await;
+    for number in 0..100 {
+        cluster.put(0, &name, &format!("k{number}"), "v").await;
+    }
+    let inner = cluster.node(0).inner.clone();
+    let flushed = tokio::task::spawn_blocking(move || inner.flush_and_collapse()).await;
+    flushed.expect("it ends").expect("it goes");
+    let group = cluster.group(0, 2);
+    assert!(group.durable.load(Ordering::Relaxed) >= 100);
+    cluster.put(0, &name, "behind", "v").await;
+    let twin = Place::new();
+    cluster.node(0).checkpoint(twin.path().to_path_buf()).await.expect("copied");
+    let settings = NodeSettings { data: twin.path().to_path_buf(), ..twin.settings() };
+    let settings = NodeSettings { peers: None, ..settings };
+    let copied = Node::start(settings).await.expect("it starts");
+    let call = Call::Read(base::Read::KeyCount, base::Consistency::Consistent);
+    let counted = ask(&copied, &name, call).await.expect("it is there");
+    assert_eq!(counted.body, base::Body::Count(101));
+    copied.stop().await.expect("it stops");
+}

@@ -1,0 +1,184 @@
+//! Nodes that join one another as real ones do, and make groups while they live.
+
+use super::house::wait;
+use super::{Place, bytes, request};
+use crate::catalog::Bucket;
+use crate::consistent::group::Group;
+use crate::directory::rows::{bucket_key, set, write_bucket};
+use crate::{Joining, Node, NodeSettings, PeerPlace};
+use base::{
+    Body, BucketDescription, BucketId, BucketName, Call, ClusterCall, Consistency, DirectoryCall,
+    GroupId, Part, Placement, Properties, Read, Reply, Request, Result,
+};
+use bytes::Bytes;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Founders and joiners, by their place: `n0` founds, the others join.
+pub(crate) struct Cluster {
+    pub places: Vec<Place>,
+    pub nodes: Vec<Option<Node>>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Cluster {
+    /// So many nodes, every one of them a voter of groups 0 and 1.
+    pub(crate) async fn new(count: usize) -> Cluster {
+        let mut cluster = Cluster { places: Vec::new(), nodes: Vec::new(), addresses: Vec::new() };
+        for _ in 0..count {
+            cluster.join().await;
+        }
+        cluster
+    }
+
+    /// One more node.
+    pub(crate) async fn join(&mut self) -> usize {
+        let which = self.places.len();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        self.addresses.push(listener.local_addr().expect("an address"));
+        drop(listener);
+        self.places.push(Place::new());
+        self.nodes.push(None);
+        if which > 0 {
+            let joining = Joining::begin(&self.settings(which), Part::Voter).expect("a directory");
+            let joining = joining.expect("a fresh one");
+            let known = match self.directory(joining.call()).await.body {
+                Body::Cluster(known) => known,
+                other => panic!("a joiner is told whom it joins, not {other:?}"),
+            };
+            joining.finish(&known).expect("it joins");
+        }
+        self.start(which).await;
+        let voters = || [0, 1].map(|group| self.group(which, group).configuration());
+        let part = |node: &Node| node.inner.node;
+        let own = part(self.node(which));
+        wait("its votes", || voters().iter().all(|found| found.votes(own)).then_some(())).await;
+        which
+    }
+
+    pub(crate) fn settings(&self, which: usize) -> NodeSettings {
+        let listen = self.addresses[which];
+        NodeSettings {
+            name: format!("n{which}"),
+            peers: Some(PeerPlace { listen, advertise: listen.to_string() }),
+            client_address: "127.0.0.1:7711".into(),
+            ..self.places[which].settings()
+        }
+    }
+
+    pub(crate) async fn start(&mut self, which: usize) {
+        let node = Node::start(self.settings(which)).await.expect("it starts");
+        self.nodes[which] = Some(node);
+    }
+
+    pub(crate) async fn stop(&mut self, which: usize) {
+        self.nodes[which].take().expect("it runs").stop().await.expect("it stops");
+    }
+
+    pub(crate) fn node(&self, which: usize) -> &Node {
+        self.nodes[which].as_ref().expect("it runs")
+    }
+
+    pub(crate) fn group(&self, which: usize, group: u32) -> Arc<Group> {
+        self.node(which).inner.groups.find(GroupId(group)).expect("it is here")
+    }
+
+    /// Asks the directory, whoever is its master, until it answers.
+    pub(crate) async fn directory(&self, call: DirectoryCall) -> Reply {
+        self.surely(BucketName::default(), Call::Directory(call)).await.expect("it goes")
+    }
+
+    /// Asks some node, again while nothing happens or it is in doubt.
+    pub(crate) async fn surely(&self, bucket: BucketName, call: Call) -> Result<Reply> {
+        loop {
+            let node = self.nodes.iter().flatten().next().expect("one runs");
+            match ask(node, &bucket, call.clone()).await {
+                Err(error)
+                    if matches!(error.kind(), base::Kind::Unavailable | base::Kind::Unknown) => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Makes a group.
+    pub(crate) async fn create(&self, replicas: Option<u32>, members: &[&str]) -> Placement {
+        let members = members.iter().map(|name| name.to_string()).collect();
+        let call = ClusterCall::CreateGroup { replicas, members };
+        match self.directory(DirectoryCall::Cluster(call)).await.body {
+            Body::Group(made) => made,
+            other => panic!("a group is made, not {other:?}"),
+        }
+    }
+
+    /// Makes a bucket in a group.
+    pub(crate) async fn bucket(&self, name: &str, group: GroupId) -> BucketName {
+        let name = BucketName::parse(name).expect("a name");
+        let make = Call::Directory(DirectoryCall::CreateBucket(Vec::new()));
+        self.surely(name.clone(), make).await.expect("made");
+        let describe = Call::Directory(DirectoryCall::DescribeBucket);
+        let described = self.surely(name.clone(), describe).await.expect("described");
+        let Body::Buckets(buckets) = described.body else { panic!("a bucket is described") };
+        let bucket = BucketDescription { group, ..buckets[0].clone() };
+        let master = wait("the directory's master", || {
+            let running = self.nodes.iter().flatten();
+            running.map(|node| &node.inner.directory.group).find(|directory| leads(directory))
+        })
+        .await;
+        let rows = Bucket::new(BucketId(0), GroupId(0), Properties::default());
+        let place = set(bucket_key(&name), write_bucket(&bucket));
+        let (ticket, ..) = master.submit(&rows, &place, None).expect("it is master");
+        master.settled(ticket.expect("a put is a value")).await.expect("placed");
+        let there = |node: &Node| {
+            node.inner.catalog.find(&name).is_some_and(|bucket| bucket.group == group)
+        };
+        wait("the bucket's place", || self.nodes.iter().flatten().all(there).then_some(())).await;
+        name
+    }
+
+    /// Puts by one node.
+    pub(crate) async fn put(&self, which: usize, bucket: &BucketName, key: &str, value: &str) {
+        let call = Call::Update(super::set(key, value));
+        loop {
+            match ask(self.node(which), bucket, call.clone()).await {
+                Err(error) if error.kind() == base::Kind::Unavailable => {}
+                Err(error) if error.kind() == base::Kind::Unknown => {} // Twice does no harm.
+                answer => return drop(answer.expect("it goes")),
+            }
+        }
+    }
+
+    /// What is consistently there, asked by one node.
+    pub(crate) async fn get(&self, which: usize, bucket: &BucketName, key: &str) -> Option<Bytes> {
+        let call = Call::Read(Read::Get(bytes(key)), Consistency::Consistent);
+        loop {
+            match ask(self.node(which), bucket, call.clone()).await {
+                Err(error) if error.kind() == base::Kind::Unavailable => {}
+                answer => match answer.expect("it goes").body {
+                    Body::Row(row) => return row.map(|row| row.value),
+                    other => panic!("a get is answered with a row, not {other:?}"),
+                },
+            }
+        }
+    }
+
+    /// Waits until one of the running nodes is master of a group.
+    pub(crate) async fn master(&self, group: u32) -> usize {
+        wait("a master", || {
+            let running = (0..self.nodes.len()).filter(|which| self.nodes[*which].is_some());
+            running.into_iter().find(|which| {
+                let group = self.node(*which).inner.groups.get(GroupId(group));
+                group.is_some_and(|group| leads(&group))
+            })
+        })
+        .await
+    }
+}
+
+pub(crate) fn leads(group: &Group) -> bool {
+    group.master.load(Ordering::Acquire)
+}
+
+pub(crate) async fn ask(node: &Node, bucket: &BucketName, call: Call) -> Result<Reply> {
+    node.handle(Request { bucket: bucket.clone(), ..request(call) }).await
+}
