@@ -124,8 +124,15 @@ impl Replica {
     fn straggle(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
         if self.now >= self.straggled {
             self.straggled = self.after(self.clock.round());
-            self.send(from, Body::Straggling { decided: self.decided }, effects);
+            let have = self.learning().map_or(self.decided, |staging| staging.have);
+            self.send(from, Body::Straggling { decided: have }, effects);
         }
+    }
+
+    /// What has come of a configuration that is over.
+    fn learning(&self) -> Option<Staging> {
+        let leads = self.stage.replicates() || self.stage.attempts();
+        self.staging.filter(|staging| !leads && staging.ballot > self.promised)
     }
 
     /// Somebody lacks decided values from before our configuration.
@@ -151,15 +158,12 @@ impl Replica {
         end: LogIndex,
         effects: &mut Vec<Effect>,
     ) {
-        let learning = self.staging.filter(|staging| {
-            let leads = self.stage.replicates() || self.stage.attempts();
-            !leads && staging.upto == end && staging.ballot > self.promised
-        });
+        let learning = self.learning();
         // It has all come, and is on its way to the disk.
         let (ballot, heard) = self.heard;
         let adopted = self.accepted_ballot >= ballot && heard >= end && self.last >= end;
-        let have = learning.map_or(self.decided, |staging| staging.have);
-        if adopted || after > have || end <= self.decided {
+        let had = learning.map_or(self.decided, |staging| staging.have);
+        if adopted || after > had || end <= self.decided {
             return;
         }
         if learning.is_none() {
@@ -171,14 +175,24 @@ impl Replica {
             let from = self.decided;
             self.staging = Some(Staging { ballot, from, have: from, upto: end });
         }
+        // The group may have gone on, and who tells of less tells the same.
+        if let Some(staging) = &mut self.staging {
+            staging.upto = staging.upto.max(end);
+        }
         self.stage_values(after, upto, effects);
         let Some(staging) = &mut self.staging else { return };
         // The old master may have told of some of it meanwhile.
         staging.from = staging.from.max(self.decided);
-        let (ballot, have) = (staging.ballot, staging.have);
+        let (ballot, have, end) = (staging.ballot, staging.have, staging.upto);
         self.staged_signs.retain(|(index, _)| *index > self.decided);
         if have < end {
-            return self.send(from, Body::Straggling { decided: have }, effects);
+            // Whoever brings what is here already ends with that: if each such message asked on,
+            // what was asked for twice would be sent twice from then on.
+            if have > had {
+                self.straggled = self.after(self.clock.length.0);
+                self.send(from, Body::Straggling { decided: have }, effects);
+            }
+            return;
         }
         self.promised = ballot;
         self.leader = None;

@@ -3,8 +3,8 @@
 use super::machine::NODE;
 use crate::consensus::lease::Lease;
 use crate::consensus::{
-    Configuration, ConfigurationError, Event, LeaseClock, MEMBERS_MAX, Member, Replay, ReplayError,
-    Replica, RestoreError, Restored, VOTERS_MAX,
+    Body, Configuration, ConfigurationError, Effect, Event, LeaseClock, MEMBERS_MAX, Member,
+    Message, Replay, ReplayError, Replica, RestoreError, Restored, VOTERS_MAX,
 };
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
 
@@ -186,4 +186,55 @@ fn a_replay_refuses_what_no_replica_writes() {
 
     assert_eq!(Replay::<()>::new(LogIndex(4)).finish(), Err(ReplayError::NoPromise));
     assert!(Replay::<()>::new(LogIndex(0)).finish().is_ok(), "a first life remembers nothing");
+}
+
+/// What a replica says when this message of a later configuration comes.
+fn hears(replica: &mut Replica, body: Body, now: u64) -> Vec<Body> {
+    let message = Message { configuration: ConfigurationId(7), ballot: Ballot::default(), body };
+    let (from, now) = (NodeId(9), Millis(now));
+    let mut effects = Vec::new();
+    replica.step(Event::Received { from, message, signs: Vec::new(), now }, &mut effects);
+    let said = effects.into_iter().filter_map(|effect| match effect {
+        Effect::Send { message, .. } => Some(message.body),
+        _ => None,
+    });
+    said.collect()
+}
+
+/// A fresh member asked again whenever it heard of a later configuration, and each answer made it
+/// ask on: within seconds the same values came ten times over, and who sent them had no time left
+/// to lead.
+#[test]
+fn who_learns_what_is_over_asks_for_each_part_once() {
+    let joiner = configuration(&[member(9, Part::Voter)]).expect("sound");
+    let zero = LogIndex(0);
+    let mut replica = Replica::restore(Restored {
+        promised: Ballot::default(),
+        accepted_ballot: Ballot::default(),
+        last: zero,
+        decided: zero,
+        ..remembered(joiner)
+    })
+    .expect("sound");
+    replica.step(Event::Started { now: Millis(0) }, &mut Vec::new());
+    let straggling = |decided| vec![Body::Straggling { decided: LogIndex(decided) }];
+    let beat = || Body::Outdated;
+    let part = |after: u64, end| Body::Learn {
+        after: LogIndex(after),
+        upto: LogIndex(after + 10),
+        end: LogIndex(end),
+    };
+    assert_eq!(hears(&mut replica, beat(), 1_000), straggling(0));
+    assert_eq!(hears(&mut replica, part(0, 40), 1_010), straggling(10));
+    // Whatever else is heard while the next part is on its way, it is not asked for twice.
+    assert_eq!(hears(&mut replica, beat(), 1_070), vec![]);
+    assert_eq!(hears(&mut replica, part(0, 40), 1_080), vec![]);
+    // The part seems lost: it is asked for again, and what is here already is not.
+    assert_eq!(hears(&mut replica, beat(), 1_700), straggling(10));
+    assert_eq!(hears(&mut replica, part(10, 40), 1_710), straggling(20));
+    assert_eq!(hears(&mut replica, part(10, 40), 1_711), vec![]);
+    // The group went on: what is here stays, and more is to come.
+    assert_eq!(hears(&mut replica, part(20, 50), 1_720), straggling(30));
+    assert_eq!(hears(&mut replica, part(30, 40), 1_730), straggling(40));
+    assert_eq!(hears(&mut replica, part(40, 50), 1_740), vec![]);
 }
