@@ -1,5 +1,6 @@
 //! What other nodes say, brought to whom it concerns.
 
+use crate::cluster::{self, ABOUT_MEMBERS};
 use crate::consistent::group::Group;
 use crate::consistent::snapshot::{ABOUT_SNAPSHOTS, Snapshots};
 use crate::forward::{self, PASSED_ON};
@@ -82,6 +83,7 @@ impl Receiver for Exchange {
         let Some(peers) = inner.peers.get() else { return };
         match asked.payload.first() {
             Some(&PASSED_ON) => forward::answer(&inner, asked),
+            Some(&ABOUT_MEMBERS) => cluster::tell(&inner, peers, &asked),
             Some(&ABOUT_SNAPSHOTS) => self.asked_for_snapshot(peers, asked),
             _ => drop(peers.decline(&asked)),
         }

@@ -1,5 +1,6 @@
 //! The groups this node has a part in.
 
+use crate::away::Away;
 use crate::consistent::group::Group;
 use base::{Error, GroupId, Reason, Result};
 use std::collections::BTreeMap;
@@ -10,6 +11,8 @@ use std::sync::{Arc, RwLock};
 #[derive(Default)]
 pub(crate) struct Groups {
     all: RwLock<BTreeMap<GroupId, Arc<Group>>>,
+    /// Groups this node has no part in, once someone asked for them.
+    away: RwLock<BTreeMap<GroupId, Arc<Away>>>,
     /// The node stops: nobody would wait for a group that begins now.
     closed: AtomicBool,
 }
@@ -17,7 +20,7 @@ pub(crate) struct Groups {
 impl Groups {
     pub(crate) fn new(groups: Vec<Arc<Group>>) -> Groups {
         let all = groups.into_iter().map(|group| (group.id, group)).collect();
-        Groups { all: RwLock::new(all), closed: AtomicBool::new(false) }
+        Groups { all: RwLock::new(all), ..Groups::default() }
     }
 
     /// One more. `false`: it is here already, or the node stops; then it must not be driven.
@@ -48,6 +51,12 @@ impl Groups {
         self.get(id).ok_or_else(|| {
             Error::new(Reason::Moved, format!("this node has no part in group {id}"))
         })
+    }
+
+    /// One that is away from here.
+    pub(crate) fn away(&self, id: GroupId) -> Arc<Away> {
+        let mut away = self.away.write().expect("no one panics while holding it");
+        Arc::clone(away.entry(id).or_insert_with(|| Arc::new(Away::new(id))))
     }
 
     /// All of them, by their id.

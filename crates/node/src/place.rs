@@ -4,11 +4,11 @@
 //! what this node knows now, so it answers without a quorum.
 
 use crate::Inner;
+use crate::away::Whom;
 use crate::consistent::group::Group;
 use crate::peers::Peers;
-use crate::recovery::{DEFAULT_GROUP, DIRECTORY};
 use base::limits::FORWARD_MS_MAX;
-use base::{BucketName, Error, LogIndex, NodeId, Reason, Result};
+use base::{BucketName, Error, LogIndex, NodeId, Part, Reason, Result};
 use logic::consensus::{Progress, Role};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -45,7 +45,10 @@ const NEAR: u64 = 1_000;
 
 impl Inner {
     pub(crate) fn place(&self, bucket: &BucketName) -> Result<Place> {
-        let (_, group) = self.bucket(bucket)?;
+        let group = match self.whom(bucket)? {
+            Whom::Here(group) => group,
+            away => return Ok(self.place_away(&away)),
+        };
         let applied = group.applied.index();
         let standing = *group.standing().borrow();
         let known = |progress: &Progress| match progress.saved {
@@ -64,6 +67,24 @@ impl Inner {
             members: group.progress().iter().map(member).collect(),
             expect_progress_possible: self.goes_on(&group),
         })
+    }
+
+    /// Of a group without a part here: who is wanted in it, and who is asked for it.
+    fn place_away(&self, away: &Whom) -> Place {
+        let known = self.catalog.cluster();
+        let place = known.groups.iter().find(|placement| placement.group == away.id());
+        let members = place.into_iter().flat_map(|placement| &placement.members);
+        let member =
+            |(node, _): &(NodeId, Part)| Member { name: self.name_of(*node), index: LogIndex(0) };
+        let master = away.standing().borrow().master;
+        Place {
+            me: self.name_of(self.node),
+            master: master.map(|node| self.name_of(node)),
+            role: Role::Follower.word(),
+            applied: LogIndex(0),
+            members: members.map(member).collect(),
+            expect_progress_possible: master.is_some(),
+        }
     }
 
     /// Whether a group can go on: its master counts those who are near; everybody else asks whether
@@ -85,12 +106,8 @@ impl Inner {
     /// The same for every group that counts on this node: those every node has a part in, and those
     /// in which it has one now.
     pub(crate) fn reaches_masters(&self) -> Result<()> {
-        let counts = |group: &Group| {
-            let made = ![DIRECTORY, DEFAULT_GROUP].contains(&group.id);
-            !made || group.configuration().part(self.node).is_some()
-        };
         let groups = self.groups.all();
-        let mut counted = groups.iter().filter(|group| counts(group));
+        let mut counted = groups.iter().filter(|group| self.keeps_up(group));
         counted.try_for_each(|group| self.reaches_master(group))
     }
 
@@ -113,21 +130,21 @@ impl Inner {
     }
 
     pub(crate) fn other_master(&self, bucket: &BucketName) -> Option<String> {
-        let (_, group) = self.bucket(bucket).ok()?;
-        if group.master.load(Ordering::Acquire) {
+        let whom = self.whom(bucket).ok()?;
+        if whom.is_led_here() {
             return None;
         }
-        let master = group.standing().borrow().master?;
+        let master = whom.standing().borrow().master?;
         (master != self.node).then(|| self.name_of(master))
     }
 
     /// Gives mastership of a bucket's group to the nearest other voter, and waits until it has it.
     /// A node that is not master has none to give.
     pub(crate) async fn drop_master(&self, bucket: &BucketName) -> Result<()> {
-        let (_, group) = self.bucket(bucket)?;
-        if !group.master.load(Ordering::Acquire) {
-            return Ok(());
-        }
+        let group = match self.whom(bucket)? {
+            Whom::Here(group) if group.master.load(Ordering::Acquire) => group,
+            _ => return Ok(()),
+        };
         let reached = |member: &Progress| {
             self.peers.get().is_some_and(|peers: &Peers| peers.linked(member.node))
         };

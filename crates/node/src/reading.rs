@@ -32,6 +32,9 @@ impl Inner {
         if consistency == Consistency::Consistent && !group.master.load(Ordering::Acquire) {
             return Err(Error::new(Reason::NotMaster, "None").into());
         }
+        if consistency != Consistency::Consistent && !self.keeps_up(&group) {
+            return Err(Error::new(Reason::NotMaster, "None").into());
+        }
         check::read(read, &bucket.properties)?;
         Metrics::count(&self.metrics.reads);
         let applied = group.applied.index();

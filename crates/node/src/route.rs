@@ -1,5 +1,6 @@
 //! Which path a request takes; the only place that looks at a bucket's promise.
 
+use crate::away::Whom;
 use crate::catalog::Bucket;
 use crate::consistent::check;
 use crate::consistent::group::{Group, Submission};
@@ -9,8 +10,8 @@ use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
 use crate::{Inner, Node};
 use base::request::Expiry;
 use base::{
-    Body, BucketName, Call, Error, Outcome, Promise, Reason, Reply, Request, Result, RetryId,
-    SessionCall, Update,
+    Body, BucketName, Call, Error, NodeId, Outcome, Promise, Reason, Reply, Request, Result,
+    RetryId, SessionCall, Update,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -73,8 +74,10 @@ impl Inner {
         match (error.reason, flow.elsewhere) {
             (Reason::NotMaster, _) if alone => Submitted::Ready(Err(error)),
             (Reason::NotMaster, elsewhere) => match (self.group_of(&request), elsewhere) {
-                (Ok(group), Elsewhere::Named) => Submitted::Ready(Err(self.master_of(&group))),
-                (Ok(group), Elsewhere::PassedOn) => self.pass_on(group, flow.last.take(), request),
+                (Ok(whom), Elsewhere::Named) => {
+                    Submitted::Ready(Err(self.named(whom.standing().borrow().master)))
+                }
+                (Ok(whom), Elsewhere::PassedOn) => self.pass_on(whom, flow.last.take(), request),
                 (Err(error), _) => Submitted::Ready(Err(error)),
             },
             (Reason::NoSuchBucket, Elsewhere::PassedOn) if !alone && self.may_be_new(&request) => {
@@ -87,17 +90,19 @@ impl Inner {
     /// `not_master` with the master's name, as clients that look for it parse it.
     pub(crate) fn master_of(&self, group: &Group) -> Error {
         let master = group.standing().borrow().master;
+        self.named(master)
+    }
+
+    fn named(&self, master: Option<NodeId>) -> Error {
         let name = master.map_or_else(|| "None".into(), |node| self.name_of(node));
         Error::new(Reason::NotMaster, name)
     }
 
     /// The group that decides about a request.
-    pub(crate) fn group_of(&self, request: &Request) -> Result<Arc<Group>> {
+    pub(crate) fn group_of(&self, request: &Request) -> Result<Whom> {
         match &request.call {
-            Call::Directory(_) => Ok(self.directory.group.clone()),
-            Call::Update(_) | Call::Read(..) | Call::Session(_) => {
-                self.bucket(&request.bucket).map(|(_, group)| group)
-            }
+            Call::Directory(_) => Ok(Whom::Here(self.directory.group.clone())),
+            Call::Update(_) | Call::Read(..) | Call::Session(_) => self.whom(&request.bucket),
         }
     }
 
@@ -119,14 +124,19 @@ impl Inner {
         }
     }
 
+    /// A bucket, and its group; `not_master` if this node has no part in that.
     pub(crate) fn bucket(&self, name: &BucketName) -> Result<(Arc<Bucket>, Arc<Group>)> {
+        let bucket = self.known_bucket(name)?;
+        let group = self.groups.get(bucket.group);
+        let group = group.ok_or_else(|| Error::new(Reason::NotMaster, "None"))?;
+        Ok((bucket, group))
+    }
+
+    pub(crate) fn known_bucket(&self, name: &BucketName) -> Result<Arc<Bucket>> {
         let bucket = self.catalog.find(name).ok_or_else(|| no_such_bucket(name))?;
         // The one match on a bucket's promise in the whole house.
         match bucket.properties.promise {
-            Promise::Consistent => {
-                let group = self.groups.find(bucket.group)?;
-                Ok((bucket, group))
-            }
+            Promise::Consistent => Ok(bucket),
             Promise::Available => {
                 Err(Error::new(Reason::NotSupported, "this version serves consistent buckets only"))
             }

@@ -9,6 +9,7 @@
 mod join;
 mod steward;
 mod tend;
+mod told;
 mod view;
 
 use crate::consistent::group::Group;
@@ -25,6 +26,7 @@ use std::sync::atomic::Ordering;
 use steward::Parts;
 use store::DataDir;
 pub(crate) use tend::tend;
+pub(crate) use told::{ABOUT_MEMBERS, tell};
 pub use view::{ClusterStatus, MemberStatus, PartStatus, PlaceStatus};
 
 /// Whom this node knew last, and whether that stands in its directory: one that was always alone

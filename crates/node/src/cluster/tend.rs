@@ -3,7 +3,7 @@
 //! groups need.
 
 use super::steward::{Parts, Seen, Step, next_step, words};
-use super::{described, parts_of};
+use super::{described, parts_of, told};
 use crate::consistent::group::Group;
 use crate::keeper::store_error;
 use crate::peers::{Incarnation, Member};
@@ -164,7 +164,7 @@ impl Tending {
         }
         let now = world::milliseconds();
         for member in known.members.iter().filter(|member| member.stay == Stay::Leaving) {
-            if !is_out(inner, known, member.node) {
+            if !is_out(inner, known, member.node).await {
                 self.out.remove(&member.node);
             } else if now >= *self.out.entry(member.node).or_insert(now) + FAREWELL_MS {
                 inner.directory.forget_member(member.node).await?;
@@ -185,15 +185,22 @@ fn lives(inner: &Inner) -> Vec<(NodeId, u64)> {
     lives
 }
 
-/// Whether a node is out of every group. Of a group without a part here nothing is known: whoever
-/// has parts in all must be master before the node is forgotten.
-fn is_out(inner: &Inner, known: &ClusterDescription, node: NodeId) -> bool {
-    known.groups.iter().all(|placement| {
-        inner.groups.get(placement.group).is_some_and(|group| {
-            let configuration = group.configuration();
-            configuration.part(inner.node).is_some() && configuration.part(node).is_none()
-        })
-    })
+/// Whether a node is out of every group. Of a group without a part here its master is asked.
+async fn is_out(inner: &Inner, known: &ClusterDescription, node: NodeId) -> bool {
+    for placement in &known.groups {
+        let here = inner.groups.get(placement.group).map(|group| group.configuration());
+        let out = match here.filter(|configuration| configuration.part(inner.node).is_some()) {
+            Some(configuration) => configuration.part(node).is_none(),
+            None => {
+                let members = told::members_of(inner, placement).await;
+                members.is_some_and(|members| !members.contains(&node))
+            }
+        };
+        if !out {
+            return false;
+        }
+    }
+    true
 }
 
 /// The next step of a group towards the members that are wanted.

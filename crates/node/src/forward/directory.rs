@@ -8,6 +8,7 @@
 //! sender's directory is, and waits until the master's is as far.
 
 use crate::Inner;
+use crate::away::Whom;
 use crate::consistent::group::Group;
 use crate::reading::still_master;
 use crate::route::Routed;
@@ -56,12 +57,10 @@ impl Inner {
             call,
             DirectoryCall::AlterBucket(_) | DirectoryCall::DropBucket | DirectoryCall::ClearBucket
         );
-        let group = self.bucket(name).ok().filter(|_| changes).map(|(_, group)| group);
+        let whom = self.whom(name).ok().filter(|_| changes);
         let reply = self.directory.execute(name, call).await?;
-        match group {
-            Some(group) if !group.master.load(Ordering::Acquire) => {
-                self.known_by_master(&group, name, reply).await
-            }
+        match whom {
+            Some(whom) if !whom.is_led_here() => self.known_by_master(&whom, name, reply).await,
             _ => Ok(reply),
         }
     }
@@ -70,13 +69,13 @@ impl Inner {
     /// read of nothing that was sent by a directory as new as this one.
     async fn known_by_master(
         self: &Arc<Inner>,
-        group: &Group,
+        whom: &Whom,
         name: &BucketName,
         reply: Reply,
     ) -> Result<Reply> {
         let nothing = Call::Read(Read::Exists(Vec::new()), Consistency::Consistent);
         let request = Request { bucket: name.clone(), call: nothing, retry: None };
-        match self.carry(group, None, request).await {
+        match self.carry(whom, None, request).await {
             Err(error) if error.reason != Reason::NoSuchBucket => Err(Error::new(
                 Reason::DeadlinePassed,
                 format!(
@@ -124,7 +123,8 @@ impl Inner {
     async fn directory_is_current(self: &Arc<Inner>, before: Option<Ticket>) -> Result<()> {
         let call = Call::Directory(DirectoryCall::ListTypes);
         let look = Request { bucket: BucketName::default(), call, retry: None };
-        let index = self.carry(&self.directory.group, before, look).await?.index;
+        let directory = Whom::Here(self.directory.group.clone());
+        let index = self.carry(&directory, before, look).await?.index;
         let within = Duration::from_millis(FORWARD_MS_MAX);
         timeout(within, self.directory_reaches(index)).await.unwrap_or_else(|_| {
             let text = "this node's directory is behind: nothing was done; try again";
@@ -160,9 +160,10 @@ impl Inner {
         Submitted::Later(Box::pin(async move {
             let call = Call::Directory(DirectoryCall::DescribeBucket);
             let describe = Request { bucket: request.bucket.clone(), call, retry: None };
-            inner.carry(&inner.directory.group, before, describe).await?;
+            let directory = Whom::Here(inner.directory.group.clone());
+            inner.carry(&directory, before, describe).await?;
             match inner.group_of(&request) {
-                Ok(group) => inner.carry(&group, None, request).await,
+                Ok(whom) => inner.carry(&whom, None, request).await,
                 Err(_) => Err(unknown),
             }
         }))

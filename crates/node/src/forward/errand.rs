@@ -7,6 +7,7 @@ use base::codec::Malformed;
 use base::wire::read_answer;
 use base::{Call, DirectoryCall, Error, GroupId, Kind, NodeId, Reason, Reply, Request, Result};
 use bytes::Bytes;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -70,14 +71,17 @@ enum Verdict {
 
 impl Errand {
     /// Asks until there is an answer. `here` answers when this node itself has become master.
+    /// `onward` is told who was asked in vain, and gives whom that one named instead.
     pub(super) async fn run<F: Future<Output = Result<Reply>>>(
         &self,
         peers: Option<&Peers>,
         mut standing: watch::Receiver<Standing>,
         here: impl Fn() -> F,
+        onward: impl Fn(NodeId, &Error) -> Option<NodeId>,
     ) -> Result<Reply> {
         let mut missed_ms = None;
         let mut doubt: Option<Error> = None;
+        let mut named = BTreeSet::new();
         loop {
             let master = standing.borrow_and_update().master;
             let answer = match (master, peers) {
@@ -89,7 +93,10 @@ impl Errand {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
-            match self.verdict(&error, master) {
+            let verdict = self.verdict(&error, master);
+            let fails = !matches!(verdict, Verdict::Final);
+            let other = master.filter(|_| fails).and_then(|asked| onward(asked, &error));
+            match verdict {
                 Verdict::Final => return Err(self.told(error, doubt)),
                 Verdict::Missed => {}
                 Verdict::InDoubt => doubt = Some(error.clone()),
@@ -103,7 +110,10 @@ impl Errand {
             if now_ms >= until_ms {
                 return Err(self.told(error, doubt));
             }
-            news(&mut standing).await;
+            // Whoever is named for the first time is asked at once.
+            if other.is_none_or(|other| !named.insert(other)) {
+                news(&mut standing).await;
+            }
         }
     }
 

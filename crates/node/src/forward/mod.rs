@@ -8,7 +8,7 @@
 //! from beginning to end.
 //!
 //! Promises: a request is passed on to one node at a time, and never by a node that got it from
-//! another; what may have happened is asked again only if its retry id makes it apply once, or if
+//! another (of a group without a part here a member is asked, and whoever it names next); what may have happened is asked again only if its retry id makes it apply once, or if
 //! it changes nothing; every wait is bounded; a node takes a bounded number of foreign requests.
 //! Never: answers a consistent read from this node's own rows (that is `route.rs`, under a lease);
 //! keeps an order among requests: those of one connection wait for each other in their door.
@@ -24,8 +24,8 @@ mod tests;
 pub(crate) use desk::{Desk, answer};
 pub(crate) use letter::PASSED_ON;
 
+use crate::away::Whom;
 use crate::consistent::check;
-use crate::consistent::group::Group;
 use crate::metrics::Metrics;
 use crate::submit::{Flow, Submitted, Ticket};
 use crate::{Inner, world};
@@ -40,18 +40,18 @@ impl Inner {
     /// Passes a request on to the group's master; `before` is what the connection waits for.
     pub(crate) fn pass_on(
         self: &Arc<Inner>,
-        group: Arc<Group>,
+        whom: Whom,
         before: Option<Ticket>,
         request: Request,
     ) -> Submitted {
         let inner = self.clone();
-        Submitted::Later(Box::pin(async move { inner.carry(&group, before, request).await }))
+        Submitted::Later(Box::pin(async move { inner.carry(&whom, before, request).await }))
     }
 
     /// The same, to be awaited at once.
     pub(crate) async fn carry(
         self: &Arc<Inner>,
-        group: &Group,
+        whom: &Whom,
         before: Option<Ticket>,
         request: Request,
     ) -> Result<Reply> {
@@ -67,7 +67,7 @@ impl Inner {
         }
         let errand = Errand {
             me: self.node,
-            group: group.id,
+            group: whom.id(),
             letter: self.letter(&request)?,
             repeat: Repeat::of(&request),
             began_ms,
@@ -76,7 +76,8 @@ impl Inner {
         };
         Metrics::count(&self.metrics.passed_on);
         let here = || self.here(request.clone());
-        let reply = errand.run(self.peers.get(), group.standing(), here).await?;
+        let onward = |asked, error: &Error| self.asked_in_vain(whom, asked, error);
+        let reply = errand.run(self.peers.get(), whom.standing(), here, onward).await?;
         if let Call::Directory(_) = &request.call {
             // The next request of this client finds the bucket as it left it. If this node can't
             // keep up, the change is no less true.

@@ -2,9 +2,12 @@
 
 use super::house::wait;
 use super::many::{Cluster, ask, leads};
-use super::{Place, bytes, reason};
-use crate::{Node, NodeSettings};
-use base::{BucketName, Call, ClusterCall, DirectoryCall, GroupId, Part, Reason};
+use super::{Place, bytes, reason, request, set};
+use crate::{Flow, Node, NodeSettings, Submitted};
+use base::{
+    Body, BucketName, Call, ClusterCall, Consistency, DirectoryCall, GroupId, Part, Read, Reason,
+    Request,
+};
 use std::process::Command;
 use std::sync::atomic::Ordering;
 
@@ -199,8 +202,83 @@ async fn a_group_s_data_is_collapsed_flushed_and_copied_like_any_other() {
     let settings = NodeSettings { data: twin.path().to_path_buf(), ..twin.settings() };
     let settings = NodeSettings { peers: None, ..settings };
     let copied = Node::start(settings).await.expect("it starts");
-    let call = Call::Read(base::Read::KeyCount, base::Consistency::Consistent);
+    let call = Call::Read(Read::KeyCount, Consistency::Consistent);
     let counted = ask(&copied, &name, call).await.expect("it is there");
-    assert_eq!(counted.body, base::Body::Count(101));
+    assert_eq!(counted.body, Body::Count(101));
     copied.stop().await.expect("it stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_without_a_part_in_a_group_brings_requests_to_its_master() {
+    let cluster = Cluster::new(3).await;
+    cluster.create(None, &["n0"]).await;
+    let name = cluster.bucket("b", GroupId(2)).await;
+    let here = |which: usize| cluster.node(which).inner.groups.get(GroupId(2)).is_some();
+    assert_eq!([here(0), here(1), here(2)], [true, false, false]);
+    for which in 0..3 {
+        cluster.put(which, &name, &format!("k{which}"), "v").await;
+        for reader in 0..3 {
+            let seen = cluster.get(reader, &name, &format!("k{which}")).await;
+            assert_eq!(seen, Some(bytes("v")));
+        }
+    }
+    let dirty = Call::Read(Read::KeyCount, Consistency::Dirty);
+    let counted = ask(cluster.node(2), &name, dirty.clone()).await.expect("passed on, too");
+    assert_eq!(counted.body, Body::Count(3));
+    let place = cluster.node(2).place(&name).expect("its place is known");
+    assert_eq!((place.master.as_deref(), place.members.len()), (Some("n0"), 1));
+    let call = Call::Update(set("k", "v"));
+    let redirected = Request { bucket: name.clone(), ..request(call) };
+    let told = cluster.node(2).submit(&mut Flow::redirected(), redirected);
+    let Submitted::Ready(Err(told)) = told else { panic!("it is told at once") };
+    assert_eq!((told.reason, told.text()), (Reason::NotMaster, "n0".into()));
+    // The group moves on: who asked n0 is told of n1, and who has left answers from nothing old.
+    let members = vec![("n1".to_string(), Part::Voter)];
+    let place = ClusterCall::PlaceGroup { group: GroupId(2), members };
+    cluster.directory(DirectoryCall::Cluster(place)).await;
+    wait("the move", || cluster.node(1).inner.groups.get(GroupId(2)).filter(|one| leads(one)))
+        .await;
+    cluster.put(1, &name, "k3", "v").await;
+    for reader in [2, 0] {
+        assert_eq!(cluster.get(reader, &name, "k3").await, Some(bytes("v")));
+    }
+    wait("no part", || {
+        let group = cluster.group(0, 2);
+        (!cluster.node(0).inner.keeps_up(&group)).then_some(())
+    })
+    .await;
+    let counted = ask(cluster.node(0), &name, dirty).await.expect("passed on, too");
+    assert_eq!(counted.body, Body::Count(4));
+    assert_eq!(cluster.node(0).readiness(), Ok(()), "what it has left is none of its affairs");
+    // A bucket that is cleared elsewhere is empty for everybody who asks then.
+    let clear = Call::Directory(DirectoryCall::ClearBucket);
+    ask(cluster.node(2), &name, clear).await.expect("its master knows of it");
+    for reader in 0..3 {
+        assert_eq!(cluster.get(reader, &name, "k3").await, None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_removed_is_forgotten_by_a_directory_without_a_part_in_its_groups() {
+    let mut cluster = Cluster::new(3).await;
+    let fourth = cluster.join().await;
+    let made = cluster.create(None, &["n2", "n3"]).await;
+    let name = cluster.bucket("b", made.group).await;
+    cluster.put(fourth, &name, "k", "v").await;
+    let master = cluster.master(0).await;
+    if master > 1 {
+        let node = cluster.node(master).clone();
+        node.hand_over(GroupId(0), "n0").expect("it may lead");
+        wait("the hand-over", || leads(&cluster.group(0, 0)).then_some(())).await;
+    }
+    let remove = ClusterCall::RemoveMember { name: "n3".into() };
+    cluster.directory(DirectoryCall::Cluster(remove)).await;
+    let left = || {
+        let known = cluster.node(0).inner.catalog.cluster();
+        let group = known.groups.iter().find(|group| group.group == made.group)?;
+        let gone = known.members.iter().all(|member| member.name != "n3");
+        (gone && group.voters() == 2).then_some(())
+    };
+    wait("word that it is out everywhere, and another in its place", left).await;
+    assert_eq!(cluster.get(1, &name, "k").await, Some(bytes("v")));
 }

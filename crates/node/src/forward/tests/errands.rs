@@ -37,6 +37,10 @@ fn fails(reason: Reason) -> Will {
     Will::Answer(Err(Error::new(reason, "words")))
 }
 
+fn nobody(_: NodeId, _: &Error) -> Option<NodeId> {
+    None
+}
+
 async fn nowhere() -> Result<Reply> {
     panic!("this node is not master")
 }
@@ -44,7 +48,7 @@ async fn nowhere() -> Result<Reply> {
 /// Sends an errand to node 2 and its script.
 async fn try_one(errand: Errand, script: &std::sync::Arc<Script>) -> Result<Reply> {
     let group = watch::Sender::new(standing(2));
-    errand.run(Some(&script.peers()), group.subscribe(), nowhere).await
+    errand.run(Some(&script.peers()), group.subscribe(), nowhere, nobody).await
 }
 
 #[tokio::test]
@@ -73,7 +77,7 @@ async fn what_did_not_happen_is_asked_of_whoever_is_master_then() {
     let group = watch::Sender::new(standing(0));
     let peers = script.peers();
     let errand = errand(Repeat::Never);
-    let asking = errand.run(Some(&peers), group.subscribe(), nowhere);
+    let asking = errand.run(Some(&peers), group.subscribe(), nowhere, nobody);
     let moving = async {
         for master in [2, 3, 4] {
             let before = script.asked().len();
@@ -100,7 +104,7 @@ async fn this_node_answers_when_it_has_become_master_itself() {
     };
     let peers = script.peers();
     let errand = errand(Repeat::Never);
-    let asking = errand.run(Some(&peers), group.subscribe(), here);
+    let asking = errand.run(Some(&peers), group.subscribe(), here, nobody);
     let moving = async {
         while script.asked().is_empty() {
             tokio::task::yield_now().await;
@@ -165,7 +169,7 @@ async fn without_a_master_patience_ends_with_a_remedy() {
     let script = Script::of([]);
     let group = watch::Sender::new(standing(0));
     let errand = Errand { patience_ms: 120, ..errand(Repeat::Never) };
-    let told = errand.run(Some(&script.peers()), group.subscribe(), nowhere).await;
+    let told = errand.run(Some(&script.peers()), group.subscribe(), nowhere, nobody).await;
     let told = told.expect_err("there is none");
     assert_eq!((told.reason, told.kind()), (Reason::NoQuorum, Kind::Unavailable));
     assert!(told.text().contains("majority"), "{told}");
