@@ -65,7 +65,7 @@ impl Replica {
         self.stage.replicates() && (self.hears_majority() || self.lead.lease.holds(self.now))
     }
 
-    fn hears_majority(&self) -> bool {
+    pub(super) fn hears_majority(&self) -> bool {
         let heard = self.lead.contact.agreed();
         heard.is_some_and(|sent| self.now.0 - sent.0 <= self.clock.patience())
     }

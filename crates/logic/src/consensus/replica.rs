@@ -80,7 +80,7 @@ pub struct Replica {
     /// to be about this log.
     pub(super) heard: (Ballot, LogIndex),
     /// What of `decided` a record of its own says; value records say more, for free.
-    recorded: LogIndex,
+    pub(super) recorded: LogIndex,
     /// Values up to here can't be sent any more.
     pub(super) floor: LogIndex,
     pub(super) staging: Option<Staging>,

@@ -2,6 +2,7 @@
 
 use super::configuration::Configuration;
 use super::effect::{Effect, Role};
+use super::lead::{Follower, Phase};
 use super::replica::{Replica, Stage};
 use base::{Ballot, LogIndex, Millis, NodeId, Part};
 
@@ -92,6 +93,30 @@ impl Replica {
             _ if alone => Some(Millis(u64::MAX)),
             until => until,
         }
+    }
+
+    /// Until when time alone brings nothing about here: whoever tells it the time need not do so
+    /// sooner, unless something else happens. `None`: it may be any moment.
+    pub fn rests_until(&self) -> Option<Millis> {
+        let settled = self.decided == self.last
+            && self.recorded == self.decided
+            && self.signs.is_empty()
+            && self.staging.is_none();
+        let due = match self.stage {
+            // It heard of a master, and is bound to it.
+            Stage::Following if settled && self.leader.is_some() => {
+                (self.bound.ballot.node != self.node).then_some(self.bound.until)
+            }
+            Stage::Leading if settled && self.lead.heir.is_none() => {
+                let level = |follower: &Follower| {
+                    follower.phase == Phase::Streaming && follower.saved >= Some(self.last)
+                };
+                let calm = self.hears_majority() && self.lead.followers.iter().all(level);
+                calm.then_some(self.lead.next_beat)
+            }
+            _ => None,
+        };
+        due.filter(|due| *due > self.now)
     }
 
     /// How far each member has come; only a master knows of the others.

@@ -37,11 +37,6 @@ const EXPIRY_PAUSE_MS: u64 = 10;
 /// A closed value may be proposed while another is on its way to the disk, if it is at least this
 /// part as full.
 const OVERLAP_PART: u32 = 2;
-/// How many ticks there are in the length of a lease.
-const TICKS_PER_LEASE: u64 = 16;
-/// Longest sleep of a group that needs no ticks.
-const IDLE: Duration = Duration::from_secs(1);
-
 impl Group {
     /// Drives the group until `stop` says so or it fails.
     pub(crate) async fn drive(self: Arc<Group>, mut stop: watch::Receiver<bool>) -> Result<()> {
@@ -145,6 +140,7 @@ impl Group {
         self.collect_expired(state)?;
         self.propose(state);
         self.publish_lease(state);
+        self.plan_tick(state);
         let sleep = state.sleep(now);
         let copy = state.copy_asked.take().map(|done| (done, Head::of(&state.replica)));
         let mut jobs = std::mem::take(&mut state.jobs);
@@ -162,18 +158,6 @@ impl Group {
         self.take_office(&mut guard)?;
         let more = !guard.letters.is_empty() || !guard.jobs.is_empty() || !guard.unsent.is_empty();
         Ok(if more { Duration::ZERO } else { sleep.min(wait.unwrap_or(sleep)) })
-    }
-
-    /// Tells the replica the time, if there is anyone to be heard of.
-    fn tick(&self, state: &mut State, now: Millis) {
-        let members = state.replica.configuration().members();
-        let alone = matches!(members, [only] if only.node == self.shared.node);
-        if alone && state.replica.role() == Role::Master {
-            state.next_tick = u64::MAX;
-        } else if now.0 >= state.next_tick || state.next_tick == u64::MAX {
-            state.next_tick = now.0 + (self.shared.lease_ms / TICKS_PER_LEASE).max(1);
-            self.step(state, Event::Tick { now }, &[]);
-        }
     }
 
     /// One event, and what the replica wants because of it. `came`: the values that a message
@@ -364,18 +348,6 @@ impl State {
         let own = self.pending.get_mut(self.proposed).filter(|own| own.index == index);
         let own = own.expect("a value is logged when it comes or when it is proposed");
         (own.close(), own.sync || shared)
-    }
-
-    fn sleep(&self, now: Millis) -> Duration {
-        let tick = match self.next_tick {
-            u64::MAX => IDLE,
-            at => Duration::from_millis(at.saturating_sub(now.0)).min(IDLE),
-        };
-        match self.next_expiry {
-            _ if !self.office.held => tick,
-            u64::MAX => tick,
-            at => Duration::from_millis(at.saturating_sub(self.clock.now())).min(tick),
-        }
     }
 }
 

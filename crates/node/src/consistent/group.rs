@@ -139,8 +139,7 @@ pub(crate) struct State {
     /// Who has a snapshot that this node needs.
     pub wants_snapshot: Option<NodeId>,
     pub arrived: Arrived,
-    /// When the replica is told the time next, in milliseconds.
-    pub next_tick: u64,
+    pub ticks: super::ticks::Ticks,
     /// Where the log began when that was looked at last.
     pub log_start: Position,
     /// Someone waits for the driver to copy to the log's head what lives only there.
@@ -203,7 +202,7 @@ impl Group {
                 refused: None,
                 wants_snapshot: None,
                 arrived: Arrived::default(),
-                next_tick: 0,
+                ticks: super::ticks::Ticks::default(),
                 log_start: Position(0),
                 copy_asked: None,
                 retiring: false,

@@ -26,6 +26,7 @@ pub(crate) mod records;
 mod send;
 mod session;
 pub(crate) mod snapshot;
+pub(crate) mod ticks;
 pub(crate) mod value;
 pub(crate) mod values;
 pub(crate) mod view;

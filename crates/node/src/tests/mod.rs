@@ -2,6 +2,7 @@
 
 mod buckets;
 mod cluster;
+mod cost;
 mod forwarded;
 mod groups;
 mod house;

@@ -1,0 +1,79 @@
+//! When a group's replica is told the time.
+//!
+//! While something is under way that is often, since what is lost is only said again when its time
+//! has passed. A replica at rest says until when: a group without work costs its heartbeats and
+//! nothing else, however many groups a node has.
+
+use super::group::{Group, State};
+use base::Millis;
+use logic::consensus::{Event, Role};
+use std::time::Duration;
+
+/// How many ticks there are in the length of a lease, while something is under way.
+const TICKS_PER_LEASE: u64 = 16;
+/// Ticks of groups at rest fall on multiples of this part of a lease: then what the groups of a node
+/// have to say to another goes in few frames.
+const GRID_PER_LEASE: u64 = 48;
+/// Longest sleep of a group that needs no ticks.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// When that was, and is to be.
+#[derive(Default)]
+pub(crate) struct Ticks {
+    /// In milliseconds; `u64::MAX`: not before something happens.
+    next: u64,
+    last: u64,
+}
+
+impl Group {
+    /// Tells the replica the time, if there is anyone to be heard of.
+    pub(super) fn tick(&self, state: &mut State, now: Millis) {
+        let members = state.replica.configuration().members();
+        let alone = matches!(members, [only] if only.node == self.shared.node);
+        if alone && state.replica.role() == Role::Master {
+            state.ticks.next = u64::MAX;
+        } else if now.0 >= state.ticks.next || state.ticks.next == u64::MAX {
+            self.step(state, Event::Tick { now }, &[]);
+            state.ticks.last = now.0;
+            state.ticks.next = now.0 + 1;
+        }
+    }
+
+    /// When the replica is told the time next. One that rests until something is due is left alone
+    /// so long: a group without work costs its heartbeats and nothing else.
+    pub(super) fn plan_tick(&self, state: &mut State) {
+        if state.ticks.next == u64::MAX {
+            return;
+        }
+        let usual = state.ticks.last + (self.shared.lease_ms / TICKS_PER_LEASE).max(1);
+        let rests = state.replica.rests_until();
+        #[cfg(test)]
+        rests.into_iter().for_each(|until| assert_rest(&state.replica, until));
+        let grid = (self.shared.lease_ms / GRID_PER_LEASE).max(1);
+        let at = |until: Millis| until.0.max(usual).next_multiple_of(grid);
+        state.ticks.next = rests.map_or(usual, at);
+    }
+}
+
+impl State {
+    /// How long there is nothing to do, if nothing comes.
+    pub(super) fn sleep(&self, now: Millis) -> Duration {
+        let tick = match self.ticks.next {
+            u64::MAX => IDLE,
+            at => Duration::from_millis(at.saturating_sub(now.0)).min(IDLE),
+        };
+        match self.next_expiry {
+            _ if !self.office.held => tick,
+            u64::MAX => tick,
+            at => Duration::from_millis(at.saturating_sub(self.clock.now())).min(tick),
+        }
+    }
+}
+
+/// A replica that rests does nothing when it is told the time before it said so.
+#[cfg(test)]
+fn assert_rest(replica: &logic::consensus::Replica, until: Millis) {
+    let (mut twin, mut effects) = (replica.clone(), Vec::new());
+    twin.step(Event::Tick { now: Millis(until.0.saturating_sub(1)) }, &mut effects);
+    assert!(effects.is_empty(), "it does not rest: {effects:?}");
+}
