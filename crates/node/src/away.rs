@@ -1,7 +1,8 @@
 //! Groups this node has no part in: who is asked for them.
 //!
-//! The directory's rows say who is wanted in such a group, and any of those knows its master. So one
-//! of them is asked; one that is not master says who is, and that one is asked next, and remembered.
+//! The directory's rows say who is wanted in such a group, and any of those knows its master. So
+//! one of them is asked; one that is not master says who is, and that one is asked next, and
+//! remembered.
 //!
 //! Never: says who is master; what stands here is where to ask.
 

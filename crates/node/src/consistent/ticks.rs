@@ -11,8 +11,8 @@ use std::time::Duration;
 
 /// How many ticks there are in the length of a lease, while something is under way.
 const TICKS_PER_LEASE: u64 = 16;
-/// Ticks of groups at rest fall on multiples of this part of a lease: then what the groups of a node
-/// have to say to another goes in few frames.
+/// Ticks of groups at rest fall on multiples of this part of a lease: then what the groups of a
+/// node have to say to another goes in few frames.
 const GRID_PER_LEASE: u64 = 48;
 /// Longest sleep of a group that needs no ticks.
 const IDLE: Duration = Duration::from_secs(1);

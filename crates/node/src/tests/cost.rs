@@ -2,8 +2,8 @@
 //! nothing is asked of them. Not run by default:
 //! `cargo test --release -p node --lib cost -- --ignored --nocapture`.
 //!
-//! All nodes are in this one process, so the figures are those of the whole cluster. `GROUPS` (say
-//! `1,10,100,500`) and `SECONDS` in the environment say how many and how long.
+//! All nodes are in this one process, so the figures are those of the whole cluster. `COUNTS` (say
+//! `1,10,100,500`) and `LASTS` in the environment say how many groups and how many seconds.
 
 use super::many::{Cluster, ask};
 use base::{BucketName, Call, GroupId};
@@ -95,11 +95,11 @@ async fn cost(nodes: usize, groups: usize, lasts: Duration) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement"]
 async fn what_groups_cost() {
-    let lasts = Duration::from_secs(setting("SECONDS", "5").parse().expect("a number"));
+    let lasts = Duration::from_secs(setting("LASTS", "5").parse().expect("a number"));
     println!("| nodes | groups | writes/s | us of processor per write | idle % | KiB a group |");
     println!("|---|---|---|---|---|---|");
     for nodes in [1, 3] {
-        for groups in setting("GROUPS", "1,10,100,500").split(',') {
+        for groups in setting("COUNTS", "1,10,100,500").split(',') {
             cost(nodes, groups.parse().expect("a number"), lasts).await;
         }
     }
