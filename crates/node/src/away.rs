@@ -97,7 +97,7 @@ impl Inner {
         }
     }
 
-    /// Whether this node is kept up to date with a group: of one that it has left it knows what was.
+    /// Whether this node is kept up to date with a group: of one it has left it knows what was.
     pub(crate) fn keeps_up(&self, group: &Group) -> bool {
         let made = group.id > DEFAULT_GROUP;
         !made || group.state().replica.configuration().part(self.node).is_some()

@@ -9,8 +9,8 @@
 //!
 //! Promises: a request is passed on to one node at a time, and never by a node that got it from
 //! another (of a group without a part here a member is asked, then whoever it names); what may have
-//! happened is asked again only if its retry id makes it apply once, or if it changes nothing; every
-//! wait is bounded; a node takes a bounded number of foreign requests.
+//! happened is asked again only if its retry id makes it apply once, or if it changes nothing;
+//! every wait is bounded; a node takes a bounded number of foreign requests.
 //! Never: answers a consistent read from this node's own rows (that is `route.rs`, under a lease);
 //! keeps an order among requests: those of one connection wait for each other in their door.
 //! Read next: `errand.rs`, then `desk.rs`.
