@@ -68,6 +68,13 @@ impl Catalog {
         self.buckets.read().expect("no one panics while holding it").get(name).cloned()
     }
 
+    /// The buckets of a group, by id.
+    pub(crate) fn of_group(&self, group: GroupId) -> BTreeMap<BucketId, BucketName> {
+        let buckets = self.buckets.read().expect("no one panics while holding it");
+        let mine = buckets.iter().filter(|(_, bucket)| bucket.group == group);
+        mine.map(|(name, bucket)| (bucket.id, name.clone())).collect()
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.buckets.read().expect("no one panics while holding it").len()

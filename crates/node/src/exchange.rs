@@ -1,6 +1,7 @@
 //! What other nodes say, brought to whom it concerns.
 
 use crate::cluster::{self, ABOUT_MEMBERS};
+use crate::consistent::comparison::ABOUT_COMPARISON;
 use crate::consistent::group::Group;
 use crate::consistent::snapshot::{ABOUT_SNAPSHOTS, Snapshots};
 use crate::forward::{self, PASSED_ON};
@@ -85,6 +86,7 @@ impl Receiver for Exchange {
             Some(&PASSED_ON) => forward::answer(&inner, asked),
             Some(&ABOUT_MEMBERS) => cluster::tell(&inner, peers, &asked),
             Some(&ABOUT_SNAPSHOTS) => self.asked_for_snapshot(peers, asked),
+            Some(&ABOUT_COMPARISON) => inner.asked_for_rows(peers, asked),
             _ => drop(peers.decline(&asked)),
         }
     }

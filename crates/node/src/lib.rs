@@ -6,6 +6,7 @@
 //! Read next: `submit.rs`, then `route.rs`, then `consistent/mod.rs`.
 
 mod away;
+mod audit;
 mod catalog;
 mod checkpoint;
 mod cluster;
@@ -34,7 +35,8 @@ pub use cluster::{ClusterStatus, Joining, MemberStatus, PartStatus, PlaceStatus}
 pub use place::{Member, Place};
 pub use settings::{NodeSettings, PeerPlace};
 pub use status::{
-    DiskStatus, GroupStatus, LogStatus, Sample, SampleKind, SnapshotStatus, Status, StoreStatus,
+    ComparisonStatus, DifferenceStatus, DiskStatus, GroupStatus, LogStatus, Sample, SampleKind,
+    SnapshotStatus, Status, StoreStatus,
 };
 pub use submit::{Flow, Submitted, Ticket};
 
@@ -148,6 +150,13 @@ impl Node {
     /// Makes another voter master of a group that this node is master of, once it has everything.
     pub fn hand_over(&self, group: GroupId, to: &str) -> Result<()> {
         self.inner.hand_over(group, to)
+    }
+
+    /// Compares the replicas of a group that this node is master of, from the first row to the last,
+    /// as soon as it can. Gives the number of the pass that will have done it; see
+    /// [`ComparisonStatus`].
+    pub fn verify(&self, group: GroupId) -> Result<u64> {
+        self.inner.verify(group)
     }
 
     /// Gives mastership of a bucket's group to the nearest other voter, if this node has it, and

@@ -2,6 +2,7 @@
 
 use crate::catalog::Catalog;
 use crate::consistent::Mailbox;
+use crate::consistent::comparison::Comparisons;
 use crate::consistent::group::{Group, Shared};
 use crate::consistent::snapshot::{Pace, Snapshots};
 use crate::directory::Directory;
@@ -11,7 +12,7 @@ use crate::housekeeping::Bell;
 use crate::keeper::{Done, Keeper, store_error};
 use crate::metrics::Metrics;
 use crate::recovery::{self, DIRECTORY, Recovered, recover};
-use crate::{Inner, Node, NodeSettings, cluster, exchange, world};
+use crate::{Inner, Node, NodeSettings, audit, cluster, exchange, world};
 use base::{ClusterId, Error, NodeId, Placement, Reason, Result};
 use logic::consensus::Configuration;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -44,6 +45,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         bell: bell.clone(),
         peers: Arc::clone(&peers),
         snapshots: Arc::clone(&snapshots),
+        comparisons: Comparisons::new(trees.clone()),
         memory_bytes_max: settings.memory_bytes_max,
         lease_ms: settings.lease_ms,
     };
@@ -87,6 +89,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     inner.groups.all().into_iter().for_each(|group| drive(&inner, group));
     let node = Node { inner };
     tokio::spawn(cluster::tend(node.clone(), node.inner.stop.subscribe()));
+    tokio::spawn(audit::audit(node.inner.clone(), node.inner.stop.subscribe()));
     become_ready(&node).await?;
     let (keeper, merger) = (node.inner.clone(), node.inner.clone());
     start_thread("housekeeper", move || keeper.keep_house())?;

@@ -36,6 +36,7 @@ impl Inner {
         let groups: Vec<_> = groups.iter().map(|group| self.group_status(group)).collect();
         let cluster = self.cluster_status();
         warnings.extend(cluster.warnings(self.node));
+        warnings.extend(groups.iter().flat_map(differences));
         Status {
             name: self.settings.name.clone(),
             node: self.node,
@@ -80,6 +81,7 @@ impl Inner {
 
     fn group_status(&self, group: &Group) -> GroupStatus {
         let (members, expect_progress_possible) = (self.members_of(group), self.may_restart(group));
+        let comparison = self.comparison(group);
         let state = group.state();
         let master = state.replica.master();
         let (undecided, _) = state.undecided();
@@ -95,6 +97,7 @@ impl Inner {
             sessions: state.sessions,
             expect_progress_possible,
             members,
+            comparison,
         }
     }
 
@@ -164,10 +167,24 @@ impl Inner {
     }
 }
 
+/// What of a group's replicas is not the same, in sentences.
+fn differences(group: &GroupStatus) -> impl Iterator<Item = String> {
+    let found = group.comparison.iter().flat_map(|found| &found.differences);
+    found.map(|difference| format!("replicas of group {} differ: {}", group.id, difference.text))
+}
+
 fn group_samples(group: &GroupStatus) -> impl Iterator<Item = Sample> {
     let label = group.id.to_string();
     let master = u64::from(group.role == "master");
+    let comparison = group.comparison.as_ref();
+    let differences = comparison.map_or(0, |found| found.differences.len() as u64);
     [
+        ("credenza_group_differences", "Key ranges in which replicas differ.", differences),
+        (
+            "credenza_group_comparisons",
+            "Passes that compared replicas.",
+            comparison.map_or(0, |found| found.passes),
+        ),
         ("credenza_group_decided_index", "The last decided value.", group.decided.0),
         ("credenza_group_applied_index", "The last applied value.", group.applied.0),
         ("credenza_group_undecided_updates", "Updates that wait.", group.undecided),

@@ -23,6 +23,11 @@ pub struct NodeSettings {
     pub reserve_bytes: u64,
     /// How long a master's lease lasts; the same at every member.
     pub lease_ms: u64,
+    /// Where it is master, replicas are compared so fast, in bytes a second that are read at each of
+    /// them; 0: only when asked.
+    pub compare_bytes_per_second: u64,
+    /// Between two such comparisons of a group.
+    pub compare_pause_ms: u64,
     /// Where the other nodes of its cluster reach this one; none: it takes no others.
     pub peers: Option<PeerPlace>,
     /// Where its clients reach it, told to other nodes for redirects.
@@ -49,6 +54,8 @@ impl Default for NodeSettings {
             interval_ms: 1_000,
             reserve_bytes: 64 << 20,
             lease_ms: 600,
+            compare_bytes_per_second: 8 << 20,
+            compare_pause_ms: 3_600_000,
             peers: None,
             client_address: String::new(),
         }

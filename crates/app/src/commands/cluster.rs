@@ -258,6 +258,9 @@ impl Show {
         for left in view.left() {
             output::text(&format!("to do: {left}\n"))?;
         }
+        for difference in super::verify::differences(&cluster["groups"]) {
+            output::text(&format!("WARNING: {difference}\n"))?;
+        }
         Ok(())
     }
 

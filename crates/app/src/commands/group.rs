@@ -2,6 +2,7 @@
 
 use super::bucket::plain;
 use super::cluster::members_text;
+use super::verify::Verify;
 use super::view::View;
 use crate::client::{Address, Call, Client};
 use crate::failure::{Failure, Outcome};
@@ -17,6 +18,7 @@ Examples:
   credenza group create --members n1,n4,n5
   credenza group place 1 n1 n2 n4                  these vote in group 1, nobody else
   credenza group place 1 n1 n2 n4 n5=learner       n5 gets a copy and no vote
+  credenza group verify 1                          do all replicas hold the same rows?
 
 Group 0 is the directory, group 1 holds the buckets for which no other group is named.
 `credenza cluster plan` shows the steps.";
@@ -30,6 +32,8 @@ pub enum Group {
     Create(Create),
     /// Say who is wanted in a group
     Place(Place),
+    /// Compare the replicas of a group, or of all: exit code 7 if they differ
+    Verify(Verify),
 }
 
 /// Speaks of all groups.
@@ -77,6 +81,7 @@ impl Group {
             Group::Status(status) => status.show().await,
             Group::Create(create) => create.send().await,
             Group::Place(place) => place.send().await,
+            Group::Verify(verify) => verify.run().await,
         }
     }
 }

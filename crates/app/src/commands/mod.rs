@@ -29,6 +29,7 @@ mod settle;
 mod status;
 mod steps;
 mod types;
+mod verify;
 mod view;
 
 use crate::client::{Address, Client};

@@ -41,7 +41,7 @@ impl View {
                 let Some(theirs) = view.as_seen_by(&name, &mut asked, place).await else {
                     continue;
                 };
-                for field in ["master", "members", "way", "waits"] {
+                for field in ["master", "members", "way", "waits", "comparison"] {
                     view.cluster["groups"][place][field] = theirs[field].clone();
                 }
                 match theirs["master"].as_str() {

@@ -1,8 +1,11 @@
 //! The one table of settings: flag, file key, environment variable, default, help line, docs line
 //! and check.
 
+use super::checks::{
+    BUFFER_BYTES_MIN, MEMORY_BYTES_MIN, address, at_least, idle, is_cluster, maybe_address,
+    not_empty, share, time, told,
+};
 use super::{Settings, units};
-use crate::machine;
 use base::Part;
 use std::path::PathBuf;
 
@@ -151,6 +154,27 @@ pub const TABLE: &[Row] = &[
               wait for it before they choose another; the same at every member",
         take: |settings, text| {
             settings.node.lease_ms = time(text, 100, "100ms to 60s is wanted")?;
+            Ok(())
+        },
+    },
+    Row {
+        name: "compare_bytes_per_second",
+        value: "SIZE",
+        default: "8MiB",
+        doc: "where a node is master, it compares the other replicas with its own in the background, \
+              reading so many bytes a second at each; 0: only when `credenza group verify` asks",
+        take: |settings, text| {
+            settings.node.compare_bytes_per_second = units::size(text)?;
+            Ok(())
+        },
+    },
+    Row {
+        name: "compare_pause_ms",
+        value: "TIME",
+        default: "1h",
+        doc: "between two such comparisons of a group",
+        take: |settings, text| {
+            settings.node.compare_pause_ms = units::time_ms(text)?.max(1_000);
             Ok(())
         },
     },
@@ -346,54 +370,3 @@ pub const TABLE: &[Row] = &[
         },
     },
 ];
-
-/// A store with less than this would write tables all day.
-const MEMORY_BYTES_MIN: u64 = 16 << 20;
-/// The largest request must find room.
-const BUFFER_BYTES_MIN: u64 = 64 << 20;
-
-/// A part of the memory this process may use, within bounds: so that a small machine or container
-/// is enough, too.
-fn share(part: u64, least: u64, most: u64) -> u64 {
-    machine::memory_bytes().map_or(most, |all| (all / part).clamp(least, most))
-}
-
-/// Less would close connections that are still being used.
-fn idle(text: &str) -> Result<u64, String> {
-    at_least(units::time_ms(text)?, 1_000, "1s")
-}
-
-/// A time of at most a minute.
-fn time(text: &str, least: u64, words: &str) -> Result<u64, String> {
-    let time = units::time_ms(text)?;
-    if (least..=60_000).contains(&time) { Ok(time) } else { Err(words.into()) }
-}
-
-fn is_cluster(id: &str) -> bool {
-    doors::arakoon::bucket_of(id.as_bytes()).is_some()
-}
-
-fn address(text: &str) -> Result<std::net::SocketAddr, String> {
-    text.parse().map_err(|_| "an address like 127.0.0.1:7711 is wanted".into())
-}
-
-fn maybe_address(text: &str) -> Result<Option<std::net::SocketAddr>, String> {
-    if text == "none" { Ok(None) } else { address(text).map(Some) }
-}
-
-/// An address as others know it; none: the word that stands for it.
-fn told(text: &str, word: &str) -> Result<Option<String>, String> {
-    if text == word {
-        return Ok(None);
-    }
-    base::cluster::check_address(text).map_err(|error| error.text())?;
-    Ok(Some(text.into()))
-}
-
-fn not_empty(text: &str) -> Result<&str, String> {
-    if text.is_empty() { Err("a path is wanted".into()) } else { Ok(text) }
-}
-
-fn at_least(value: u64, min: u64, words: &str) -> Result<u64, String> {
-    if value < min { Err(format!("at least {words} is wanted")) } else { Ok(value) }
-}

@@ -33,6 +33,10 @@ pub async fn answer(shared: &Shared, what: Operate) -> Answer {
             Ok(()) => Answer::new(Status::NoContent, Content::None),
             Err(error) => errors::answer(&error),
         },
+        Operate::Verify(group) => match shared.node.verify(group) {
+            Ok(pass) => json_answer(&json!({ "pass": pass })),
+            Err(error) => errors::answer(&error),
+        },
         Operate::Status => json_answer(&status(shared)),
         Operate::Metrics => {
             let text = metrics(shared);
@@ -186,6 +190,7 @@ fn group(group: &node::GroupStatus) -> Value {
         "sessions": group.sessions,
         "expect_progress_possible": group.expect_progress_possible,
         "members": cluster::parts(&group.members),
+        "comparison": group.comparison.as_ref().map(cluster::comparison),
     })
 }
 

@@ -34,6 +34,7 @@ pub enum Name {
     DropType,
     Cluster,
     Transfer,
+    Verify,
     ListMembers,
     AddMember,
     UpdateMember,

@@ -16,7 +16,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes; the most travelled ones first.
-pub const ROUTES: [Route; 42] = [
+pub const ROUTES: [Route; 43] = [
     Route {
         query: &[Consistency],
         gives: Gives::Value,
@@ -233,6 +233,11 @@ pub const ROUTES: [Route; 42] = [
         (Name::Transfer, Method::Post, "/v1/cluster/groups/{group}/transfer"),
         (Takes::Json("Transfer"), Gives::Nothing),
         "Makes another voter master; asked of the master.",
+    ),
+    cluster(
+        (Name::Verify, Method::Post, "/v1/cluster/groups/{group}/verify"),
+        (Takes::Nothing, Gives::Json("Pass")),
+        "Compares a group's replicas; asked of the master, whose `comparison` tells more.",
     ),
     Route {
         audience: For::Everyone,

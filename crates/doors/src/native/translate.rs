@@ -72,6 +72,8 @@ pub enum Operate {
     Cluster,
     /// Another master for a group, by name.
     Transfer(GroupId, String),
+    /// Compare a group's replicas.
+    Verify(GroupId),
     /// Status.
     Status,
     /// Metrics.
@@ -138,6 +140,7 @@ pub fn plan(mut target: Target, body: Bytes) -> Result<Plan, Error> {
             let to = cluster::transfer(&body)?;
             return Ok(Plan::Operate(Operate::Transfer(target.group, to)));
         }
+        Name::Verify => return Ok(Plan::Operate(Operate::Verify(target.group))),
         Name::Status => return Ok(Plan::Operate(Operate::Status)),
         Name::Metrics => return Ok(Plan::Operate(Operate::Metrics)),
         Name::Live => return Ok(Plan::Operate(Operate::Live)),

@@ -6,6 +6,7 @@ use super::{parts_of, saved};
 use crate::Inner;
 use crate::consistent::group::Group;
 use crate::peers::PeerStatus;
+use crate::status::ComparisonStatus;
 use base::{ClusterId, GroupId, LogIndex, MemberDescription, NodeId, Part, Stay};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -76,6 +77,8 @@ pub struct PlaceStatus {
     pub waits: Vec<String>,
     /// Whether this node may be restarted without stopping the group.
     pub expect_progress_possible: bool,
+    /// Whether its replicas hold the same; only the master knows.
+    pub comparison: Option<ComparisonStatus>,
 }
 
 impl ClusterStatus {
@@ -155,6 +158,7 @@ impl Inner {
             waits: Vec::new(),
             // Who has no part in it may come and go.
             expect_progress_possible: group.is_none(),
+            comparison: None,
         };
         let Some(group) = group else { return status };
         let master = group.standing().borrow().master;
@@ -174,6 +178,7 @@ impl Inner {
             }
         }
         status.expect_progress_possible = self.may_restart(&group);
+        status.comparison = self.comparison(&group);
         status
     }
 

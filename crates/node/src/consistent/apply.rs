@@ -1,5 +1,6 @@
 //! Makes what is decided visible: a value's effects and the applied mark, in one batch.
 
+use super::comparison::is_marker;
 use super::group::{Group, Observer, State};
 use super::layout::{self, Mark};
 use super::value::{ValueHead, read_value};
@@ -35,9 +36,13 @@ impl Group {
         let observer = self.observer.get().map(|observer| &**observer);
         let mut mark = None;
         for (index, payload) in payloads {
-            let applied = apply_value(self.id, &*self.shared.trees, index, &payload, observer)?;
+            let (applied, marker) =
+                apply_marked(self.id, &*self.shared.trees, index, &payload, observer)?;
             self.time.store(applied.time, Ordering::Release);
             mark = Some(applied);
+            if let Some(round) = marker {
+                self.marked(&round);
+            }
         }
         if self.shared.trees.pressure().rotate_is_due() {
             self.shared.bell.ring();
@@ -102,6 +107,17 @@ pub(crate) fn apply_value(
     payload: &Bytes,
     observer: Option<&dyn Observer>,
 ) -> Result<Mark> {
+    apply_marked(group, trees, index, payload, observer).map(|(mark, _)| mark)
+}
+
+/// The same, and what the value's marker of a comparison says, if there is one.
+fn apply_marked(
+    group: GroupId,
+    trees: &dyn Trees,
+    index: LogIndex,
+    payload: &Bytes,
+    observer: Option<&dyn Observer>,
+) -> Result<(Mark, Option<Bytes>)> {
     let (head, changes) = read_value(payload).map_err(damaged)?;
     let ValueHead { time, first_version, updates, sign } = head;
     let mark = Mark { applied: index.0, time, next_version: first_version + u64::from(updates) };
@@ -117,7 +133,13 @@ pub(crate) fn apply_value(
     if observer.is_some() {
         layout::row_key(group, BucketId(0), &[], &mut prefix);
     }
+    let mut marker = None;
     let tell = |change: &Change| {
+        if let Change::Put(key, round) = change
+            && is_marker(key)
+        {
+            marker = Some(round.clone());
+        }
         let Some(observer) = observer else { return };
         if let Some(key) = change.key().strip_prefix(prefix.as_slice()) {
             match change {
@@ -134,6 +156,6 @@ pub(crate) fn apply_value(
     drop(all);
     match malformed {
         Some(error) => Err(damaged(error)),
-        None => Ok(mark),
+        None => Ok((mark, marker)),
     }
 }

@@ -8,6 +8,7 @@
 use super::batch::{Batch, Room};
 use super::catch_up::Arrived;
 use super::clock::Clock;
+use super::comparison::Comparisons;
 use super::evaluate::evaluate;
 use super::layout::Mark;
 use super::office::{Office, not_master};
@@ -59,6 +60,7 @@ pub(crate) struct Shared {
     /// The other nodes; a node that takes none never has any.
     pub peers: Arc<OnceLock<Peers>>,
     pub snapshots: Arc<Snapshots>,
+    pub comparisons: Arc<Comparisons>,
     pub memory_bytes_max: u64,
     pub lease_ms: u64,
 }

@@ -8,6 +8,7 @@
 //!   session    session u64 BE                     -> last used u64, highest number u64
 //!   outcome    session u64 BE | number u64 BE     -> index u64, outcome
 //!   configuration (nothing)                       -> base index u64, configuration
+//!   comparison (nothing)                          -> round u64 (`comparison/mod.rs`)
 //! row        = flags u8 | version u64 LE | [expires u64 LE] | value
 //! ```
 //! Numbers in keys are big-endian, so that their order is the order of their bytes.
@@ -27,6 +28,7 @@ pub(crate) enum Space {
     Session = 3,
     Outcome = 4,
     Configuration = 5,
+    Comparison = 16,
 }
 
 /// Sessions expire through the same index as rows, under this number.

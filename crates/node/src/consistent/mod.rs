@@ -13,6 +13,7 @@ pub(crate) mod batch;
 mod catch_up;
 pub(crate) mod check;
 pub(crate) mod clock;
+pub(crate) mod comparison;
 pub(crate) mod driver;
 mod evaluate;
 pub(crate) mod group;

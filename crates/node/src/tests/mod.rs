@@ -5,7 +5,7 @@ mod cluster;
 mod cost;
 mod forwarded;
 mod groups;
-mod house;
+pub(crate) mod house;
 mod lasting;
 mod many;
 mod members;

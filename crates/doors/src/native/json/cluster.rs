@@ -276,5 +276,30 @@ fn place(place: &node::PlaceStatus) -> Value {
         "way": place.way,
         "waits": place.waits,
         "expect_progress_possible": place.expect_progress_possible,
+        "comparison": place.comparison.as_ref().map(comparison),
+    })
+}
+
+/// Whether a group's replicas hold the same.
+pub fn comparison(found: &node::ComparisonStatus) -> Value {
+    let compared = |(name, rows): &(String, u64)| json!({ "name": name, "rows": rows });
+    let difference = |difference: &node::DifferenceStatus| {
+        json!({
+            "bucket": difference.bucket,
+            "from": difference.from,
+            "upto": difference.upto,
+            "camps": difference.camps,
+            "text": difference.text,
+        })
+    };
+    json!({
+        "running": found.running,
+        "passes": found.passes,
+        "trouble": found.trouble,
+        "ended_ms_ago": found.ended_ms_ago,
+        "rows": found.rows,
+        "bytes": found.bytes,
+        "compared": found.compared.iter().map(compared).collect::<Vec<_>>(),
+        "differences": found.differences.iter().map(difference).collect::<Vec<_>>(),
     })
 }

@@ -108,6 +108,25 @@ fn known(schemas: &mut Map<String, Value>) {
     schemas.insert("Members".into(), members);
 }
 
+/// Whether a group's replicas hold the same.
+fn comparison(schemas: &mut Map<String, Value>) {
+    let maybe_count = json!({ "type": ["integer", "null"], "minimum": 0 });
+    let (text, maybe_text) = (json!({ "type": "string" }), json!({ "type": ["string", "null"] }));
+    let difference = object(json!({
+        "bucket": maybe_text, "from": text, "upto": text, "camps": list(list(text.clone())),
+        "text": text,
+    }));
+    let mut comparison = object(json!({
+        "running": { "type": "boolean" }, "passes": count(), "trouble": maybe_text,
+        "ended_ms_ago": maybe_count, "rows": count(), "bytes": count(),
+        "compared": list(object(json!({ "name": text, "rows": count() }))),
+        "differences": list(difference),
+    }));
+    comparison["type"] = json!(["object", "null"]);
+    schemas.insert("Comparison".into(), comparison);
+    schemas.insert("Pass".into(), object(json!({ "pass": count() })));
+}
+
 /// What a node sees.
 fn seen(schemas: &mut Map<String, Value>) {
     let maybe_count = json!({ "type": ["integer", "null"], "minimum": 0 });
@@ -125,8 +144,9 @@ fn seen(schemas: &mut Map<String, Value>) {
     let place = object(json!({
         "group": group(), "here": flag, "master": maybe_text, "wanted": members,
         "members": members, "way": list(text.clone()), "waits": list(text.clone()),
-        "expect_progress_possible": flag,
+        "expect_progress_possible": flag, "comparison": reference("Comparison"),
     }));
+    comparison(schemas);
     let cluster = object(json!({
         "cluster": id(), "founder": id(), "lease_ms": count(), "changes": count(), "name": text,
         "members": list(reference("SeenMember")), "groups": list(place),

@@ -312,6 +312,7 @@ fn status(schemas: &mut Map<String, Value>) {
     group["ballot"] = text.clone();
     group["expect_progress_possible"] = flag.clone();
     group["members"] = json!({ "type": "array", "items": reference("GroupMember") });
+    group["comparison"] = reference("Comparison");
     let mut snapshot = counts(&["group", "from", "upto", "rows", "rows_about", "resumed", "anew"]);
     snapshot["bytes"] = count.clone();
     snapshot["bytes_per_second"] = count.clone();

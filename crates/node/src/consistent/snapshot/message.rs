@@ -29,7 +29,7 @@ const VERSION: u8 = 1;
 /// Bytes in front of a part's rows.
 pub(super) const HEAD_BYTES: usize = 26;
 /// Longest key of the store: a row's, an outcome's or a hint's, with what stands in front.
-pub(super) const KEY_MAX: usize = KEY_BYTES_MAX + 64;
+pub(crate) const KEY_MAX: usize = KEY_BYTES_MAX + 64;
 /// Longest value of the store, with what stands in front.
 pub(super) const VALUE_MAX: usize = VALUE_BYTES_MAX + 1024;
 

@@ -50,7 +50,7 @@ use store::{Install, Trees};
 use tokio::task::JoinSet;
 
 use super::layout::{self, Mark};
-pub(crate) use message::ABOUT_SNAPSHOTS;
+pub(crate) use message::{ABOUT_SNAPSHOTS, KEY_MAX};
 pub(crate) use progress::Progress;
 
 /// The snapshots of a node: those it sends, and those it receives.

@@ -2,6 +2,7 @@
 
 use super::chance::Chance;
 use super::wire::{Outbox, peers};
+use crate::consistent::comparison::Comparisons;
 use crate::consistent::group::{Group, Shared};
 use crate::consistent::snapshot::{Pace, Snapshots};
 use crate::housekeeping::Bell;
@@ -92,6 +93,7 @@ impl Mate {
                 reader: log.reader(),
                 metrics,
                 snapshots,
+                comparisons: Comparisons::new(self.trees.clone()),
                 bell: Arc::new(Bell::default()),
                 peers: Arc::new(all),
                 memory_bytes_max: 640 << 20,

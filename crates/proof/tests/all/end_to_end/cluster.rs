@@ -236,6 +236,8 @@ fn three_nodes_on_one_machine_by_one_command() {
     });
     said(&tool(&["put", "hello", "world"]));
     assert_eq!(said(&tool(&["get", "hello"])), "world");
+    let compared = said(&tool(&["group", "verify"]));
+    assert_eq!(compared.matches("equal").count(), 2, "both groups: {compared}");
     let told = |line: std::io::Result<String>| line.expect("text").contains("one cluster");
     assert!(words.any(told), "it says what to try");
     signal(dev.id(), Signal::INT);

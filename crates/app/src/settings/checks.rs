@@ -1,0 +1,55 @@
+//! What several settings ask of a text.
+
+use super::units;
+use crate::machine;
+
+/// A store with less than this would write tables all day.
+pub const MEMORY_BYTES_MIN: u64 = 16 << 20;
+/// The largest request must find room.
+pub const BUFFER_BYTES_MIN: u64 = 64 << 20;
+
+/// A part of the memory this process may use, within bounds: so that a small machine or container
+/// is enough, too.
+pub fn share(part: u64, least: u64, most: u64) -> u64 {
+    machine::memory_bytes().map_or(most, |all| (all / part).clamp(least, most))
+}
+
+/// Less would close connections that are still being used.
+pub fn idle(text: &str) -> Result<u64, String> {
+    at_least(units::time_ms(text)?, 1_000, "1s")
+}
+
+/// A time of at most a minute.
+pub fn time(text: &str, least: u64, words: &str) -> Result<u64, String> {
+    let time = units::time_ms(text)?;
+    if (least..=60_000).contains(&time) { Ok(time) } else { Err(words.into()) }
+}
+
+pub fn is_cluster(id: &str) -> bool {
+    doors::arakoon::bucket_of(id.as_bytes()).is_some()
+}
+
+pub fn address(text: &str) -> Result<std::net::SocketAddr, String> {
+    text.parse().map_err(|_| "an address like 127.0.0.1:7711 is wanted".into())
+}
+
+pub fn maybe_address(text: &str) -> Result<Option<std::net::SocketAddr>, String> {
+    if text == "none" { Ok(None) } else { address(text).map(Some) }
+}
+
+/// An address as others know it; none: the word that stands for it.
+pub fn told(text: &str, word: &str) -> Result<Option<String>, String> {
+    if text == word {
+        return Ok(None);
+    }
+    base::cluster::check_address(text).map_err(|error| error.text())?;
+    Ok(Some(text.into()))
+}
+
+pub fn not_empty(text: &str) -> Result<&str, String> {
+    if text.is_empty() { Err("a path is wanted".into()) } else { Ok(text) }
+}
+
+pub fn at_least(value: u64, min: u64, words: &str) -> Result<u64, String> {
+    if value < min { Err(format!("at least {words} is wanted")) } else { Ok(value) }
+}

@@ -1,0 +1,141 @@
+//! Has the replicas of groups compared: one group at a time, now and then, or when an operator asks.
+
+use crate::Inner;
+use crate::consistent::comparison::{Comparing, Comparisons, Difference, Report};
+use crate::consistent::group::Group;
+use crate::peers::{Asked, Peers};
+use crate::settings::NodeSettings;
+use crate::status::{ComparisonStatus, DifferenceStatus};
+use crate::world;
+use base::{BucketId, GroupId, NodeId, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How often is looked at what is due.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Goes on until the node stops.
+pub(crate) async fn audit(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
+    let comparisons = inner.comparisons().clone();
+    let mut due = BTreeMap::new();
+    while !*stop.borrow_and_update() {
+        comparisons.sweep();
+        tokio::select! {
+            biased;
+            _ = stop.changed() => {}
+            () = inner.look_for_due(&mut due) => {}
+        }
+        tokio::select! {
+            biased;
+            _ = stop.changed() => {}
+            () = comparisons.wake.notified() => {}
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+}
+
+impl Inner {
+    fn comparisons(&self) -> &Arc<Comparisons> {
+        &self.directory.group.shared.comparisons
+    }
+
+    /// Compares what is due.
+    async fn look_for_due(&self, due: &mut BTreeMap<GroupId, u64>) {
+        let pause = self.settings.compare_pause_ms;
+        for group in self.groups.all() {
+            let now = world::milliseconds();
+            if !group.master.load(Ordering::Acquire) {
+                self.comparisons().forget(group.id);
+                due.remove(&group.id);
+                continue;
+            }
+            let is_due = *due.entry(group.id).or_insert(now + pause) <= now;
+            let background = self.settings.compare_bytes_per_second > 0 && !group.is_alone();
+            if self.comparisons().is_asked(group.id) || (background && is_due) {
+                self.compare(&group).await;
+                due.insert(group.id, world::milliseconds() + pause);
+            }
+        }
+    }
+
+    async fn compare(&self, group: &Arc<Group>) {
+        let rate = match self.settings.compare_bytes_per_second {
+            0 => NodeSettings::default().compare_bytes_per_second,
+            rate => rate,
+        };
+        let live = || self.catalog.of_group(group.id).into_keys().collect::<BTreeSet<BucketId>>();
+        let words = |difference: &Difference| self.difference(group.id, difference).text;
+        let peers = self.peers.get();
+        let comparing = Comparing { group, peers, rate, live: &live, words: &words };
+        match comparing.pass().await {
+            Ok(()) => tracing::debug!(target: "consensus", group = group.id.0, "compared"),
+            Err(error) => tracing::info!(
+                target: "consensus", group = group.id.0, %error, "replicas not compared this time"
+            ),
+        }
+    }
+
+    /// See [`crate::Node::verify`].
+    pub(crate) fn verify(&self, id: GroupId) -> Result<u64> {
+        let group = self.groups.find(id)?;
+        if !group.master.load(Ordering::Acquire) {
+            return Err(self.master_of(&group));
+        }
+        Ok(self.comparisons().ask(id))
+    }
+
+    /// Another replica's master asks what stands here.
+    pub(crate) fn asked_for_rows(&self, peers: &Peers, asked: Asked) {
+        let applied = self.groups.get(asked.group).map(|group| group.applied.index());
+        self.comparisons().asked(peers, asked, applied);
+    }
+
+    /// What is known of a group's replicas here.
+    pub(crate) fn comparison(&self, group: &Group) -> Option<ComparisonStatus> {
+        let is_master = group.master.load(Ordering::Acquire);
+        let report = self.comparisons().report(group.id).filter(|_| is_master)?;
+        let differences = report.differences();
+        let differences = differences.iter().map(|found| self.difference(group.id, found));
+        let differences = differences.collect();
+        let Report { running, passes, trouble, ended_ms, rows, bytes, compared, .. } = report;
+        let compared = compared.into_iter().map(|(node, rows)| (self.name_of(node), rows));
+        Some(ComparisonStatus {
+            running,
+            passes,
+            trouble,
+            ended_ms_ago: ended_ms.map(|ended| world::milliseconds().saturating_sub(ended)),
+            rows,
+            bytes,
+            compared: compared.collect(),
+            differences,
+        })
+    }
+
+    /// A difference as operators see it.
+    fn difference(&self, group: GroupId, difference: &Difference) -> DifferenceStatus {
+        let bucket = difference.bucket().map(|id| match id {
+            BucketId(0) => "the directory".into(),
+            _ => match self.catalog.of_group(group).remove(&id) {
+                Some(name) => name.full().to_string(),
+                None => format!("number {}", id.0),
+            },
+        });
+        let (from, upto) = difference.keys();
+        let (from, upto) = (from.escape_ascii().to_string(), upto.escape_ascii().to_string());
+        let names = |camp: &BTreeSet<NodeId>| -> Vec<String> {
+            camp.iter().map(|node| self.name_of(*node)).collect()
+        };
+        let camps: Vec<_> = difference.camps.iter().map(names).collect();
+        let range = match (&bucket, upto.is_empty()) {
+            (Some(bucket), true) => format!("bucket `{bucket}` from key `{from}` on"),
+            (Some(bucket), false) => format!("bucket `{bucket}` from key `{from}` to `{upto}`"),
+            (None, _) => format!("the group's own rows from `{from}` to `{upto}`"),
+        };
+        let held: Vec<_> = camps.iter().map(|camp| camp.join(", ")).collect();
+        let text = format!("{range}: {} hold different rows", held.join(" | "));
+        DifferenceStatus { bucket, from, upto, camps, text }
+    }
+}
