@@ -1,4 +1,5 @@
-//! Has the replicas of groups compared: one group at a time, now and then, or when an operator asks.
+//! Has the replicas of groups compared: one group at a time, now and then, or when an operator
+//! asks.
 
 use crate::Inner;
 use crate::consistent::comparison::{Comparing, Comparisons, Difference, Report};

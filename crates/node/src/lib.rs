@@ -31,7 +31,7 @@ mod status;
 mod submit;
 mod world;
 
-pub use cluster::{ClusterStatus, Joining, MemberStatus, PartStatus, PlaceStatus};
+pub use cluster::{ClusterStatus, Joining, MemberStatus, PartStatus, PlaceStatus, Rejoining};
 pub use place::{Member, Place};
 pub use settings::{NodeSettings, PeerPlace};
 pub use status::{
@@ -152,8 +152,8 @@ impl Node {
         self.inner.hand_over(group, to)
     }
 
-    /// Compares the replicas of a group that this node is master of, from the first row to the last,
-    /// as soon as it can. Gives the number of the pass that will have done it; see
+    /// Compares the replicas of a group that this node is master of, from the first row to the
+    /// last, as soon as it can. Gives the number of the pass that will have done it; see
     /// [`ComparisonStatus`].
     pub fn verify(&self, group: GroupId) -> Result<u64> {
         self.inner.verify(group)

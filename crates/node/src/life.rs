@@ -88,8 +88,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     exchange::begin(&inner).await?;
     inner.groups.all().into_iter().for_each(|group| drive(&inner, group));
     let node = Node { inner };
-    tokio::spawn(cluster::tend(node.clone(), node.inner.stop.subscribe()));
-    tokio::spawn(audit::audit(node.inner.clone(), node.inner.stop.subscribe()));
+    watch_over(&node);
     become_ready(&node).await?;
     let (keeper, merger) = (node.inner.clone(), node.inner.clone());
     start_thread("housekeeper", move || keeper.keep_house())?;
@@ -97,6 +96,11 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     let took_ms = world::milliseconds() - began;
     tracing::info!(target: "node", took_ms, "serving");
     Ok(node)
+}
+
+fn watch_over(node: &Node) {
+    tokio::spawn(cluster::tend(node.clone(), node.inner.stop.subscribe()));
+    tokio::spawn(audit::audit(node.inner.clone(), node.inner.stop.subscribe()));
 }
 
 fn drive(inner: &Arc<Inner>, group: Arc<Group>) {

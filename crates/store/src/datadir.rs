@@ -15,6 +15,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+mod aside;
 mod identity;
 mod incarnation;
 mod joiner;
@@ -22,6 +23,7 @@ mod members;
 mod unfinished;
 mod whole;
 
+pub use aside::Rejoin;
 pub use joiner::{Joiner, Opening};
 pub use unfinished::Unfinished;
 use unfinished::is_unfinished;

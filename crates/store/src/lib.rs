@@ -14,7 +14,7 @@ pub mod log;
 pub mod trees;
 
 pub use check::{Damage, TreeReport, check_trees};
-pub use datadir::{DataDir, FORMAT, Joiner, Opening, Unfinished};
+pub use datadir::{DataDir, FORMAT, Joiner, Opening, Rejoin, Unfinished};
 pub use disk::{Disk, FileDisk, Honesty, MemoryDisk};
 pub use error::StoreError;
 pub use log::{

@@ -1,9 +1,8 @@
 //! How a fresh node asks a cluster to be let in; the first thing `credenza serve --join` does.
 
-use super::serve::not_started;
 use crate::failure::{Failure, Outcome};
 use crate::settings::Settings;
-use base::{Body, BucketName, ClusterDescription, DirectoryCall, Error, Kind};
+use base::{Body, BucketName, DirectoryCall, Error, Kind};
 use doors::native::Client;
 use node::Joining;
 use std::time::Duration;
@@ -17,21 +16,37 @@ const SAID_EVERY: u32 = 20;
 
 /// Joins, if the settings say so and the data directory belongs to no cluster yet.
 pub async fn join(settings: &Settings) -> Outcome {
-    let Some(member) = &settings.join else { return Ok(()) };
+    match &settings.join {
+        Some(member) => join_through(settings, std::slice::from_ref(member)).await,
+        None => Ok(()),
+    }
+}
+
+/// The same, with the help of one of these members.
+pub async fn join_through(settings: &Settings, members: &[String]) -> Outcome {
     let (node, part) = (settings.node.clone(), settings.join_as);
     let joining = blocking(move || Joining::begin(&node, part)).await?;
     let Some(joining) = joining else {
         tracing::info!("this node belongs to a cluster already: `join` means nothing to it");
         return Ok(());
     };
-    let known = ask(member, joining.call()).await?;
+    let Body::Cluster(known) = ask(members, joining.call()).await? else {
+        let text = "a member answers what no member does";
+        return Err(Failure::new(Kind::Invalid, text));
+    };
     let (cluster, members) = (known.cluster, known.members.len());
     blocking(move || joining.finish(&known)).await?;
     tracing::info!(%cluster, members, "joined");
     Ok(())
 }
 
-async fn blocking<T: Send + 'static>(
+/// Said to whoever started it: the sentence is enough, the word for doors is not needed.
+pub fn not_started(error: Error) -> Failure {
+    Failure::new(error.kind(), error.text())
+}
+
+/// Does what waits for the disk elsewhere.
+pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> base::Result<T> + Send + 'static,
 ) -> Outcome<T> {
     let ended = tokio::task::spawn_blocking(work).await;
@@ -40,26 +55,27 @@ async fn blocking<T: Send + 'static>(
         .map_err(not_started)
 }
 
-/// Asks until there is an answer: a member may start later than this node, and a cluster may be
-/// without a master for a while.
-async fn ask(member: &str, call: DirectoryCall) -> Outcome<ClusterDescription> {
-    let mut client = Client::new(&format!("http://{member}"), ANSWER_WAIT).map_err(not_started)?;
+/// Asks one member after the other until there is an answer: a member may start later than this
+/// node, and a cluster may be without a master for a while.
+pub async fn ask(members: &[String], call: DirectoryCall) -> Outcome<Body> {
+    let mut clients = Vec::new();
+    for member in members {
+        let client = Client::new(&format!("http://{member}"), ANSWER_WAIT).map_err(not_started)?;
+        clients.push((member, client));
+    }
     for attempt in 0_u32.. {
-        match client.directory(&BucketName::default(), call.clone()).await {
-            Ok(reply) => match reply.body {
-                Body::Cluster(known) => return Ok(known),
-                other => {
-                    let text = format!("{member} answers what no member does: {other:?}");
-                    return Err(Failure::new(Kind::Invalid, text));
+        for (member, client) in &mut clients {
+            match client.directory(&BucketName::default(), call.clone()).await {
+                Ok(reply) => return Ok(reply.body),
+                Err(error) if passes(&error) => {
+                    if attempt % SAID_EVERY == 0 {
+                        tracing::warn!(%member, %error, "not let in yet: asking again");
+                        let text = error.text();
+                        eprintln!("credenza: {member} does not let this node in yet: {text}");
+                    }
                 }
-            },
-            Err(error) if passes(&error) => {
-                if attempt % SAID_EVERY == 0 {
-                    tracing::warn!(member, %error, "not let in yet: asking again");
-                    eprintln!("credenza: {member} does not let this node in yet: {}", error.text());
-                }
+                Err(error) => return Err(not_started(error)),
             }
-            Err(error) => return Err(not_started(error)),
         }
         tokio::time::sleep(PAUSE).await;
     }

@@ -21,6 +21,7 @@ mod join;
 mod log_levels;
 mod put;
 mod range;
+mod rejoin;
 mod restore;
 mod sequence;
 mod serve;

@@ -1,12 +1,12 @@
 //! `credenza serve`: one node, from start to stop.
 
-use super::join;
+use super::rejoin;
 use crate::failure::{Failure, Outcome};
 use crate::logging::{self, Logging};
 use crate::machine;
 use crate::notify::notify;
 use crate::settings::{Flags, Settings};
-use base::{Error, Kind};
+use base::Kind;
 use doors::{DoorSettings, Doors, LogLevels};
 use node::Node;
 use rustix::fs::Mode;
@@ -109,7 +109,7 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
     let node = tokio::select! {
         biased;
         () = signals.stop() => return Ok(()),
-        node = begin(&settings) => node?,
+        node = rejoin::start(&settings) => node?,
         never = threshold.turn_away() => match never {},
     };
     make_checkpoints(&data)?;
@@ -120,7 +120,7 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
     tracing::info!(node = %status.name, cluster = %status.cluster, "ready");
     log.flush();
     eprintln!("credenza: ready on {address} (node {}, cluster {})", status.name, status.cluster);
-    let failed = until_the_end(&node, &mut signals, &log, &data).await;
+    let failed = until_the_end(&node, &mut signals, &log, &settings).await;
     notify("STOPPING=1");
     match failed {
         Some(failure) => {
@@ -129,17 +129,6 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
         }
         None => stop(&node, doors, &mut signals).await,
     }
-}
-
-/// Joins a cluster if it is to, then starts.
-async fn begin(settings: &Settings) -> Outcome<Node> {
-    join::join(settings).await?;
-    Node::start(settings.node.clone()).await.map_err(not_started)
-}
-
-/// Said to whoever started it: the sentence is enough, the word for doors is not needed.
-pub fn not_started(error: Error) -> Failure {
-    Failure::new(error.kind(), error.text())
 }
 
 /// Makes the folder that online checkpoints go into; links are not followed.
@@ -163,15 +152,18 @@ async fn until_the_end(
     node: &Node,
     signals: &mut Signals,
     log: &Logging,
-    data: &Path,
+    settings: &Settings,
 ) -> Option<Failure> {
     loop {
         tokio::select! {
             biased;
-            error = node.failed() => return Some(error.into()),
+            error = node.failed() => {
+                rejoin::note(settings, node, &error);
+                return Some(error.into());
+            }
             heard = signals.next() => match heard {
                 Heard::Stop => return None,
-                Heard::Dump => dump(log, data, "asked by SIGUSR2"),
+                Heard::Dump => dump(log, &settings.node.data, "asked by SIGUSR2"),
             },
         }
     }

@@ -50,6 +50,8 @@ pub struct Settings {
     pub join: Option<String>,
     /// As what.
     pub join_as: Part,
+    /// Whether damaged data of a member are set aside, and fetched anew.
+    pub repair: bool,
     /// What of an Arakoon configuration means nothing here.
     pub warnings: Vec<String>,
 }
@@ -147,6 +149,7 @@ impl Flags {
             peer_advertise: None,
             join: None,
             join_as: Part::Voter,
+            repair: true,
             warnings: Vec::new(),
         };
         let weighed = self.weigh(environment)?;

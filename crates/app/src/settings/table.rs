@@ -158,11 +158,23 @@ pub const TABLE: &[Row] = &[
         },
     },
     Row {
+        name: "repair",
+        value: "SWITCH",
+        default: "on",
+        doc: "a member of a cluster that finds its log or store damaged sets it aside and fetches \
+              everything from the others; off: it stops, and says what is damaged",
+        take: |settings, text| {
+            settings.repair = units::switch(text)?;
+            Ok(())
+        },
+    },
+    Row {
         name: "compare_bytes_per_second",
         value: "SIZE",
         default: "8MiB",
-        doc: "where a node is master, it compares the other replicas with its own in the background, \
-              reading so many bytes a second at each; 0: only when `credenza group verify` asks",
+        doc: "where a node is master, it compares the other replicas with its own in the \
+              background, reading so many bytes a second at each; 0: only when `credenza group \
+              verify` asks",
         take: |settings, text| {
             settings.node.compare_bytes_per_second = units::size(text)?;
             Ok(())

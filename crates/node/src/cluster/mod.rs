@@ -7,6 +7,7 @@
 //! Read next: `steward.rs`, `tend.rs`, then `../directory/members.rs` (what is wanted).
 
 mod join;
+mod rejoin;
 mod steward;
 mod tend;
 mod told;
@@ -21,6 +22,7 @@ use base::{
     Reason, Result, Stay,
 };
 pub use join::Joining;
+pub use rejoin::Rejoining;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use steward::Parts;

@@ -14,7 +14,7 @@ use std::fmt::Write;
 use std::io;
 use std::path::Path;
 
-const FILE: WholeFile = WholeFile {
+pub(super) const FILE: WholeFile = WholeFile {
     name: "MEMBERS",
     beside: "MEMBERS.new",
     head: "credenza members 1",

@@ -26,6 +26,7 @@ mod operations;
 mod ready;
 mod real_input;
 mod redis_tools;
+mod repair;
 mod three_nodes;
 mod transfer;
 

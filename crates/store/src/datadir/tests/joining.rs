@@ -187,3 +187,83 @@ fn a_power_cut_leaves_a_member_or_a_directory_that_can_join_again() {
     assert!(states > 30, "{states}");
     cut_while_joining(Honesty::Lying).expect_err("the judge sees what was lost");
 }
+
+fn lived(path: &Path) -> DataDir {
+    let data = joiner(path).join(&known()).expect("joins");
+    data.begin_life().expect("begins");
+    std::fs::write(data.log().join("segment"), b"damaged").expect("a file");
+    std::fs::write(data.store().join("table"), b"rows").expect("a file");
+    data
+}
+
+#[test]
+fn damaged_data_are_set_aside_and_the_directory_joins_under_another_id() {
+    let above = tempfile::tempdir().expect("a directory");
+    let path = above.path().join("data");
+    let data = lived(&path);
+    let before = data.node;
+    assert_eq!(DataDir::rejoins(&path).expect("read"), None, "nothing is under way");
+    let members = ["127.0.0.1:7711".to_string(), "[::1]:7712".to_string()];
+    let rejoin = data.set_aside(&members).expect("moved");
+    assert_eq!(rejoin.aside, path.join(format!("damaged-{before:016x}")));
+    assert_eq!(rejoin.members, members);
+    for kept in ["log/segment", "store/table", "IDENTITY", "MEMBERS", "JOINER", "INCARNATION"] {
+        assert!(rejoin.aside.join(kept).exists(), "{kept}");
+        assert!(!path.join(kept).exists(), "{kept}");
+    }
+    // Cut short here, as often as one likes, it goes on.
+    for _ in 0..2 {
+        assert_eq!(DataDir::rejoins(&path).expect("read"), Some(rejoin.clone()));
+    }
+    let again = joiner(&path);
+    assert!(again.node != before, "the old id may have promised something");
+    let node = again.node;
+    drop(again);
+    assert_eq!(DataDir::rejoins(&path).expect("read"), Some(rejoin.clone()), "not joined yet");
+    let data = joiner(&path).join(&known()).expect("joins");
+    assert_eq!(data.node, node);
+    drop(data);
+    assert_eq!(DataDir::rejoins(&path).expect("read"), None, "it has joined");
+    let data = DataDir::open(&path).expect("opens");
+    assert_eq!(data.node, node, "the new node is not set aside by what the old one left");
+    data.check_log().expect("it has not lived");
+    assert!(rejoin.aside.join("log/segment").exists(), "nothing was deleted");
+}
+
+#[test]
+fn setting_aside_that_was_cut_short_between_two_moves_goes_on() {
+    let above = tempfile::tempdir().expect("a directory");
+    let path = above.path().join("data");
+    let data = lived(&path);
+    let (before, members) = (data.node, vec!["127.0.0.1:7711".to_string()]);
+    // What is left when the power goes after the first of the moves.
+    let aside = data.set_aside(&members).expect("moved").aside;
+    for name in ["IDENTITY", "MEMBERS", "store", "INCARNATION"] {
+        std::fs::rename(aside.join(name), path.join(name)).expect("moved back");
+    }
+    let text = format!("moving damaged-{before:016x}\nmember 127.0.0.1:7711\n");
+    let disk = FileDisk::open(&path).expect("opens");
+    let file = super::super::aside::FILE;
+    file.replace(&disk, &path, &text).expect("written");
+    let rejoin = DataDir::rejoins(&path).expect("goes on").expect("it is under way");
+    assert_eq!((&rejoin.aside, &rejoin.members), (&aside, &members));
+    assert!(!path.join("IDENTITY").exists() && aside.join("store/table").exists());
+    assert!(joiner(&path).node != before);
+    file.replace(&disk, &path, "moving ../elsewhere\n").expect("written");
+    assert!(matches!(DataDir::rejoins(&path), Err(StoreError::Corrupt { .. })));
+}
+
+#[test]
+fn damage_found_while_the_node_ran_is_told_to_its_next_life() {
+    let above = tempfile::tempdir().expect("a directory");
+    let path = above.path().join("data");
+    drop(lived(&path));
+    let noted = || DataDir::open(&path).expect("opens").noted_damage().expect("read");
+    assert_eq!(noted(), None);
+    DataDir::note_damage(&path, "table 7 is damaged at byte 9:\nits checksum").expect("written");
+    assert_eq!(noted(), Some("table 7 is damaged at byte 9: its checksum".into()));
+    let data = DataDir::open(&path).expect("opens");
+    data.set_aside(&[]).expect("moved");
+    let data = joiner(&path).join(&known()).expect("joins");
+    assert_eq!(data.noted_damage().expect("read"), None, "the new node has none");
+}

@@ -1,0 +1,85 @@
+//! A member that finds its log or store damaged: it lets the cluster take its place, sets its data
+//! aside, and joins anew.
+
+use super::join;
+use crate::failure::{Failure, Outcome};
+use crate::settings::Settings;
+use base::{Error, Kind, Reason};
+use node::{Node, Rejoining};
+
+/// Starts the node, damaged or not.
+pub async fn start(settings: &Settings) -> Outcome<Node> {
+    go_on(settings).await?;
+    join::join(settings).await?;
+    if let Some(damage) = noted(settings).await? {
+        repair(settings, Error::new(Reason::Damaged, damage)).await?;
+    }
+    match Node::start(settings.node.clone()).await {
+        Err(error) if error.reason == Reason::Damaged && settings.repair => {
+            repair(settings, error).await?;
+            Node::start(settings.node.clone()).await.map_err(join::not_started)
+        }
+        started => started.map_err(join::not_started),
+    }
+}
+
+/// What an earlier life began.
+async fn go_on(settings: &Settings) -> Outcome {
+    let node = settings.node.clone();
+    let begun = join::blocking(move || Rejoining::begun(&node)).await?;
+    match begun {
+        Some(members) => join::join_through(settings, &members).await,
+        None => Ok(()),
+    }
+}
+
+/// The damage that ended the last life, if others can help.
+async fn noted(settings: &Settings) -> Outcome<Option<String>> {
+    if !settings.repair || !settings.node.data.join("DAMAGE").exists() {
+        return Ok(None);
+    }
+    let node = settings.node.clone();
+    join::blocking(move || match Rejoining::look(&node)? {
+        Some(rejoining) => rejoining.noted(),
+        None => Ok(None),
+    })
+    .await
+}
+
+/// Sets the damaged data aside and joins anew; an error if nobody else could help.
+async fn repair(settings: &Settings, damage: Error) -> Outcome {
+    let node = settings.node.clone();
+    // A directory that does not even say who else there is can't be helped.
+    let Ok(Some(rejoining)) = join::blocking(move || Rejoining::look(&node)).await else {
+        return Err(join::not_started(damage));
+    };
+    tracing::error!(
+        target: "store", %damage, "this member's data are damaged: it takes no part any more, and \
+         asks the others to let its place be taken"
+    );
+    eprintln!("credenza: {}: fetching everything from the other members", damage.text());
+    let members = rejoining.members.clone();
+    let let_go = join::ask(&members, rejoining.call()).await;
+    let_go.map_err(|failure| {
+        let kind = failure.kind().unwrap_or(Kind::Corrupt);
+        let words = "no member lets this node's place be taken";
+        Failure::new(kind, format!("{}; {words}: {failure}", damage.text()))
+    })?;
+    let aside = join::blocking(move || rejoining.set_aside()).await?;
+    tracing::warn!(
+        target: "store", aside = %aside.display(), "the damaged data are set aside: remove them \
+         when nobody needs them"
+    );
+    join::join_through(settings, &members).await
+}
+
+/// Damage ended this life: the next one begins with a repair.
+pub fn note(settings: &Settings, node: &Node, error: &Error) {
+    let is_member = node.cluster().members.len() > 1;
+    if error.reason != Reason::Damaged || !is_member || !settings.repair {
+        return;
+    }
+    if let Err(error) = Rejoining::note(&settings.node, &error.text()) {
+        tracing::warn!(target: "store", %error, "the damage could not be noted for the next start");
+    }
+}

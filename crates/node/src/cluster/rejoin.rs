@@ -1,0 +1,71 @@
+//! A member whose log or store is damaged comes back as another node.
+//!
+//! A voter that may have forgotten what it promised or accepted must not speak again, or it could
+//! help to decide a second value at an index (Alagappan et al., *Protocol-Aware Recovery for
+//! Consensus-Based Storage*, FAST 2018). So its id never does: the members are told that its place
+//! may be taken, everything it had is set aside, and the node joins under a new id, learns what is
+//! decided, and votes when it is level. Where a majority does not say yes first, nothing is moved.
+//!
+//! Promises: the damaged data are moved, never cut; what is moved was let go by a decided change.
+//! Never: does so where there are no others: they have nothing to fetch from.
+
+use crate::NodeSettings;
+use crate::keeper::store_error;
+use crate::recovery::unusable;
+use base::{ClusterCall, DirectoryCall, NodeId, Result, Stay};
+use std::path::PathBuf;
+use store::DataDir;
+
+/// A damaged member's directory. It stays locked until this is dropped.
+pub struct Rejoining {
+    data: DataDir,
+    name: String,
+    /// Where clients reach the other members.
+    pub members: Vec<String>,
+}
+
+impl Rejoining {
+    /// The directory of a node that found damage; none: nobody is known who could help. Blocking.
+    pub fn look(settings: &NodeSettings) -> Result<Option<Rejoining>> {
+        let data = DataDir::open(&settings.data).map_err(unusable)?;
+        let Some(known) = data.members().map_err(store_error)? else { return Ok(None) };
+        let own = known.members.iter().find(|member| member.node == NodeId(data.node));
+        let Some(name) = own.map(|own| own.name.clone()) else { return Ok(None) };
+        let others = known.members.iter().filter(|member| {
+            let stays = member.stay == Stay::Member && !member.client.is_empty();
+            member.node != NodeId(data.node) && stays
+        });
+        let members: Vec<_> = others.map(|member| member.client.clone()).collect();
+        Ok((!members.is_empty()).then_some(Rejoining { data, name, members }))
+    }
+
+    /// The damage that was found while the node ran, if its last life ended so.
+    pub fn noted(&self) -> Result<Option<String>> {
+        self.data.noted_damage().map_err(store_error)
+    }
+
+    /// What a member is to be asked first: to let this node's place be taken.
+    pub fn call(&self) -> DirectoryCall {
+        let call = ClusterCall::ReplaceMember { name: self.name.clone(), by: None };
+        DirectoryCall::Cluster(call)
+    }
+
+    /// That was decided: sets everything aside. Gives where it is. Blocking.
+    pub fn set_aside(self) -> Result<PathBuf> {
+        let aside = self.data.set_aside(&self.members);
+        aside.map(|rejoin| rejoin.aside).map_err(store_error)
+    }
+
+    /// Members that can let in a node whose data were set aside and that has not joined since;
+    /// none: there is nothing of the kind. Blocking.
+    pub fn begun(settings: &NodeSettings) -> Result<Option<Vec<String>>> {
+        let begun = DataDir::rejoins(&settings.data).map_err(unusable)?;
+        Ok(begun.map(|rejoin| rejoin.members))
+    }
+
+    /// Writes down, for the next start, that damage ended this life; where that fails the next
+    /// start finds it itself, or not until the bytes are read again. Blocking.
+    pub fn note(settings: &NodeSettings, words: &str) -> Result<()> {
+        DataDir::note_damage(&settings.data, words).map_err(store_error)
+    }
+}

@@ -1,0 +1,99 @@
+//! A member whose log is damaged while it is down says so, takes no part under its old id, and is
+//! whole again by itself; one that has nobody to ask stops.
+
+use proof::rigs::{Cluster, Options, Scratch, wait};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How much is written, so that the log has a head, a middle and an end.
+const VALUES: usize = 300;
+
+fn segment(data: &Path) -> PathBuf {
+    let entries = std::fs::read_dir(data.join("log")).expect("a log");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let logs = paths.filter(|path| path.extension().is_some_and(|word| word == "log"));
+    logs.min().expect("a segment")
+}
+
+/// Where what was written in a segment ends: the rest of the file is zeros.
+fn end(segment: &Path) -> u64 {
+    let mut bytes = Vec::new();
+    std::fs::File::open(segment).and_then(|mut file| file.read_to_end(&mut bytes)).expect("read");
+    bytes.iter().rposition(|byte| *byte != 0).expect("something was written") as u64
+}
+
+/// Changes one byte of the log, at so many percent of it.
+fn damage(data: &Path, percent: u64) {
+    let segment = segment(data);
+    let at = end(&segment) * percent / 100;
+    let mut file =
+        std::fs::OpenOptions::new().read(true).write(true).open(segment).expect("it is there");
+    let mut byte = [0];
+    file.seek(SeekFrom::Start(at)).expect("it is that long");
+    file.read_exact(&mut byte).expect("a byte");
+    file.seek(SeekFrom::Start(at)).expect("it is that long");
+    file.write_all(&[byte[0] ^ 0x20]).expect("written");
+}
+
+fn put(cluster: &Cluster, node: usize, round: u64) {
+    let mut redis = proof::client::Resp::connect(cluster.client(node)).expect("it listens");
+    for number in 0..VALUES {
+        let value = "v".repeat(400);
+        redis.say(&format!("SET k{number} {round}{value}")).expect("it answers");
+    }
+}
+
+/// The folder that damaged data were set aside in.
+fn aside(data: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(data).expect("a directory");
+    let mut paths = entries.map(|entry| entry.expect("an entry").path());
+    let is_aside = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("damaged-"))
+    };
+    paths.find(is_aside)
+}
+
+#[test]
+fn a_damaged_log_is_set_aside_and_its_node_is_whole_again_by_itself() {
+    let scratch = Scratch::new("repair");
+    let quick = Options { lease: Duration::from_millis(600), ..Options::of(3) };
+    let mut cluster = Cluster::start(&scratch, quick);
+    for (round, percent) in [(1, 1), (2, 50), (3, 90)] {
+        put(&cluster, 1, round);
+        let victim = if cluster.master() == 3 { 2 } else { 3 };
+        let before = cluster.status(victim).expect("it answers")["node"].clone();
+        cluster.kill(victim);
+        let data = cluster.how(victim).data.clone();
+        damage(&data, percent);
+        put(&cluster, 1, round + 10);
+        cluster.begin(victim);
+        cluster.must_settle();
+        cluster.must_be_level();
+        let after = cluster.status(victim).expect("it answers")["node"].clone();
+        assert_ne!(before, after, "the old id may have promised something, and is silent for good");
+        let aside = aside(&data).expect("nothing was deleted");
+        assert!(segment(&aside).exists());
+        wait("the old id to be forgotten", || {
+            let members = cluster.status(1).expect("it answers")["members"].clone();
+            let count = members.as_array().map_or(0, Vec::len);
+            if count == 3 { Ok(()) } else { Err(members.to_string()) }
+        });
+        // It votes: without another it still makes a majority.
+        let other = cluster.nodes().find(|node| *node != victim && *node != 1).expect("three");
+        cluster.kill(other);
+        put(&cluster, 1, round + 20);
+        cluster.begin(other);
+        cluster.must_settle();
+        std::fs::remove_dir_all(aside).expect("nobody needs it");
+    }
+    // Told not to, it stops, and says what is damaged.
+    put(&cluster, 1, 9);
+    let victim = if cluster.master() == 3 { 2 } else { 3 };
+    cluster.kill(victim);
+    damage(&cluster.how(victim).data.clone(), 50);
+    cluster.how(victim).words.extend(["--repair".into(), "off".into()]);
+    let refusal = cluster.try_to_begin(victim).expect_err("it is damaged");
+    assert_eq!(refusal.code, Some(7), "{refusal}");
+    assert!(refusal.words.contains("is damaged at byte"), "{refusal}");
+}
