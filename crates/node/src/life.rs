@@ -93,8 +93,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     let (keeper, merger) = (node.inner.clone(), node.inner.clone());
     start_thread("housekeeper", move || keeper.keep_house())?;
     start_thread("merger", move || merger.keep_merging())?;
-    let took_ms = world::milliseconds() - began;
-    tracing::info!(target: "node", took_ms, "serving");
+    tracing::info!(target: "node", took_ms = world::milliseconds() - began, "serving");
     Ok(node)
 }
 

@@ -23,8 +23,8 @@ pub struct NodeSettings {
     pub reserve_bytes: u64,
     /// How long a master's lease lasts; the same at every member.
     pub lease_ms: u64,
-    /// Where it is master, replicas are compared so fast, in bytes a second that are read at each of
-    /// them; 0: only when asked.
+    /// Where it is master, replicas are compared so fast, in bytes a second that are read at each
+    /// of them; 0: only when asked.
     pub compare_bytes_per_second: u64,
     /// Between two such comparisons of a group.
     pub compare_pause_ms: u64,
