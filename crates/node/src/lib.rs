@@ -5,8 +5,8 @@
 //! Never: decides (that is `logic`), knows a client's language, reads settings files.
 //! Read next: `submit.rs`, then `route.rs`, then `consistent/mod.rs`.
 
-mod away;
 mod audit;
+mod away;
 mod catalog;
 mod checkpoint;
 mod cluster;
