@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 const READ_BYTES: usize = 256 * 1024;
 /// Taken from one readiness at once.
 const EVENTS_MAX: usize = 512;
+/// How many clients connect at a time.
+const CONNECTS_AT_ONCE: usize = 64;
 /// How long connecting may take.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
 /// How requests and replies look in some language.
-pub trait Tongue: Send + Sync {
+pub trait Tongue: Send + Sync + Sync {
     /// What must be known of a request to read its reply.
     type Expected: Send;
 
@@ -81,6 +83,29 @@ pub fn connect<T: Tongue>(tongue: &T, address: SocketAddr) -> Result<TcpStream, 
     Ok(stream)
 }
 
+/// Connects so many clients, some at once: to a server far away, one after the other would take
+/// longer than the first of them may be silent.
+fn connect_all<T: Tongue>(
+    tongue: &T,
+    address: SocketAddr,
+    clients: usize,
+) -> Result<Vec<TcpStream>, Wrong> {
+    let mut streams = Vec::with_capacity(clients);
+    while streams.len() < clients {
+        let count = CONNECTS_AT_ONCE.min(clients - streams.len());
+        std::thread::scope(|threads| {
+            let some: Vec<_> =
+                (0..count).map(|_| threads.spawn(|| connect(tongue, address))).collect();
+            some.into_iter().try_for_each(|one| {
+                let stream = one.join().map_err(|_| "a thread that connects panicked")??;
+                streams.push(stream);
+                Ok::<(), Wrong>(())
+            })
+        })?;
+    }
+    Ok(streams)
+}
+
 /// Sends one call and waits for its reply: for probing, not for measuring.
 pub fn ask<T: Tongue, R>(
     tongue: &T,
@@ -120,15 +145,20 @@ impl<T: Tongue> Sockets<T> {
             events: Vec::with_capacity(EVENTS_MAX),
             buffer: vec![0; READ_BYTES],
         };
-        for client in 0..clients {
+        let streams = connect_all(&sockets.tongue, address, clients)?;
+        for (client, stream) in streams.into_iter().enumerate() {
             sockets.connections.push(Connection::default());
-            sockets.open(client)?;
+            sockets.take(client, stream)?;
         }
         Ok(sockets)
     }
 
     fn open(&mut self, client: usize) -> Result<(), Wrong> {
         let stream = connect(&self.tongue, self.address)?;
+        self.take(client, stream)
+    }
+
+    fn take(&mut self, client: usize, stream: TcpStream) -> Result<(), Wrong> {
         stream.set_nonblocking(true).map_err(|error| error.to_string())?;
         let data = epoll::EventData::new_u64(client as u64);
         epoll::add(&self.epoll, &stream, data, epoll::EventFlags::IN)
