@@ -12,11 +12,12 @@ mod cluster;
 mod group;
 mod mount;
 mod network;
+pub mod rot;
 mod switch;
 mod trace;
 
 pub use clock::Clock;
-pub use cluster::{Cluster, Options, Said, Wires, wait};
+pub use cluster::{Bench, Cluster, Options, Said, Wires, wait};
 pub use group::{DiskGroup, MemoryGroup};
 pub use mount::{Mount, System};
 pub use network::Network;

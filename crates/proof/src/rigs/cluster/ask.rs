@@ -102,6 +102,21 @@ impl Cluster {
         master.expect("it was waited for")
     }
 
+    /// Makes a node the master of the data's group.
+    pub fn lead(&self, node: usize) {
+        let (name, group) = (format!("n{node}"), DATA.to_string());
+        wait("the wanted master", || {
+            let master = self.master();
+            if master == node {
+                return Ok(());
+            }
+            // Said to the master: behind the switch operators reach each node at that node alone.
+            let words = ["cluster", "transfer", &name, "--group", &group];
+            let output = self.tool(master, &words);
+            Err(String::from_utf8_lossy(&output.stderr).into_owned())
+        });
+    }
+
     /// A node that is awake and is not the master.
     pub fn follower(&self) -> usize {
         let master = self.master();
@@ -123,7 +138,7 @@ impl Cluster {
                     voters.map(|(name, _)| name.clone()).collect::<BTreeSet<_>>() == names
                 });
                 if !one || !voters {
-                    return Err(format!("{said:?}"));
+                    return Err(format!("group {group}: {said:?}\n{}", self.last_words()));
                 }
             }
             Ok(())
@@ -184,17 +199,35 @@ impl Cluster {
 
     /// Every row of the default bucket as one node has it, a line each, with its version.
     pub fn store(&self, node: usize) -> Vec<String> {
+        self.try_store(node).unwrap_or_else(|why| panic!("node {node}: {why}"))
+    }
+
+    /// The same, or why the node does not tell it.
+    pub fn try_store(&self, node: usize) -> Result<Vec<String>, String> {
         let address = self.client(node);
         let answer = self.on(node, || {
-            let mut web = Http::connect(address).expect("it listens");
-            let path = "/v1/buckets/default/default/stream?consistency=dirty";
-            web.ask("GET", path, b"").expect("it answers")
+            let mut web = Http::connect(address)?;
+            web.ask("GET", "/v1/buckets/default/default/stream?consistency=dirty", b"")
         });
-        assert_eq!(answer.status, 200, "node {node}: {}", answer.text());
+        let answer = answer.map_err(|error| error.to_string())?;
         let rows: Vec<_> = answer.text().lines().map(String::from).collect();
         let failed = rows.last().filter(|row| row.starts_with("{\"error\""));
-        assert!(failed.is_none(), "node {node}: {failed:?}");
-        rows
+        match (answer.status, failed) {
+            (200, None) => Ok(rows),
+            _ => Err(answer.text()),
+        }
+    }
+
+    /// The last lines that each process wrote.
+    fn last_words(&self) -> String {
+        const LINES: usize = 80;
+        let servers = self.members.iter().filter_map(|member| member.server.as_ref());
+        let last = servers.map(|server| {
+            let said = server.said();
+            let lines: Vec<_> = said.lines().rev().take(LINES).collect();
+            lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+        });
+        last.collect::<Vec<_>>().join("\n--\n")
     }
 
     /// What every node says, for a message.

@@ -9,9 +9,11 @@
 //! Read next: `member.rs`, then `ask.rs` (what nodes say of themselves).
 
 mod ask;
+mod measure;
 mod member;
 
 pub use ask::{Said, wait};
+pub use measure::Bench;
 
 use super::{Link, Mount, Network, Scratch, System};
 use crate::recorder::{Plan, Recorder};
@@ -254,6 +256,40 @@ impl Cluster {
     /// Starts a node; what it says if it does not start.
     pub fn try_to_begin(&mut self, node: usize) -> Result<(), Refusal> {
         self.member(node).try_to_begin()
+    }
+
+    /// Tries to start these nodes at once; gives why some did not start.
+    pub fn try_to_begin_all(&mut self, nodes: &[usize]) -> Vec<(usize, Refusal)> {
+        let chosen = (1..).zip(&mut self.members).filter(|(node, _)| nodes.contains(node));
+        std::thread::scope(|threads| {
+            let tries =
+                chosen.map(|(node, member)| (node, threads.spawn(|| member.try_to_begin())));
+            let tries: Vec<_> = tries.collect();
+            let ended = |(node, one): (usize, std::thread::ScopedJoinHandle<'_, _>)| {
+                let begun: Result<(), Refusal> = one.join().expect("a start does not panic");
+                Some((node, begun.err()?))
+            };
+            tries.into_iter().filter_map(ended).collect()
+        })
+    }
+
+    /// Takes a node's data away, as a new disk would, and lets the node join again under its name.
+    pub fn replace(&mut self, node: usize) {
+        assert_ne!(node, 1, "the others join by asking node 1");
+        let data = self.how(node).data.clone();
+        std::fs::remove_dir_all(&data).expect("it is ours");
+        self.operate(&["cluster", "replace", &format!("n{node}")]);
+        self.begin(node);
+    }
+
+    /// A command of the tool, said to node 1; while there is no master it is said again.
+    pub fn operate(&self, words: &[&str]) {
+        wait("what operators asked for", || {
+            let output = self.tool(1, words);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(matches!(output.status.code(), Some(0 | 5)), "{words:?}: {said}");
+            if output.status.success() { Ok(()) } else { Err(said) }
+        });
     }
 
     /// Asks a node to stop, and waits; gives its exit code.

@@ -132,7 +132,7 @@ struct Round {
 fn isolated(cluster: &mut Cluster) -> Round {
     cluster.must_settle();
     cluster.must_serve();
-    lead(cluster, 1);
+    cluster.lead(1);
     let (written, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let (first, others) = (cluster.client(1), [cluster.client(2), cluster.client(3)]);
     let mut round = Round { reads: 0, stale: 0 };
@@ -154,20 +154,6 @@ fn isolated(cluster: &mut Cluster) -> Round {
     assert!(round.reads > 100, "almost nothing was read: {}", round.reads);
     assert!(written.load(Ordering::SeqCst) > 100, "almost nothing was written");
     round
-}
-
-/// Makes a node the master of the data's group.
-fn lead(cluster: &Cluster, node: usize) {
-    let name = format!("n{node}");
-    wait("the wanted master", || {
-        let master = cluster.master();
-        if master == node {
-            return Ok(());
-        }
-        // Said to the master: behind the switch operators reach each node at that node alone.
-        let output = cluster.tool(master, &["cluster", "transfer", &name, "--group", "1"]);
-        Err(String::from_utf8_lossy(&output.stderr).into_owned())
-    });
 }
 
 /// Writes one number after the other and says which was acknowledged last.

@@ -1,6 +1,6 @@
 //! F-19: nodes join, leave and are replaced while clients write and the master is killed.
 
-use super::{SECOND, Trial, plan};
+use super::{Trial, plan};
 use proof::rigs::{Cluster, Options, Scratch, alone};
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ fn joins(trial: &mut Trial, cluster: &mut Cluster) -> Duration {
 /// The fourth leaves again.
 fn leaves(trial: &mut Trial, cluster: &mut Cluster) {
     trial.fault(cluster, |cluster| {
-        must(cluster, &["cluster", "remove", "n4"]);
+        cluster.operate(&["cluster", "remove", "n4"]);
         // Its process may end once it has heard that it is out; it is ended in any case.
         std::thread::sleep(2 * cluster.lease());
         cluster.forget_last();
@@ -54,7 +54,7 @@ fn replaced(trial: &mut Trial, cluster: &mut Cluster) -> Duration {
         std::fs::remove_dir_all(&data).expect("it is ours");
         let refusal = cluster.try_to_begin(3).expect_err("the name is taken");
         assert!(refusal.words.contains("cluster replace"), "{refusal}");
-        must(cluster, &["cluster", "replace", "n3"]);
+        cluster.operate(&["cluster", "replace", "n3"]);
         let begun = Instant::now();
         cluster.begin(3);
         cluster.must_settle();
@@ -88,20 +88,4 @@ fn old_id_refused(trial: &mut Trial, cluster: &mut Cluster) {
 
 fn node_id(cluster: &Cluster, node: usize) -> serde_json::Value {
     cluster.status(node).expect("it answers")["node"].clone()
-}
-
-/// A command of the tool, at node 1, which stays.
-fn must(cluster: &Cluster, words: &[&str]) {
-    let until = Instant::now() + 30 * SECOND;
-    loop {
-        let output = cluster.tool(1, words);
-        if output.status.success() {
-            return;
-        }
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        // While there is no master it is asked again.
-        let again = output.status.code() == Some(5) && Instant::now() < until;
-        assert!(again, "{words:?}: {said}");
-        std::thread::sleep(SECOND / 5);
-    }
 }

@@ -6,14 +6,20 @@
 //! Never: asserts how long a fault was felt: gaps are figures, since other work shares the machine.
 //! Read next: `master.rs`, then `wires.rs`.
 
+mod calls;
+mod catch_up;
 mod clocks;
+mod damage;
 mod disks;
+mod distance;
+mod failpoints;
 mod idle;
 mod links;
 mod master;
 mod members;
 mod once;
 mod snapshots;
+mod space;
 mod wires;
 
 use proof::checkers::check;

@@ -48,7 +48,8 @@ fn a_follower_that_was_away_too_long_comes_back_by_a_snapshot() {
     assert!(received >= 3.0, "the log reached back far enough: no snapshot was needed");
 }
 
-fn write_much(cluster: &Cluster) {
+/// So much that no log reaches back to where a member was that is away.
+pub(super) fn write_much(cluster: &Cluster) {
     let mut redis = Resp::connect(cluster.client(cluster.master())).expect("it listens");
     for at in 0..WRITES {
         let key = format!("much{:04}", at % KEYS);

@@ -33,7 +33,7 @@ fn provoke(server: &mut Server, round: usize, told: &mut Ledger, figures: &mut F
     gone
 }
 
-fn make_and_drop(server: &Server, turn: usize) -> std::io::Result<()> {
+pub(crate) fn make_and_drop(server: &Server, turn: usize) -> std::io::Result<()> {
     let mut web = Http::connect(server.address)?;
     let path = format!("/v1/buckets/default/passing{turn}");
     web.ask("PUT", &path, b"{}")?;
@@ -45,7 +45,7 @@ fn make_and_drop(server: &Server, turn: usize) -> std::io::Result<()> {
     web.ask("DELETE", &path, b"").map(|_| ())
 }
 
-fn take_checkpoint(server: &Server, turn: usize) -> std::io::Result<()> {
+pub(crate) fn take_checkpoint(server: &Server, turn: usize) -> std::io::Result<()> {
     let mut web = Http::connect(server.address)?;
     let target = server.setup.data.join(format!("checkpoints/point{turn}"));
     let body = serde_json::json!({ "target": target }).to_string();

@@ -6,7 +6,7 @@
 //! Read next: `kill.rs`, then `power.rs`.
 
 mod cable;
-mod failpoints;
+pub(crate) mod failpoints;
 mod flood;
 mod hostile;
 mod hostile_http;

@@ -2,38 +2,9 @@
 
 use super::{count, judge, small};
 use proof::report::Figures;
+use proof::rigs::rot::{Rot, files, spoil, tail};
 use proof::rigs::{Scratch, alone, must, text};
 use proof::server::{Server, Setup};
-use std::path::{Path, PathBuf};
-
-/// Files of one folder, oldest name first.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut files: Vec<_> =
-        entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
-    files.sort();
-    files
-}
-
-/// The segment that holds the newest bytes, and where those end.
-fn tail(log: &Path) -> (PathBuf, usize) {
-    let ends = |path: &PathBuf| {
-        let bytes = std::fs::read(path).expect("a segment is ours to read");
-        bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1)
-    };
-    let newest = |path: &PathBuf| path.metadata().and_then(|about| about.modified()).ok();
-    let segments = files(log);
-    let written = segments.into_iter().filter(|path| ends(path) > 4096);
-    let last = written.max_by_key(newest).expect("a life leaves a segment");
-    let end = ends(&last);
-    (last, end)
-}
-
-fn flip(path: &Path, at: usize) {
-    let mut bytes = std::fs::read(path).expect("ours to read");
-    bytes[at] ^= 0x10;
-    std::fs::write(path, bytes).expect("ours to write");
-}
 
 /// Under its old id it would acknowledge and promise as if it had never lived.
 #[test]
@@ -68,7 +39,7 @@ fn a_hole_in_the_log_is_named_and_never_cut_silently() {
     let (segment, end) = tail(&scratch.join("data/log"));
     let kept = std::fs::read(&segment).expect("ours to read");
     for share in [20, 50, 80] {
-        flip(&segment, end * share / 100);
+        spoil(&segment, end * share / 100, Rot::Flip);
         figures.faults += 1;
         let refusal = match Server::start(&setup) {
             Ok(server) => {
@@ -145,7 +116,7 @@ fn damage_in_the_store_is_found_and_never_served() {
         let name = table.file_name().expect("a file has a name");
         let victim = copy.join("store/tables").join(name);
         let length = victim.metadata().expect("it was copied").len() as usize;
-        flip(&victim, length * [30, 50, 98][at % 3] / 100);
+        spoil(&victim, length * [30, 50, 98][at % 3] / 100, Rot::Flip);
         figures.faults += 1;
         match Server::start(&small(&copy)) {
             Err(refusal) => {

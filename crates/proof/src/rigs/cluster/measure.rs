@@ -1,0 +1,55 @@
+//! Loading a cluster with the product's own load tool, from where clients are.
+
+use super::Cluster;
+use crate::rigs::text;
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A load under way.
+pub struct Bench {
+    child: Child,
+}
+
+impl Cluster {
+    /// Starts `credenza bench` with these settings against a node, on the clients' host.
+    pub fn bench(&self, folder: &Path, name: &str, node: usize, settings: &str) -> Bench {
+        let file = folder.join(format!("{name}.toml"));
+        let address = self.client(node);
+        let all = format!(
+            "driver = \"resp\"\nresp_address = \"{address}\"\ntest_dir = \"{}\"\n{settings}\n",
+            text(folder)
+        );
+        std::fs::write(&file, all).expect("the scratch folder can be written");
+        let mut words = self
+            .network
+            .as_ref()
+            .map_or(Vec::new(), |network| network.wrapper(self.options.nodes + 1));
+        words.extend(
+            [crate::server::binary(), Path::new("bench"), &file].map(|word| text(word).into()),
+        );
+        words.extend(["-n", name, "--json"].map(String::from));
+        let mut command = Command::new(&words[0]);
+        command
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Bench { child: command.spawn().expect("the tool runs") }
+    }
+}
+
+impl Bench {
+    /// Whether it is still at work.
+    pub fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Waits for its end; gives its report.
+    pub fn report(self) -> Value {
+        let output = self.child.wait_with_output().expect("a child can be waited for");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "the load failed: {said}");
+        serde_json::from_slice(&output.stdout).expect("the report is JSON")
+    }
+}

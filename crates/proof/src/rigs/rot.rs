@@ -1,0 +1,63 @@
+//! Bytes that change on a disk, by themselves or by a write that was never finished.
+//!
+//! Promises: a file is changed in place: its name, its length (unless it is cut) and who has it
+//! open stay.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+/// Files of one folder, oldest name first.
+pub fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<_> =
+        entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    files.sort();
+    files
+}
+
+/// Where the last byte stands that is not zero: the end of what was written to a file that was
+/// filled with zeros before.
+pub fn end(path: &Path) -> usize {
+    let bytes = fs::read(path).expect("ours to read");
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1)
+}
+
+/// The segment of a log that holds the newest bytes, and where those end.
+pub fn tail(log: &Path) -> (PathBuf, usize) {
+    let newest = |path: &PathBuf| path.metadata().and_then(|about| about.modified()).ok();
+    let written = files(log).into_iter().filter(|path| end(path) > 4096);
+    let last = written.max_by_key(newest).expect("a life leaves a segment");
+    let end = end(&last);
+    (last, end)
+}
+
+/// What becomes of some bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rot {
+    /// One bit changes.
+    Flip,
+    /// Up to 4 KiB become zero.
+    Zeros,
+    /// All from here on is gone.
+    Cut,
+}
+
+/// Spoils a file at one place.
+pub fn spoil(path: &Path, at: usize, rot: Rot) {
+    let file = File::options().read(true).write(true).open(path).expect("ours to write");
+    let length = file.metadata().expect("it is open").len();
+    match rot {
+        Rot::Flip => {
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, at as u64).expect("it lies within the file");
+            byte[0] ^= 0x10;
+            file.write_all_at(&byte, at as u64).expect("ours to write");
+        }
+        Rot::Zeros => {
+            let count = (length - at as u64).min(4_096) as usize;
+            file.write_all_at(&vec![0; count], at as u64).expect("ours to write");
+        }
+        Rot::Cut => file.set_len(at as u64).expect("ours to write"),
+    }
+}

@@ -1,0 +1,383 @@
+//! F-22 to F-24: bytes that change in files of one node, of two, of all, while it is down or at
+//! work.
+//!
+//! A node that finds damage says in which file it is; it serves nothing of it. If it can't mend it
+//! from what the others have it stops, and is replaced under another id.
+
+use super::{SECOND, Trial, plan, waits_for_the_long_tests, writing};
+use proof::client::{Resp, Word};
+use proof::history::{Ledger, Tongue, Writing};
+use proof::load::Load;
+use proof::report::{Figures, long};
+use proof::rigs::rot::{Rot, end, files, spoil, tail};
+use proof::rigs::{Cluster, Options, Scratch, alone, wait};
+use proof::server::Refusal;
+use std::path::{Path, PathBuf};
+
+/// What a process says that ends because of damage.
+const DAMAGED: i32 = 7;
+
+/// What is spoiled: a file of the data directory, and at how many percent of what it holds.
+#[derive(Clone, Copy, Debug)]
+struct Harm {
+    name: &'static str,
+    file: fn(&Path) -> PathBuf,
+    percent: usize,
+    rot: Rot,
+}
+
+const fn harm(name: &'static str, file: fn(&Path) -> PathBuf, percent: usize, rot: Rot) -> Harm {
+    Harm { name, file, percent, rot }
+}
+
+/// Those that `make test` tries come first.
+const HARMS: [Harm; 16] = [
+    harm("log_middle", newest_segment, 50, Rot::Flip),
+    harm("table", a_table, 50, Rot::Flip),
+    harm("table_list", table_list, 50, Rot::Flip),
+    harm("members", |data| data.join("MEMBERS"), 50, Rot::Flip),
+    harm("log_header", oldest_segment, 0, Rot::Flip),
+    harm("log_head", newest_segment, 5, Rot::Flip),
+    harm("log_zeros", newest_segment, 40, Rot::Zeros),
+    harm("log_cut", newest_segment, 60, Rot::Cut),
+    harm("log_oldest", oldest_segment, 50, Rot::Flip),
+    harm("table_head", a_table, 2, Rot::Flip),
+    harm("table_end", a_table, 98, Rot::Flip),
+    harm("table_zeros", a_table, 40, Rot::Zeros),
+    harm("table_cut", a_table, 60, Rot::Cut),
+    harm("table_current", |data| data.join("store/current"), 50, Rot::Flip),
+    harm("identity", |data| data.join("IDENTITY"), 50, Rot::Flip),
+    harm("members_cut", |data| data.join("MEMBERS"), 60, Rot::Cut),
+];
+/// How many of them `make test` tries.
+const SHORT: usize = 4;
+
+fn segments(data: &Path) -> Vec<PathBuf> {
+    let all = files(&data.join("log")).into_iter();
+    all.filter(|path| path.extension().is_some_and(|word| word == "log")).collect()
+}
+
+fn newest_segment(data: &Path) -> PathBuf {
+    tail(&data.join("log")).0
+}
+
+fn oldest_segment(data: &Path) -> PathBuf {
+    segments(data).first().expect("there is always one").clone()
+}
+
+/// The newest, which no merge has made superfluous yet.
+fn a_table(data: &Path) -> PathBuf {
+    let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u64>().ok();
+    let all = files(&data.join("store/tables")).into_iter();
+    all.max_by_key(number).expect("something was flushed")
+}
+
+/// The newest list of tables.
+fn table_list(data: &Path) -> PathBuf {
+    let all = files(&data.join("store")).into_iter();
+    let name = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let lists = all.filter(|path| name(path).is_some_and(|name| name.starts_with('v')));
+    lists.max_by_key(|path| path.metadata().and_then(|about| about.modified()).ok()).expect("one")
+}
+
+/// Enough that tables are flushed and segments are full.
+fn fill(cluster: &Cluster, first: usize) -> Ledger {
+    let one = |at: usize| Writing {
+        client: first + at,
+        keys: 400,
+        depth: 8,
+        bytes: 20_000,
+        tongue: Tongue::Resp,
+    };
+    let load = Load::roam(&cluster.clients(), &(0..4).map(one).collect::<Vec<_>>(), 5 * SECOND);
+    std::thread::sleep(2 * SECOND);
+    load.stop()
+}
+
+/// What became of one harm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// It did not start, and said which file.
+    Stopped,
+    /// It served, and answered what met the damage with an error, or ended when it met it.
+    Refused,
+    /// It served everything as the others have it, after it had mended itself.
+    Mended,
+}
+
+#[test]
+fn damage_at_one_node_is_found_and_never_served() {
+    let _alone = alone();
+    let scratch = Scratch::new("cluster-damage");
+    let mut figures = Figures::begin("F-22 damage at one node of a cluster");
+    let mut cluster = Cluster::start(&scratch, Options::of(3));
+    let mut told = fill(&cluster, 700);
+    let mut ends = Vec::new();
+    let count = if long() { HARMS.len() } else { SHORT };
+    for (round, harm) in HARMS.iter().take(count).enumerate() {
+        // The others join by asking node 1, so that one is spared.
+        let victim = if cluster.master() == 3 { 2 } else { 3 };
+        told.join(fill_up(&mut cluster, victim, 710 + 10 * round));
+        figures.faults += 1;
+        let end = suffers(&mut cluster, victim, harm, &mut told, round);
+        ends.push((harm.name, end));
+        cluster.must_settle();
+    }
+    (figures.ok, figures.fail, figures.info) = (told.ok, told.fail, told.info);
+    for node in cluster.nodes() {
+        let verdict = told.judge(cluster.client(node)).expect("it is readable");
+        figures.lost += verdict.lost.len() as u64;
+        verdict.must_be_clean();
+    }
+    for end in [End::Stopped, End::Refused, End::Mended] {
+        let names = ends.iter().filter(|(_, one)| *one == end).map(|(name, _)| *name);
+        figures.also(&format!("{end:?}").to_lowercase(), names.collect::<Vec<_>>().join(","));
+    }
+    figures.print();
+    cluster.must_be_level();
+}
+
+/// Sees to it that the victim, which may be a fresh node, has tables and a log worth spoiling.
+fn fill_up(cluster: &mut Cluster, victim: usize, first: usize) -> Ledger {
+    let data = cluster.how(victim).data.clone();
+    let mut told = Ledger::default();
+    while files(&data.join("store/tables")).is_empty() || segments(&data).len() < 2 {
+        told.join(fill(cluster, first));
+    }
+    told
+}
+
+/// Spoils a file of a node that was killed, while the others go on, and lets it start again.
+fn suffers(
+    cluster: &mut Cluster,
+    victim: usize,
+    harm: &Harm,
+    told: &mut Ledger,
+    round: usize,
+) -> End {
+    let data = cluster.how(victim).data.clone();
+    // What was being written when a process was killed is no damage.
+    if harm.name.starts_with("table") {
+        assert_eq!(cluster.stop(victim), Some(0));
+    } else {
+        cluster.kill(victim);
+    }
+    let file = (harm.file)(&data);
+    spoil(&file, end(&file) * harm.percent / 100, harm.rot);
+    if harm.name.starts_with("table") || harm.name.starts_with("log") {
+        let (code, said) = checked(&data);
+        assert_eq!(code, Some(DAMAGED), "{harm:?}: `credenza check` finds nothing: {said}");
+        let name = file.file_name().expect("a file has a name").to_string_lossy();
+        assert!(said.contains(&*name), "{harm:?}: the file is not named: {said}");
+    }
+    // The others go on.
+    let load = Load::roam(&cluster.clients(), &writing(70 + round as u64), SECOND);
+    std::thread::sleep(SECOND / 2);
+    let begun = cluster.try_to_begin(victim);
+    std::thread::sleep(SECOND / 2);
+    let ledger = load.stop();
+    assert!(ledger.ok > 20, "{harm:?}: the others took almost nothing: {ledger:?}");
+    told.join(ledger);
+    let end = match begun {
+        Err(refusal) => {
+            must_name(&refusal, &file, harm);
+            End::Stopped
+        }
+        Ok(()) => at_work(cluster, victim, &file, harm),
+    };
+    if end != End::Mended {
+        cluster.replace(victim);
+    }
+    end
+}
+
+fn must_name(refusal: &Refusal, file: &Path, harm: &Harm) {
+    assert_eq!(refusal.code, Some(DAMAGED), "{harm:?}: {refusal}");
+    assert!(!refusal.words.contains("panicked"), "{harm:?}: {refusal}");
+    let name = file.file_name().expect("a file has a name").to_string_lossy();
+    assert!(refusal.words.contains(&*name), "{harm:?}: the file is not named: {refusal}");
+}
+
+/// What `credenza check` says of a directory: its exit code and its words.
+fn checked(data: &Path) -> (Option<i32>, String) {
+    let words = ["check", proof::rigs::text(data)];
+    let output = proof::server::tool(&words).output().expect("the tool runs");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+}
+
+/// It started: what it has must be what the others have, or an error.
+fn at_work(cluster: &mut Cluster, victim: usize, file: &Path, harm: &Harm) -> End {
+    let wanted = cluster.said(cluster.master(), 1).expect("a master answers").applied;
+    let mut rows = Err(String::new());
+    wait("an end", || {
+        if !cluster.server(victim).alive() {
+            rows = Err("it has ended".into());
+            return Ok(());
+        }
+        let applied = cluster.said(victim, 1).map_or(0, |said| said.applied);
+        rows = cluster.try_store(victim);
+        match &rows {
+            Ok(_) if applied < wanted => Err(format!("{harm:?}: {applied} of {wanted}")),
+            _ => Ok(()),
+        }
+    });
+    if let Ok(rows) = &rows {
+        let expected = cluster.store(cluster.master());
+        assert!(*rows == expected, "{harm:?}: damaged rows were served");
+    }
+    let data = cluster.how(victim).data.clone();
+    if cluster.server(victim).alive() {
+        cluster.stop(victim);
+    } else {
+        let said = cluster.server(victim).said();
+        assert!(said.contains("damage"), "{harm:?}: it ended for another reason: {said}");
+        cluster.kill(victim);
+    }
+    let (code, said) = checked(&data);
+    match (rows, code) {
+        // Everything is served and nothing is damaged any more: it was fetched from the others.
+        (Ok(_), Some(0)) => {
+            cluster.begin(victim);
+            End::Mended
+        }
+        (_, Some(DAMAGED)) => {
+            let name = file.file_name().expect("a file has a name").to_string_lossy();
+            assert!(said.contains(&*name), "{harm:?}: the file is not named: {said}");
+            End::Refused
+        }
+        (rows, code) => panic!("{harm:?}: found and forgotten: {rows:?}, {code:?}: {said}"),
+    }
+}
+
+/// The same value damaged at two of three nodes, then at all: what is left of it is served, or an
+/// error is; never another value, and never none.
+#[test]
+fn one_value_damaged_at_two_nodes_and_at_all_is_never_served() {
+    let name = "F-23 one value damaged at several nodes";
+    if waits_for_the_long_tests(name) {
+        return;
+    }
+    let _alone = alone();
+    let scratch = Scratch::new("cluster-damage-many");
+    let mut figures = Figures::begin(name);
+    let mut cluster = Cluster::start(&scratch, Options::of(3));
+    let load = Load::roam(&cluster.clients(), &writing(750), SECOND);
+    std::thread::sleep(SECOND);
+    let mut told = load.stop();
+    let (mut stopped, mut answers) = (0, Vec::new());
+    for victims in [&[2, 3][..], &[1, 2, 3]] {
+        figures.faults += victims.len() as u64;
+        let value = format!("marked-{}-{}", victims.len(), "x".repeat(2_000));
+        mark(&cluster, &value);
+        let load = Load::roam(&cluster.clients(), &writing(751 + victims.len() as u64), SECOND);
+        std::thread::sleep(SECOND);
+        told.join(load.stop());
+        cluster.must_be_level();
+        cluster.nodes().for_each(|node| cluster.kill(node));
+        let kept: Vec<_> =
+            victims.iter().map(|node| (*node, spoil_value(&mut cluster, *node, &value))).collect();
+        let refusals = cluster.try_to_begin_all(&[1, 2, 3]);
+        for (node, refusal) in &refusals {
+            let (_, (file, _)) = kept.iter().find(|(victim, _)| victim == node).expect("damaged");
+            assert_eq!(refusal.code, Some(DAMAGED), "{refusal}");
+            let name = file.file_name().expect("a file has a name").to_string_lossy();
+            assert!(refusal.words.contains(&*name), "{refusal}");
+        }
+        stopped += refusals.len();
+        let ended: Vec<_> = refusals.iter().map(|(node, _)| *node).collect();
+        for node in cluster.nodes().filter(|node| !ended.contains(node)) {
+            answers.push(format!("{}:{}", victims.len(), ask(&cluster, node, &value)));
+        }
+        for (node, (file, bytes)) in kept.into_iter().filter(|(node, _)| ended.contains(node)) {
+            let _ = node;
+            std::fs::write(file, bytes).expect("ours to write");
+        }
+        cluster.begin_all();
+        cluster.must_settle();
+        cluster.must_serve();
+        assert_eq!(ask(&cluster, 1, &value), "right");
+    }
+    (figures.ok, figures.fail, figures.info) = (told.ok, told.fail, told.info);
+    for node in cluster.nodes() {
+        told.judge(cluster.client(node)).expect("it is readable").must_be_clean();
+    }
+    figures.also("did_not_start", stopped);
+    figures.also("answers", answers.join(","));
+    figures.print();
+    cluster.must_be_level();
+}
+
+fn mark(cluster: &Cluster, value: &str) {
+    let mut redis = Resp::connect(cluster.client(1)).expect("it listens");
+    let answer = redis.say(&format!("SET marked {value}")).expect("it answers");
+    assert_eq!(answer, Word::Simple("OK".into()));
+}
+
+/// Changes a bit of the value where it stands in a node's log; gives the file as it was.
+fn spoil_value(cluster: &mut Cluster, node: usize, value: &str) -> (PathBuf, Vec<u8>) {
+    let data = cluster.how(node).data.clone();
+    for file in segments(&data).into_iter().rev() {
+        let bytes = std::fs::read(&file).expect("ours to read");
+        let at = bytes.windows(64).position(|bytes| *bytes == value.as_bytes()[..64]);
+        if let Some(at) = at {
+            spoil(&file, at + 30, Rot::Flip);
+            return (file, bytes);
+        }
+    }
+    panic!("node {node} has no such value in its log");
+}
+
+/// What a node that serves says of the marked row; it may not be wrong.
+fn ask(cluster: &Cluster, node: usize, value: &str) -> &'static str {
+    let mut redis = Resp::with_patience(cluster.client(node), 5 * SECOND).expect("it listens");
+    match redis.say("GET marked") {
+        Ok(Word::Bulk(Some(found))) => {
+            assert_eq!(String::from_utf8_lossy(&found), value, "damage was served");
+            "right"
+        }
+        Ok(Word::Error(_)) | Err(_) => "refused",
+        other => panic!("an acknowledged row is answered {other:?}"),
+    }
+}
+
+/// A write that was never finished is cut off, at a follower and at a master; nothing goes with it.
+#[test]
+fn torn_tails_in_a_cluster_are_cut_and_holes_never_are() {
+    let name = "F-24 torn tails and holes in a cluster";
+    if waits_for_the_long_tests(name) {
+        return;
+    }
+    let _alone = alone();
+    let scratch = Scratch::new("cluster-torn");
+    let mut cluster = Cluster::start(&scratch, Options::of(3));
+    let mut trial = Trial::begin(name, &cluster, plan(24));
+    let mut holes = 0;
+    for (turn, garbage) in [1_usize, 64, 511, 4_096, 70_000].into_iter().enumerate() {
+        let victim = if turn % 2 == 0 { cluster.follower() } else { cluster.master() };
+        trial.fault(&mut cluster, |cluster| {
+            cluster.kill(victim);
+            let log = cluster.how(victim).data.join("log");
+            let (segment, end) = tail(&log);
+            let whole = std::fs::read(&segment).expect("ours to read");
+            // A hole first: it is refused, and the file is put back as it was.
+            spoil(&segment, end.saturating_sub(end / 5), Rot::Flip);
+            match cluster.try_to_begin(victim) {
+                Err(refusal) => {
+                    assert_eq!(refusal.code, Some(DAMAGED), "{refusal}");
+                    holes += 1;
+                    let mut torn = whole;
+                    let from = end.next_multiple_of(8);
+                    let to = (from + garbage).min(torn.len());
+                    torn[from..to].fill(0xA5);
+                    std::fs::write(&segment, torn).expect("ours to write");
+                    cluster.begin(victim);
+                }
+                // It fetches from the others what it lacks.
+                Ok(()) => {}
+            }
+        });
+    }
+    trial.figures.also("holes_refused", holes);
+    trial.end(&cluster);
+}
