@@ -23,6 +23,11 @@ pub struct NodeSettings {
     pub reserve_bytes: u64,
     /// How long a master's lease lasts; the same at every member.
     pub lease_ms: u64,
+    /// Names of members that are to be master rather than those behind them and all others; the same
+    /// at every member.
+    pub preferred_masters: Vec<String>,
+    /// So long one of them must be fit to lead before it is handed a group.
+    pub prefer_pause_ms: u64,
     /// Where it is master, replicas are compared so fast, in bytes a second that are read at each
     /// of them; 0: only when asked.
     pub compare_bytes_per_second: u64,
@@ -54,6 +59,8 @@ impl Default for NodeSettings {
             interval_ms: 1_000,
             reserve_bytes: 64 << 20,
             lease_ms: 600,
+            preferred_masters: Vec::new(),
+            prefer_pause_ms: 10_000,
             compare_bytes_per_second: 8 << 20,
             compare_pause_ms: 3_600_000,
             peers: None,

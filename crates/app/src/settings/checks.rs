@@ -53,3 +53,9 @@ pub fn not_empty(text: &str) -> Result<&str, String> {
 pub fn at_least(value: u64, min: u64, words: &str) -> Result<u64, String> {
     if value < min { Err(format!("at least {words} is wanted")) } else { Ok(value) }
 }
+
+/// Names with commas between; the word `none` stands for no name.
+pub fn names(text: &str) -> Vec<String> {
+    let names = text.split(',').map(str::trim).filter(|name| *name != "none");
+    names.map(String::from).collect()
+}

@@ -8,6 +8,7 @@
 
 mod checks;
 pub mod page;
+mod row;
 mod table;
 pub mod units;
 
@@ -21,9 +22,10 @@ use base::Part;
 use clap::{Arg, ArgMatches, Command};
 use doors::DoorSettings;
 use node::{NodeSettings, PeerPlace};
+pub use row::Row;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-pub use table::{Row, TABLE};
+pub use table::TABLE;
 
 /// All settings of a serving process, checked.
 #[derive(Clone)]

@@ -2,39 +2,13 @@
 //! and check.
 
 use super::checks::{
-    BUFFER_BYTES_MIN, MEMORY_BYTES_MIN, address, at_least, idle, is_cluster, maybe_address,
+    BUFFER_BYTES_MIN, MEMORY_BYTES_MIN, address, at_least, idle, is_cluster, maybe_address, names,
     not_empty, share, time, told,
 };
-use super::{Settings, units};
+use super::row::Row;
+use super::units;
 use base::Part;
 use std::path::PathBuf;
-
-/// One setting.
-pub struct Row {
-    /// Its name: the key in the file; the flag is the same with `-`, the environment variable the
-    /// same in capitals.
-    pub name: &'static str,
-    /// What a value looks like, for help.
-    pub value: &'static str,
-    /// The default, as one would write it.
-    pub default: &'static str,
-    /// One line: what it does.
-    pub doc: &'static str,
-    /// Checks a text and takes it, or says what is wanted instead.
-    pub take: fn(&mut Settings, &str) -> Result<(), String>,
-}
-
-impl Row {
-    /// The flag, without its two dashes.
-    pub fn flag(&self) -> String {
-        self.name.replace('_', "-")
-    }
-
-    /// The environment variable.
-    pub fn variable(&self) -> String {
-        format!("CREDENZA_{}", self.name.to_ascii_uppercase())
-    }
-}
 
 /// Every setting of `credenza serve`.
 pub const TABLE: &[Row] = &[
@@ -86,8 +60,7 @@ pub const TABLE: &[Row] = &[
         doc: "Arakoon cluster ids that are served, with commas between; each is a bucket, made \
               when its first client comes",
         take: |settings, text| {
-            let names = text.split(',').map(str::trim).filter(|name| *name != "none");
-            settings.door.arakoon_clusters = names.map(String::from).collect();
+            settings.door.arakoon_clusters = names(text);
             match settings.door.arakoon_clusters.iter().find(|id| !is_cluster(id)) {
                 None => Ok(()),
                 Some(id) => Err(format!("`{id}` is no cluster id: 1 to 63 bytes are wanted")),
@@ -154,6 +127,30 @@ pub const TABLE: &[Row] = &[
               wait for it before they choose another; the same at every member",
         take: |settings, text| {
             settings.node.lease_ms = time(text, 100, "100ms to 60s is wanted")?;
+            Ok(())
+        },
+    },
+    Row {
+        name: "preferred_masters",
+        value: "NAMES",
+        default: "none",
+        doc: "members that are to be master rather than others, the best first, with commas \
+              between; the same at every member",
+        take: |settings, text| {
+            let names = names(text);
+            let good = |name: &String| base::cluster::check_member_name(name);
+            names.iter().try_for_each(good).map_err(|error| error.text())?;
+            settings.node.preferred_masters = names;
+            Ok(())
+        },
+    },
+    Row {
+        name: "prefer_pause_ms",
+        value: "TIME",
+        default: "10s",
+        doc: "so long a preferred master must be connected and level before it takes over",
+        take: |settings, text| {
+            settings.node.prefer_pause_ms = units::time_ms(text)?;
             Ok(())
         },
     },

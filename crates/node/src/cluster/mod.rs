@@ -7,6 +7,7 @@
 //! Read next: `steward.rs`, `tend.rs`, then `../directory/members.rs` (what is wanted).
 
 mod join;
+mod preferred;
 mod rejoin;
 mod steward;
 mod tend;

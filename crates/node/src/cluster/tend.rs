@@ -2,15 +2,16 @@
 //! wrote down of them, what it tells of itself; and, where it is master, what the directory and its
 //! groups need.
 
+use super::preferred::{Fit, Wish};
 use super::steward::{Parts, Seen, Step, next_step, words};
 use super::{described, parts_of, told};
 use crate::consistent::group::Group;
 use crate::keeper::store_error;
 use crate::peers::{Incarnation, Member};
-use crate::{Inner, Node, life, world};
+use crate::{Inner, Node, NodeSettings, life, world};
 use base::{
-    BucketName, Call, ClusterCall, ClusterDescription, DirectoryCall, MemberDescription, NodeId,
-    Reason, Request, Result, Stay,
+    BucketName, Call, ClusterCall, ClusterDescription, DirectoryCall, GroupId, MemberDescription,
+    NodeId, Reason, Request, Result, Stay,
 };
 use logic::consensus;
 use std::collections::BTreeMap;
@@ -37,6 +38,8 @@ struct Tending {
     /// Not before this is the directory told of this node again.
     again: u64,
     removed: bool,
+    /// Who may take over because it is preferred.
+    fit: Fit,
 }
 
 /// Goes on until the node stops.
@@ -74,6 +77,9 @@ impl Tending {
         for group in inner.groups.all() {
             if group.master.load(Ordering::Acquire) {
                 quietly("a group's members", steward(inner, &group, &known));
+                quietly("the preferred master", self.prefer(inner, &group, &known));
+            } else {
+                self.fit.forget(group.id);
             }
         }
     }
@@ -154,6 +160,31 @@ impl Tending {
         }
     }
 
+    /// Hands a group over to one that is preferred.
+    fn prefer(&mut self, inner: &Inner, group: &Group, known: &ClusterDescription) -> Result<()> {
+        let NodeSettings { preferred_masters, prefer_pause_ms, .. } = &inner.settings;
+        let Some(wanted) = wanted(known, group.id).filter(|_| !preferred_masters.is_empty()) else {
+            return Ok(());
+        };
+        let named = |name: &String| {
+            let stays = |member: &&MemberDescription| member.stay == Stay::Member;
+            let mut members = known.members.iter().filter(stays);
+            members.find(|member| member.name == *name).map(|member| member.node)
+        };
+        let order: Vec<_> = preferred_masters.iter().filter_map(named).collect();
+        let (now, saved) = (parts_of(group), super::saved(group));
+        let linked = |node: &NodeId| inner.peers.get().is_some_and(|peers| peers.linked(*node));
+        let linked = order.iter().copied().filter(linked).collect();
+        let seen = Seen { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
+        let wish = Wish { order: &order, pause_ms: *prefer_pause_ms };
+        let heir = self.fit.due(group.id, &seen, wish, &linked, world::milliseconds());
+        let Some(heir) = heir else { return Ok(()) };
+        group.hand_over(heir)?;
+        let name = inner.name_of(heir);
+        tracing::info!(target: "node", group = group.id.0, name, "the preferred master takes over");
+        Ok(())
+    }
+
     /// What only group 0's master does.
     async fn keep_directory(&mut self, inner: &Inner, known: &ClusterDescription) -> Result<()> {
         for (node, life) in lives(inner) {
@@ -203,13 +234,16 @@ async fn is_out(inner: &Inner, known: &ClusterDescription, node: NodeId) -> bool
     true
 }
 
+/// Who is wanted in a group, if it has a place.
+fn wanted(known: &ClusterDescription, group: GroupId) -> Option<Parts> {
+    // They stand in the order of their numbers.
+    let place = known.groups.binary_search_by_key(&group, |placement| placement.group).ok()?;
+    Some(known.groups[place].members.iter().copied().collect())
+}
+
 /// The next step of a group towards the members that are wanted.
 fn steward(inner: &Inner, group: &Group, known: &ClusterDescription) -> Result<()> {
-    // They stand in the order of their numbers.
-    let place = known.groups.binary_search_by_key(&group.id, |placement| placement.group);
-    let Ok(place) = place else { return Ok(()) };
-    let placement = &known.groups[place];
-    let wanted: Parts = placement.members.iter().copied().collect();
+    let Some(wanted) = wanted(known, group.id) else { return Ok(()) };
     let now = parts_of(group);
     let step = next_step(&Seen {
         wanted: &wanted,

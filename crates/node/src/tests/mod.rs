@@ -12,6 +12,7 @@ mod members;
 mod model;
 mod order;
 mod overload;
+mod preferred;
 mod sessions;
 mod sim;
 mod staged;
