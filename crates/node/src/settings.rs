@@ -23,8 +23,8 @@ pub struct NodeSettings {
     pub reserve_bytes: u64,
     /// How long a master's lease lasts; the same at every member.
     pub lease_ms: u64,
-    /// Names of members that are to be master rather than those behind them and all others; the same
-    /// at every member.
+    /// Names of members that are to be master rather than those behind them and all others; the
+    /// same at every member.
     pub preferred_masters: Vec<String>,
     /// So long one of them must be fit to lead before it is handed a group.
     pub prefer_pause_ms: u64,
