@@ -39,6 +39,10 @@ impl Inner {
         let unfinished = Unfinished::begin(target).map_err(store_error)?;
         let copy = data.twin(unfinished.path()).map_err(store_error)?;
         self.trees.checkpoint(&copy.store()).map_err(store_error)?;
+        if self.groups.all().len() != consensus.len() {
+            let text = "a group began while the copy was made: repeat";
+            return Err(Error::new(Reason::Changed, text));
+        }
         let disk = Arc::new(FileDisk::open(&copy.log()).map_err(store_error)?);
         let settings = LogSettings {
             segment_bytes: self.settings.segment_bytes,

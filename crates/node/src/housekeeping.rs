@@ -14,6 +14,7 @@ use crate::{Inner, world};
 use base::{BucketId, GroupId, Kind, LogIndex, Result};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 use store::Position;
@@ -185,9 +186,14 @@ impl Inner {
         let applied: Vec<_> = groups.iter().map(|group| group.applied.index()).collect();
         self.trees.rotate().map_err(store_error)?;
         self.trees.flush().map_err(store_error)?;
+        let mut copies = Vec::new();
         for (group, applied) in groups.iter().zip(applied) {
             group.durable.store(applied.0, Ordering::Relaxed);
-            group.copy_to_head()?;
+            copies.extend(group.copy_to_head()?);
+        }
+        // A driver that has ended drops its side; then the node is stopping or has failed.
+        for copy in copies {
+            let _ = copy.recv();
         }
         self.keeper.collapse(keep_from);
         self.flushed_at.store(end.0, Ordering::Relaxed);
@@ -277,9 +283,9 @@ impl Group {
         open.or(state.pending.back()).map(|batch| batch.index)
     }
 
-    /// Has the driver write what lives only in the log to its head; returns when it is handed to
-    /// the keeper.
-    fn copy_to_head(&self) -> Result<()> {
+    /// Has the driver write what lives only in the log to its head; it says so when that is handed
+    /// to the keeper. None: the driver has ended.
+    fn copy_to_head(&self) -> Result<Option<Receiver<()>>> {
         let (done, handed) = std::sync::mpsc::sync_channel(1);
         {
             let mut state = self.state();
@@ -287,13 +293,11 @@ impl Group {
                 return Err(error.clone());
             }
             if state.ended {
-                return Ok(());
+                return Ok(None);
             }
             state.copy_asked = Some(done);
         }
         self.wake.notify_one();
-        // A driver that has ended drops the sender; then the node is stopping or has failed.
-        let _ = handed.recv();
-        Ok(())
+        Ok(Some(handed))
     }
 }
