@@ -27,8 +27,10 @@ pub use ids::{
     SessionId, Version,
 };
 pub use range::{Bound, Range, Want};
-pub use reply::{Body, BucketDescription, Entry, Outcome, Page, Reply, Row};
-pub use request::{Call, Consistency, DirectoryCall, Read, Request, SessionCall, Update};
+pub use reply::{Body, BucketDescription, Entry, Moving, Outcome, Page, Reply, Row};
+pub use request::{
+    BucketPlace, Call, Consistency, DirectoryCall, MoveStep, Read, Request, SessionCall, Update,
+};
 
 /// A key: any bytes, at most [`limits::KEY_BYTES_MAX`]; keys order as unsigned bytes.
 pub type Key = bytes::Bytes;

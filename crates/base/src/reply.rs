@@ -116,4 +116,15 @@ pub struct BucketDescription {
     pub group: crate::GroupId,
     /// Its properties.
     pub properties: Properties,
+    /// Where it is on its way to.
+    pub moving: Option<Moving>,
+}
+
+/// Where a bucket is on its way to: until it is there, nobody but its copier knows of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moving {
+    /// The group it will live in.
+    pub group: crate::GroupId,
+    /// The number it will have there.
+    pub id: crate::BucketId,
 }

@@ -6,7 +6,7 @@
 
 use crate::bucket::{BucketName, Changes};
 use crate::cluster::ClusterCall;
-use crate::{Key, LogIndex, Range, RetryId, SessionId, Value, Version};
+use crate::{BucketId, GroupId, Key, LogIndex, Range, RetryId, SessionId, Value, Version};
 
 /// One question of one client.
 #[derive(Clone, Debug, PartialEq)]
@@ -326,6 +326,48 @@ pub enum DirectoryCall {
     ListTypes,
     /// Speaks of members and placement; the request's bucket is ignored.
     Cluster(ClusterCall),
+    /// Makes a bucket of its name's type in a place of its own. `Body::Done`.
+    PlaceBucket {
+        /// Its properties, where they are not its type's.
+        changes: Changes,
+        /// Where it is to live.
+        place: BucketPlace,
+    },
+    /// Begins to move a bucket to another group: its rows follow, then it lives there. Asked again,
+    /// it changes nothing. `Body::Done`.
+    MoveBucket {
+        /// Where it is to live.
+        group: GroupId,
+    },
+    /// Gives up a move: the bucket stays where it is. `Body::Done`.
+    CancelMove,
+    /// The next step of a move; told by nodes, not by clients. `Body::Done`.
+    StepMove {
+        /// The bucket's number where it lives: with another, nothing is done.
+        id: BucketId,
+        /// Its number where it is on its way to, likewise.
+        moving: BucketId,
+        /// Which step.
+        step: MoveStep,
+    },
+}
+
+/// Where a bucket is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BucketPlace {
+    /// In this group.
+    Group(GroupId),
+    /// In the group of so many voters that has the fewest buckets.
+    Replicas(u32),
+}
+
+/// A step of a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MoveStep {
+    /// Copying begins anew, under another number.
+    Renew,
+    /// Everything is there: the bucket lives there from now on.
+    Finish,
 }
 
 /// What can be asked about sessions.

@@ -7,7 +7,7 @@ use crate::consistent::view::damaged;
 use crate::directory::rows::{self, BUCKETS, CLUSTER, GROUPS, MEMBERS};
 use base::{
     BucketDescription, BucketId, BucketName, ClusterDescription, GroupId, MemberDescription,
-    NodeId, Properties, Result, Value,
+    Moving, NodeId, Properties, Result, Value,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,13 +21,15 @@ pub(crate) struct Bucket {
     pub id: BucketId,
     pub group: GroupId,
     pub properties: Properties,
+    /// Where it is on its way to.
+    pub moving: Option<Moving>,
     retired: AtomicBool,
 }
 
 impl Bucket {
     /// A bucket that is in force.
     pub(crate) fn new(id: BucketId, group: GroupId, properties: Properties) -> Bucket {
-        Bucket { id, group, properties, retired: AtomicBool::new(false) }
+        Bucket { id, group, properties, moving: None, retired: AtomicBool::new(false) }
     }
 
     /// Whether it was altered, cleared or dropped since it was looked up: look it up again.
@@ -36,14 +38,16 @@ impl Bucket {
     }
 
     fn is(&self, described: &BucketDescription) -> bool {
-        let BucketDescription { id, group, properties, name: _ } = described;
-        (self.id, self.group, &self.properties) == (*id, *group, properties)
+        let BucketDescription { id, group, properties, moving, name: _ } = described;
+        (self.id, self.group, &self.properties, self.moving) == (*id, *group, properties, *moving)
     }
 }
 
 /// Buckets by name; members and placement.
 pub(crate) struct Catalog {
     buckets: RwLock<BTreeMap<BucketName, Arc<Bucket>>>,
+    /// Those of them that are on their way to another group.
+    moving: watch::Sender<BTreeSet<BucketName>>,
     /// Members and placement as the applied rows draw them.
     drawn: Mutex<ClusterDescription>,
     /// The newest that this node knows of: while it catches up, what it was told when it joined or
@@ -57,6 +61,7 @@ impl Catalog {
         let drawn = ClusterDescription { cluster: known.cluster, ..ClusterDescription::default() };
         Catalog {
             buckets: RwLock::default(),
+            moving: watch::Sender::default(),
             drawn: Mutex::new(drawn),
             cluster: watch::Sender::new(Arc::new(known)),
         }
@@ -166,14 +171,43 @@ impl Catalog {
                 if buckets.get(name).is_some_and(|known| known.is(&bucket)) {
                     return;
                 }
-                let BucketDescription { id, group, properties, .. } = bucket;
-                buckets.insert(name.clone(), Arc::new(Bucket::new(id, group, properties)))
+                let BucketDescription { id, group, properties, moving, .. } = bucket;
+                let bucket = Bucket { moving, ..Bucket::new(id, group, properties) };
+                buckets.insert(name.clone(), Arc::new(bucket))
             }
             None => buckets.remove(name),
         };
+        let moves = buckets.get(name).is_some_and(|bucket| bucket.moving.is_some());
+        self.moving.send_if_modified(|moving| match moves {
+            true => {
+                moving.insert(name.clone());
+                true
+            }
+            false => moving.remove(name),
+        });
         if let Some(before) = before {
             before.retired.store(true, Ordering::Release);
         }
+    }
+
+    /// The buckets that are on their way, for those who wait for a change.
+    pub(crate) fn watch_moving(&self) -> watch::Receiver<BTreeSet<BucketName>> {
+        self.moving.subscribe()
+    }
+
+    /// Every bucket.
+    pub(crate) fn each(&self, each: impl FnMut(&Arc<Bucket>)) {
+        self.buckets.read().expect("no one panics while holding it").values().for_each(each);
+    }
+
+    /// How many buckets live in each group that has some, or are on their way there.
+    pub(crate) fn counts(&self) -> BTreeMap<GroupId, usize> {
+        let mut counts = BTreeMap::new();
+        for bucket in self.buckets.read().expect("no one panics while holding it").values() {
+            let group = bucket.moving.map_or(bucket.group, |moving| moving.group);
+            *counts.entry(group).or_default() += 1;
+        }
+        counts
     }
 
     /// Names of buckets whose updates are acknowledged before they are synced, at most `max`, in

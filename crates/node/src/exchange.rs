@@ -9,6 +9,7 @@ use crate::groups::Groups;
 use crate::peers::{
     Asked, Broken, Delivered, Incarnation, Lane, PeerSettings, Peers, Receiver, Sink,
 };
+use crate::transfer::{self, ABOUT_MOVES};
 use crate::{Inner, NodeSettings};
 use base::{ConfigurationId, Error, NodeId, Reason, Result};
 use std::sync::{Arc, Weak};
@@ -87,6 +88,7 @@ impl Receiver for Exchange {
             Some(&ABOUT_MEMBERS) => cluster::tell(&inner, peers, &asked),
             Some(&ABOUT_SNAPSHOTS) => self.asked_for_snapshot(peers, asked),
             Some(&ABOUT_COMPARISON) => inner.asked_for_rows(peers, asked),
+            Some(&ABOUT_MOVES) => transfer::asked(&inner, peers, asked),
             _ => drop(peers.decline(&asked)),
         }
     }

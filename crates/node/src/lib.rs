@@ -29,6 +29,7 @@ mod route;
 mod settings;
 mod status;
 mod submit;
+mod transfer;
 mod world;
 
 pub use cluster::{ClusterStatus, Joining, MemberStatus, PartStatus, PlaceStatus, Rejoining};
@@ -39,6 +40,7 @@ pub use status::{
     SnapshotStatus, Status, StoreStatus,
 };
 pub use submit::{Flow, Submitted, Ticket};
+pub use transfer::{MovePhase, MoveProgress, Movement};
 
 use base::{BucketName, ClusterId, Error, GroupId, NodeId, Reason, Reply, Request, Result};
 use catalog::Catalog;
@@ -54,6 +56,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use store::{DataDir, Trees};
 use tokio::sync::watch;
+use transfer::Transfers;
 
 /// A running node. Cheap to clone; the last word of its life is [`Node::stop`].
 #[derive(Clone)]
@@ -79,6 +82,8 @@ pub(crate) struct Inner {
     directory: Directory,
     /// Room for requests that other nodes pass on.
     desk: Desk,
+    /// The moves of buckets that this node drives.
+    transfers: Transfers,
     keeper: Arc<Keeper>,
     trees: Arc<dyn Trees>,
     metrics: Arc<Metrics>,
@@ -140,6 +145,11 @@ impl Node {
     /// answer comes a step sooner.
     pub fn other_master(&self, bucket: &BucketName) -> Option<String> {
         self.inner.other_master(bucket)
+    }
+
+    /// Where a bucket lives, where it moves to, and how far that is.
+    pub async fn movement(&self, bucket: &BucketName) -> Result<Movement> {
+        self.inner.movement(bucket).await
     }
 
     /// Members and placement, as this node knows them; needs no quorum.

@@ -12,7 +12,8 @@ use crate::housekeeping::Bell;
 use crate::keeper::{Done, Keeper, store_error};
 use crate::metrics::Metrics;
 use crate::recovery::{self, DIRECTORY, Recovered, recover};
-use crate::{Inner, Node, NodeSettings, audit, cluster, exchange, world};
+use crate::transfer::Transfers;
+use crate::{Inner, Node, NodeSettings, audit, cluster, exchange, transfer, world};
 use base::{ClusterId, Error, NodeId, Placement, Reason, Result};
 use logic::consensus::Configuration;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -67,6 +68,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         catalog,
         directory,
         desk: Desk::default(),
+        transfers: Transfers::default(),
         keeper,
         trees,
         metrics,
@@ -86,7 +88,6 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     let interval = Duration::from_millis(inner.settings.interval_ms.max(1));
     inner.keeper.start(log, interval, post, inner.metrics.clone())?;
     exchange::begin(&inner).await?;
-    inner.groups.all().into_iter().for_each(|group| drive(&inner, group));
     let node = Node { inner };
     watch_over(&node);
     become_ready(&node).await?;
@@ -98,8 +99,11 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
 }
 
 fn watch_over(node: &Node) {
-    tokio::spawn(cluster::tend(node.clone(), node.inner.stop.subscribe()));
-    tokio::spawn(audit::audit(node.inner.clone(), node.inner.stop.subscribe()));
+    let inner = &node.inner;
+    inner.groups.all().into_iter().for_each(|group| drive(inner, group));
+    tokio::spawn(cluster::tend(node.clone(), inner.stop.subscribe()));
+    tokio::spawn(audit::audit(inner.clone(), inner.stop.subscribe()));
+    tokio::spawn(transfer::tend(inner.clone(), inner.stop.subscribe()));
 }
 
 fn drive(inner: &Arc<Inner>, group: Arc<Group>) {

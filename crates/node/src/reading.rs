@@ -9,6 +9,7 @@ use crate::catalog::Bucket;
 use crate::consistent::check;
 use crate::consistent::group::Group;
 use crate::consistent::read::{self, is_long};
+use crate::consistent::seals::sealed;
 use crate::metrics::Metrics;
 use crate::route::{Routed, Unrouted, pending};
 use crate::submit::{Flow, Submitted, Ticket};
@@ -49,11 +50,20 @@ impl Inner {
                 Err(Error::new(Reason::NotFresh, text).into())
             }
             Consistency::AtLeast(_) | Consistency::Dirty if is_long(read) => {
-                let reading = apart(group, bucket, read.clone());
-                Ok(Submitted::Later(Box::pin(reading)))
+                let (inner, elsewhere) = (self.clone(), flow.elsewhere);
+                let (name, read) = (name.clone(), read.clone());
+                Ok(Submitted::Later(Box::pin(async move {
+                    let here = apart(group.clone(), bucket.clone(), read.clone()).await;
+                    let here = in_place(&group, &bucket, consistency).and(here);
+                    let call = Call::Read(read, consistency);
+                    let request = Request { bucket: name, call, retry: None };
+                    inner.unless_away(here, elsewhere, request).await
+                })))
             }
             Consistency::AtLeast(_) | Consistency::Dirty => {
-                Ok(Submitted::Ready(read::read(&group, &bucket, read)))
+                let here = read::read(&group, &bucket, read);
+                in_place(&group, &bucket, consistency)?;
+                Ok(Submitted::Ready(here))
             }
         }
     }
@@ -80,6 +90,7 @@ impl Inner {
         if group.readable() {
             let reply = read::read(group, bucket, read);
             if group.readable() {
+                group.check_seal(bucket)?;
                 return Ok(Submitted::Ready(reply));
             }
         }
@@ -110,12 +121,21 @@ impl Inner {
         if group.readable() {
             let reply = now(&group, &bucket, read).await;
             if group.readable() {
-                return reply;
+                return group.check_seal(&bucket).and(reply);
             }
         }
         still_master(&group).await?;
-        now(&group, &bucket, read).await
+        let reply = now(&group, &bucket, read).await;
+        group.check_seal(&bucket).and(reply)
     }
+}
+
+/// Whether what was read on no other terms than these still lives here: what left may be gone.
+fn in_place(group: &Group, bucket: &Bucket, consistency: Consistency) -> Result<()> {
+    if bucket.is_retired() {
+        return Err(sealed());
+    }
+    if consistency == Consistency::Dirty { Ok(()) } else { group.check_seal(bucket) }
 }
 
 /// Asks the others whether this node is master, and waits until it has applied all that was decided

@@ -71,16 +71,20 @@ impl Inner {
         error: Error,
     ) -> Submitted {
         let alone = self.peers.get().is_none();
-        match (error.reason, flow.elsewhere) {
-            (Reason::NotMaster, _) if alone => Submitted::Ready(Err(error)),
-            (Reason::NotMaster, elsewhere) => match (self.group_of(&request), elsewhere) {
-                (Ok(whom), Elsewhere::Named) => {
+        let elsewhere = flow.elsewhere;
+        match error.reason {
+            Reason::Moved if !elsewhere.told_of_moves => {
+                self.after_move(flow.last.take(), elsewhere, request)
+            }
+            Reason::NotMaster if alone => Submitted::Ready(Err(error)),
+            Reason::NotMaster => match self.group_of(&request) {
+                Ok(whom) if elsewhere.named => {
                     Submitted::Ready(Err(self.named(whom.standing().borrow().master)))
                 }
-                (Ok(whom), Elsewhere::PassedOn) => self.pass_on(whom, flow.last.take(), request),
-                (Err(error), _) => Submitted::Ready(Err(error)),
+                Ok(whom) => self.pass_on(whom, flow.last.take(), elsewhere, request),
+                Err(error) => Submitted::Ready(Err(error)),
             },
-            (Reason::NoSuchBucket, Elsewhere::PassedOn) if !alone && self.may_be_new(&request) => {
+            Reason::NoSuchBucket if !elsewhere.named && !alone && self.may_be_new(&request) => {
                 self.look_again(flow.last.take(), request, error)
             }
             _ => Submitted::Ready(Err(error)),
@@ -120,7 +124,7 @@ impl Inner {
                 let answer = self.elsewhere(&mut flow, request, error);
                 self.answered(answer).await
             }
-            here => here,
+            here => self.unless_away(here, elsewhere, request).await,
         }
     }
 
@@ -163,7 +167,7 @@ impl Inner {
             }
             check::update(update, &bucket.properties)?;
             let (ticket, index, outcome) = match group.submit(&bucket, update, retry) {
-                Err(error) if error.reason == Reason::Moved => continue,
+                Err(error) if error.reason == Reason::Moved && bucket.is_retired() => continue,
                 submission => submission?,
             };
             let submission: Submission = (ticket, index, outcome);
@@ -182,13 +186,13 @@ impl Inner {
     }
 
     fn session(&self, flow: &mut Flow, name: &BucketName, call: SessionCall) -> Routed {
-        let (_, group) = self.bucket(name)?;
+        let (bucket, group) = self.bucket(name)?;
         let (ticket, body) = match call {
             SessionCall::Open => {
-                let (ticket, session) = group.open_session()?;
+                let (ticket, session) = group.open_session(&bucket)?;
                 (Some(ticket), Body::Session(session))
             }
-            SessionCall::Close(session) => (group.close_session(session)?, Body::Done),
+            SessionCall::Close(session) => (group.close_session(&bucket, session)?, Body::Done),
         };
         let index = ticket.map_or_else(|| group.applied.index(), |ticket| ticket.index);
         let reply = Reply { index, body };

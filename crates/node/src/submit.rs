@@ -25,21 +25,22 @@ pub struct Flow {
     pub(crate) elsewhere: Elsewhere,
 }
 
-/// What becomes of a request that only another node may answer.
+/// What becomes of a request that can't be answered here, or not now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Elsewhere {
-    /// It is passed on, and answered here.
-    #[default]
-    PassedOn,
-    /// It is answered with `not_master` and the master's name.
-    Named,
+pub(crate) struct Elsewhere {
+    /// What only another node may answer is answered with `not_master` and the master's name;
+    /// otherwise it is passed on, and answered here.
+    pub named: bool,
+    /// What meets a bucket that moves is answered with `moved`; otherwise it waits until the bucket
+    /// is where it goes, and is answered from there.
+    pub told_of_moves: bool,
 }
 
 impl Flow {
     /// Of a client that looks for the master itself: what this node may not answer is refused with
     /// `not_master` and the master's name (`None` if none is known), and is not passed on.
     pub fn redirected() -> Flow {
-        Flow { last: None, elsewhere: Elsewhere::Named }
+        Flow { last: None, elsewhere: Elsewhere { named: true, told_of_moves: false } }
     }
 }
 

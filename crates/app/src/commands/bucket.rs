@@ -1,6 +1,7 @@
 //! `credenza bucket`: makes, shows, changes and drops buckets.
 
 use super::bucket as bucket_name;
+use super::moves::{Move, Status};
 use crate::client::{Address, Call, Client, encode};
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -13,9 +14,13 @@ Examples:
   credenza bucket create users
   credenza bucket create log sync=interval ttl_ms=86400000
   credenza type create events ttl_ms=86400000 && credenza bucket create events/web
+  credenza bucket create ledger --replicas 5       in the group of 5 voters with the fewest buckets
+  credenza bucket create carts --group 2
   credenza bucket list
   credenza bucket describe users
   credenza bucket alter users value_bytes_max=65536
+  credenza bucket move users --group 2             to another group, while it is used
+  credenza bucket status users                     where it lives, and how far its move is
   credenza bucket clear users                      empties it at once, whatever its size
   credenza bucket drop users --yes";
 
@@ -23,13 +28,17 @@ Examples:
 #[derive(clap::Subcommand)]
 pub enum Bucket {
     /// Make a bucket
-    Create(Change),
+    Create(Create),
     /// Show all buckets
     List(List),
     /// Show a bucket's properties
     Describe(One),
     /// Change a bucket's properties
     Alter(Change),
+    /// Move a bucket to another group, while it is used
+    Move(Move),
+    /// Show where a bucket lives, and how far its move is
+    Status(Status),
     /// Delete all keys of a bucket
     Clear(Sure),
     /// Drop a bucket with all its keys
@@ -67,6 +76,19 @@ pub struct Change {
     properties: Vec<String>,
 }
 
+/// A bucket that is to be made.
+#[derive(clap::Args)]
+pub struct Create {
+    #[command(flatten)]
+    change: Change,
+    /// Make it in this group
+    #[arg(long, value_name = "GROUP", conflicts_with = "replicas")]
+    group: Option<u32>,
+    /// Make it in the group of so many voters that has the fewest buckets
+    #[arg(long, value_name = "VOTERS")]
+    replicas: Option<u32>,
+}
+
 /// Destroys data.
 #[derive(clap::Args)]
 pub struct Sure {
@@ -81,7 +103,9 @@ impl Bucket {
     /// Does it.
     pub async fn run(self) -> Outcome {
         match self {
-            Bucket::Create(change) => change.send(Method::PUT).await,
+            Bucket::Create(create) => create.send().await,
+            Bucket::Move(moving) => moving.run().await,
+            Bucket::Status(status) => status.show().await,
             Bucket::Alter(change) if change.properties.is_empty() => {
                 Err(Failure::invalid("name what to change: `sync=interval`, say"))
             }
@@ -117,11 +141,13 @@ impl List {
         }
         let text = |bucket: &Value, name: &str| plain(&bucket["properties"][name]);
         let rows = buckets.iter().map(|bucket| {
-            let mut row = vec![plain(&bucket["name"])];
+            let to = &bucket["moves_to"]["group"];
+            let moves = if to.is_null() { String::new() } else { format!(" -> {to}") };
+            let mut row = vec![plain(&bucket["name"]), plain(&bucket["group"]) + &moves];
             row.extend(["promise", "sync", "ttl_ms"].map(|name| text(bucket, name)));
             row
         });
-        output::table(&["bucket", "promise", "sync", "ttl_ms"], rows.collect())
+        output::table(&["bucket", "group", "promise", "sync", "ttl_ms"], rows.collect())
     }
 }
 
@@ -139,6 +165,9 @@ impl One {
         let mut rows = Vec::new();
         for (name, value) in bucket.as_object().into_iter().flatten() {
             match value {
+                Value::Object(to) if name == "moves_to" => {
+                    rows.push(vec!["moves to group".into(), plain(&to["group"])]);
+                }
                 Value::Object(properties) => {
                     rows.extend(
                         properties.iter().map(|(name, value)| vec![name.clone(), plain(value)]),
@@ -161,6 +190,15 @@ pub fn as_object(properties: &[String]) -> Outcome<String> {
         object.insert(name.into(), value.into());
     }
     Ok(Value::Object(object).to_string())
+}
+
+impl Create {
+    async fn send(mut self) -> Outcome {
+        let properties = &mut self.change.properties;
+        properties.extend(self.group.map(|group| format!("group={group}")));
+        properties.extend(self.replicas.map(|voters| format!("replicas={voters}")));
+        self.change.send(Method::PUT).await
+    }
 }
 
 impl Change {

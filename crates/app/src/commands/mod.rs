@@ -19,6 +19,7 @@ mod group;
 mod import;
 mod join;
 mod log_levels;
+mod moves;
 mod put;
 mod range;
 mod rejoin;

@@ -9,7 +9,7 @@ use crate::limits::{
     BUCKETS_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, NAME_BYTES_MAX, ROW_OVERHEAD_BYTES, TTL_MS_MAX,
     VALUE_BYTES_MAX, WHOLE_RANGE_BYTES_MAX,
 };
-use crate::reply::{Body, BucketDescription, Entry, Outcome, Page, Reply, Row};
+use crate::reply::{Body, BucketDescription, Entry, Moving, Outcome, Page, Reply, Row};
 use crate::{BucketId, Error, GroupId, LogIndex, SessionId, Version};
 
 /// Most rows of a range in one answer: those of a whole one, which are more than a page's.
@@ -32,6 +32,7 @@ pub(super) fn take(from: &mut Source<'_>) -> Taken<Reply> {
         9 => Body::Cluster(cluster::take(from)?),
         10 => Body::Cluster(cluster::take_whole(from)?),
         11 => Body::Group(cluster::take_placement(from)?),
+        12 => Body::Buckets(take_moving(from)?),
         number => take_shown(number, from)?,
     };
     Ok(Reply { index, body })
@@ -58,10 +59,11 @@ fn put_body<W: Fields>(body: &Body, out: &mut W) {
             out.byte(6).word(session.0);
         }
         Body::Buckets(buckets) => {
-            out.byte(7).list(buckets, |bucket, out| {
-                put_name(&bucket.name, out);
-                put_properties(&bucket.properties, out.half(bucket.id.0).half(bucket.group.0));
-            });
+            let rest = buckets.iter().all(|bucket| bucket.moving.is_none());
+            out.byte(if rest { 7 } else { 12 }).list(buckets, put_bucket);
+            if !rest {
+                buckets.iter().for_each(|bucket| put_moving(bucket.moving, out));
+            }
         }
         Body::Types(types) => {
             out.byte(8).list(types, |(name, properties), out| {
@@ -168,12 +170,38 @@ fn take_step(from: &mut Source<'_>, depth: usize) -> Taken<Result<Outcome, Error
     })
 }
 
+fn put_bucket<W: Fields>(bucket: &BucketDescription, out: &mut W) {
+    put_name(&bucket.name, out);
+    put_properties(&bucket.properties, out.half(bucket.id.0).half(bucket.group.0));
+}
+
+fn put_moving<W: Fields>(moving: Option<Moving>, out: &mut W) {
+    match moving {
+        None => out.yes(false),
+        Some(Moving { group, id }) => out.yes(true).half(group.0).half(id.0),
+    };
+}
+
+/// Buckets of which some are on their way: where to, of each, stands behind them all.
+fn take_moving(from: &mut Source<'_>) -> Taken<Vec<BucketDescription>> {
+    let mut buckets = from.list((BUCKETS_MAX, 41), "how many buckets", take_bucket)?;
+    for bucket in &mut buckets {
+        bucket.moving = from.maybe("a move or none", |from| {
+            let group = GroupId(from.half("group")?);
+            Ok(Moving { group, id: BucketId(from.half("bucket's number")?) })
+        })?;
+    }
+    let rest = buckets.iter().all(|bucket| bucket.moving.is_none());
+    if rest { Err(Malformed("moves")) } else { Ok(buckets) }
+}
+
 fn take_bucket(from: &mut Source<'_>) -> Taken<BucketDescription> {
     Ok(BucketDescription {
         name: take_name(from)?,
         id: BucketId(from.half("bucket's number")?),
         group: GroupId(from.half("group")?),
         properties: take_properties(from)?,
+        moving: None,
     })
 }
 

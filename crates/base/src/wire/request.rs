@@ -8,8 +8,10 @@ use crate::bucket::{BucketName, Changes};
 use crate::codec::Malformed;
 use crate::limits::{CHANGES_MAX, HTTP_SMALL_BODY_BYTES_MAX, KEYS_PER_READ_MAX, NAME_BYTES_MAX};
 use crate::range::{Bound, Direction, Extent, Range, Want};
-use crate::request::{Call, Consistency, DirectoryCall, Read, Request, SessionCall};
-use crate::{LogIndex, RetryId, SessionId};
+use crate::request::{
+    BucketPlace, Call, Consistency, DirectoryCall, MoveStep, Read, Request, SessionCall,
+};
+use crate::{BucketId, GroupId, LogIndex, RetryId, SessionId};
 
 pub(super) fn put<W: Fields>(request: &Request, out: &mut W) {
     put_name(&request.bucket, out);
@@ -181,6 +183,23 @@ fn put_directory<W: Fields>(call: &DirectoryCall, out: &mut W) {
         DirectoryCall::DropType => out.put_u8(8),
         DirectoryCall::ListTypes => out.put_u8(9),
         DirectoryCall::Cluster(call) => cluster::put_call(call, out.byte(10)),
+        DirectoryCall::PlaceBucket { changes, place } => {
+            match place {
+                BucketPlace::Group(group) => out.byte(11).byte(0).half(group.0),
+                BucketPlace::Replicas(voters) => out.byte(11).byte(1).half(*voters),
+            };
+            put_changes(changes, out);
+        }
+        DirectoryCall::MoveBucket { group } => {
+            out.byte(12).half(group.0);
+        }
+        DirectoryCall::CancelMove => out.put_u8(13),
+        DirectoryCall::StepMove { id, moving, step } => {
+            out.byte(14).half(id.0).half(moving.0).byte(match step {
+                MoveStep::Renew => 0,
+                MoveStep::Finish => 1,
+            });
+        }
     }
 }
 
@@ -200,6 +219,25 @@ fn take_directory(from: &mut Source<'_>) -> Taken<DirectoryCall> {
         8 => DirectoryCall::DropType,
         9 => DirectoryCall::ListTypes,
         10 => DirectoryCall::Cluster(cluster::take_call(from)?),
+        11 => {
+            let place = match from.byte("place")? {
+                0 => BucketPlace::Group(GroupId(from.half("group")?)),
+                1 => BucketPlace::Replicas(from.half("replicas")?),
+                _ => return Err(Malformed("place")),
+            };
+            DirectoryCall::PlaceBucket { place, changes: take_changes(from)? }
+        }
+        12 => DirectoryCall::MoveBucket { group: GroupId(from.half("group")?) },
+        13 => DirectoryCall::CancelMove,
+        14 => DirectoryCall::StepMove {
+            id: BucketId(from.half("bucket's number")?),
+            moving: BucketId(from.half("bucket's number")?),
+            step: match from.byte("step")? {
+                0 => MoveStep::Renew,
+                1 => MoveStep::Finish,
+                _ => return Err(Malformed("step")),
+            },
+        },
         _ => return Err(Malformed("which directory call")),
     })
 }

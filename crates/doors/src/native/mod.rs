@@ -14,6 +14,7 @@ mod connection;
 mod errors;
 mod input;
 mod json;
+mod moves;
 mod openapi;
 mod operators;
 mod output;

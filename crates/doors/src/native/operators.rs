@@ -2,7 +2,7 @@
 
 use super::json::cluster;
 use super::translate::Operate;
-use super::{errors, openapi};
+use super::{errors, moves, openapi};
 use crate::counters::{Tongue, Verdict};
 use crate::http::{Answer, Content, Status};
 use crate::shared::Shared;
@@ -26,6 +26,10 @@ pub async fn answer(shared: &Shared, what: Operate) -> Answer {
         Operate::GetLogLevels => log_levels(shared),
         Operate::PutLogLevels(changes) => match set_log_levels(shared, &changes) {
             Ok(()) => log_levels(shared),
+            Err(error) => errors::answer(&error),
+        },
+        Operate::SeeMove(bucket) => match shared.node.movement(&bucket).await {
+            Ok(movement) => json_answer(&moves::seen(&bucket, &movement)),
             Err(error) => errors::answer(&error),
         },
         Operate::Cluster => json_answer(&cluster::seen(&shared.node.cluster())),

@@ -23,6 +23,9 @@ pub enum Name {
     Count,
     DeletePrefix,
     ClearBucket,
+    MoveBucket,
+    CancelMove,
+    SeeMove,
     ListBuckets,
     CreateBucket,
     DescribeBucket,
@@ -86,8 +89,8 @@ impl Takes {
             Takes::Nothing => 0,
             Takes::Value => VALUE_BYTES_MAX,
             Takes::Json(
-                "Properties" | "LogLevels" | "Target" | "NewMember" | "ChangedMember" | "SetPart"
-                | "Wanted" | "Transfer",
+                "Properties" | "NewBucket" | "MoveTo" | "LogLevels" | "Target" | "NewMember"
+                | "ChangedMember" | "SetPart" | "Wanted" | "Transfer",
             ) => HTTP_SMALL_BODY_BYTES_MAX,
             Takes::MaybeJson(_) => HTTP_SMALL_BODY_BYTES_MAX,
             Takes::Json(_) => FRAME_BYTES_MAX,

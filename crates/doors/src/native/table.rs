@@ -1,5 +1,6 @@
 //! The table of routes: the reader of requests and the OpenAPI document are both made from it.
 
+use super::moves;
 use super::parameters::Parameter::{self, *};
 use super::routes::{For, Gives, Headers, Name, Route, Takes, cluster, route};
 use crate::counters::Operation;
@@ -16,7 +17,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes; the most travelled ones first.
-pub const ROUTES: [Route; 43] = [
+pub const ROUTES: [Route; 46] = [
     Route {
         query: &[Consistency],
         gives: Gives::Value,
@@ -163,6 +164,9 @@ pub const ROUTES: [Route; 43] = [
             "Empties a bucket of any size at once.",
         )
     },
+    moves::BEGIN,
+    moves::SEE,
+    moves::CANCEL,
     Route {
         query: &[AfterBucket, LimitBuckets],
         gives: Gives::Json("Buckets"),
@@ -170,7 +174,7 @@ pub const ROUTES: [Route; 43] = [
         ..route(Name::ListBuckets, Method::Get, "/v1/buckets", "A page of buckets.")
     },
     Route {
-        takes: Takes::MaybeJson("Properties"),
+        takes: Takes::MaybeJson("NewBucket"),
         gives: Gives::Created,
         errors: &[404, 409, 413, 415],
         operation: Operation::Directory,

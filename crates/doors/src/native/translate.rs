@@ -7,7 +7,9 @@ use super::parameters::BUCKETS_PER_PAGE_MAX;
 use super::routes::Name;
 use super::target::{Tags, Target};
 use base::request::{Call, Missing, SessionCall, Steps, When};
-use base::{ClusterCall, DirectoryCall, Error, GroupId, Range, Read, Request, Update, Version};
+use base::{
+    BucketName, ClusterCall, DirectoryCall, Error, GroupId, Range, Read, Request, Update, Version,
+};
 use bytes::Bytes;
 
 /// What is to be done for a request.
@@ -68,6 +70,8 @@ pub enum Operate {
     GetLogLevels,
     /// Other levels of the log.
     PutLogLevels(Vec<(String, String)>),
+    /// How far a bucket's move is.
+    SeeMove(BucketName),
     /// The cluster as this node sees it.
     Cluster,
     /// Another master for a group, by name.
@@ -135,6 +139,7 @@ pub fn plan(mut target: Target, body: Bytes) -> Result<Plan, Error> {
         Name::PutLogLevels => {
             return Ok(Plan::Operate(Operate::PutLogLevels(bodies::changes(&body)?)));
         }
+        Name::SeeMove => return Ok(Plan::Operate(Operate::SeeMove(target.bucket))),
         Name::Cluster => return Ok(Plan::Operate(Operate::Cluster)),
         Name::Transfer => {
             let to = cluster::transfer(&body)?;
@@ -158,7 +163,9 @@ fn directory(target: &mut Target, body: &[u8]) -> Result<(Call, Shape), Error> {
             let after = target.query.after_bucket.take();
             (DirectoryCall::ListBuckets { after, rows_max }, Shape::Buckets { rows_max })
         }
-        Name::CreateBucket => (DirectoryCall::CreateBucket(bodies::changes(body)?), Shape::Created),
+        Name::CreateBucket => (bodies::new_bucket(body)?, Shape::Created),
+        Name::MoveBucket => (bodies::move_to(body)?, Shape::Nothing),
+        Name::CancelMove => (DirectoryCall::CancelMove, Shape::Nothing),
         Name::AlterBucket => (DirectoryCall::AlterBucket(bodies::changes(body)?), Shape::Nothing),
         Name::DescribeBucket => (DirectoryCall::DescribeBucket, Shape::Bucket),
         Name::DropBucket => (DirectoryCall::DropBucket, Shape::Nothing),

@@ -38,6 +38,7 @@ impl Group {
         for (index, payload) in payloads {
             let (applied, marker) =
                 apply_marked(self.id, &*self.shared.trees, index, &payload, observer)?;
+            self.track_value(&payload)?;
             self.time.store(applied.time, Ordering::Release);
             mark = Some(applied);
             if let Some(round) = marker {

@@ -115,6 +115,7 @@ impl Group {
         if let (Some(observer), Some(before)) = (self.observer.get(), before) {
             tell_changes(self.id, &**observer, &*before, &*trees.snapshot())?;
         }
+        self.lose_track();
         let Fetched { upto, base, configuration, mark } = fetched;
         self.time.store(mark.time, Ordering::Release);
         self.durable.fetch_max(upto.0, Ordering::Relaxed);

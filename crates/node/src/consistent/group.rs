@@ -12,9 +12,11 @@ use super::comparison::Comparisons;
 use super::evaluate::evaluate;
 use super::layout::Mark;
 use super::office::{Office, not_master};
+use super::seals::Seals;
 use super::send::Letter;
 use super::session::{self, Retried};
 use super::snapshot::Snapshots;
+use super::tracking::Tracking;
 use super::values::Values;
 use super::view::View;
 use super::wait::Applied;
@@ -24,20 +26,20 @@ use crate::housekeeping::Bell;
 use crate::keeper::{Done, Job, Keeper};
 use crate::metrics::Metrics;
 use crate::peers::Peers;
-use crate::recovery::RecoveredGroup;
+use crate::recovery::{DIRECTORY, RecoveredGroup};
 use crate::submit::Ticket;
 use crate::world;
 use base::limits::{
-    SESSIONS_MAX, UNDECIDED_BYTES_MAX, UNDECIDED_UPDATES_MAX, VALUE_BATCH_BYTES, VALUE_UPDATES_MAX,
+    UNDECIDED_BYTES_MAX, UNDECIDED_UPDATES_MAX, VALUE_BATCH_BYTES, VALUE_UPDATES_MAX,
 };
 use base::request::Steps;
 use base::{
-    Error, GroupId, LogIndex, NodeId, Outcome, Reason, Result, RetryId, SessionId, SyncPolicy,
+    BucketId, Error, GroupId, LogIndex, NodeId, Outcome, Reason, Result, RetryId, SyncPolicy,
     Update,
 };
 use bytes::Bytes;
 use logic::consensus::{Effect, ReadToken, Refusal, Replica};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -77,6 +79,10 @@ pub(crate) struct Group {
     pub id: GroupId,
     pub shared: Shared,
     pub observer: OnceLock<Arc<dyn Observer>>,
+    /// Buckets that left it.
+    pub seals: Arc<Seals>,
+    /// What changes of a bucket that is being copied.
+    pub tracking: Tracking,
     pub applied: Applied,
     /// Group time of the last applied value, milliseconds: what reads compare expiries with.
     pub time: AtomicU64,
@@ -119,6 +125,8 @@ pub(crate) struct State {
     pub clock: Clock,
     pub next_version: u64,
     pub sessions: u64,
+    /// Buckets whose seal is laid out: decided, or before everything that is evaluated now.
+    pub sealed: BTreeSet<BucketId>,
     /// The soonest expiry that is known of.
     pub next_expiry: u64,
     pub failed: Option<Error>,
@@ -164,10 +172,19 @@ impl Group {
         let applied = Applied::default();
         applied.advance(LogIndex(mark.applied));
         let values = Values::restored(LogIndex(mark.applied), tail.into_values(), runs);
+        let loaded = Seals::load(id, &*shared.trees);
+        let failed = loaded.as_ref().err().cloned();
+        let (seals, observer) = (Arc::new(loaded.unwrap_or_default()), OnceLock::new());
+        if id != DIRECTORY {
+            let _ = observer.set(seals.clone() as Arc<dyn Observer>); // It is new.
+        }
+        let sealed = seals.all().sealed;
         Group {
             id,
             shared,
-            observer: OnceLock::new(),
+            observer,
+            seals,
+            tracking: Tracking::default(),
             applied,
             durable: AtomicU64::new(0),
             time: AtomicU64::new(mark.time),
@@ -190,8 +207,9 @@ impl Group {
                 clock: Clock::from(mark.time),
                 next_version: mark.next_version.max(1),
                 sessions: 0,
+                sealed,
                 next_expiry: 0,
-                failed: None,
+                failed,
                 mark,
                 decided: LogIndex(mark.applied),
                 values,
@@ -229,9 +247,7 @@ impl Group {
         let mut guard = self.state();
         let state = &mut *guard;
         state.admit(self)?;
-        if bucket.is_retired() {
-            return Err(Error::new(Reason::Moved, "the bucket was changed meanwhile: repeat"));
-        }
+        state.serves(bucket)?;
         let (before, begun) = state.begin(self.id);
         let mut view = state.view(self);
         let (result, earlier) = match retry {
@@ -253,41 +269,6 @@ impl Group {
         let ticket = state.ticket(self);
         let index = earlier.or(ticket.map(|ticket| ticket.index));
         Ok((ticket, index.unwrap_or_else(|| self.applied.index()), result))
-    }
-
-    /// Opens a session.
-    pub(crate) fn open_session(&self) -> Result<(Ticket, SessionId)> {
-        let mut guard = self.state();
-        let state = &mut *guard;
-        state.admit(self)?;
-        if state.sessions >= SESSIONS_MAX as u64 {
-            return Err(Error::new(
-                Reason::TooMany,
-                format!("{SESSIONS_MAX} sessions are open (sessions_max): close some"),
-            ));
-        }
-        let (before, _) = state.begin(self.id);
-        let session = session::open(&mut state.view(self));
-        state.sessions += 1;
-        let ticket = self.take(state, before, true);
-        Ok((ticket, session))
-    }
-
-    /// Closes a session; one that is not open is closed already.
-    pub(crate) fn close_session(&self, session: SessionId) -> Result<Option<Ticket>> {
-        let mut guard = self.state();
-        let state = &mut *guard;
-        state.admit(self)?;
-        let (before, begun) = state.begin(self.id);
-        let mut view = state.view(self);
-        if view.session(session)?.is_some() {
-            view.remove_session(session)?;
-            state.sessions = state.sessions.saturating_sub(1);
-        }
-        if state.changed(begun) {
-            self.take(state, before, true);
-        }
-        Ok(state.ticket(self))
     }
 
     /// The open value took one more update: counts it, and wakes the driver for a fresh one.
@@ -363,12 +344,12 @@ impl State {
         LogIndex(self.replica.next().0 + ahead)
     }
 
-    fn changed(&self, begun: usize) -> bool {
+    pub(super) fn changed(&self, begun: usize) -> bool {
         self.open.as_ref().is_some_and(|open| open.len() > begun)
     }
 
     /// The last value anyone has written into, if it is not applied yet.
-    fn ticket(&self, group: &Group) -> Option<Ticket> {
+    pub(super) fn ticket(&self, group: &Group) -> Option<Ticket> {
         let open = self.open.as_ref().filter(|open| open.updates > 0);
         let last = open.or(self.pending.back())?;
         (last.index > group.applied.index()).then(|| Ticket {

@@ -91,6 +91,7 @@ impl Group {
             state.clock = Clock::from(state.mark.time);
             state.next_version = state.mark.next_version.max(1);
             state.sessions = self.count_sessions()?;
+            state.sealed = self.seals.all().sealed;
             state.next_expiry = 0;
         }
         state.office.held = true;
@@ -169,6 +170,11 @@ impl Group {
         };
         let stopping = || Error::new(Reason::GoingDown, "the node is stopping");
         answer.await.unwrap_or_else(|_| Err(stopping()))
+    }
+
+    /// The group's time now, as far as this node keeps it.
+    pub(crate) fn now(&self) -> u64 {
+        self.state().clock.now()
     }
 
     /// The group's members, as they are in force.

@@ -100,6 +100,16 @@ pub(crate) fn read(bytes: &[u8]) -> std::result::Result<(LogIndex, Result<Outcom
     Ok((index, outcome))
 }
 
+/// The same outcome as it is told of another place, where it is in this index. What can't be read
+/// is kept as it is, and told as damaged when it is asked for.
+pub(crate) fn moved(bytes: &[u8], index: LogIndex) -> Vec<u8> {
+    match read(bytes) {
+        Ok((_, Ok(Outcome::AppliedAt(_)))) => write(index, &Ok(Outcome::AppliedAt(index))),
+        Ok((_, outcome)) => write(index, &outcome),
+        Err(_) => bytes.to_vec(),
+    }
+}
+
 fn read_result(
     reader: &mut Reader,
     depth: usize,

@@ -5,9 +5,11 @@
 //! outcome is kept in the same value as its effects, so that both are there or neither.
 
 use super::evaluate::evaluate;
+use super::group::Group;
 use super::outcome;
 use super::view::{View, damaged};
 use crate::catalog::Bucket;
+use crate::submit::Ticket;
 use base::{Error, Kind, LogIndex, Outcome, Reason, Result, RetryId, SessionId, Update, limits};
 
 /// What became of an update with a retry id.
@@ -18,9 +20,15 @@ pub(crate) enum Retried {
     Before(LogIndex, Result<Outcome>),
 }
 
-/// Opens a session; its number is the version the present update has, never given twice.
-pub(crate) fn open(view: &mut View) -> SessionId {
-    let session = SessionId(view.version().0);
+/// Sessions of later groups carry the group's number above these bits, so that a session that moves
+/// with its bucket meets no other of its number. Group 1 opened sessions before there were others.
+const GROUP_BITS: u32 = 48;
+
+/// Opens a session; its number is the version the present update has, never given twice in this
+/// group, and the group.
+fn open(view: &mut View) -> SessionId {
+    let group = u64::from(view.group.0.saturating_sub(1));
+    let session = SessionId((group << GROUP_BITS) | view.version().0);
     let now = view.open.time;
     view.put_session(session, now, 0);
     view.put_session_expiry(session, now.saturating_add(limits::SESSION_TTL_MS));
@@ -76,4 +84,47 @@ pub(crate) fn once(
         view.forget_outcomes_below(session, forgotten)?;
     }
     Ok(Retried::Now(result))
+}
+
+impl Group {
+    /// Opens a session.
+    pub(crate) fn open_session(&self, bucket: &Bucket) -> Result<(Ticket, SessionId)> {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        state.admit(self)?;
+        state.serves(bucket)?;
+        if state.sessions >= limits::SESSIONS_MAX as u64 {
+            return Err(Error::new(
+                Reason::TooMany,
+                format!("{} sessions are open (sessions_max): close some", limits::SESSIONS_MAX),
+            ));
+        }
+        let (before, _) = state.begin(self.id);
+        let session = open(&mut state.view(self));
+        state.sessions += 1;
+        let ticket = self.take(state, before, true);
+        Ok((ticket, session))
+    }
+
+    /// Closes a session; one that is not open is closed already.
+    pub(crate) fn close_session(
+        &self,
+        bucket: &Bucket,
+        session: SessionId,
+    ) -> Result<Option<Ticket>> {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        state.admit(self)?;
+        state.serves(bucket)?;
+        let (before, begun) = state.begin(self.id);
+        let mut view = state.view(self);
+        if view.session(session)?.is_some() {
+            view.remove_session(session)?;
+            state.sessions = state.sessions.saturating_sub(1);
+        }
+        if state.changed(begun) {
+            self.take(state, before, true);
+        }
+        Ok(state.ticket(self))
+    }
 }

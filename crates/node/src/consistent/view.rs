@@ -68,6 +68,16 @@ impl View<'_> {
         }
     }
 
+    /// Writes a row that has its version already.
+    pub(crate) fn put_as(&mut self, bucket: BucketId, key: &[u8], row: &StoredRow) {
+        layout::row_key(self.group, bucket, key, self.scratch);
+        self.open.put(self.scratch, row.version, row.expires, &[&row.value]);
+        if let Some(expires) = row.expires {
+            layout::expiry_key(self.group, expires, bucket, key, self.scratch);
+            self.put_hint(expires);
+        }
+    }
+
     fn put_hint(&mut self, expires: u64) {
         self.open.put_raw(self.scratch, &[]);
         self.open.earliest_expiry = self.open.earliest_expiry.min(expires);

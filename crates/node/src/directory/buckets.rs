@@ -10,15 +10,25 @@ use base::bucket::Changes;
 use base::codec::Reader;
 use base::request::Missing;
 use base::{
-    Body, BucketDescription, BucketId, BucketName, DirectoryCall, Error, Promise, Properties,
-    Range, Reason, Result, Update, Value, limits,
+    Body, BucketDescription, BucketId, BucketName, DirectoryCall, Error, GroupId, Moving, Promise,
+    Properties, Range, Reason, Result, Update, Value, limits,
 };
 use bytes::Bytes;
 
 impl Directory {
     pub(super) fn plan(&self, name: &BucketName, call: &DirectoryCall) -> Result<Plan> {
         match call {
-            DirectoryCall::CreateBucket(changes) => self.create_bucket(name, changes),
+            DirectoryCall::CreateBucket(changes) => {
+                self.create_bucket(name, changes, DEFAULT_GROUP)
+            }
+            DirectoryCall::PlaceBucket { changes, place } => {
+                self.create_bucket(name, changes, self.place_for(*place)?)
+            }
+            DirectoryCall::MoveBucket { group } => self.move_bucket(name, *group),
+            DirectoryCall::CancelMove => self.cancel_move(name),
+            DirectoryCall::StepMove { id, moving, step } => {
+                self.step_move(name, *id, *moving, *step)
+            }
             DirectoryCall::AlterBucket(changes) => {
                 let (value, mut bucket) = self.bucket(name)?;
                 let promise = bucket.properties.promise;
@@ -32,18 +42,11 @@ impl Directory {
                 let (value, bucket) = self.bucket(name)?;
                 let key = bucket_key(name);
                 let drop = Update::Delete { key: key.clone(), missing: Missing::Fails };
-                Ok(Plan::Change(vec![assert(&key, Some(value)), drop, dropped(&bucket)]))
-            }
-            DirectoryCall::ClearBucket => {
-                let (value, bucket) = self.bucket(name)?;
-                let (mut steps, id) = self.next_id()?;
-                let key = bucket_key(name);
-                let cleared = BucketDescription { id, ..bucket.clone() };
-                steps.push(assert(&key, Some(value)));
-                steps.push(set(key, write_bucket(&cleared)));
-                steps.push(dropped(&bucket));
+                let mut steps = vec![assert(&key, Some(value)), drop];
+                steps.extend(all_dropped(&bucket));
                 Ok(Plan::Change(steps))
             }
+            DirectoryCall::ClearBucket => self.clear_bucket(name),
             DirectoryCall::DescribeBucket => {
                 let (_, bucket) = self.bucket(name)?;
                 Ok(Plan::Answer(Body::Buckets(vec![bucket])))
@@ -73,7 +76,7 @@ impl Directory {
         }
     }
 
-    fn create_bucket(&self, name: &BucketName, changes: &Changes) -> Result<Plan> {
+    fn create_bucket(&self, name: &BucketName, changes: &Changes, group: GroupId) -> Result<Plan> {
         let key = bucket_key(name);
         if self.get(&key)?.is_some() {
             let text = format!("the bucket `{name}` exists");
@@ -87,8 +90,7 @@ impl Directory {
         let properties = read_properties(&mut Reader::new(&template)).map_err(bad_row)?;
         let properties = supported(properties.with(changes)?)?;
         let (mut steps, id) = self.next_id()?;
-        let group = DEFAULT_GROUP;
-        let bucket = BucketDescription { name: name.clone(), id, group, properties };
+        let bucket = BucketDescription { name: name.clone(), id, group, properties, moving: None };
         steps.push(assert(&type_key(name.kind()), Some(template)));
         steps.push(assert(&key, None));
         steps.push(set(key, write_bucket(&bucket)));
@@ -137,18 +139,36 @@ impl Directory {
         Ok(Plan::Answer(Body::Types(types)))
     }
 
-    fn next_id(&self) -> Result<(Vec<Update>, BucketId)> {
+    /// A bucket on its way goes on: what is to come there is as empty.
+    fn clear_bucket(&self, name: &BucketName) -> Result<Plan> {
+        let (value, bucket) = self.bucket(name)?;
+        let (mut steps, id) = self.next_ids(if bucket.moving.is_some() { 2 } else { 1 })?;
+        let moving = bucket.moving.map(|moving| Moving { id: BucketId(id.0 + 1), ..moving });
+        let key = bucket_key(name);
+        let cleared = BucketDescription { id, moving, ..bucket.clone() };
+        steps.push(assert(&key, Some(value)));
+        steps.push(set(key, write_bucket(&cleared)));
+        steps.extend(all_dropped(&bucket));
+        Ok(Plan::Change(steps))
+    }
+
+    pub(super) fn next_id(&self) -> Result<(Vec<Update>, BucketId)> {
+        self.next_ids(1)
+    }
+
+    /// So many fresh numbers, the first of them named.
+    fn next_ids(&self, count: u32) -> Result<(Vec<Update>, BucketId)> {
         let key = Bytes::from_static(NEXT_BUCKET);
         let value = self.get(&key)?;
         let id = match &value {
             Some(bytes) => Reader::new(bytes).u32("next bucket").map_err(bad_row)?,
             None => 1,
         };
-        let next = Bytes::copy_from_slice(&(id + 1).to_le_bytes());
+        let next = Bytes::copy_from_slice(&(id + count).to_le_bytes());
         Ok((vec![assert(&key, value), set(key, next)], BucketId(id)))
     }
 
-    fn bucket(&self, name: &BucketName) -> Result<(Value, BucketDescription)> {
+    pub(super) fn bucket(&self, name: &BucketName) -> Result<(Value, BucketDescription)> {
         let key = bucket_key(name);
         let value = self.get(&key)?.ok_or_else(|| no_such_bucket(name))?;
         let bucket = describe(&key, Some(&value))?;
@@ -161,6 +181,12 @@ impl Directory {
             Error::new(Reason::NoSuchType, text)
         })
     }
+}
+
+/// Its rows are nobody's any more, where it lived and where it was on its way to.
+fn all_dropped(bucket: &BucketDescription) -> impl Iterator<Item = Update> {
+    let there = bucket.moving.map(|moving| dropped(moving.id, moving.group));
+    std::iter::once(dropped(bucket.id, bucket.group)).chain(there)
 }
 
 /// What a request for an unknown bucket is told.

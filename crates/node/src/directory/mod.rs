@@ -10,6 +10,7 @@
 mod buckets;
 mod groups;
 mod members;
+mod moves;
 pub(crate) mod rows;
 
 use crate::catalog::{Bucket, Catalog};

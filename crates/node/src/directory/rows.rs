@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! t/<type>               -> properties            the template of a type
-//! b/<type>/<name>        -> id, group, properties
+//! b/<type>/<name>        -> id, group, properties; on its way: the group and id it moves to
 //! n/bucket               -> the next bucket's number
 //! d/<number>             -> group                 dropped, its space not yet given back
 //! n/cluster              -> founder, lease, number of changes of what follows
@@ -16,8 +16,8 @@ use base::codec::{Malformed, Reader, Writer};
 use base::limits::{GROUP_MEMBERS_MAX, NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX};
 use base::request::Expiry;
 use base::{
-    BucketDescription, BucketId, BucketName, Error, GroupId, Key, MemberDescription, NodeId, Part,
-    Placement, Properties, Reason, Result, Stay, Update, Value,
+    BucketDescription, BucketId, BucketName, Error, GroupId, Key, MemberDescription, Moving,
+    NodeId, Part, Placement, Properties, Reason, Result, Stay, Update, Value,
 };
 use bytes::Bytes;
 
@@ -54,8 +54,8 @@ pub(crate) fn set(key: Key, value: Value) -> Update {
     Update::Set { key, value, expiry: Expiry::Never }
 }
 
-pub(crate) fn dropped(bucket: &BucketDescription) -> Update {
-    set(dropped_key(bucket.id), Bytes::copy_from_slice(&bucket.group.0.to_le_bytes()))
+pub(crate) fn dropped(bucket: BucketId, group: GroupId) -> Update {
+    set(dropped_key(bucket), Bytes::copy_from_slice(&group.0.to_le_bytes()))
 }
 
 pub(crate) fn dropped_key(bucket: BucketId) -> Key {
@@ -128,6 +128,10 @@ pub(crate) fn write_bucket(bucket: &BucketDescription) -> Value {
     bytes.put_u32(bucket.id.0);
     bytes.put_u32(bucket.group.0);
     bytes.extend_from_slice(&write_properties(&bucket.properties));
+    if let Some(moving) = bucket.moving {
+        bytes.put_u32(moving.group.0);
+        bytes.put_u32(moving.id.0);
+    }
     Bytes::from(bytes)
 }
 
@@ -139,9 +143,20 @@ pub(crate) fn describe(key: &[u8], value: Option<&Value>) -> Result<BucketDescri
             id: BucketId(reader.u32("bucket id")?),
             group: GroupId(reader.u32("bucket group")?),
             properties: read_properties(&mut reader)?,
+            moving: read_moving(&mut reader)?,
         })
     };
     read().map_err(bad_row)
+}
+
+/// Nothing stands there in the row of a bucket that rests.
+fn read_moving(reader: &mut Reader) -> Read<Option<Moving>> {
+    if reader.rest().is_empty() {
+        return Ok(None);
+    }
+    let group = GroupId(reader.u32("group a bucket moves to")?);
+    let id = BucketId(reader.u32("bucket's next id")?);
+    if reader.rest().is_empty() { Ok(Some(Moving { group, id })) } else { Err(Malformed("bucket")) }
 }
 
 pub(crate) fn write_cluster(row: &ClusterRow) -> Value {

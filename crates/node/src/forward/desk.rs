@@ -2,12 +2,13 @@
 
 use super::letter::{self, BYTES_MAX};
 use crate::Inner;
+use crate::consistent::seals::sealed;
 use crate::metrics::Metrics;
 use crate::peers::{Asked, Peers, Sending};
 use base::codec::Malformed;
 use base::limits::{FORWARD_MS_MAX, FORWARDED_BYTES_MAX, FORWARDED_MAX};
 use base::wire::write_answer;
-use base::{Reply, Result};
+use base::{Call, Reply, Result};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,13 +36,13 @@ impl Default for Desk {
 }
 
 /// Held while a request is in progress.
-pub(super) struct Seat {
+pub(crate) struct Seat {
     _seat: OwnedSemaphorePermit,
     _units: OwnedSemaphorePermit,
 }
 
 impl Desk {
-    pub(super) fn sit(&self, bytes: usize) -> Option<Seat> {
+    pub(crate) fn sit(&self, bytes: usize) -> Option<Seat> {
         let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).ok()?;
         Some(Seat {
             _seat: self.seats.clone().try_acquire_owned().ok()?,
@@ -71,7 +72,7 @@ pub(crate) fn answer(inner: &Arc<Inner>, asked: Asked) {
 }
 
 async fn attend(inner: &Arc<Inner>, peers: &Peers, asked: &Asked) {
-    match evaluate(inner, asked.payload.clone()).await {
+    match evaluate(inner, asked).await {
         Ok(answer) => send(peers, asked, &answer).await,
         Err(Malformed(field)) => {
             let from = format_args!("{:016x}", asked.from.0);
@@ -83,12 +84,18 @@ async fn attend(inner: &Arc<Inner>, peers: &Peers, asked: &Asked) {
 
 async fn evaluate(
     inner: &Arc<Inner>,
-    payload: Bytes,
+    asked: &Asked,
 ) -> std::result::Result<Result<Reply>, Malformed> {
-    let (directory, request) = letter::read(&payload)?;
+    let (directory, request) = letter::read(&asked.payload)?;
     Metrics::count(&inner.metrics.passed_here);
     if let Err(error) = inner.directory_reaches(directory).await {
         return Ok(Err(error));
+    }
+    // This node's directory is not behind: who asked looked for the bucket where it lived before.
+    let bucket = inner.catalog.find(&request.bucket);
+    let lives = !matches!(request.call, Call::Directory(_));
+    if lives && bucket.is_some_and(|bucket| bucket.group != asked.group) {
+        return Ok(Err(sealed()));
     }
     Ok(inner.here(request).await)
 }

@@ -12,7 +12,7 @@ use crate::away::Whom;
 use crate::consistent::group::Group;
 use crate::reading::still_master;
 use crate::route::Routed;
-use crate::submit::{Flow, Submitted, Ticket};
+use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
 use base::limits::FORWARD_MS_MAX;
 use base::{
     BucketName, Call, Consistency, DirectoryCall, Error, LogIndex, Read, Reason, Reply, Request,
@@ -119,8 +119,22 @@ impl Inner {
         }))
     }
 
+    /// Makes sure that this master of the group has a directory as its clients left it.
+    pub(crate) async fn inform(self: &Arc<Inner>, group: &Group) -> Result<()> {
+        if self.is_informed(group) {
+            return Ok(());
+        }
+        let office = group.offices.load(Ordering::Acquire);
+        self.directory_is_current(None).await?;
+        group.informed.store(office, Ordering::Release);
+        Ok(())
+    }
+
     /// Waits until this node has applied what the directory's master knows now.
-    async fn directory_is_current(self: &Arc<Inner>, before: Option<Ticket>) -> Result<()> {
+    pub(crate) async fn directory_is_current(
+        self: &Arc<Inner>,
+        before: Option<Ticket>,
+    ) -> Result<()> {
         let call = Call::Directory(DirectoryCall::ListTypes);
         let look = Request { bucket: BucketName::default(), call, retry: None };
         let directory = Whom::Here(self.directory.group.clone());
@@ -163,7 +177,10 @@ impl Inner {
             let directory = Whom::Here(inner.directory.group.clone());
             inner.carry(&directory, before, describe).await?;
             match inner.group_of(&request) {
-                Ok(whom) => inner.carry(&whom, None, request).await,
+                Ok(whom) => {
+                    let there = inner.carry(&whom, None, request.clone()).await;
+                    inner.unless_away(there, Elsewhere::default(), request).await
+                }
                 Err(_) => Err(unknown),
             }
         }))

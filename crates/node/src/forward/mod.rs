@@ -28,7 +28,7 @@ pub(crate) use letter::PASSED_ON;
 use crate::away::Whom;
 use crate::consistent::check;
 use crate::metrics::Metrics;
-use crate::submit::{Flow, Submitted, Ticket};
+use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
 use crate::{Inner, world};
 use base::limits::{FORWARD_MS_MAX, MASTER_WAIT_MS_MAX};
 use base::{Call, Error, Properties, Reason, Reply, Request, Result};
@@ -43,10 +43,14 @@ impl Inner {
         self: &Arc<Inner>,
         whom: Whom,
         before: Option<Ticket>,
+        elsewhere: Elsewhere,
         request: Request,
     ) -> Submitted {
         let inner = self.clone();
-        Submitted::Later(Box::pin(async move { inner.carry(&whom, before, request).await }))
+        Submitted::Later(Box::pin(async move {
+            let there = inner.carry(&whom, before, request.clone()).await;
+            inner.unless_away(there, elsewhere, request).await
+        }))
     }
 
     /// The same, to be awaited at once.
@@ -90,7 +94,8 @@ impl Inner {
 
     /// Answers a request here or not at all.
     async fn here(self: &Arc<Inner>, request: Request) -> Result<Reply> {
-        let submitted = self.submit(&mut Flow::redirected(), request);
+        let elsewhere = Elsewhere { named: true, told_of_moves: true };
+        let submitted = self.submit(&mut Flow { last: None, elsewhere }, request);
         self.answered(submitted).await
     }
 

@@ -214,6 +214,7 @@ async fn a_node_without_a_part_in_a_group_brings_requests_to_its_master() {
     cluster.create(None, &["n0"]).await;
     let name = cluster.bucket("b", GroupId(2)).await;
     let here = |which: usize| cluster.node(which).inner.groups.get(GroupId(2)).is_some();
+    wait("the group", || here(0).then_some(())).await;
     assert_eq!([here(0), here(1), here(2)], [true, false, false]);
     for which in 0..3 {
         cluster.put(which, &name, &format!("k{which}"), "v").await;

@@ -10,6 +10,7 @@ mod lasting;
 mod many;
 mod members;
 mod model;
+mod moves;
 mod order;
 mod overload;
 mod preferred;

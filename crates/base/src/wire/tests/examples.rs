@@ -2,10 +2,10 @@
 
 use crate::bucket::{Promise, Properties, SyncPolicy};
 use crate::range::{Bound, Direction, Extent, Range, Want};
-use crate::reply::{Body, BucketDescription, Entry, Outcome, Page, Row};
+use crate::reply::{Body, BucketDescription, Entry, Moving, Outcome, Page, Row};
 use crate::request::{
-    Call, Consistency, DirectoryCall, ExpireWhen, Expiry, Missing, Read, SessionCall, Steps,
-    Update, When,
+    BucketPlace, Call, Consistency, DirectoryCall, ExpireWhen, Expiry, Missing, MoveStep, Read,
+    SessionCall, Steps, Update, When,
 };
 use crate::{
     BucketId, BucketName, ClusterCall, ClusterDescription, ClusterId, Error, GroupId, Key,
@@ -199,6 +199,7 @@ pub fn bodies(of: &Stuff) -> Vec<Body> {
         id: BucketId(7),
         group: GroupId(one as u32),
         properties,
+        moving: None,
     };
     let mut all = vec![
         Body::Done,
@@ -213,6 +214,37 @@ pub fn bodies(of: &Stuff) -> Vec<Body> {
     ];
     all.extend(outcomes(of).into_iter().map(Body::Updated));
     all
+}
+
+/// What is asked about where buckets live, each as often as it has choices.
+pub fn place_calls(of: &Stuff) -> Vec<Call> {
+    let [_, number] = of.numbers.map(|number| number as u32);
+    let changes = vec![("ttl_ms".to_string(), "7".to_string())];
+    let (id, moving) = (BucketId(number), BucketId(9));
+    [
+        DirectoryCall::PlaceBucket { changes, place: BucketPlace::Group(GroupId(number)) },
+        DirectoryCall::PlaceBucket { changes: Vec::new(), place: BucketPlace::Replicas(number) },
+        DirectoryCall::MoveBucket { group: GroupId(number) },
+        DirectoryCall::CancelMove,
+        DirectoryCall::StepMove { id, moving, step: MoveStep::Renew },
+        DirectoryCall::StepMove { id, moving, step: MoveStep::Finish },
+    ]
+    .map(Call::Directory)
+    .into()
+}
+
+/// Buckets of which one is on its way.
+pub fn place_bodies(of: &Stuff) -> Vec<Body> {
+    let [one, two] = of.numbers.map(|number| number as u32);
+    let bucket = |name, moving| BucketDescription {
+        name: BucketName::from_full(name).expect("a name"),
+        id: BucketId(two),
+        group: GroupId(one),
+        properties: Properties::default(),
+        moving,
+    };
+    let moving = Some(Moving { group: GroupId(two), id: BucketId(one) });
+    vec![Body::Buckets(vec![bucket("logs/a-1", moving), bucket("logs/b", None)])]
 }
 
 /// What the kept bytes are made of.

@@ -3,11 +3,11 @@
 
 use super::examples::{
     bodies, calls, cluster_bodies, cluster_calls, group_bodies, group_calls, kept, outcomes,
-    updates,
+    place_bodies, place_calls, updates,
 };
 use super::{answered, failed, replied, request, updated, written};
 use crate::wire::read_answer;
-use crate::{Error, LogIndex, Reason, Reply, Request, RetryId, SessionId};
+use crate::{Body, Call, Error, LogIndex, Reason, Reply, Request, RetryId, SessionId};
 use std::fmt::{Debug, Write};
 use std::path::Path;
 
@@ -46,35 +46,31 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
         line(&mut text, "answer", &answer, &bytes);
     }
     // What came later stands behind.
-    for call in cluster_calls(&of) {
-        let request = request(call);
-        let bytes = written(&request);
-        assert_eq!(Request::read(&bytes), Ok(request.clone()));
-        line(&mut text, "request", &request.call, &bytes);
-    }
-    for body in cluster_bodies(&of) {
-        let reply = Reply { index: LogIndex(0xC3), body };
-        let bytes = replied(&reply);
-        assert_eq!(Reply::read(&bytes), Ok(reply.clone()));
-        line(&mut text, "reply", &reply.body, &bytes);
-    }
-    for call in group_calls() {
-        let request = request(call);
-        let bytes = written(&request);
-        assert_eq!(Request::read(&bytes), Ok(request.clone()));
-        line(&mut text, "request", &request.call, &bytes);
-    }
-    for body in group_bodies(&of) {
-        let reply = Reply { index: LogIndex(0xC3), body };
-        let bytes = replied(&reply);
-        assert_eq!(Reply::read(&bytes), Ok(reply.clone()));
-        line(&mut text, "reply", &reply.body, &bytes);
+    let later_calls = [cluster_calls(&of), group_calls(), place_calls(&of)];
+    let later_bodies = [cluster_bodies(&of), group_bodies(&of), place_bodies(&of)];
+    for (calls, bodies) in later_calls.into_iter().zip(later_bodies) {
+        later(&mut text, calls, bodies);
     }
     if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !path.exists() {
         std::fs::write(&path, &text).expect("the kept bytes can be written");
     }
     let kept = std::fs::read_to_string(&path).expect("the kept bytes are there");
     assert_eq!(text, kept, "what was once said between nodes is never changed");
+}
+
+fn later(text: &mut String, calls: Vec<Call>, bodies: Vec<Body>) {
+    for call in calls {
+        let request = request(call);
+        let bytes = written(&request);
+        assert_eq!(Request::read(&bytes), Ok(request.clone()));
+        line(text, "request", &request.call, &bytes);
+    }
+    for body in bodies {
+        let reply = Reply { index: LogIndex(0xC3), body };
+        let bytes = replied(&reply);
+        assert_eq!(Reply::read(&bytes), Ok(reply.clone()));
+        line(text, "reply", &reply.body, &bytes);
+    }
 }
 
 /// What it is, its outermost names, its bytes.

@@ -2,7 +2,8 @@
 //! they were.
 
 use super::examples::{
-    Stuff, bodies, calls, cluster_bodies, cluster_calls, group_bodies, group_calls,
+    Stuff, bodies, calls, cluster_bodies, cluster_calls, group_bodies, group_calls, place_bodies,
+    place_calls,
 };
 use super::{answered, failed, replied, written};
 use crate::wire::read_answer;
@@ -43,6 +44,7 @@ fn requests() -> impl Strategy<Value = Request> {
         let mut calls = calls(&of);
         calls.extend(cluster_calls(&of));
         calls.extend(group_calls());
+        calls.extend(place_calls(&of));
         let call = calls.swap_remove(at.index(calls.len()));
         let retry = retry.map(|(session, number)| RetryId { session: SessionId(session), number });
         Request { bucket, call, retry }
@@ -54,6 +56,7 @@ fn replies() -> impl Strategy<Value = Reply> {
         let mut bodies = bodies(&of);
         bodies.extend(cluster_bodies(&of));
         bodies.extend(group_bodies(&of));
+        bodies.extend(place_bodies(&of));
         let body = bodies.swap_remove(at.index(bodies.len()));
         Reply { index: LogIndex(index), body }
     })

@@ -6,8 +6,8 @@ use base::bucket::{Changes, Properties};
 use base::reply::BucketDescription;
 use base::request::{Call, DirectoryCall, SessionCall};
 use base::{
-    Body, BucketId, BucketName, ClusterCall, Entry, Error, GroupId, LogIndex, Outcome, Page, Read,
-    Reason, Reply, Result, Row, SessionId, Update, Version,
+    Body, BucketId, BucketName, ClusterCall, Entry, Error, GroupId, LogIndex, Moving, Outcome,
+    Page, Read, Reason, Reply, Result, Row, SessionId, Update, Version,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -164,7 +164,15 @@ fn step(json: &Value) -> Result<Result<Outcome>> {
 
 fn bucket(json: &Value) -> Result<BucketDescription> {
     let narrow = |json: &Value| u32::try_from(number(json)?).map_err(|_| strange());
+    let moving = match json.get("moves_to") {
+        Some(json) => {
+            let (group, id) = (GroupId(narrow(&json["group"])?), BucketId(narrow(&json["id"])?));
+            Some(Moving { group, id })
+        }
+        None => None,
+    };
     Ok(BucketDescription {
+        moving,
         name: BucketName::parse(json["name"].as_str().ok_or_else(strange)?)?,
         id: BucketId(narrow(&json["id"])?),
         group: GroupId(narrow(&json["group"])?),

@@ -7,7 +7,7 @@ use crate::http::percent::encode_onto;
 use crate::native::json::cluster::id_text;
 use base::bucket::Changes;
 use base::range::Direction;
-use base::request::{Call, DirectoryCall, Expiry, SessionCall};
+use base::request::{BucketPlace, Call, DirectoryCall, Expiry, SessionCall};
 use base::{
     Bound, BucketName, ClusterCall, Consistency, Key, MemberDescription, Part, Range, Read,
     Request, Update, Want,
@@ -126,6 +126,21 @@ fn directory(bucket: &BucketName, call: &DirectoryCall) -> Sent {
         DirectoryCall::DropType => Sent::new("DELETE", of_type),
         DirectoryCall::ListTypes => Sent::new("GET", "/v1/types"),
         DirectoryCall::Cluster(call) => members(call),
+        DirectoryCall::PlaceBucket { changes, place } => {
+            let mut changes = changes.clone();
+            changes.push(match place {
+                BucketPlace::Group(group) => ("group".into(), group.to_string()),
+                BucketPlace::Replicas(voters) => ("replicas".into(), voters.to_string()),
+            });
+            Sent::json("PUT", of_bucket, properties(&changes))
+        }
+        DirectoryCall::MoveBucket { group } => {
+            let body = json!({ "group": group.0 }).to_string();
+            Sent::json("POST", of_bucket + "/move", body.into_bytes())
+        }
+        DirectoryCall::CancelMove => Sent::new("DELETE", of_bucket + "/move"),
+        // Nodes tell each other; for clients there is no such path.
+        DirectoryCall::StepMove { .. } => Sent::new("POST", of_bucket + "/move/step"),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::native::json::{bodies, cluster, write};
 use crate::native::target;
 use crate::native::translate::{self, Plan};
 use base::range::Direction;
-use base::request::{Call, ExpireWhen, Expiry, Missing, SessionCall, Steps, When};
+use base::request::{BucketPlace, Call, ExpireWhen, Expiry, Missing, SessionCall, Steps, When};
 use base::{
     Bound, BucketName, ClusterCall, Consistency, DirectoryCall, GroupId, LogIndex,
     MemberDescription, NodeId, Part, Range, Read, Request, SessionId, Stay, Update, Version, Want,
@@ -155,6 +155,13 @@ fn update() -> impl Strategy<Value = Update> {
     })
 }
 
+fn places() -> impl Strategy<Value = BucketPlace> {
+    prop_oneof![
+        any::<u32>().prop_map(|group| BucketPlace::Group(GroupId(group))),
+        any::<u32>().prop_map(BucketPlace::Replicas),
+    ]
+}
+
 fn members() -> impl Strategy<Value = ClusterCall> {
     let name = || prop::sample::select(vec!["n1", "a.b-c_D"]).prop_map(String::from);
     let address = || Just("[::1]:7711".to_string());
@@ -212,6 +219,10 @@ fn call() -> impl Strategy<Value = Call> {
             rows_max
         }),
         Just(DirectoryCall::ListTypes),
+        (changes(), places())
+            .prop_map(|(changes, place)| { DirectoryCall::PlaceBucket { changes, place } }),
+        any::<u32>().prop_map(|group| DirectoryCall::MoveBucket { group: GroupId(group) }),
+        Just(DirectoryCall::CancelMove),
         members().prop_map(DirectoryCall::Cluster),
     ];
     let close = any::<u64>().prop_map(|id| SessionCall::Close(SessionId(id)));

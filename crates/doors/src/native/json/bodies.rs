@@ -3,9 +3,10 @@
 use super::blob::{Blob, KeysSeed, TOO_MANY_KEYS, Whole};
 use super::scan;
 use super::steps::{self, StepSeed, StepsSeed, TOO_MANY_STEPS};
+use crate::native::errors::malformed;
 use base::bucket::Changes;
 use base::limits::CHANGES_MAX;
-use base::{Error, Key, Read, Reason, Update};
+use base::{BucketPlace, DirectoryCall, Error, GroupId, Key, Read, Reason, Update};
 use serde::Deserialize;
 use serde::de::{
     self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor,
@@ -101,6 +102,46 @@ pub fn changes(json: &[u8]) -> Result<Changes, Error> {
         return Ok(Changes::new());
     }
     read_plain::<ChangesBody>(json).map(|body| body.0)
+}
+
+/// A bucket's properties, and where it is made: `group` or `replicas`, or neither.
+pub fn new_bucket(json: &[u8]) -> Result<DirectoryCall, Error> {
+    let (mut properties, mut place) = (Changes::new(), None);
+    for (name, text) in changes(json)? {
+        let number = || {
+            let wrong = || malformed("`group` and `replicas` are whole numbers");
+            text.parse::<u32>().map_err(|_| wrong())
+        };
+        let named = match name.as_str() {
+            "group" => BucketPlace::Group(GroupId(number()?)),
+            "replicas" => BucketPlace::Replicas(number()?),
+            _ => {
+                properties.push((name, text));
+                continue;
+            }
+        };
+        if place.replace(named).is_some() {
+            return Err(malformed(
+                "a bucket is made in a `group`, or in one of so many `replicas`",
+            ));
+        }
+    }
+    Ok(match place {
+        None => DirectoryCall::CreateBucket(properties),
+        Some(place) => DirectoryCall::PlaceBucket { changes: properties, place },
+    })
+}
+
+/// Where a bucket is to move.
+pub fn move_to(json: &[u8]) -> Result<DirectoryCall, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct MoveTo {
+        group: Whole,
+    }
+    let group = read_plain::<MoveTo>(json)?.group.0;
+    let group = u32::try_from(group).map_err(|_| malformed("a group is a number"))?;
+    Ok(DirectoryCall::MoveBucket { group: GroupId(group) })
 }
 
 pub(super) fn read_plain<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {

@@ -222,6 +222,13 @@ pub fn bucket_onto(out: &mut Vec<u8>, bucket: &BucketDescription) {
     number_onto(out, bucket.id);
     out.extend_from_slice(b",\"group\":");
     number_onto(out, bucket.group);
+    if let Some(moving) = bucket.moving {
+        out.extend_from_slice(b",\"moves_to\":{\"group\":");
+        number_onto(out, moving.group);
+        out.extend_from_slice(b",\"id\":");
+        number_onto(out, moving.id);
+        out.push(b'}');
+    }
     out.extend_from_slice(b",\"properties\":");
     properties_onto(out, &bucket.properties);
 }

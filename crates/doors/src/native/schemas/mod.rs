@@ -5,6 +5,7 @@
 //! Read next: `cluster.rs`.
 
 mod cluster;
+mod places;
 
 use super::json::fields::Field;
 use super::json::operations::{OPERATIONS, Operation, Place};
@@ -103,9 +104,9 @@ fn requests(schemas: &mut Map<String, Value>) {
     }
     schemas.insert(
         "Properties".into(),
-        json!({
-        "type": "object", "additionalProperties": false, "properties": properties }),
+        json!({ "type": "object", "additionalProperties": false, "properties": &properties }),
     );
+    places::all(schemas, properties);
 }
 
 /// Levels by section; `all` stands for every section when levels are changed.
@@ -244,10 +245,11 @@ fn replies(schemas: &mut Map<String, Value>) {
         object(json!({ "done": { "const": true } })),
     ] }),
     );
-    let bucket = object(json!({
+    let mut bucket = object(json!({
         "name": { "type": "string", "pattern": BUCKET_PATTERN },
         "id": count, "group": count, "properties": reference("Properties"),
     }));
+    bucket["properties"]["moves_to"] = object(json!({ "group": count, "id": count }));
     schemas.insert("BucketReply".into(), bucket);
     schemas.insert(
         "Buckets".into(),

@@ -1,0 +1,42 @@
+//! Moves of buckets from group to group: their routes, and how one is shown.
+
+use super::routes::{Gives, Name, Route, Takes, cluster};
+
+use crate::http::Method;
+use base::BucketName;
+use node::Movement;
+use serde_json::{Value, json};
+
+const MOVE: &str = "/v1/buckets/{type}/{bucket}/move";
+
+pub const BEGIN: Route = cluster(
+    (Name::MoveBucket, Method::Post, MOVE),
+    (Takes::Json("MoveTo"), Gives::Nothing),
+    "Begins to move a bucket to another group; it is used as ever meanwhile.",
+);
+
+pub const SEE: Route = cluster(
+    (Name::SeeMove, Method::Get, MOVE),
+    (Takes::Nothing, Gives::Json("Move")),
+    "Where a bucket lives, where it moves to, and how far that is.",
+);
+
+pub const CANCEL: Route = cluster(
+    (Name::CancelMove, Method::Delete, MOVE),
+    (Takes::Nothing, Gives::Nothing),
+    "Gives up a bucket's move: it stays where it is.",
+);
+
+/// A move as it is shown.
+pub fn seen(bucket: &BucketName, movement: &Movement) -> Value {
+    let progress = movement.progress.as_ref().map(|progress| {
+        json!({
+            "phase": progress.phase.word(), "rows": progress.rows,
+            "rows_total": progress.rows_total, "bytes": progress.bytes,
+            "bytes_total": progress.bytes_total, "again": progress.again, "left": progress.left,
+            "waits_for": progress.waits_for,
+        })
+    });
+    let to = movement.to.map(|group| group.0);
+    json!({ "name": bucket.full(), "group": movement.group.0, "to": to, "progress": progress })
+}

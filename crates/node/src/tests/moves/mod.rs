@@ -1,0 +1,121 @@
+//! Buckets move from group to group while they are used.
+//!
+//! Promises: whatever happens to masters and nodes meanwhile, each client finds what it was told.
+//! Never: asserts how long a move takes.
+
+mod broken;
+mod load;
+mod quiet;
+
+use super::house::wait;
+use super::many::{Cluster, ask};
+use crate::Node;
+use crate::transfer::Reached;
+use base::{BucketName, Call, DirectoryCall, GroupId};
+use load::{Load, Nodes};
+use std::sync::{Arc, Mutex};
+
+/// So many rows make several parts.
+const ROWS: usize = 120;
+
+fn name(text: &str) -> BucketName {
+    BucketName::parse(text).expect("a name")
+}
+
+/// The nodes that run, for clients.
+fn running(cluster: &Cluster) -> Nodes {
+    Arc::new(Mutex::new(cluster.nodes.iter().flatten().cloned().collect()))
+}
+
+/// A bucket in group 1 with some rows, and a group 2.
+async fn filled(nodes: usize) -> (Cluster, BucketName) {
+    let cluster = Cluster::new(nodes).await;
+    cluster.create(Some(nodes as u32), &[]).await;
+    cluster.master(2).await;
+    let bucket = name("moved");
+    let make = Call::Directory(DirectoryCall::CreateBucket(Vec::new()));
+    cluster.surely(bucket.clone(), make).await.expect("made");
+    for row in 0..ROWS {
+        cluster.put(0, &bucket, &format!("row{row:04}"), &format!("value{row}").repeat(20)).await;
+    }
+    (cluster, bucket)
+}
+
+async fn begin(cluster: &Cluster, bucket: &BucketName, group: u32) {
+    let call = Call::Directory(DirectoryCall::MoveBucket { group: GroupId(group) });
+    cluster.surely(bucket.clone(), call).await.expect("it begins");
+}
+
+/// Waits until every node knows that a bucket rests in a group.
+async fn rests(cluster: &Cluster, bucket: &BucketName, group: u32) {
+    let there = |node: &Node| {
+        node.inner
+            .catalog
+            .find(bucket)
+            .is_some_and(|found| found.group == GroupId(group) && found.moving.is_none())
+    };
+    wait("the end of the move", || cluster.nodes.iter().flatten().all(there).then_some(())).await;
+}
+
+/// Every row that was there from the start is there.
+async fn all_rows(cluster: &Cluster, bucket: &BucketName) {
+    for row in (0..ROWS).step_by(7) {
+        let found = cluster.get(0, bucket, &format!("row{row:04}")).await;
+        assert_eq!(found, Some(format!("value{row}").repeat(20).into()), "row {row}");
+    }
+}
+
+/// Moves wait here, on every node.
+fn close_gate(cluster: &Cluster, at: Reached) {
+    for node in cluster.nodes.iter().flatten() {
+        *node.inner.transfers.gate.lock().expect("plain data") = (Some(at), 0);
+    }
+}
+
+fn open_gate(cluster: &Cluster) {
+    for node in cluster.nodes.iter().flatten() {
+        node.inner.transfers.gate.lock().expect("plain data").0 = None;
+    }
+}
+
+/// Waits until a move waits at the gate.
+async fn at_gate(cluster: &Cluster) {
+    let waits = |node: &Node| node.inner.transfers.gate.lock().expect("plain data").1 > 0;
+    wait("a move at the gate", || cluster.nodes.iter().flatten().any(waits).then_some(())).await;
+}
+
+const STEPS: [Reached; 5] =
+    [Reached::Begun, Reached::Copied, Reached::Sealed, Reached::CopiedAgain, Reached::Closed];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_moves_there_and_back_under_load_and_everything_holds() {
+    let (cluster, bucket) = filled(1).await;
+    let load = Load::begin(&running(&cluster), &bucket, 2);
+    for round in 0..4 {
+        let to = [2, 1][round % 2];
+        begin(&cluster, &bucket, to).await;
+        rests(&cluster, &bucket, to).await;
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert!(load.end().await > 50, "they were answered all the time");
+    all_rows(&cluster, &bucket).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_nodes_move_a_bucket_under_load_and_every_node_answers() {
+    let (cluster, bucket) = filled(3).await;
+    let load = Load::begin(&running(&cluster), &bucket, 2);
+    for to in [2, 1] {
+        begin(&cluster, &bucket, to).await;
+        rests(&cluster, &bucket, to).await;
+    }
+    assert!(load.end().await > 20);
+    all_rows(&cluster, &bucket).await;
+    for which in 0..3 {
+        let node = cluster.node(which);
+        let movement = node.movement(&bucket).await.expect("it is known");
+        assert_eq!((movement.group, movement.to), (GroupId(1), None));
+        let count = Call::Read(base::Read::KeyCount, base::Consistency::Dirty);
+        ask(node, &bucket, count).await.expect("a long read of what is here");
+    }
+}

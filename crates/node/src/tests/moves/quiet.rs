@@ -1,0 +1,205 @@
+//! What a move keeps of a bucket, and what becomes of one that is given up.
+
+use super::{Reached, all_rows, at_gate, begin, close_gate, filled, name, open_gate, rests};
+use crate::tests::house::wait;
+use crate::tests::many::{Cluster, ask};
+use crate::tests::{bytes, reason, set};
+use base::request::Expiry;
+use base::{
+    Body, BucketName, BucketPlace, Call, Consistency, DirectoryCall, GroupId, MoveStep, Outcome,
+    Read, Reason, Reply, Request, Result, RetryId, Row, SessionCall, SessionId, Update,
+};
+
+async fn directory(cluster: &Cluster, bucket: &BucketName, call: DirectoryCall) -> Result<Reply> {
+    ask(cluster.node(0), bucket, Call::Directory(call)).await
+}
+
+async fn update(cluster: &Cluster, bucket: &BucketName, update: Update) -> Outcome {
+    match ask(cluster.node(0), bucket, Call::Update(update)).await.expect("it goes").body {
+        Body::Updated(outcome) => outcome,
+        other => panic!("an outcome, not {other:?}"),
+    }
+}
+
+async fn row(cluster: &Cluster, bucket: &BucketName, key: &str) -> Option<Row> {
+    let call = Call::Read(Read::Get(bytes(key)), Consistency::Consistent);
+    match ask(cluster.node(0), bucket, call).await.expect("it goes").body {
+        Body::Row(row) => row,
+        other => panic!("a row, not {other:?}"),
+    }
+}
+
+async fn attempt(
+    cluster: &Cluster,
+    bucket: &BucketName,
+    session: SessionId,
+    number: u64,
+) -> Result<Body> {
+    let call = Call::Update(Update::Add { key: bytes("sum"), delta: 1 });
+    let retry = Some(RetryId { session, number });
+    let request = Request { bucket: bucket.clone(), call, retry };
+    cluster.node(0).handle(request).await.map(|reply| reply.body)
+}
+
+/// Nothing of the move is left: no seal, no intake, no bucket to be dropped.
+async fn tidy(cluster: &Cluster) {
+    wait("tidiness", || {
+        let node = cluster.node(0);
+        let clean = |group: u32| {
+            let noted = cluster.group(0, group).seals.all();
+            noted.sealed.is_empty() && noted.intakes.len() <= 1
+        };
+        node.inner.bell.ring();
+        let dropped = node.inner.directory.dropped().expect("readable");
+        (clean(1) && clean(2) && dropped.is_empty()).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn versions_go_on_times_to_live_go_on_and_sessions_come_along() {
+    let (cluster, bucket) = filled(1).await;
+    let Body::Session(session) =
+        ask(cluster.node(0), &bucket, Call::Session(SessionCall::Open)).await.expect("open").body
+    else {
+        panic!("a session")
+    };
+    let first = attempt(&cluster, &bucket, session, 7).await.expect("added");
+    let short = Update::Set { key: bytes("t"), value: bytes("v"), expiry: Expiry::After(60_000) };
+    update(&cluster, &bucket, short).await;
+    let before = row(&cluster, &bucket, "row0003").await.expect("it is there");
+    let last = row(&cluster, &bucket, "t").await.expect("it is there");
+    begin(&cluster, &bucket, 2).await;
+    rests(&cluster, &bucket, 2).await;
+    all_rows(&cluster, &bucket).await;
+    assert_eq!(row(&cluster, &bucket, "row0003").await.expect("it is there"), before);
+    let left = row(&cluster, &bucket, "t").await.expect("it lives").expires_in_ms;
+    assert!(left.is_some_and(|left| left > 30_000 && left <= 60_000), "{left:?}");
+    assert_eq!(attempt(&cluster, &bucket, session, 7).await, Ok(first), "it was applied once");
+    let second = attempt(&cluster, &bucket, session, 8).await.expect("added");
+    assert_eq!(second, Body::Updated(Outcome::Number(2)));
+    update(&cluster, &bucket, set("new", "v")).await;
+    let new = row(&cluster, &bucket, "new").await.expect("it is there");
+    assert!(new.version > last.version, "no version is given twice");
+    // What was expected of a version that was seen before still holds, or does not.
+    let stale = Update::AssertVersion { key: bytes("new"), version: Some(last.version) };
+    let stale = ask(cluster.node(0), &bucket, Call::Update(stale)).await;
+    assert_eq!(reason(stale), Reason::Changed);
+    tidy(&cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_expired_before_does_not_come_back() {
+    let (cluster, bucket) = filled(1).await;
+    for which in 0..40 {
+        let (key, value) = (bytes(&format!("t{which}")), bytes("v"));
+        let expiry = Expiry::After(20 + 10 * which);
+        update(&cluster, &bucket, Update::Set { key, value, expiry }).await;
+    }
+    begin(&cluster, &bucket, 2).await;
+    let mut gone = 0;
+    while gone < 40 {
+        let found = row(&cluster, &bucket, &format!("t{gone}")).await;
+        gone += u64::from(found.is_none());
+        for before in 0..gone {
+            assert_eq!(row(&cluster, &bucket, &format!("t{before}")).await, None, "t{before}");
+        }
+    }
+    rests(&cluster, &bucket, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_move_is_given_up_at_any_step_and_begun_again() {
+    let (cluster, bucket) = filled(1).await;
+    for (round, step) in super::STEPS.into_iter().enumerate() {
+        close_gate(&cluster, step);
+        begin(&cluster, &bucket, 2).await;
+        at_gate(&cluster).await;
+        directory(&cluster, &bucket, DirectoryCall::CancelMove).await.expect("given up");
+        open_gate(&cluster);
+        // A request that met the seal waits until it is taken away.
+        update(&cluster, &bucket, set("after", &round.to_string())).await;
+        let found = row(&cluster, &bucket, "after").await.map(|row| row.value);
+        assert_eq!(found, Some(bytes(&round.to_string())));
+        let movement = cluster.node(0).movement(&bucket).await.expect("it is known");
+        assert_eq!((movement.group, movement.to), (GroupId(1), None));
+    }
+    tidy(&cluster).await;
+    begin(&cluster, &bucket, 2).await;
+    rests(&cluster, &bucket, 2).await;
+    all_rows(&cluster, &bucket).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_is_altered_cleared_and_dropped_on_its_way() {
+    let (cluster, bucket) = filled(1).await;
+    for step in super::STEPS {
+        close_gate(&cluster, step);
+        begin(&cluster, &bucket, 2).await;
+        at_gate(&cluster).await;
+        let changes = vec![("ttl_ms".to_string(), "3600000".to_string())];
+        directory(&cluster, &bucket, DirectoryCall::AlterBucket(changes)).await.expect("altered");
+        directory(&cluster, &bucket, DirectoryCall::ClearBucket).await.expect("cleared");
+        open_gate(&cluster);
+        update(&cluster, &bucket, set("only", "one")).await;
+        rests(&cluster, &bucket, 2).await;
+        let count = Call::Read(Read::KeyCount, Consistency::Consistent);
+        let count = ask(cluster.node(0), &bucket, count).await.expect("counted").body;
+        assert_eq!(count, Body::Count(1), "what was cleared did not move: {step:?}");
+        let only = row(&cluster, &bucket, "only").await.expect("it moved");
+        assert!(only.expires_in_ms.is_some(), "as the bucket was altered");
+        begin(&cluster, &bucket, 1).await;
+        rests(&cluster, &bucket, 1).await;
+    }
+    close_gate(&cluster, Reached::Sealed);
+    begin(&cluster, &bucket, 2).await;
+    at_gate(&cluster).await;
+    directory(&cluster, &bucket, DirectoryCall::DropBucket).await.expect("dropped");
+    open_gate(&cluster);
+    let gone = ask(cluster.node(0), &bucket, Call::Update(set("k", "v"))).await;
+    assert_eq!(reason(gone), Reason::NoSuchBucket);
+    tidy(&cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn buckets_are_made_where_they_are_wanted_and_moved_only_where_a_bucket_can_live() {
+    let (cluster, bucket) = filled(1).await;
+    let place = |place| DirectoryCall::PlaceBucket { changes: Vec::new(), place };
+    let at = |group| BucketPlace::Group(GroupId(group));
+    directory(&cluster, &name("there"), place(at(2))).await.expect("made");
+    let lives = |bucket: &str| cluster.node(0).inner.catalog.find(&name(bucket));
+    assert_eq!(lives("there").map(|bucket| bucket.group), Some(GroupId(2)));
+    // Group 1 has two buckets, group 2 has one.
+    directory(&cluster, &name("few"), place(BucketPlace::Replicas(1))).await.expect("made");
+    assert_eq!(lives("few").map(|bucket| bucket.group), Some(GroupId(2)));
+    for (wrong, why) in [
+        (at(0), Reason::NotSupported),
+        (at(99), Reason::NotFound),
+        (BucketPlace::Replicas(5), Reason::NotFound),
+    ] {
+        assert_eq!(reason(directory(&cluster, &name("no"), place(wrong)).await), why);
+    }
+    let to = |group| DirectoryCall::MoveBucket { group: GroupId(group) };
+    assert_eq!(reason(directory(&cluster, &bucket, to(0)).await), Reason::NotSupported);
+    assert_eq!(reason(directory(&cluster, &bucket, to(99)).await), Reason::NotFound);
+    assert_eq!(reason(directory(&cluster, &name("nowhere"), to(2)).await), Reason::NoSuchBucket);
+    directory(&cluster, &bucket, to(1)).await.expect("it lives there");
+    close_gate(&cluster, Reached::Copied);
+    begin(&cluster, &bucket, 2).await;
+    begin(&cluster, &bucket, 2).await;
+    assert_eq!(reason(directory(&cluster, &bucket, to(1)).await), Reason::Changed);
+    at_gate(&cluster).await;
+    let movement = cluster.node(0).movement(&bucket).await.expect("it is known");
+    assert_eq!((movement.group, movement.to), (GroupId(1), Some(GroupId(2))));
+    let progress = movement.progress.expect("it is driven here");
+    assert_eq!(progress.rows_total, super::ROWS as u64);
+    assert_eq!(progress.rows, progress.rows_total);
+    let moving = lives("moved").and_then(|bucket| bucket.moving).expect("it moves");
+    // Told of a move that was another.
+    let id = lives("there").expect("it is there").id;
+    let step = DirectoryCall::StepMove { id, moving: moving.id, step: MoveStep::Finish };
+    assert_eq!(reason(directory(&cluster, &bucket, step).await), Reason::Changed);
+    open_gate(&cluster);
+    rests(&cluster, &bucket, 2).await;
+    tidy(&cluster).await;
+}

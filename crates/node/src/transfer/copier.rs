@@ -1,0 +1,137 @@
+//! What is sent: rows, sessions and outcomes of the group a bucket leaves, read from what is
+//! applied, in parts of bounded size.
+
+use super::letter::Item;
+use crate::consistent::group::Group;
+use crate::consistent::layout::StoredRow;
+use crate::consistent::tracking::{Tracked, prefixes};
+use crate::consistent::view::damaged;
+use crate::keeper::store_error;
+use base::codec::Reader;
+use base::limits::SESSION_TTL_MS;
+use base::{BucketId, Result, SessionId};
+use bytes::Bytes;
+use std::sync::Arc;
+use store::{Chunk, Snapshot};
+
+/// Bytes of one part; a larger row goes alone. Tests have little to copy, and want many parts.
+const PART_BYTES: usize = if cfg!(test) { 2 << 10 } else { 256 << 10 };
+/// Rows are counted in rounds of so many bytes.
+const COUNT_BYTES: usize = 1 << 20;
+
+/// Reads what moves with a bucket.
+#[derive(Clone)]
+pub(super) struct Copier {
+    group: Arc<Group>,
+    prefixes: [Bytes; 3],
+}
+
+/// Where a scan goes on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cursor {
+    /// In which of the prefixes.
+    which: usize,
+    /// Behind which key.
+    after: Option<Bytes>,
+}
+
+/// What one round of a scan found.
+pub(super) struct Round {
+    pub items: Vec<Item>,
+    /// None: that was all.
+    pub next: Option<Cursor>,
+}
+
+impl Copier {
+    pub(super) fn new(group: Arc<Group>, bucket: BucketId) -> Copier {
+        let prefixes = prefixes(group.id, bucket);
+        Copier { group, prefixes }
+    }
+
+    /// How many rows the bucket has, and their bytes. Blocks.
+    pub(super) fn count(&self) -> Result<(u64, u64)> {
+        let (mut rows, mut bytes, mut after) = (0, 0, None);
+        loop {
+            let snapshot = self.group.shared.trees.snapshot();
+            let chunk = Chunk::read(&*snapshot, &self.prefixes[0], after.as_ref(), COUNT_BYTES);
+            let chunk = chunk.map_err(store_error)?;
+            rows += chunk.rows.len() as u64;
+            bytes += chunk.rows.iter().map(|(key, row)| key.len() + row.len()).sum::<usize>();
+            match chunk.more_after {
+                Some(key) => after = Some(key),
+                None => return Ok((rows, bytes as u64)),
+            }
+        }
+    }
+
+    /// The next part of everything. What is read is read after `tracked` was told so, and what it
+    /// was told to have been read is read. Blocks.
+    pub(super) fn scan(&self, tracked: &Tracked, cursor: Cursor) -> Result<Round> {
+        tracked.reads();
+        let Cursor { which, after } = cursor;
+        let now = self.group.now();
+        let snapshot = self.group.shared.trees.snapshot();
+        let prefix = &self.prefixes[which];
+        let chunk = Chunk::read(&*snapshot, prefix, after.as_ref(), PART_BYTES);
+        let chunk = chunk.map_err(store_error)?;
+        let next = match chunk.more_after {
+            Some(key) => Some(Cursor { which, after: Some(key) }),
+            None => Some(Cursor { which: which + 1, after: None }),
+        };
+        if let (0, Some(Cursor { which: 0, after: Some(key) })) = (which, &next) {
+            tracked.has_read(key.clone());
+        }
+        let mut items = Vec::new();
+        for (key, row) in chunk.rows {
+            items.extend(self.item(&key, Some(row), now)?.filter(|item| !is_gone(item)));
+        }
+        let next = next.filter(|cursor| cursor.which < self.prefixes.len());
+        Ok(Round { items, next })
+    }
+
+    /// What stands under these keys now, up to a part's size; gives the keys that are left. Blocks.
+    pub(super) fn again(&self, mut keys: Vec<Bytes>) -> Result<(Vec<Item>, Vec<Bytes>)> {
+        let now = self.group.now();
+        let snapshot: Box<dyn Snapshot> = self.group.shared.trees.snapshot();
+        let (mut items, mut bytes, mut taken) = (Vec::new(), 0, 0);
+        for key in &keys {
+            if bytes >= PART_BYTES {
+                break;
+            }
+            taken += 1;
+            let row = snapshot.get(key).map_err(store_error)?;
+            if let Some(item) = self.item(key, row, now)? {
+                bytes += item.bytes();
+                items.push(item);
+            }
+        }
+        Ok((items, keys.split_off(taken)))
+    }
+
+    /// What there is to say of a key. A session or an outcome that is gone here may go on there.
+    fn item(&self, key: &Bytes, row: Option<Bytes>, now: u64) -> Result<Option<Item>> {
+        let [rows, sessions, _] = &self.prefixes;
+        if key.starts_with(rows) {
+            let key = key.slice(rows.len()..);
+            let Some(row) = row else { return Ok(Some(Item::Gone { key })) };
+            let expired = StoredRow::read(&row).map_err(damaged)?.expired(now);
+            return Ok(Some(if expired { Item::Gone { key } } else { Item::Row { key, row } }));
+        }
+        let Some(row) = row else { return Ok(None) };
+        let mut name = Reader::new(&key[sessions.len()..]);
+        let session = SessionId(name.u64("session").map_err(damaged)?.swap_bytes());
+        if key.starts_with(sessions) {
+            let mut reader = Reader::new(&row);
+            let used = reader.u64("session time").map_err(damaged)?;
+            let highest = reader.u64("session number").map_err(damaged)?;
+            let live = used.saturating_add(SESSION_TTL_MS) > now;
+            return Ok(live.then_some(Item::Session { session, used, highest }));
+        }
+        let number = name.u64("request number").map_err(damaged)?.swap_bytes();
+        Ok(Some(Item::Outcome { session, number, outcome: row }))
+    }
+}
+
+fn is_gone(item: &Item) -> bool {
+    matches!(item, Item::Gone { .. })
+}

@@ -1,0 +1,228 @@
+//! The side a bucket moves to: its master takes what comes, in the group's own order.
+//!
+//! A row of the group's own (`i`, see `../consistent/seals.rs`) stands for each intake. A part that
+//! was taken before, or comes when the intake is closed, changes nothing: a call that was given up
+//! may arrive at any time, also when clients write to the bucket already.
+//!
+//! ```text
+//! intake = form u8 (1) | closed u8 | ahead i64 | last part u64
+//! ```
+//! `ahead` is how far this group's time was ahead of the other's when the intake began, or a little
+//! more: a point of time there, with `ahead` added, is one here. Nothing expires here before it
+//! would have there; and an intake closes only when all that had expired there has expired here, so
+//! that nothing comes back that a client saw gone.
+
+use super::letter::{Answer, Item, Question};
+use crate::Inner;
+use crate::consistent::group::Group;
+use crate::consistent::layout::StoredRow;
+use crate::consistent::outcome;
+use crate::consistent::seals::{OWN, intake_key};
+use crate::consistent::view::{View, damaged};
+use crate::peers::{Asked, Peers, Sending};
+use base::codec::{Malformed, Reader};
+use base::limits::{FORWARD_MS_MAX, SESSION_TTL_MS, SESSION_WINDOW};
+use base::{BucketId, Error, GroupId, Reason, Result};
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+const FORM: u8 = 1;
+/// Between two attempts to send an answer through a full lane.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// How far an intake is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Intake {
+    pub closed: bool,
+    pub ahead: i64,
+    pub part: u64,
+}
+
+impl Intake {
+    pub(super) fn write(self) -> Vec<u8> {
+        let mut bytes = vec![FORM, u8::from(self.closed)];
+        bytes.extend_from_slice(&self.ahead.to_le_bytes());
+        bytes.extend_from_slice(&self.part.to_le_bytes());
+        bytes
+    }
+
+    pub(super) fn read(bytes: &[u8]) -> std::result::Result<Intake, Malformed> {
+        let mut reader = Reader::new(bytes);
+        if reader.u8("intake")? != FORM {
+            return Err(Malformed("intake"));
+        }
+        let closed = reader.u8("intake")? != 0;
+        let ahead = reader.u64("intake")?.cast_signed();
+        Ok(Intake { closed, ahead, part: reader.u64("intake")? })
+    }
+
+    fn of(view: &mut View, bucket: BucketId) -> Result<Option<Intake>> {
+        let row = view.row(OWN, &intake_key(bucket))?;
+        row.map(|row| Intake::read(&row.value).map_err(damaged)).transpose()
+    }
+
+    fn put(self, view: &mut View, bucket: BucketId) {
+        view.put(OWN, &intake_key(bucket), None, &[&self.write()]);
+    }
+
+    /// A point of the other group's time as one of this group's.
+    fn here(self, time: u64) -> u64 {
+        time.saturating_add_signed(self.ahead)
+    }
+}
+
+/// Answers another node's question about a move. Hands over and returns.
+pub(crate) fn asked(inner: &Arc<Inner>, peers: &Peers, asked: Asked) {
+    let Some(seat) = inner.desk.sit(asked.payload.len()) else {
+        peers.decline(&asked);
+        return;
+    };
+    let (inner, peers) = (inner.clone(), peers.clone());
+    tokio::spawn(async move {
+        let within = asked.within.min(Duration::from_millis(FORWARD_MS_MAX));
+        let _ = timeout(within, attend(&inner, &peers, &asked)).await;
+        drop(seat);
+    });
+}
+
+async fn attend(inner: &Arc<Inner>, peers: &Peers, asked: &Asked) {
+    let question = match Question::read(&asked.payload) {
+        Ok(question) => question,
+        Err(Malformed(field)) => {
+            let from = format_args!("{:016x}", asked.from.0);
+            tracing::warn!(target: "node", %from, "a question about a move: malformed {field}");
+            peers.decline(asked);
+            return;
+        }
+    };
+    let bytes = answer(inner, asked.group, question).await.write();
+    while let Ok(Sending::Full) = peers.answer(asked, bytes.clone()) {
+        sleep(PAUSE).await;
+    }
+}
+
+/// Answers a question, this node's own too.
+pub(super) async fn answer(inner: &Arc<Inner>, group: GroupId, question: Question) -> Answer {
+    let Some(group) = inner.groups.get(group) else { return Answer::NotMaster { master: None } };
+    if !group.master.load(Ordering::Acquire) {
+        let master = group.standing().borrow().master;
+        return Answer::NotMaster { master: master.filter(|master| *master != inner.node) };
+    }
+    if let Question::Progress { bucket } = question {
+        return Answer::Progress(inner.transfers.get(bucket));
+    }
+    if inner.full.load(Ordering::Relaxed) {
+        let text = "the disk of the node the bucket moves to is nearly full";
+        return Answer::Refused(Error::new(Reason::OutOfSpace, text));
+    }
+    match take(&group, &question).await {
+        Ok(answer) => answer,
+        Err(error) => Answer::Refused(error),
+    }
+}
+
+async fn take(group: &Arc<Group>, question: &Question) -> Result<Answer> {
+    let (version, mut sessions) = match question {
+        Question::Close { version, .. } => (*version, 0),
+        _ => (0, 0),
+    };
+    let evaluate = |view: &mut View| match question {
+        Question::Begin { bucket, time } => begin(view, *bucket, *time),
+        Question::Take { bucket, part, items } => part_of(view, *bucket, *part, items),
+        Question::Close { bucket, time, .. } => close(view, *bucket, *time),
+        Question::Progress { .. } => unreachable!("answered before"),
+    };
+    let counted = |view: &mut View| {
+        let (answer, fresh) = evaluate(view)?;
+        sessions = fresh;
+        Ok(answer)
+    };
+    let (ticket, answer) = group.write_own(version, counted, |_| {})?;
+    group.state().sessions += sessions;
+    if let Some(ticket) = ticket {
+        group.settled(ticket).await?;
+    }
+    Ok(answer)
+}
+
+fn begin(view: &mut View, bucket: BucketId, time: u64) -> Result<(Answer, u64)> {
+    if Intake::of(view, bucket)?.is_some() {
+        let text = "rows of this bucket came before: take another number";
+        return Err(Error::new(Reason::AlreadyExists, text));
+    }
+    let now = view.open.time;
+    let ahead = now.cast_signed().wrapping_sub(time.cast_signed());
+    Intake { closed: false, ahead, part: 0 }.put(view, bucket);
+    Ok((Answer::Done { time: now }, 0))
+}
+
+fn known(view: &mut View, bucket: BucketId) -> Result<Intake> {
+    Intake::of(view, bucket)?.ok_or_else(|| {
+        Error::new(Reason::Changed, "nothing of this bucket is expected here (any more)")
+    })
+}
+
+fn part_of(view: &mut View, bucket: BucketId, part: u64, items: &[Item]) -> Result<(Answer, u64)> {
+    let done = Answer::Done { time: view.open.time };
+    let intake = known(view, bucket)?;
+    if part <= intake.part {
+        return Ok((done, 0)); // It was taken before.
+    }
+    if intake.closed || part != intake.part + 1 {
+        let text = "a part of a bucket came out of its turn";
+        return Err(Error::new(Reason::Changed, text));
+    }
+    let mut sessions = 0;
+    for item in items {
+        sessions += u64::from(put(view, bucket, intake, item)?);
+    }
+    Intake { part, ..intake }.put(view, bucket);
+    Ok((done, sessions))
+}
+
+/// Whether that was a session that was not known here.
+fn put(view: &mut View, bucket: BucketId, intake: Intake, item: &Item) -> Result<bool> {
+    match item {
+        Item::Row { key, row } => {
+            let row = StoredRow::read(row).map_err(damaged)?;
+            let expires = row.expires.map(|expires| intake.here(expires));
+            view.put_as(bucket, key, &StoredRow { expires, ..row });
+        }
+        Item::Gone { key } => view.remove(bucket, key),
+        Item::Session { session, used, highest } => {
+            let known = view.session(*session)?;
+            let (before, last) = known.unwrap_or_default();
+            let used = intake.here(*used).max(before);
+            view.put_session(*session, used, last.max(*highest));
+            if known.is_none() {
+                view.put_session_expiry(*session, used.saturating_add(SESSION_TTL_MS));
+            }
+            return Ok(known.is_none());
+        }
+        Item::Outcome { session, number, outcome } => {
+            let known = view.session(*session)?;
+            let forgotten = |highest: u64| number.saturating_add(SESSION_WINDOW) <= highest;
+            if known.is_some_and(|(_, highest)| !forgotten(highest)) {
+                let outcome = outcome::moved(outcome, view.open.index);
+                view.put_outcome(*session, *number, &outcome);
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn close(view: &mut View, bucket: BucketId, time: u64) -> Result<(Answer, u64)> {
+    let (intake, now) = (known(view, bucket)?, view.open.time);
+    let due = intake.here(time);
+    if intake.closed {
+        return Ok((Answer::Done { time: now }, 0));
+    }
+    if now < due {
+        return Ok((Answer::Early { ms: due - now }, 0));
+    }
+    Intake { closed: true, ..intake }.put(view, bucket);
+    Ok((Answer::Done { time: now }, 0))
+}

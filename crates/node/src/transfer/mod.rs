@@ -1,0 +1,58 @@
+//! A bucket moves to another group while it is used.
+//!
+//! The directory says where a bucket lives (group S, number `old`) and where it is on its way to
+//! (group T, number `new`). Whoever is master of S drives the move, from rows alone:
+//!
+//! | row | says |
+//! |---|---|
+//! | directory, the bucket's | lives at (S, `old`); moves to (T, `new`), or to nowhere |
+//! | S, `s old` | sealed: nothing is evaluated or read there any more |
+//! | T, `i new` | rows come in: open or closed, the last part, how far T's time is ahead |
+//!
+//! | # | step | from | to |
+//! |---|---|---|---|
+//! | 1 | begin | no `i new` | open; where it exists, someone copied there before: 2 |
+//! | 2 | renew | moves to `new` | moves to a fresh number, `new` is dropped; 1 |
+//! | 3 | copy | open, part n | open, part n + 1: rows in chunks, then what changed meanwhile |
+//! | 4 | seal | not sealed | sealed, once little is left to be copied |
+//! | 5 | copy | | what changed before the seal; then T has everything |
+//! | 6 | close | open | closed; T gives higher versions than S did, and is as late |
+//! | 7 | finish | moves to `new` | lives at (T, `new`); `old` is dropped |
+//! | 8 | tidy | the directory knows no `old`, `new` | no `s old`, `i new` |
+//!
+//! Whatever breaks off (a master falls, either group's; a call is lost; a node restarts), the next
+//! master of S begins at 1, finds `new` used, and takes a fresh number, so nothing of an attempt
+//! that was given up can get among the rows of another. What is sealed stays sealed until 7, or
+//! until the move is cancelled: then the directory says that the bucket lives at `old` and moves
+//! nowhere, and the master of S takes the seal away. Only the directory decides between the two,
+//! in one row.
+//!
+//! Sessions move along, with the outcomes of their windows: S's stay, T's get what they lack.
+//!
+//! Promises: an update that S acknowledged is in T before anyone asks T, and is applied once, also
+//! when it is repeated; no answer comes from S that T could have made old; versions go on, times to
+//! live too.
+//! Never: makes a client wait but between 4 and 7; copies what it can't have noticed changing.
+//! Read next: `mover.rs` (the steps), `intake.rs` (T's side), `copier.rs`, `wait.rs` (requests).
+
+mod copier;
+mod intake;
+mod letter;
+mod mover;
+mod progress;
+mod target;
+mod tend;
+mod view;
+mod wait;
+
+pub(crate) use intake::asked;
+pub(crate) use letter::ABOUT_MOVES;
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+pub(crate) use progress::Reached;
+pub(crate) use progress::Transfers;
+pub use progress::{MovePhase, MoveProgress};
+pub(crate) use tend::tend;
+pub use view::Movement;

@@ -1,0 +1,296 @@
+//! The steps of one move, on the master of the group the bucket leaves; see `mod.rs`.
+
+use super::copier::{Copier, Cursor};
+use super::letter::{Answer, Item, Question};
+use super::progress::{MovePhase, MoveProgress, Reached};
+use super::target::Target;
+use crate::catalog::Bucket;
+use crate::consistent::group::Group;
+use crate::consistent::seals::Seal;
+use crate::consistent::tracking::Tracked;
+use crate::submit::Flow;
+use crate::{Inner, world};
+use base::{
+    BucketName, Call, DirectoryCall, Error, Kind, MoveStep, Moving, Reason, Request, Result,
+};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Between two attempts at a step.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Copying takes at most this long a rest after each part; it rests as long as the part took, so
+/// that clients get half of what there is.
+const REST_MAX: Duration = Duration::from_millis(100);
+/// So little may be left when the bucket is sealed: a few parts.
+const LEFT_MAX: usize = 256;
+/// After so many rounds it is sealed anyway: clients change it as fast as it can be copied.
+const ROUNDS_MAX: usize = 16;
+/// A step that does not succeed for so long is given up, and another bucket gets its turn: unless
+/// this one is sealed.
+const PATIENCE_MS: u64 = 10_000;
+/// The other group's time may be so much behind what it should be, milliseconds; more, and clients
+/// would wait for it at the end.
+const BEHIND_MS_MAX: u64 = 1_000;
+
+pub(super) struct Mover {
+    inner: Arc<Inner>,
+    name: BucketName,
+    bucket: Arc<Bucket>,
+    moving: Moving,
+    source: Arc<Group>,
+    target: Target,
+    /// The last part that was taken.
+    part: u64,
+    /// How far the other group's time is ahead, by the intake.
+    ahead: i64,
+    /// How far it is behind that.
+    behind_ms: u64,
+    sealed: bool,
+}
+
+/// Moves a bucket, from whatever the rows say. Returns when it lives there, or when it is not this
+/// node's to move any more; an error says what to wait for.
+pub(super) async fn run(inner: Arc<Inner>, name: BucketName) -> Result<()> {
+    let Some(bucket) = inner.catalog.find(&name) else { return Ok(()) };
+    let Some(moving) = bucket.moving else { return Ok(()) };
+    let source = inner.groups.find(bucket.group)?;
+    inner.inform(&source).await?;
+    let target = Target::new(inner.clone(), moving.group);
+    let sealed = source.seals.hold(bucket.id);
+    let (part, ahead, behind_ms) = (0, 0, 0);
+    let mut mover =
+        Mover { inner, name, bucket, moving, source, target, part, ahead, behind_ms, sealed };
+    match mover.steps().await {
+        Err(error) if mover.is_wanted().is_ok() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+impl Mover {
+    async fn steps(&mut self) -> Result<()> {
+        let time = self.source.now();
+        let begin = Question::Begin { bucket: self.moving.id, time };
+        match self.tell(begin).await {
+            Ok(there) => self.ahead = there.cast_signed().wrapping_sub(time.cast_signed()),
+            Err(error) if error.reason == Reason::AlreadyExists => {
+                return self.step(MoveStep::Renew).await;
+            }
+            Err(error) => return Err(error),
+        }
+        match self.copy().await {
+            // Nothing is known to be there for sure: the next attempt is another.
+            Err(error) if error.kind() == Kind::Conflict && self.is_wanted().is_ok() => {
+                tracing::info!(target: "node", bucket = %self.name, %error, "copied anew");
+                self.step(MoveStep::Renew).await
+            }
+            copied => copied,
+        }
+    }
+
+    async fn copy(&mut self) -> Result<()> {
+        let tracked = Arc::new(self.source.track(self.bucket.id)?);
+        self.reached(Reached::Begun).await?;
+        let copier = Copier::new(self.source.clone(), self.bucket.id);
+        self.copy_all(&copier, &tracked).await?;
+        self.show(|progress| progress.phase = MovePhase::CatchingUp);
+        for _ in 0..ROUNDS_MAX {
+            self.copy_again(&copier, tracked.take()?).await?;
+            if self.source.tracked() <= LEFT_MAX || self.sealed {
+                break;
+            }
+        }
+        self.reached(Reached::Copied).await?;
+        let seal = self.seal().await?;
+        self.reached(Reached::Sealed).await?;
+        // Everything before the seal is applied, and what it changed is noted.
+        self.copy_again(&copier, tracked.take()?).await?;
+        self.reached(Reached::CopiedAgain).await?;
+        self.close(seal).await?;
+        self.reached(Reached::Closed).await?;
+        self.step(MoveStep::Finish).await?;
+        tracing::info!(
+            target: "node", bucket = %self.name, group = self.moving.group.0, "moved"
+        );
+        Ok(())
+    }
+
+    async fn copy_all(&mut self, copier: &Copier, tracked: &Arc<Tracked>) -> Result<()> {
+        let counter = copier.clone();
+        let (rows_total, bytes_total) = apart(move || counter.count()).await?;
+        let (phase, sealed) = (MovePhase::Copying, self.sealed);
+        self.show(|progress| {
+            let phase = if sealed { MovePhase::Sealed } else { phase };
+            *progress = MoveProgress { phase, rows_total, bytes_total, ..Default::default() };
+        });
+        let mut cursor = Some(Cursor::default());
+        while let Some(at) = cursor {
+            let began_ms = world::milliseconds();
+            let (copier, tracked) = (copier.clone(), tracked.clone());
+            let round = apart(move || copier.scan(&tracked, at)).await?;
+            cursor = round.next;
+            let rows = round.items.iter().filter_map(|item| match item {
+                Item::Row { key, row } => Some((key.len() + row.len()) as u64),
+                _ => None,
+            });
+            let (count, bytes) = rows.fold((0, 0), |(rows, all), bytes| (rows + 1, all + bytes));
+            self.send(round.items).await?;
+            self.show(|progress| {
+                progress.rows += count;
+                progress.bytes += bytes;
+                progress.left = self.source.tracked() as u64;
+            });
+            if !self.sealed {
+                let took = Duration::from_millis(world::milliseconds() - began_ms);
+                sleep(took.min(REST_MAX)).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies what these keys hold now.
+    async fn copy_again(&mut self, copier: &Copier, mut keys: Vec<Bytes>) -> Result<()> {
+        while !keys.is_empty() {
+            let (copier, count) = (copier.clone(), keys.len());
+            let (items, left) = apart(move || copier.again(keys)).await?;
+            keys = left;
+            self.send(items).await?;
+            let (copied, left) = ((count - keys.len()) as u64, keys.len() as u64);
+            self.show(|progress| {
+                progress.again += copied;
+                progress.left = left;
+            });
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, items: Vec<Item>) -> Result<()> {
+        if items.is_empty() {
+            return self.is_wanted();
+        }
+        let part = self.part + 1;
+        let there = self.tell(Question::Take { bucket: self.moving.id, part, items }).await?;
+        self.part = part;
+        let due = self.source.now().saturating_add_signed(self.ahead);
+        self.behind_ms = due.saturating_sub(there);
+        Ok(())
+    }
+
+    /// From here on nothing is evaluated or read at the old place. What is sealed is sealed once
+    /// more: that this node is master, and that nobody takes the seal away, must be decided behind
+    /// the move that it saw.
+    async fn seal(&mut self) -> Result<Seal> {
+        if self.behind_ms > BEHIND_MS_MAX && !self.sealed {
+            let text = "the time of the group it moves to fell behind";
+            return Err(Error::new(Reason::Changed, text));
+        }
+        self.is_wanted()?;
+        let ticket = self.source.seal(self.bucket.id)?;
+        self.sealed = true;
+        self.show(|progress| progress.phase = MovePhase::Sealed);
+        self.source.settled(ticket).await?;
+        self.source
+            .seal_of(self.bucket.id)?
+            .ok_or_else(|| Error::new(Reason::Changed, "the seal of the bucket was taken away"))
+    }
+
+    async fn close(&mut self, seal: Seal) -> Result<()> {
+        let Seal { time, version } = seal;
+        self.tell(Question::Close { bucket: self.moving.id, time, version }).await.map(|_| ())
+    }
+
+    /// Asks until there is an answer, or no need for one. Gives the time of the group that answers.
+    async fn tell(&mut self, question: Question) -> Result<u64> {
+        let until_ms = world::milliseconds() + PATIENCE_MS;
+        loop {
+            self.is_wanted()?;
+            let error = match self.target.ask(question.clone()).await {
+                Ok(Answer::Done { time }) => return Ok(time),
+                Ok(Answer::Early { ms }) => {
+                    sleep(Duration::from_millis(ms).min(REST_MAX)).await;
+                    continue;
+                }
+                Ok(Answer::Refused(error)) => error,
+                Ok(Answer::NotMaster { .. }) => {
+                    let text = format!("group {} has no master now", self.moving.group);
+                    Error::new(Reason::NoQuorum, text)
+                }
+                Ok(Answer::Progress(_)) => {
+                    Error::new(Reason::NotSupported, "an answer to another question")
+                }
+                Err(error) => error,
+            };
+            if !matches!(error.kind(), Kind::Unavailable | Kind::Unknown) {
+                return Err(error);
+            }
+            self.show(|progress| progress.waits_for = error.to_string());
+            if world::milliseconds() >= until_ms && !self.sealed {
+                return Err(error);
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Takes a step in the directory, until it is known to be taken or of no use.
+    async fn step(&self, step: MoveStep) -> Result<()> {
+        let call = DirectoryCall::StepMove { id: self.bucket.id, moving: self.moving.id, step };
+        loop {
+            self.is_wanted()?;
+            let (bucket, call) = (self.name.clone(), Call::Directory(call.clone()));
+            let request = Request { bucket, call, retry: None };
+            let submitted = self.inner.submit(&mut Flow::default(), request);
+            match self.inner.answered(submitted).await {
+                Ok(_) => return Ok(()),
+                Err(error) if matches!(error.kind(), Kind::Unavailable | Kind::Unknown) => {
+                    self.show(|progress| progress.waits_for = error.to_string());
+                    sleep(PAUSE).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether this move is still this node's to drive.
+    fn is_wanted(&self) -> Result<()> {
+        let found = self.inner.catalog.find(&self.name);
+        let same = found.is_some_and(|bucket| {
+            (bucket.id, bucket.moving) == (self.bucket.id, Some(self.moving))
+        });
+        let drives = self.source.master.load(Ordering::Acquire);
+        if same && drives && !self.inner.stopping.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Err(Error::new(Reason::Changed, "the move goes on elsewhere, or is over"))
+    }
+
+    /// Tests may have something happen here.
+    #[cfg(test)]
+    async fn reached(&self, reached: Reached) -> Result<()> {
+        let gate = || self.inner.transfers.gate.lock().expect("plain data");
+        if gate().0 == Some(reached) {
+            gate().1 += 1;
+        }
+        while gate().0 == Some(reached) {
+            self.is_wanted()?;
+            sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    }
+
+    #[cfg(not(test))]
+    async fn reached(&self, _: Reached) -> Result<()> {
+        Ok(())
+    }
+
+    fn show(&self, change: impl FnOnce(&mut MoveProgress)) {
+        self.inner.transfers.change(self.bucket.id, change);
+    }
+}
+
+/// On a thread that may wait.
+async fn apart<T: Send + 'static>(act: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let stopping = || Error::new(Reason::GoingDown, "the node is stopping");
+    tokio::task::spawn_blocking(act).await.unwrap_or_else(|_| Err(stopping()))
+}

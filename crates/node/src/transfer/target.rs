@@ -1,0 +1,84 @@
+//! The way to the master of a group, which may be this node, or one of a group this node has no
+//! part in.
+
+use super::intake;
+use super::letter::{Answer, Question};
+use crate::Inner;
+use base::codec::Malformed;
+use base::{Error, GroupId, NodeId, Reason, Result};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A question is answered within this, or asked again.
+const WITHIN: Duration = Duration::from_secs(5);
+
+pub(super) struct Target {
+    inner: Arc<Inner>,
+    group: GroupId,
+    /// Who was said to be master.
+    told: Option<NodeId>,
+    /// How many members were asked in vain.
+    missed: usize,
+}
+
+impl Target {
+    pub(super) fn new(inner: Arc<Inner>, group: GroupId) -> Target {
+        Target { inner, group, told: None, missed: 0 }
+    }
+
+    /// Asks once. Whoever is not master says who is, and is asked next time.
+    pub(super) async fn ask(&mut self, question: Question) -> Result<Answer> {
+        let node = self.whom()?;
+        let asked = if node == self.inner.node {
+            Ok(intake::answer(&self.inner, self.group, question).await)
+        } else {
+            self.ask_other(node, &question).await
+        };
+        match &asked {
+            Ok(Answer::NotMaster { master }) => {
+                self.missed += 1;
+                self.told = *master;
+            }
+            Err(_) => {
+                self.missed += 1;
+                self.told = None;
+            }
+            Ok(_) => self.told = Some(node),
+        }
+        asked
+    }
+
+    async fn ask_other(&self, node: NodeId, question: &Question) -> Result<Answer> {
+        let Some(peers) = self.inner.peers.get() else { return Err(self.nobody()) };
+        let bytes = peers.ask(node, self.group, question.write(), WITHIN).await?;
+        Answer::read(&bytes).map_err(|Malformed(field)| {
+            let text = format!("node {node} answered what this node can't read: {field}");
+            Error::new(Reason::NotSupported, text)
+        })
+    }
+
+    /// Who is master, or who may know.
+    fn whom(&self) -> Result<NodeId> {
+        let here = self.inner.groups.get(self.group);
+        if let Some(master) = here.and_then(|group| group.standing().borrow().master) {
+            return Ok(master);
+        }
+        if let Some(told) = self.told {
+            return Ok(told);
+        }
+        let known = self.inner.catalog.cluster();
+        let placement = known.groups.iter().find(|placement| placement.group == self.group);
+        let members = placement.map(|placement| &placement.members[..]).unwrap_or_default();
+        let others: Vec<_> =
+            members.iter().map(|(node, _)| *node).filter(|node| *node != self.inner.node).collect();
+        match others.len() {
+            0 => Err(self.nobody()),
+            count => Ok(others[self.missed % count]),
+        }
+    }
+
+    fn nobody(&self) -> Error {
+        let text = format!("no master of group {} is known", self.group);
+        Error::new(Reason::NoQuorum, text)
+    }
+}

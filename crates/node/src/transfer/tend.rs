@@ -1,0 +1,149 @@
+//! The loop that drives this node's moves, one of each group at a time, and tidies up behind those
+//! that are over.
+
+use super::mover;
+use super::progress::MovePhase;
+use crate::consistent::group::Group;
+use crate::consistent::seals::{Noted, intake_key, seal_key};
+use crate::{Inner, world};
+use base::{BucketId, BucketName, GroupId, LogIndex, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// How often everything is looked at, if nothing changes.
+const PAUSE: Duration = Duration::from_millis(100);
+/// A move that failed is tried again after this, milliseconds.
+const AGAIN_MS: u64 = if cfg!(test) { 50 } else { 1_000 };
+
+/// What one look leaves for the next.
+#[derive(Default)]
+struct Tending {
+    running: JoinSet<(GroupId, BucketName, Result<()>)>,
+    busy: BTreeSet<GroupId>,
+    /// Not before this is a move tried again.
+    again: BTreeMap<BucketName, u64>,
+    /// As of which directory, and which time in office, a group was tidied last.
+    tidied: BTreeMap<GroupId, (LogIndex, u64, Noted)>,
+}
+
+/// Goes on until the node stops.
+pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
+    let mut changes = inner.catalog.watch_moving();
+    let mut tending = Tending::default();
+    while !*stop.borrow_and_update() {
+        changes.mark_unchanged();
+        tending.begin(&inner);
+        tending.tidy(&inner).await;
+        tokio::select! {
+            biased;
+            _ = stop.changed() => {}
+            Some(ended) = tending.running.join_next() => {
+                if let Ok(ended) = ended {
+                    tending.ended(&inner, ended);
+                }
+            }
+            _ = changes.changed() => {}
+            () = tokio::time::sleep(PAUSE) => {}
+        }
+    }
+}
+
+impl Tending {
+    /// Begins, in each group that this node is master of and that has none under way, the move that
+    /// has waited longest with its bucket sealed, or else the first.
+    fn begin(&mut self, inner: &Arc<Inner>) {
+        let names = inner.catalog.watch_moving().borrow().clone();
+        let now = world::milliseconds();
+        self.again.retain(|name, _| names.contains(name));
+        let mut driven = BTreeSet::new();
+        let mut due: BTreeMap<GroupId, (bool, BucketName)> = BTreeMap::new();
+        for name in names {
+            let Some(bucket) = inner.catalog.find(&name) else { continue };
+            let Some(group) = inner.groups.get(bucket.group) else { continue };
+            if !group.master.load(Ordering::Acquire) {
+                continue;
+            }
+            driven.insert(bucket.id);
+            let later = self.again.get(&name).is_some_and(|again| *again > now);
+            if later || self.busy.contains(&group.id) {
+                continue;
+            }
+            let waits = (!group.seals.hold(bucket.id), name);
+            let first = due.entry(group.id).or_insert_with(|| waits.clone());
+            if waits < *first {
+                *first = waits;
+            }
+        }
+        inner.transfers.keep(|bucket| driven.contains(&bucket));
+        for (group, (_, name)) in due {
+            self.busy.insert(group);
+            let inner = inner.clone();
+            self.running.spawn(async move {
+                let ended = mover::run(inner, name.clone()).await;
+                (group, name, ended)
+            });
+        }
+    }
+
+    fn ended(&mut self, inner: &Inner, ended: (GroupId, BucketName, Result<()>)) {
+        let (group, name, ended) = ended;
+        self.busy.remove(&group);
+        if let Err(error) = ended {
+            tracing::warn!(target: "node", bucket = %name, %error, "a move waits");
+            if let Some(bucket) = inner.catalog.find(&name) {
+                inner.transfers.change(bucket.id, |progress| {
+                    progress.waits_for = error.to_string();
+                    progress.phase = MovePhase::Waiting;
+                });
+            }
+            self.again.insert(name, world::milliseconds() + AGAIN_MS);
+        }
+    }
+
+    /// Takes away the seals of buckets that stay after all, and all notes of those that are gone.
+    /// Not while a move of the group is under way here, nor does one begin meanwhile: it counts on
+    /// the seal.
+    async fn tidy(&mut self, inner: &Arc<Inner>) {
+        for group in inner.groups.all() {
+            let office = group.offices.load(Ordering::Acquire);
+            let noted = group.seals.all();
+            let as_of = (inner.directory.group.applied.index(), office, noted);
+            let idle = as_of.2 == Noted::default() || self.busy.contains(&group.id);
+            let known = self.tidied.get(&group.id) == Some(&as_of);
+            if idle || known || !group.master.load(Ordering::Acquire) {
+                continue;
+            }
+            match tidy(inner, &group, office, &as_of.2).await {
+                Ok(()) => drop(self.tidied.insert(group.id, as_of)),
+                Err(error) => tracing::debug!(target: "node", %error, "tidied later"),
+            }
+        }
+    }
+}
+
+/// What the directory says must be what it says *now*: it is asked after the notes were seen, so
+/// whatever a note is about, the directory has heard of.
+async fn tidy(inner: &Arc<Inner>, group: &Arc<Group>, office: u64, noted: &Noted) -> Result<()> {
+    inner.directory_is_current(None).await?;
+    let (mut named, mut stays) = (BTreeSet::new(), BTreeSet::new());
+    inner.catalog.each(|bucket| {
+        named.insert(bucket.id);
+        named.extend(bucket.moving.map(|moving| moving.id));
+        if bucket.group == group.id && bucket.moving.is_none() {
+            stays.insert(bucket.id);
+        }
+    });
+    named.extend(inner.directory.dropped()?.into_iter().map(|(bucket, _)| bucket));
+    let unsealed = |bucket: &&BucketId| stays.contains(bucket) || !named.contains(bucket);
+    for bucket in noted.sealed.iter().filter(unsealed) {
+        group.forget_own(&seal_key(*bucket), office)?;
+    }
+    for bucket in noted.intakes.iter().filter(|bucket| !named.contains(bucket)) {
+        group.forget_own(&intake_key(*bucket), office)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! Where a bucket lives and how far its move is, for whoever asks any node.
+
+use super::letter::{Answer, Question};
+use super::progress::MoveProgress;
+use super::target::Target;
+use crate::Inner;
+use crate::directory::no_such_bucket;
+use base::{BucketName, GroupId, Result};
+use std::sync::Arc;
+
+/// Where a bucket lives, as this node knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Movement {
+    /// The group it lives in.
+    pub group: GroupId,
+    /// The group it is on its way to.
+    pub to: Option<GroupId>,
+    /// How far that is, as the master of its group says; none if that can't be asked now.
+    pub progress: Option<MoveProgress>,
+}
+
+impl Inner {
+    /// See [`crate::Node::movement`].
+    pub(crate) async fn movement(self: &Arc<Inner>, name: &BucketName) -> Result<Movement> {
+        let bucket = self.catalog.find(name).ok_or_else(|| no_such_bucket(name))?;
+        let group = bucket.group;
+        let Some(moving) = bucket.moving else {
+            return Ok(Movement { group, to: None, progress: None });
+        };
+        let mut master = Target::new(self.clone(), group);
+        let mut progress = None;
+        // Once to the master, or to one who says who that is.
+        for _ in 0..2 {
+            let asked = master.ask(Question::Progress { bucket: bucket.id }).await;
+            if let Ok(Answer::Progress(Some(found))) = asked {
+                progress = Some(found);
+                break;
+            }
+        }
+        Ok(Movement { group, to: Some(moving.group), progress })
+    }
+}

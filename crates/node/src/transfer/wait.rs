@@ -1,0 +1,67 @@
+//! Requests that meet a bucket on its way: they wait a little, and begin anew where it lives then.
+
+use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
+use crate::{Inner, world};
+use base::limits::FORWARD_MS_MAX;
+use base::{Reason, Reply, Request, Result};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Between two attempts: a short time at first, since most moves are short, longer with each.
+const PAUSE: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_millis(50);
+
+impl Inner {
+    /// Answers a request once its bucket has moved, or stays.
+    pub(crate) fn after_move(
+        self: &Arc<Inner>,
+        before: Option<Ticket>,
+        elsewhere: Elsewhere,
+        request: Request,
+    ) -> Submitted {
+        let inner = self.clone();
+        Submitted::Later(Box::pin(async move {
+            // What became of them was told already; here only their order counts.
+            let _ = inner.settled(before).await;
+            inner.until_moved(elsewhere, request).await
+        }))
+    }
+
+    /// The same for an answer that may say that the bucket is on its way.
+    pub(crate) async fn unless_away(
+        self: &Arc<Inner>,
+        answer: Result<Reply>,
+        elsewhere: Elsewhere,
+        request: Request,
+    ) -> Result<Reply> {
+        match answer {
+            Err(error) if error.reason == Reason::Moved && !elsewhere.told_of_moves => {
+                self.until_moved(elsewhere, request).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Nothing was done yet, and each attempt that meets the move does nothing either.
+    async fn until_moved(
+        self: &Arc<Inner>,
+        elsewhere: Elsewhere,
+        request: Request,
+    ) -> Result<Reply> {
+        let until_ms = world::milliseconds() + FORWARD_MS_MAX;
+        let elsewhere = Elsewhere { told_of_moves: true, ..elsewhere };
+        let mut pause = PAUSE;
+        loop {
+            sleep(pause).await;
+            pause = PAUSE_MAX.min(pause * 2);
+            let mut flow = Flow { last: None, elsewhere };
+            let submitted = self.submit(&mut flow, request.clone());
+            match self.answered(submitted).await {
+                Err(error) if error.reason == Reason::Moved && world::milliseconds() < until_ms => {
+                }
+                answer => return answer,
+            }
+        }
+    }
+}
