@@ -19,6 +19,9 @@ use super::message::{Body, Message};
 use super::replica::{Replica, Stage, Staging};
 use base::{Ballot, LogIndex, NodeId};
 
+/// A fresh member is told no longer history than this: it fetches a snapshot instead.
+const TOLD_VALUES_MAX: u64 = 4_096;
+
 impl Replica {
     /// The master is to end this configuration.
     pub(super) fn reconfigure(
@@ -140,7 +143,10 @@ impl Replica {
         if decided >= self.base {
             return;
         }
-        if decided < self.floor {
+        // Who has nothing at all gets the rows, which go beside the values; a long log, told part by
+        // part, would hold up those who write.
+        let fresh = decided == LogIndex(0) && self.base.0 > TOLD_VALUES_MAX;
+        if decided < self.floor || fresh {
             return self.send(to, Body::Behind, effects);
         }
         let upto = LogIndex(self.base.0.min(decided.0 + MESSAGE_VALUES_MAX));

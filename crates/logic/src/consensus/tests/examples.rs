@@ -238,3 +238,37 @@ fn who_learns_what_is_over_asks_for_each_part_once() {
     assert_eq!(hears(&mut replica, part(30, 40), 1_730), straggling(40));
     assert_eq!(hears(&mut replica, part(40, 50), 1_740), vec![]);
 }
+
+#[test]
+fn who_has_nothing_gets_rows_instead_of_a_long_history() {
+    let both = configuration(&[member(3, Part::Voter), member(9, Part::Voter)]).expect("sound");
+    for (base, decided, wanted) in [
+        (5_000, 0, Body::Behind),
+        (5_000, 7, Body::Learn { after: LogIndex(7), upto: LogIndex(71), end: LogIndex(5_000) }),
+        (60, 0, Body::Learn { after: LogIndex(0), upto: LogIndex(60), end: LogIndex(60) }),
+    ] {
+        let base = LogIndex(base);
+        let mut replica = Replica::restore(Restored {
+            node: NodeId(3),
+            base,
+            last: base,
+            decided: base,
+            promised: Ballot::default(),
+            accepted_ballot: Ballot::default(),
+            ..remembered(both.clone())
+        })
+        .expect("sound");
+        replica.step(Event::Started { now: Millis(0) }, &mut Vec::new());
+        let body = Body::Straggling { decided: LogIndex(decided) };
+        let configuration = ConfigurationId(0);
+        let message = Message { configuration, ballot: Ballot::default(), body };
+        let (from, now) = (NodeId(9), Millis(5_000));
+        let mut effects = Vec::new();
+        replica.step(Event::Received { from, message, signs: Vec::new(), now }, &mut effects);
+        let said = effects.iter().find_map(|effect| match effect {
+            Effect::Send { message, .. } => Some(message.body),
+            _ => None,
+        });
+        assert_eq!(said, Some(wanted));
+    }
+}
