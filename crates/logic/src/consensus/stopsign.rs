@@ -143,8 +143,8 @@ impl Replica {
         if decided >= self.base {
             return;
         }
-        // Who has nothing at all gets the rows, which go beside the values; a long log, told part by
-        // part, would hold up those who write.
+        // Who has nothing at all gets the rows, which go beside the values; a long log, told part
+        // by part, would hold up those who write.
         let fresh = decided == LogIndex(0) && self.base.0 > TOLD_VALUES_MAX;
         if decided < self.floor || fresh {
             return self.send(to, Body::Behind, effects);
