@@ -2,9 +2,8 @@
 //! applies them, wakes who waits.
 //!
 //! One turn does everything that can be done without waiting; between turns the task sleeps until a
-//! record is written, a message or an update arrives, or time is up. A value is closed as soon as
-//! the one before is on disk: how many updates share a sync follows from how long a sync takes, and
-//! from nothing else.
+//! record is written, a message or an update arrives, or time is up. When a value is closed says
+//! `pace.rs`.
 //!
 //! What the replica wants is noted in the very step that wants it (`step`), under the group's lock:
 //! an index may mean another value one step later. It is carried out behind the lock, in order.
@@ -34,9 +33,7 @@ use tokio::sync::watch;
 const EXPIRED_PER_VALUE: usize = 1_000;
 /// Expired rows are collected at most this often: a row may be seen this much longer.
 const EXPIRY_PAUSE_MS: u64 = 10;
-/// A closed value may be proposed while another is on its way to the disk, if it is at least this
-/// part as full.
-const OVERLAP_PART: u32 = 2;
+
 impl Group {
     /// Drives the group until `stop` says so or it fails.
     pub(crate) async fn drive(self: Arc<Group>, mut stop: watch::Receiver<bool>) -> Result<()> {
@@ -138,7 +135,7 @@ impl Group {
         }
         self.look_at_collapse(state);
         self.collect_expired(state)?;
-        self.propose(state);
+        self.propose(state, now);
         self.publish_lease(state);
         self.plan_tick(state);
         let sleep = state.sleep(now);
@@ -283,14 +280,14 @@ impl Group {
         Ok(())
     }
 
-    fn propose(&self, state: &mut State) {
+    fn propose(&self, state: &mut State, now: Millis) {
         let in_flight = state.pending.iter().take(state.proposed);
-        let undecided: u32 = in_flight
+        let undecided = in_flight
             .filter(|batch| batch.index > state.replica.decided())
             .map(|batch| batch.updates)
             .sum();
         let open = state.open.as_ref().map_or(0, |open| open.updates);
-        if undecided == 0 || open >= undecided.div_ceil(OVERLAP_PART) {
+        if state.pace.is_due(open, undecided, now.0) {
             state.close();
         }
         self.propose_closed(state);

@@ -12,6 +12,7 @@ use super::comparison::Comparisons;
 use super::evaluate::evaluate;
 use super::layout::Mark;
 use super::office::{Office, not_master};
+use super::pace::Pace;
 use super::seals::Seals;
 use super::send::Letter;
 use super::session::{self, Retried};
@@ -122,6 +123,7 @@ pub(crate) struct State {
     pub pending: VecDeque<Batch>,
     /// How many of `pending` are proposed.
     pub proposed: usize,
+    pub pace: Pace,
     pub clock: Clock,
     pub next_version: u64,
     pub sessions: u64,
@@ -204,6 +206,7 @@ impl Group {
                 open: None,
                 pending: VecDeque::new(),
                 proposed: 0,
+                pace: Pace::default(),
                 clock: Clock::from(mark.time),
                 next_version: mark.next_version.max(1),
                 sessions: 0,
@@ -277,11 +280,12 @@ impl Group {
         open.updates += 1;
         open.sync |= sync;
         let index = open.index;
-        if open.len() >= VALUE_BATCH_BYTES || open.updates as usize >= VALUE_UPDATES_MAX {
+        let full = open.len() >= VALUE_BATCH_BYTES || open.updates as usize >= VALUE_UPDATES_MAX;
+        if full || fresh || state.pace.is_complete(open.updates) {
+            self.wake.notify_one();
+        }
+        if full {
             state.close();
-            self.wake.notify_one();
-        } else if fresh {
-            self.wake.notify_one();
         }
         Metrics::count(&self.shared.metrics.updates);
         Ticket { group: self.id, index, term: self.applied.term() }
@@ -308,14 +312,6 @@ impl State {
             ));
         }
         Ok(())
-    }
-
-    /// Updates and bytes that are not applied yet.
-    pub(crate) fn undecided(&self) -> (u64, usize) {
-        let all = self.pending.iter().chain(self.open.as_ref());
-        all.fold((0, 0), |(updates, bytes), batch| {
-            (updates + u64::from(batch.updates), bytes + batch.len())
-        })
     }
 
     /// Makes sure a value is open. Gives whether it holds no update yet, and how long it is.

@@ -20,6 +20,7 @@ pub(crate) mod group;
 pub(crate) mod layout;
 mod office;
 pub(crate) mod outcome;
+mod pace;
 pub(crate) mod pager;
 pub(crate) mod read;
 mod receive;

@@ -62,6 +62,7 @@ impl State {
             u64::MAX => IDLE,
             at => Duration::from_millis(at.saturating_sub(now.0)).min(IDLE),
         };
+        let tick = self.pace.pause().map_or(tick, |pause| tick.min(Duration::from_millis(pause)));
         match self.next_expiry {
             _ if !self.office.held => tick,
             u64::MAX => tick,
