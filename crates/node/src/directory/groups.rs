@@ -77,6 +77,22 @@ impl Draft {
         found.into_iter().map(|(_, node)| node).collect()
     }
 
+    /// Whether every group that was made goes on without this member: a fresh node in its place
+    /// gets what a majority of the others has.
+    pub(super) fn bears_loss(&self, member: &MemberDescription) -> Result<()> {
+        let alone = |group: &&Placement| {
+            let votes = group.members.contains(&(member.node, Part::Voter));
+            !group.founders.is_empty() && votes && group.voters() < 3
+        };
+        let Some(group) = self.known.groups.iter().find(alone) else { return Ok(()) };
+        let (name, group) = (&member.name, group.group);
+        let text = format!(
+            "group {group} has no majority without `{name}`, and a fresh node would find nothing \
+             of it: make others its voters first (`credenza group place {group} NAME ...`)"
+        );
+        Err(Error::new(Reason::Changed, text))
+    }
+
     fn founders(&self, replicas: Option<u32>, named: &[String]) -> Result<(u32, Vec<NodeId>)> {
         let count = u32::try_from(named.len()).unwrap_or(u32::MAX);
         if replicas.is_some_and(|replicas| replicas != count) {

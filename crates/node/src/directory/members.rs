@@ -194,7 +194,10 @@ impl Draft {
     fn replace(mut self, name: &str, by: Option<&str>) -> Result<Plan> {
         let member = self.named(name)?;
         match by {
-            None => self.put_member(&MemberDescription { stay: Stay::Replaceable, ..member }),
+            None => {
+                self.bears_loss(&member)?;
+                self.put_member(&MemberDescription { stay: Stay::Replaceable, ..member });
+            }
             Some(by) => {
                 let other = self.named(by)?;
                 if other.node == member.node {

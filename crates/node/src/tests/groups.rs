@@ -283,3 +283,24 @@ async fn who_is_removed_is_forgotten_by_a_directory_without_a_part_in_its_groups
     wait("word that it is out everywhere, and another in its place", left).await;
     assert_eq!(cluster.get(1, &name, "k").await, Some(bytes("v")));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_only_voter_of_a_group_is_not_given_up_for_a_fresh_node() {
+    let cluster = Cluster::new(3).await;
+    cluster.create(None, &["n1"]).await;
+    let replace = |by: Option<&str>| {
+        let (name, by) = ("n1".to_string(), by.map(String::from));
+        Call::Directory(DirectoryCall::Cluster(ClusterCall::ReplaceMember { name, by }))
+    };
+    let refused = ask(cluster.node(0), &BucketName::default(), replace(None)).await;
+    let refused = refused.expect_err("what it has is nowhere else");
+    assert_eq!(refused.reason, Reason::Changed);
+    assert!(refused.text().contains("credenza group place 2"), "{refused}");
+    // Where it hands its part over itself, all is well.
+    cluster.surely(BucketName::default(), replace(Some("n2"))).await.expect("it goes");
+    wait("the group's move", || {
+        let group = cluster.node(2).inner.groups.get(GroupId(2))?;
+        leads(&group).then_some(())
+    })
+    .await;
+}
