@@ -1,29 +1,32 @@
 //! When the open value is closed and proposed.
 //!
 //! A value costs every member a write, a sync and a few messages, whatever it holds; an update costs
-//! what it costs. So a value that is proposed while another is on its way should be worth it, and
+//! what it costs. So a value that is proposed while others are on their way should be worth it, and
 //! so should the first after all are decided: the clients that were just answered come back one by
 //! one, and a value with the first of them alone would make all others wait for the next. What the
-//! last value held says how many there are.
+//! last value held says how many there are. But where a round trip takes long, filling a value must
+//! not take a part of it.
 //!
 //! Promises: nobody waits longer than `GATHER_MS` for company; who is alone never waits.
 
 use super::group::State;
 
-/// A value may be proposed while others are undecided, if it is at least this part as full as they
-/// are together.
-const OVERLAP_PART: u32 = 2;
-/// With nothing undecided, a value waits until it is this part as full as the last one was, ...
+/// A value waits until it is this part as full as all that are undecided together or, where none
+/// is, as the last one was, ...
 const GATHER_PART: u32 = 2;
 /// ... but only until the clock has moved on by this much, in milliseconds.
-const GATHER_MS: u64 = 1;
+const GATHER_MS: u64 = 2;
+/// While one waits, time is looked at this often, in milliseconds.
+const PAUSE_MS: u64 = 1;
 
 /// What is remembered from value to value.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// How many updates the last value held.
     last: u32,
-    /// Since when the open value waits for company, in milliseconds.
+    /// How many the open value waits for.
+    enough: u32,
+    /// Since when it waits, in milliseconds.
     since: Option<u64>,
 }
 
@@ -31,29 +34,23 @@ impl Pace {
     /// Whether the open value, which holds this many updates, is to be closed now; `undecided`:
     /// how many the values on their way hold.
     pub(super) fn is_due(&mut self, open: u32, undecided: u32, now: u64) -> bool {
-        let due = match undecided {
-            _ if open == 0 => false,
-            0 => open >= self.enough() || self.has_waited(now),
-            _ => open >= undecided.div_ceil(OVERLAP_PART),
-        };
-        if due || open == 0 || undecided > 0 {
-            self.since = None;
-        }
+        let others = if undecided == 0 { self.last } else { undecided };
+        self.enough = others.div_ceil(GATHER_PART);
+        let due = open > 0 && (open >= self.enough || self.has_waited(now));
         if due {
             self.last = open;
         }
+        if due || open == 0 {
+            self.since = None;
+        }
         due
-    }
-
-    fn enough(&self) -> u32 {
-        self.last.div_ceil(GATHER_PART)
     }
 
     /// Whether the update that came just now, so that there are `open`, is what the open value
     /// waited for.
     #[inline]
     pub(super) fn is_complete(&self, open: u32) -> bool {
-        self.since.is_some() && open == self.enough()
+        self.since.is_some() && open == self.enough
     }
 
     fn has_waited(&mut self, now: u64) -> bool {
@@ -62,7 +59,7 @@ impl Pace {
 
     /// In how many milliseconds to ask again, if nothing happens before.
     pub(super) fn pause(&self) -> Option<u64> {
-        self.since.map(|_| GATHER_MS)
+        self.since.map(|_| PAUSE_MS)
     }
 }
 
@@ -93,7 +90,7 @@ mod tests {
         let mut pace = Pace::default();
         assert!(pace.is_due(64, 0, 5));
         assert!(!pace.is_due(1, 0, 5));
-        assert_eq!(pace.pause(), Some(GATHER_MS));
+        assert_eq!(pace.pause(), Some(PAUSE_MS));
         assert!(!pace.is_complete(31) && !pace.is_due(31, 0, 5));
         assert!(pace.is_complete(32));
         assert!(pace.is_due(32, 0, 5));
@@ -102,27 +99,26 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_long_for_those_who_do_not_come() {
-        let mut pace = Pace::default();
-        assert!(pace.is_due(1_000, 0, 5));
-        assert!(!pace.is_due(3, 0, 7));
-        assert!(!pace.is_due(4, 0, 7));
-        assert!(pace.is_due(4, 0, 7 + GATHER_MS));
-        assert!(pace.is_due(2, 0, 9), "the size that counts is that of the last one");
-        assert!(pace.is_due(1_000, 0, 9) && !pace.is_due(1, 0, 9));
-        assert!(!pace.is_due(0, 0, 9));
-        assert_eq!(pace.pause(), None, "it was closed for another reason");
-    }
-
-    #[test]
     fn a_value_overtakes_no_sync_that_it_could_share() {
         let mut pace = Pace::default();
         assert!(pace.is_due(40, 0, 1));
-        assert!(!pace.is_due(19, 40, 9), "however long the others take");
-        assert!(pace.is_due(20, 40, 9));
-        assert!(!pace.is_due(9, 0, 9));
-        assert!(!pace.is_due(9, 60, 9), "others are on their way again");
-        assert_eq!(pace.pause(), None);
-        assert!(!pace.is_due(29, 60, 9));
+        assert!(!pace.is_due(19, 40, 1));
+        assert!(pace.is_complete(20) && pace.is_due(20, 40, 1));
+        assert!(!pace.is_due(29, 60, 1));
+    }
+
+    #[test]
+    fn nobody_waits_long_for_those_who_do_not_come() {
+        let mut pace = Pace::default();
+        for undecided in [0, 1_000] {
+            assert!(pace.is_due(1_000, 0, 5));
+            assert!(!pace.is_due(3, undecided, 7));
+            assert!(!pace.is_due(4, undecided, 6 + GATHER_MS));
+            assert!(pace.is_due(4, undecided, 7 + GATHER_MS));
+            assert!(pace.is_due(2, 0, 9), "the size that counts is that of the last one");
+        }
+        assert!(pace.is_due(1_000, 0, 9) && !pace.is_due(1, 0, 9));
+        assert!(!pace.is_due(0, 0, 9));
+        assert_eq!(pace.pause(), None, "it was closed for another reason");
     }
 }
