@@ -7,15 +7,18 @@
 //! last value held says how many there are. But where a round trip takes long, filling a value must
 //! not take a part of it.
 //!
-//! Promises: nobody waits longer than `GATHER_MS` for company; who is alone never waits.
+//! Promises: nobody waits longer than `OVERLAP_MS` for company; who is alone never waits.
 
 use super::group::State;
 
 /// A value waits until it is this part as full as all that are undecided together or, where none
 /// is, as the last one was, ...
 const GATHER_PART: u32 = 2;
-/// ... but only until the clock has moved on by this much, in milliseconds.
-const GATHER_MS: u64 = 2;
+/// ... but only until the clock has moved on by this much, in milliseconds, where others are
+/// undecided: little beside a round trip that is long, and much beside one that is short; ...
+const OVERLAP_MS: u64 = 4;
+/// ... and by this much where none is: clients that are near come back sooner.
+const GATHER_MS: u64 = 1;
 /// While one waits, time is looked at this often, in milliseconds.
 const PAUSE_MS: u64 = 1;
 
@@ -35,8 +38,9 @@ impl Pace {
     /// how many the values on their way hold.
     pub(super) fn is_due(&mut self, open: u32, undecided: u32, now: u64) -> bool {
         let others = if undecided == 0 { self.last } else { undecided };
+        let patience = if undecided == 0 { GATHER_MS } else { OVERLAP_MS };
         self.enough = others.div_ceil(GATHER_PART);
-        let due = open > 0 && (open >= self.enough || self.has_waited(now));
+        let due = open > 0 && (open >= self.enough || self.has_waited(now, patience));
         if due {
             self.last = open;
         }
@@ -53,8 +57,8 @@ impl Pace {
         self.since.is_some() && open == self.enough
     }
 
-    fn has_waited(&mut self, now: u64) -> bool {
-        now >= *self.since.get_or_insert(now) + GATHER_MS
+    fn has_waited(&mut self, now: u64, patience: u64) -> bool {
+        now >= *self.since.get_or_insert(now) + patience
     }
 
     /// In how many milliseconds to ask again, if nothing happens before.
@@ -110,11 +114,11 @@ mod tests {
     #[test]
     fn nobody_waits_long_for_those_who_do_not_come() {
         let mut pace = Pace::default();
-        for undecided in [0, 1_000] {
+        for (undecided, patience) in [(0, GATHER_MS), (1_000, OVERLAP_MS)] {
             assert!(pace.is_due(1_000, 0, 5));
             assert!(!pace.is_due(3, undecided, 7));
-            assert!(!pace.is_due(4, undecided, 6 + GATHER_MS));
-            assert!(pace.is_due(4, undecided, 7 + GATHER_MS));
+            assert!(!pace.is_due(4, undecided, 6 + patience));
+            assert!(pace.is_due(4, undecided, 7 + patience));
             assert!(pace.is_due(2, 0, 9), "the size that counts is that of the last one");
         }
         assert!(pace.is_due(1_000, 0, 9) && !pace.is_due(1, 0, 9));

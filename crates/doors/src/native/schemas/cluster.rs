@@ -72,15 +72,20 @@ fn asked(schemas: &mut Map<String, Value>) {
     wanted["maxItems"] = GROUP_MEMBERS_MAX.into();
     insert("Wanted", object(json!({ "members": wanted })));
     let mut names = list(name.clone());
-    names["maxItems"] = GROUP_MEMBERS_MAX.into();
-    names["type"] = json!(["array", "null"]);
     let most = GROUP_VOTERS_MAX;
+    names["maxItems"] = most.into();
+    names["uniqueItems"] = true.into();
+    names["type"] = json!(["array", "null"]);
     let replicas = json!({ "type": ["integer", "null"], "minimum": 1, "maximum": most });
     insert(
         "NewGroup",
         json!({
             "type": "object", "additionalProperties": false,
             "properties": { "replicas": replicas, "members": names },
+            "anyOf": [
+                { "properties": { "replicas": { "type": "null" } } },
+                { "properties": { "members": { "type": ["array", "null"], "maxItems": 0 } } },
+            ],
         }),
     );
     insert("Transfer", object(json!({ "to": name })));
