@@ -1,11 +1,11 @@
 //! When the open value is closed and proposed.
 //!
-//! A value costs every member a write, a sync and a few messages, whatever it holds; an update costs
-//! what it costs. So a value that is proposed while others are on their way should be worth it, and
-//! so should the first after all are decided: the clients that were just answered come back one by
-//! one, and a value with the first of them alone would make all others wait for the next. What the
-//! last value held says how many there are. But where a round trip takes long, filling a value must
-//! not take a part of it.
+//! A value costs every member a write, a sync and a few messages, whatever it holds; an update
+//! costs what it costs. So a value that is proposed while others are on their way should be worth
+//! it, and so should the first after all are decided: the clients that were just answered come back
+//! one by one, and a value with the first of them alone would make all others wait for the next.
+//! What the last value held says how many there are. But where a round trip takes long, filling a
+//! value must not take a part of it.
 //!
 //! Promises: nobody waits longer than `OVERLAP_MS` for company; who is alone never waits.
 

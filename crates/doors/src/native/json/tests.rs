@@ -339,3 +339,13 @@ fn changes_of_properties_end_exactly_at_their_limit() {
         assert_eq!(read.map(|changes| changes.len()).ok(), taken.then_some(count), "{count}");
     }
 }
+
+/// Found by schema fuzzing: `[null, null]` made a group.
+#[test]
+fn a_list_of_an_objects_values_is_no_object() {
+    for body in [&b"[null, null]"[..], b" [3]", b"\n[]"] {
+        let error = super::cluster::create_group(body).expect_err("it is a list");
+        assert_eq!(error.reason, base::Reason::Malformed);
+    }
+    assert!(super::cluster::create_group(b"{}").is_ok());
+}
