@@ -54,6 +54,10 @@ pub enum Reason {
     AlreadyExists,
     /// A row or a set of properties changed meanwhile.
     Changed,
+    /// A key of an available bucket has several values, and one was asked for.
+    Siblings,
+    /// A key of an available bucket would get more siblings than its bucket allows.
+    TooManySiblings,
     // Unavailable
     /// Too much waits already; nothing was queued.
     Overloaded,
@@ -71,11 +75,17 @@ pub enum Reason {
     GoingDown,
     /// The bucket lives elsewhere now; the detail says where.
     Moved,
+    /// Fewer replicas answer than were asked for; the detail begins with a
+    /// [`crate::Shortfall`].
+    TooFewAnswered,
     // Unknown
     /// Mastership was lost between proposing and deciding.
     NoLongerMaster,
     /// The deadline passed between proposing and deciding.
     DeadlinePassed,
+    /// Fewer replicas took a write than were asked for: it is at some, and may spread. The detail
+    /// begins with a [`crate::Shortfall`].
+    TooFewStored,
     // Corrupt
     /// A checksum does not hold; the detail names file and offset.
     Damaged,
@@ -91,10 +101,12 @@ impl Reason {
             Malformed | TooLarge | NotANumber | NoSuchBucket | NoSuchType | NotSupported
             | SessionExpired | OutsideWindow => Kind::Invalid,
             Forbidden => Kind::Denied,
-            NotFound | AssertionFailed | AlreadyExists | Changed => Kind::Conflict,
+            NotFound | AssertionFailed | AlreadyExists | Changed | Siblings | TooManySiblings => {
+                Kind::Conflict
+            }
             Overloaded | OutOfSpace | TooMany | NotMaster | NoQuorum | NotFresh | GoingDown
-            | Moved => Kind::Unavailable,
-            NoLongerMaster | DeadlinePassed => Kind::Unknown,
+            | Moved | TooFewAnswered => Kind::Unavailable,
+            NoLongerMaster | DeadlinePassed | TooFewStored => Kind::Unknown,
             Damaged | StoreFailed => Kind::Corrupt,
         }
     }
@@ -128,11 +140,15 @@ impl Reason {
             DeadlinePassed => "deadline_passed",
             Damaged => "damaged",
             StoreFailed => "store_failed",
+            Siblings => "siblings",
+            TooManySiblings => "too_many_siblings",
+            TooFewAnswered => "too_few_answered",
+            TooFewStored => "too_few_stored",
         }
     }
 
-    /// Every reason, for doors' exhaustive tests and for the docs.
-    pub const ALL: [Reason; 25] = {
+    /// Every reason, for doors' exhaustive tests and for the docs; new ones stand at the end.
+    pub const ALL: [Reason; 29] = {
         use Reason::*;
         [
             Malformed,
@@ -160,6 +176,10 @@ impl Reason {
             DeadlinePassed,
             Damaged,
             StoreFailed,
+            Siblings,
+            TooManySiblings,
+            TooFewAnswered,
+            TooFewStored,
         ]
     };
 }

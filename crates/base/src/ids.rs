@@ -54,6 +54,11 @@ number!(
     Version, u64
 );
 
+number!(
+    /// A partition of the ring; its replica on a node is a vnode.
+    Partition, u32
+);
+
 impl LogIndex {
     /// The index after this one.
     pub fn next(self) -> LogIndex {
@@ -83,4 +88,22 @@ pub struct RetryId {
     pub session: SessionId,
     /// Chosen by the client, going up; a window of `SESSION_WINDOW` numbers is remembered.
     pub number: u64,
+}
+
+/// Who gives writes their dots: a vnode in one of its incarnations. A new incarnation begins
+/// whenever the vnode may have forgotten a dot that it gave, so that none is ever given twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Actor {
+    /// The node.
+    pub node: NodeId,
+    /// The partition whose replica it is, by its number.
+    pub vnode: u32,
+    /// Goes up, and is never used again.
+    pub incarnation: u64,
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.node, self.vnode, self.incarnation)
+    }
 }

@@ -8,29 +8,40 @@
 //! Never: imports a room; does anything (no file, socket, clock, thread or chance).
 //! Read next: `request.rs`, then `error.rs` and `limits.rs`.
 
+pub mod available;
 pub mod bucket;
 pub mod cluster;
 pub mod codec;
 pub mod error;
 pub mod ids;
 pub mod limits;
+pub mod properties;
+pub mod quorum;
 pub mod range;
 pub mod reply;
 pub mod request;
+pub mod ring;
 pub mod wire;
 
-pub use bucket::{BucketName, Promise, Properties, SyncPolicy};
+pub use available::{
+    AvailableCall, BucketNames, Condition, Content, Context, FetchOptions, Headers, Keys, Link,
+    Sibling, Siblings, Store, StoreOptions, Vtag,
+};
+pub use bucket::BucketName;
 pub use cluster::{ClusterCall, ClusterDescription, MemberDescription, Part, Placement, Stay};
 pub use error::{Error, Kind, Reason, Result};
 pub use ids::{
-    Ballot, BucketId, ClusterId, ConfigurationId, GroupId, LogIndex, Millis, NodeId, RetryId,
-    SessionId, Version,
+    Actor, Ballot, BucketId, ClusterId, ConfigurationId, GroupId, LogIndex, Millis, NodeId,
+    Partition, RetryId, SessionId, Version,
 };
+pub use properties::{DataType, Promise, Properties, Replication, SyncPolicy};
+pub use quorum::{Quorum, Share, Shortfall};
 pub use range::{Bound, Range, Want};
 pub use reply::{Body, BucketDescription, Entry, Moving, Outcome, Page, Reply, Row};
 pub use request::{
     BucketPlace, Call, Consistency, DirectoryCall, MoveStep, Read, Request, SessionCall, Update,
 };
+pub use ring::{RingCall, RingDescription};
 
 /// A key: any bytes, at most [`limits::KEY_BYTES_MAX`]; keys order as unsigned bytes.
 pub type Key = bytes::Bytes;

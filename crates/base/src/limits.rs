@@ -36,8 +36,11 @@ pub const FRAME_BYTES_MAX: usize = 48 * 1024 * 1024;
 /// Most requests of one connection that may be in flight; a client that sends more waits in its
 /// socket.
 pub const PIPELINE_DEPTH_MAX: usize = 10_000;
-/// Longest bucket or bucket type name.
+/// Longest name of a bucket type, a consistent bucket or a member.
 pub const NAME_BYTES_MAX: usize = 63;
+/// Longest name of an available bucket within its type, as it is written: Riak's clients
+/// percent-encode theirs.
+pub const BUCKET_NAME_BYTES_MAX: usize = 255;
 /// Most properties that are changed at once: more than there will ever be, fewer than would cost
 /// anything.
 pub const CHANGES_MAX: usize = 64;
@@ -130,3 +133,19 @@ pub const GROUPS_MAX: usize = 4_096;
 pub const GROUP_MEMBERS_MAX: usize = 64;
 /// Most of them that vote.
 pub const GROUP_VOTERS_MAX: usize = 7;
+/// Most replicas of a key of an available bucket.
+pub const REPLICAS_MAX: u8 = 16;
+/// Most siblings of a key, unless its bucket says otherwise.
+pub const SIBLINGS_MAX: u16 = 100;
+/// With so many siblings the log warns.
+pub const SIBLINGS_WARN: usize = 25;
+/// Most siblings that a bucket may allow.
+pub const SIBLINGS_HARD_MAX: u16 = 1_000;
+/// Largest context that a client brings or gets: in base 64 it fits into HTTP's headers.
+pub const CONTEXT_BYTES_MAX: usize = 32 * 1024;
+/// Most bytes of headers (metadata, links, indexes) of one value of an available bucket.
+pub const CONTENT_HEADERS_BYTES_MAX: usize = 64 * 1024;
+/// Most metadata, links and indexes of one value together.
+pub const CONTENT_HEADERS_MAX: usize = 1_024;
+/// Most partitions of the ring.
+pub const PARTITIONS_MAX: usize = 4_096;

@@ -1,7 +1,10 @@
 //! Everything that can be answered.
 
-use crate::bucket::{BucketName, Properties};
+use crate::available::{BucketNames, Context, Keys, Siblings};
+use crate::bucket::BucketName;
 use crate::cluster::{ClusterDescription, Placement};
+use crate::properties::Properties;
+use crate::ring::RingDescription;
 use crate::{Error, Key, LogIndex, SessionId, Value, Version};
 
 /// An answer; every one carries the index of the log it reflects.
@@ -39,6 +42,17 @@ pub enum Body {
     Cluster(ClusterDescription),
     /// A group that was made.
     Group(Placement),
+    /// A key's values in an available bucket.
+    Siblings(Siblings),
+    /// A write was taken. The context speaks for this write alone: with it the client replaces what
+    /// it wrote, and nothing that it has not seen.
+    Stored(Context),
+    /// Keys of an available bucket.
+    Keys(Keys),
+    /// Available buckets that hold something.
+    BucketNames(BucketNames),
+    /// The ring.
+    Ring(RingDescription),
 }
 
 /// A row as a client sees it.
@@ -110,7 +124,7 @@ pub enum Outcome {
 pub struct BucketDescription {
     /// Its full name.
     pub name: BucketName,
-    /// Its number.
+    /// Its number; 0: it has none (available buckets).
     pub id: crate::BucketId,
     /// The group it lives in (consistent buckets).
     pub group: crate::GroupId,

@@ -4,8 +4,11 @@
 //! The semantics of updates are Arakoon's where it has them (atomic sequences whose later steps see
 //! the earlier ones), Redis' where only it has them (expiry, `set` with conditions).
 
-use crate::bucket::{BucketName, Changes};
+use crate::available::AvailableCall;
+use crate::bucket::BucketName;
 use crate::cluster::ClusterCall;
+use crate::properties::Changes;
+use crate::ring::RingCall;
 use crate::{BucketId, GroupId, Key, LogIndex, Range, RetryId, SessionId, Value, Version};
 
 /// One question of one client.
@@ -30,6 +33,8 @@ pub enum Call {
     Directory(DirectoryCall),
     /// Opens or closes a session in the bucket's group.
     Session(SessionCall),
+    /// Reads or changes a key of an available bucket.
+    Available(AvailableCall),
 }
 
 /// How fresh an answer must be.
@@ -350,6 +355,8 @@ pub enum DirectoryCall {
         /// Which step.
         step: MoveStep,
     },
+    /// Speaks of the ring of available buckets; the request's bucket is ignored.
+    Ring(RingCall),
 }
 
 /// Where a bucket is made.

@@ -54,6 +54,7 @@ impl Inner {
             Call::Read(read, consistency) => self.read(flow, &request.bucket, read, *consistency),
             Call::Session(call) => self.session(flow, &request.bucket, *call),
             Call::Directory(call) => self.directory(flow, &request.bucket, call),
+            Call::Available(_) => Err(self.not_available(&request.bucket).into()),
         };
         match routed {
             Ok(submitted) => submitted,
@@ -106,7 +107,9 @@ impl Inner {
     pub(crate) fn group_of(&self, request: &Request) -> Result<Whom> {
         match &request.call {
             Call::Directory(_) => Ok(Whom::Here(self.directory.group.clone())),
-            Call::Update(_) | Call::Read(..) | Call::Session(_) => self.whom(&request.bucket),
+            Call::Update(_) | Call::Read(..) | Call::Session(_) | Call::Available(_) => {
+                self.whom(&request.bucket)
+            }
         }
     }
 
@@ -144,6 +147,18 @@ impl Inner {
             Promise::Available => {
                 Err(Error::new(Reason::NotSupported, "this version serves consistent buckets only"))
             }
+        }
+    }
+
+    /// What a bucket is told that is asked for siblings and has none.
+    fn not_available(&self, name: &BucketName) -> Error {
+        match self.known_bucket(name) {
+            Ok(_) => {
+                let text = "this is a consistent bucket: it has no siblings and no contexts; use \
+                            plain reads and updates";
+                Error::new(Reason::NotSupported, text)
+            }
+            Err(error) => error,
         }
     }
 

@@ -53,6 +53,10 @@ fn number(reason: Reason) -> u8 {
         DeadlinePassed => 22,
         Damaged => 23,
         StoreFailed => 24,
+        Siblings => 25,
+        TooManySiblings => 26,
+        TooFewAnswered => 27,
+        TooFewStored => 28,
     }
 }
 
@@ -84,6 +88,10 @@ fn reason(number: u8) -> Option<Reason> {
         22 => DeadlinePassed,
         23 => Damaged,
         24 => StoreFailed,
+        25 => Siblings,
+        26 => TooManySiblings,
+        27 => TooFewAnswered,
+        28 => TooFewStored,
         _ => return None,
     })
 }

@@ -16,6 +16,7 @@
 //! passes a request on asks its limits first, to refuse it in words.
 //! Read next: `request.rs`, `update.rs`, `reply.rs`.
 
+mod available;
 mod cluster;
 mod error;
 mod fields;

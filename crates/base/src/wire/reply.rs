@@ -2,13 +2,13 @@
 
 use super::fields::{Fields, Source};
 use super::request::{put_name, take_name};
-use super::{Taken, cluster, error};
-use crate::bucket::{Promise, Properties, SyncPolicy};
+use super::{Taken, available, cluster, error};
 use crate::codec::Malformed;
 use crate::limits::{
     BUCKETS_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, NAME_BYTES_MAX, ROW_OVERHEAD_BYTES, TTL_MS_MAX,
     VALUE_BYTES_MAX, WHOLE_RANGE_BYTES_MAX,
 };
+use crate::properties::{Promise, Properties, Replication, SyncPolicy};
 use crate::reply::{Body, BucketDescription, Entry, Moving, Outcome, Page, Reply, Row};
 use crate::{BucketId, Error, GroupId, LogIndex, SessionId, Version};
 
@@ -25,14 +25,18 @@ pub(super) fn take(from: &mut Source<'_>) -> Taken<Reply> {
         5 => Body::Updated(take_outcome(from, 0)?),
         6 => Body::Session(SessionId(from.word("session")?)),
         7 => Body::Buckets(from.list((BUCKETS_MAX, 41), "how many buckets", take_bucket)?),
-        8 => Body::Types(from.list((BUCKETS_MAX, 30), "how many types", |from| {
-            let name = from.text(NAME_BYTES_MAX, "type")?.to_string();
-            Ok((name, take_properties(from)?))
-        })?),
+        8 => Body::Types(take_types(from)?),
         9 => Body::Cluster(cluster::take(from)?),
         10 => Body::Cluster(cluster::take_whole(from)?),
         11 => Body::Group(cluster::take_placement(from)?),
         12 => Body::Buckets(take_moving(from)?),
+        13 => Body::Buckets(take_replicated(from)?),
+        14 => Body::Types(take_replicated_types(from)?),
+        15 => Body::Siblings(available::take_siblings(from)?),
+        16 => Body::Stored(available::take_stored(from)?),
+        17 => Body::Keys(available::take_keys(from)?),
+        18 => Body::BucketNames(available::take_names(from)?),
+        19 => Body::Ring(available::take_ring(from)?),
         number => take_shown(number, from)?,
     };
     Ok(Reply { index, body })
@@ -58,23 +62,56 @@ fn put_body<W: Fields>(body: &Body, out: &mut W) {
         Body::Session(session) => {
             out.byte(6).word(session.0);
         }
-        Body::Buckets(buckets) => {
-            let rest = buckets.iter().all(|bucket| bucket.moving.is_none());
-            out.byte(if rest { 7 } else { 12 }).list(buckets, put_bucket);
-            if !rest {
-                buckets.iter().for_each(|bucket| put_moving(bucket.moving, out));
-            }
-        }
-        Body::Types(types) => {
-            out.byte(8).list(types, |(name, properties), out| {
-                put_properties(properties, out.bytes(name.as_bytes()));
-            });
-        }
+        Body::Buckets(buckets) => put_buckets(buckets, out),
+        Body::Types(types) => put_types(types, out),
         Body::Cluster(described) if cluster::is_plain(described) => {
             cluster::put(described, out.byte(9));
         }
         Body::Cluster(described) => cluster::put_whole(described, out.byte(10)),
         Body::Group(placement) => cluster::put_placement(placement, out.byte(11)),
+        Body::Siblings(siblings) => available::put_siblings(siblings, out.byte(15)),
+        Body::Stored(context) => available::put_stored(context, out.byte(16)),
+        Body::Keys(keys) => available::put_keys(keys, out.byte(17)),
+        Body::BucketNames(names) => available::put_names(names, out.byte(18)),
+        Body::Ring(ring) => available::put_ring(ring, out.byte(19)),
+    }
+}
+
+/// Whether all is said by the words of version 1.
+fn plain(properties: &Properties) -> bool {
+    properties.replication == Replication::default()
+}
+
+/// In the oldest words that say it all, so that a member of an older version understands what it
+/// can.
+fn put_buckets<W: Fields>(buckets: &[BucketDescription], out: &mut W) {
+    let rest = buckets.iter().all(|bucket| bucket.moving.is_none());
+    let replicated = buckets.iter().any(|bucket| !plain(&bucket.properties));
+    let number = if replicated {
+        13
+    } else if rest {
+        7
+    } else {
+        12
+    };
+    out.byte(number).list(buckets, put_bucket);
+    if number > 7 {
+        buckets.iter().for_each(|bucket| put_moving(bucket.moving, out));
+    }
+    if number > 12 {
+        let all = buckets.iter().map(|bucket| &bucket.properties.replication);
+        all.for_each(|replication| available::put_replication(replication, out));
+    }
+}
+
+fn put_types<W: Fields>(types: &[(String, Properties)], out: &mut W) {
+    let replicated = types.iter().any(|(_, properties)| !plain(properties));
+    out.byte(if replicated { 14 } else { 8 }).list(types, |(name, properties), out| {
+        put_properties(properties, out.bytes(name.as_bytes()));
+    });
+    if replicated {
+        let all = types.iter().map(|(_, properties)| &properties.replication);
+        all.for_each(|replication| available::put_replication(replication, out));
     }
 }
 
@@ -184,6 +221,12 @@ fn put_moving<W: Fields>(moving: Option<Moving>, out: &mut W) {
 
 /// Buckets of which some are on their way: where to, of each, stands behind them all.
 fn take_moving(from: &mut Source<'_>) -> Taken<Vec<BucketDescription>> {
+    let buckets = take_moves(from)?;
+    let rest = buckets.iter().all(|bucket| bucket.moving.is_none());
+    if rest { Err(Malformed("moves")) } else { Ok(buckets) }
+}
+
+fn take_moves(from: &mut Source<'_>) -> Taken<Vec<BucketDescription>> {
     let mut buckets = from.list((BUCKETS_MAX, 41), "how many buckets", take_bucket)?;
     for bucket in &mut buckets {
         bucket.moving = from.maybe("a move or none", |from| {
@@ -191,8 +234,39 @@ fn take_moving(from: &mut Source<'_>) -> Taken<Vec<BucketDescription>> {
             Ok(Moving { group, id: BucketId(from.half("bucket's number")?) })
         })?;
     }
-    let rest = buckets.iter().all(|bucket| bucket.moving.is_none());
-    if rest { Err(Malformed("moves")) } else { Ok(buckets) }
+    Ok(buckets)
+}
+
+/// Buckets of which some are replicated in a way of their own: how, of each, stands at the end.
+fn take_replicated(from: &mut Source<'_>) -> Taken<Vec<BucketDescription>> {
+    let mut buckets = take_moves(from)?;
+    take_replications(from, buckets.iter_mut().map(|bucket| &mut bucket.properties))?;
+    Ok(buckets)
+}
+
+fn take_types(from: &mut Source<'_>) -> Taken<Vec<(String, Properties)>> {
+    from.list((BUCKETS_MAX, 30), "how many types", |from| {
+        let name = from.text(NAME_BYTES_MAX, "type")?.to_string();
+        Ok((name, take_properties(from)?))
+    })
+}
+
+fn take_replicated_types(from: &mut Source<'_>) -> Taken<Vec<(String, Properties)>> {
+    let mut types = take_types(from)?;
+    take_replications(from, types.iter_mut().map(|(_, properties)| properties))?;
+    Ok(types)
+}
+
+fn take_replications<'a>(
+    from: &mut Source<'_>,
+    all: impl Iterator<Item = &'a mut Properties>,
+) -> Taken<()> {
+    let mut said = false;
+    for properties in all {
+        properties.replication = available::take_replication(from)?;
+        said |= !plain(properties);
+    }
+    if said { Ok(()) } else { Err(Malformed("replication")) }
 }
 
 fn take_bucket(from: &mut Source<'_>) -> Taken<BucketDescription> {
@@ -206,7 +280,7 @@ fn take_bucket(from: &mut Source<'_>) -> Taken<BucketDescription> {
 }
 
 fn put_properties<W: Fields>(properties: &Properties, out: &mut W) {
-    let Properties { promise, sync, key_bytes_max, value_bytes_max, ttl_ms } = properties;
+    let Properties { promise, sync, key_bytes_max, value_bytes_max, ttl_ms, .. } = properties;
     out.byte(match promise {
         Promise::Consistent => 0,
         Promise::Available => 1,
@@ -233,6 +307,7 @@ fn take_properties(from: &mut Source<'_>) -> Taken<Properties> {
         key_bytes_max: from.size("key_bytes_max")?,
         value_bytes_max: from.size("value_bytes_max")?,
         ttl_ms: from.word("ttl_ms")?,
+        replication: Replication::default(),
     };
     let within = (1..=KEY_BYTES_MAX).contains(&properties.key_bytes_max)
         && (1..=VALUE_BYTES_MAX).contains(&properties.value_bytes_max)

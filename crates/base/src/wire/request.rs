@@ -3,10 +3,14 @@
 //! The retry id stands in front of the call, which is the long part.
 
 use super::fields::{Fields, Source};
-use super::{Taken, cluster, update};
-use crate::bucket::{BucketName, Changes};
+use super::{Taken, available, cluster, update};
+use crate::bucket::BucketName;
 use crate::codec::Malformed;
-use crate::limits::{CHANGES_MAX, HTTP_SMALL_BODY_BYTES_MAX, KEYS_PER_READ_MAX, NAME_BYTES_MAX};
+use crate::limits::{
+    BUCKET_NAME_BYTES_MAX, CHANGES_MAX, HTTP_SMALL_BODY_BYTES_MAX, KEYS_PER_READ_MAX,
+    NAME_BYTES_MAX,
+};
+use crate::properties::Changes;
 use crate::range::{Bound, Direction, Extent, Range, Want};
 use crate::request::{
     BucketPlace, Call, Consistency, DirectoryCall, MoveStep, Read, Request, SessionCall,
@@ -36,6 +40,7 @@ pub(super) fn put<W: Fields>(request: &Request, out: &mut W) {
         Call::Session(SessionCall::Close(session)) => {
             out.byte(3).byte(1).word(session.0);
         }
+        Call::Available(it) => available::put_call(it, out.byte(4)),
     }
 }
 
@@ -54,6 +59,7 @@ pub(super) fn take(from: &mut Source<'_>) -> Taken<Request> {
             1 => SessionCall::Close(SessionId(from.word("session")?)),
             _ => return Err(Malformed("which session call")),
         }),
+        4 => Call::Available(available::take_call(from)?),
         _ => return Err(Malformed("which call")),
     };
     Ok(Request { bucket, call, retry })
@@ -64,7 +70,7 @@ pub(super) fn put_name<W: Fields>(name: &BucketName, out: &mut W) {
 }
 
 pub(super) fn take_name(from: &mut Source<'_>) -> Taken<BucketName> {
-    let text = from.text(2 * NAME_BYTES_MAX + 1, "bucket")?;
+    let text = from.text(NAME_BYTES_MAX + 1 + BUCKET_NAME_BYTES_MAX, "bucket")?;
     BucketName::from_full(text).map_err(|_| Malformed("bucket"))
 }
 
@@ -200,6 +206,7 @@ fn put_directory<W: Fields>(call: &DirectoryCall, out: &mut W) {
                 MoveStep::Finish => 1,
             });
         }
+        DirectoryCall::Ring(call) => available::put_ring_call(*call, out.byte(15)),
     }
 }
 
@@ -238,6 +245,7 @@ fn take_directory(from: &mut Source<'_>) -> Taken<DirectoryCall> {
                 _ => return Err(Malformed("step")),
             },
         },
+        15 => DirectoryCall::Ring(available::take_ring_call(from)?),
         _ => return Err(Malformed("which directory call")),
     })
 }

@@ -156,7 +156,7 @@ impl From<&Error> for Refusal {
             Reason::Moved => Refusal::new(NOT_MASTER, detail(), Then::Ends),
             Reason::GoingDown => Refusal::closing(),
             // It may have happened.
-            Reason::NoLongerMaster | Reason::DeadlinePassed => {
+            Reason::NoLongerMaster | Reason::DeadlinePassed | Reason::TooFewStored => {
                 Refusal::new(NO_LONGER_MASTER, detail(), Then::Stays)
             }
             // The bucket was dropped under the connection.
@@ -172,7 +172,10 @@ impl From<&Error> for Refusal {
             | Reason::Changed
             | Reason::Overloaded
             | Reason::OutOfSpace
-            | Reason::TooMany => Refusal::complaint(sentence()),
+            | Reason::TooMany
+            | Reason::Siblings
+            | Reason::TooManySiblings
+            | Reason::TooFewAnswered => Refusal::complaint(sentence()),
             Reason::Damaged | Reason::StoreFailed => {
                 Refusal::new(UNKNOWN_FAILURE, sentence(), Then::Ends)
             }

@@ -15,7 +15,11 @@ pub fn status(reason: Reason) -> Status {
         | Reason::SessionExpired
         | Reason::OutsideWindow => Status::BadRequest,
         Reason::Forbidden => Status::Forbidden,
-        Reason::AssertionFailed | Reason::AlreadyExists | Reason::Changed => Status::Conflict,
+        Reason::AssertionFailed
+        | Reason::AlreadyExists
+        | Reason::Changed
+        | Reason::Siblings
+        | Reason::TooManySiblings => Status::Conflict,
         Reason::Overloaded
         | Reason::OutOfSpace
         | Reason::TooMany
@@ -23,8 +27,11 @@ pub fn status(reason: Reason) -> Status {
         | Reason::NoQuorum
         | Reason::NotFresh
         | Reason::GoingDown
-        | Reason::Moved => Status::Unavailable,
-        Reason::NoLongerMaster | Reason::DeadlinePassed => Status::GatewayTimeout,
+        | Reason::Moved
+        | Reason::TooFewAnswered => Status::Unavailable,
+        Reason::NoLongerMaster | Reason::DeadlinePassed | Reason::TooFewStored => {
+            Status::GatewayTimeout
+        }
         Reason::Damaged | Reason::StoreFailed => Status::InternalError,
     }
 }

@@ -69,6 +69,10 @@ pub fn code(reason: Reason) -> &'static str {
         Reason::DeadlinePassed => "UNKNOWN",
         Reason::Damaged => "DAMAGED",
         Reason::StoreFailed => "STOREFAILED",
+        Reason::Siblings => "SIBLINGS",
+        Reason::TooManySiblings => "SIBLINGS",
+        Reason::TooFewAnswered => "NOREPLICAS",
+        Reason::TooFewStored => "UNKNOWN",
     }
 }
 
@@ -77,7 +81,7 @@ pub fn text(error: &Error) -> String {
     let detail = error.text();
     match error.reason {
         Reason::NotFound => NO_SUCH_KEY.into(),
-        Reason::NoLongerMaster | Reason::DeadlinePassed => {
+        Reason::NoLongerMaster | Reason::DeadlinePassed | Reason::TooFewStored => {
             format!("UNKNOWN it may have been applied, read before you retry: {detail}")
         }
         Reason::NotMaster if detail == "None" => {

@@ -9,7 +9,7 @@ use crate::counters::{Operation, Tongue, Verdict};
 use crate::intake::Intake;
 use crate::{Connection, Shared, Shutdown, writer};
 use base::limits::PIPELINE_DEPTH_MAX;
-use base::{Call, Read, Reply, Request, Result, Update};
+use base::{AvailableCall, Call, Read, Reply, Request, Result, Update};
 use node::{Flow, Submitted};
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -334,5 +334,11 @@ fn operation(call: &Call) -> Operation {
         Call::Update(_) => Operation::Update,
         Call::Directory(_) => Operation::Directory,
         Call::Session(_) => Operation::Session,
+        Call::Available(AvailableCall::Fetch { .. }) => Operation::Get,
+        Call::Available(AvailableCall::Store(_)) => Operation::Put,
+        Call::Available(AvailableCall::Remove { .. }) => Operation::Delete,
+        Call::Available(AvailableCall::Keys { .. } | AvailableCall::Buckets { .. }) => {
+            Operation::Range
+        }
     }
 }

@@ -6,8 +6,8 @@ use super::rows::{
 };
 use super::{Directory, Plan};
 use crate::recovery::DEFAULT_GROUP;
-use base::bucket::Changes;
 use base::codec::Reader;
+use base::properties::Changes;
 use base::request::Missing;
 use base::{
     Body, BucketDescription, BucketId, BucketName, DirectoryCall, Error, GroupId, Moving, Promise,
@@ -73,6 +73,9 @@ impl Directory {
             DirectoryCall::DropType => self.drop_type(name.kind()),
             DirectoryCall::ListTypes => self.list_types(),
             DirectoryCall::Cluster(call) => self.plan_members(call),
+            DirectoryCall::Ring(_) => {
+                Err(Error::new(Reason::NotSupported, "this version has no ring yet"))
+            }
         }
     }
 
@@ -81,6 +84,11 @@ impl Directory {
         if self.get(&key)?.is_some() {
             let text = format!("the bucket `{name}` exists");
             return Err(Error::new(Reason::AlreadyExists, text));
+        }
+        if !name.is_plain() {
+            let text = "a consistent bucket's name is 1 to 63 of a-z 0-9 _ - and begins with a \
+                        letter or digit";
+            return Err(Error::new(Reason::Malformed, text));
         }
         if self.catalog.len() >= limits::BUCKETS_MAX {
             let text = format!("{} buckets exist (buckets_max): drop some", limits::BUCKETS_MAX);

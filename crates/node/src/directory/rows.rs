@@ -11,9 +11,9 @@
 //! g/<group u32 BE>       -> who is wanted in it; form 2: how many voters, and with whom it began
 //! ```
 
-use base::bucket::Changes;
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{GROUP_MEMBERS_MAX, NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX};
+use base::properties::Changes;
 use base::request::Expiry;
 use base::{
     BucketDescription, BucketId, BucketName, Error, GroupId, Key, MemberDescription, Moving,

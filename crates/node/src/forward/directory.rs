@@ -157,7 +157,7 @@ impl Inner {
         let asks = match &request.call {
             Call::Read(_, consistency) => *consistency == Consistency::Consistent,
             Call::Update(_) | Call::Session(_) => true,
-            Call::Directory(_) => false,
+            Call::Directory(_) | Call::Available(_) => false,
         };
         asks && !self.directory.group.master.load(Ordering::Acquire)
     }

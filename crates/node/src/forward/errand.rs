@@ -5,7 +5,9 @@ use crate::peers::Peers;
 use crate::world;
 use base::codec::Malformed;
 use base::wire::read_answer;
-use base::{Call, DirectoryCall, Error, GroupId, Kind, NodeId, Reason, Reply, Request, Result};
+use base::{
+    Call, DirectoryCall, Error, GroupId, Kind, NodeId, Reason, Reply, Request, Result, RingCall,
+};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -35,9 +37,12 @@ impl Repeat {
             | Call::Directory(
                 DirectoryCall::DescribeBucket
                 | DirectoryCall::ListBuckets { .. }
-                | DirectoryCall::ListTypes,
+                | DirectoryCall::ListTypes
+                | DirectoryCall::Ring(RingCall::Describe),
             ) => Repeat::Harmless,
-            Call::Update(_) | Call::Directory(_) | Call::Session(_) => Repeat::Never,
+            Call::Update(_) | Call::Directory(_) | Call::Session(_) | Call::Available(_) => {
+                Repeat::Never
+            }
         }
     }
 }

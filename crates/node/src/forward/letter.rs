@@ -30,7 +30,7 @@ pub(super) fn write(directory: LogIndex, request: &Request) -> Result<Bytes> {
     request.write(&mut bytes);
     let bytes = Bytes::from(bytes);
     // Reads and updates have met the house's limits; the rest is small, and met none yet.
-    if matches!(request.call, Call::Directory(_) | Call::Session(_)) {
+    if matches!(request.call, Call::Directory(_) | Call::Session(_) | Call::Available(_)) {
         read(&bytes).map_err(|Malformed(field)| {
             Error::new(Reason::TooLarge, format!("`{field}` is not within the house's limits"))
         })?;

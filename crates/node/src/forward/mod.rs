@@ -106,7 +106,7 @@ impl Inner {
         match &request.call {
             Call::Update(update) => check::update(update, &house)?,
             Call::Read(read, _) => check::read(read, &house)?,
-            Call::Directory(_) | Call::Session(_) => {}
+            Call::Directory(_) | Call::Session(_) | Call::Available(_) => {}
         }
         letter::write(self.directory.group.applied.index(), request)
     }

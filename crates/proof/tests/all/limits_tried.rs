@@ -99,6 +99,18 @@ const TRIED: &[(&str, Tried)] = &[
     ("GROUPS_MAX", Not("bounds what nodes tell each other: no group can be made yet")),
     ("GROUP_MEMBERS_MAX", By(&["a_group_ends_at_its_members"])),
     ("GROUP_VOTERS_MAX", By(&["parts_and_places_are_set_and_a_group_always_has_a_voter"])),
+    ("BUCKET_NAME_BYTES_MAX", By(&["types_are_small_and_plain_and_buckets_a_little_less_so"])),
+    ("REPLICAS_MAX", By(&["more_replicas_than_there_are_can_not_be_asked_for"])),
+    ("SIBLINGS_MAX", Not("what `siblings_max` is where nobody says otherwise")),
+    ("SIBLINGS_WARN", Not("refuses nothing: a line in the log")),
+    ("SIBLINGS_HARD_MAX", By(&["more_replicas_than_there_are_can_not_be_asked_for"])),
+    ("CONTEXT_BYTES_MAX", By(&["contexts_and_headers_end_at_their_limits"])),
+    (
+        "CONTENT_HEADERS_BYTES_MAX",
+        By(&["headers_end_at_their_limits", "contexts_and_headers_end_at_their_limits"]),
+    ),
+    ("CONTENT_HEADERS_MAX", By(&["headers_end_at_their_limits"])),
+    ("PARTITIONS_MAX", Not("bounds what nodes tell each other")),
     ("MGET_KEYS_MAX", By(&["reads_of_many_keys_are_whole_around_the_size_of_one_request"])),
     (
         "connections_max",

@@ -1,6 +1,6 @@
 //! One of each variant, made from a few keys, values and numbers: what laws vary and what is kept.
 
-use crate::bucket::{Promise, Properties, SyncPolicy};
+use crate::properties::{Promise, Properties, SyncPolicy};
 use crate::range::{Bound, Direction, Extent, Range, Want};
 use crate::reply::{Body, BucketDescription, Entry, Moving, Outcome, Page, Row};
 use crate::request::{

@@ -5,7 +5,7 @@ use super::examples::{
     Stuff, bodies, calls, cluster_bodies, cluster_calls, group_bodies, group_calls, place_bodies,
     place_calls,
 };
-use super::{answered, failed, replied, written};
+use super::{answered, available, failed, replied, written};
 use crate::wire::read_answer;
 use crate::{BucketName, Error, LogIndex, Reason, Reply, Request, RetryId, SessionId};
 use bytes::Bytes;
@@ -45,6 +45,7 @@ fn requests() -> impl Strategy<Value = Request> {
         calls.extend(cluster_calls(&of));
         calls.extend(group_calls());
         calls.extend(place_calls(&of));
+        calls.extend(available::calls(&of));
         let call = calls.swap_remove(at.index(calls.len()));
         let retry = retry.map(|(session, number)| RetryId { session: SessionId(session), number });
         Request { bucket, call, retry }
@@ -57,6 +58,7 @@ fn replies() -> impl Strategy<Value = Reply> {
         bodies.extend(cluster_bodies(&of));
         bodies.extend(group_bodies(&of));
         bodies.extend(place_bodies(&of));
+        bodies.extend(available::bodies(&of));
         let body = bodies.swap_remove(at.index(bodies.len()));
         Reply { index: LogIndex(index), body }
     })

@@ -1,10 +1,12 @@
 //! What is claimed but not there, and what is larger than the house allows.
 
 use super::{answered, failed, replied, request, updated, written};
+use crate::available::{AvailableCall, Content, Context, Headers, Store};
 use crate::codec::{Malformed, Writer};
 use crate::limits::{
-    CHANGES_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, PEER_CALL_BYTES_MAX, PEER_DETAIL_BYTES_MAX,
-    PEER_HEAD_BYTES_MAX, SEQUENCE_DEPTH_MAX, SEQUENCE_STEPS_MAX, VALUE_BYTES_MAX, VALUES_BYTES_MAX,
+    CHANGES_MAX, CONTENT_HEADERS_BYTES_MAX, CONTEXT_BYTES_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX,
+    PEER_CALL_BYTES_MAX, PEER_DETAIL_BYTES_MAX, PEER_HEAD_BYTES_MAX, SEQUENCE_DEPTH_MAX,
+    SEQUENCE_STEPS_MAX, VALUE_BYTES_MAX, VALUES_BYTES_MAX,
 };
 use crate::reply::{Body, Entry, Outcome, Page, Row};
 use crate::request::{Call, Consistency, DirectoryCall, Expiry, Read, Steps, Update};
@@ -176,4 +178,19 @@ fn keys_and_values_are_slices_of_the_message() {
     for part in [key, value] {
         assert!(whole.contains(&part.as_ptr()), "nothing is copied");
     }
+}
+
+#[test]
+fn contexts_and_headers_end_at_their_limits() {
+    let stored = |context: usize, headers: usize| {
+        let headers = Headers { charset: vec![0; headers].into(), ..Headers::default() };
+        let content = Content { value: Bytes::new(), headers };
+        let context = Some(Context(vec![0; context].into()));
+        let store = Store { content, context, ..Store::default() };
+        let call = AvailableCall::Store(Box::new(store));
+        Request::read(&written(&request(Call::Available(call)))).is_ok()
+    };
+    assert!(stored(CONTEXT_BYTES_MAX, CONTENT_HEADERS_BYTES_MAX));
+    assert!(!stored(CONTEXT_BYTES_MAX + 1, 0));
+    assert!(!stored(0, CONTENT_HEADERS_BYTES_MAX + 1));
 }

@@ -1,5 +1,6 @@
 //! Requests, replies and errors as bytes: laws, limits and kept bytes.
 
+mod available;
 mod examples;
 mod golden;
 mod laws;

@@ -46,6 +46,10 @@ fn every_reason_has_its_code_its_message_and_its_fate() {
         (Reason::DeadlinePassed, "21 k | stays"),
         (Reason::Damaged, "ff damaged: k | ends"),
         (Reason::StoreFailed, "ff store_failed: k | ends"),
+        (Reason::Siblings, "ff siblings: k | stays"),
+        (Reason::TooManySiblings, "ff too_many_siblings: k | stays"),
+        (Reason::TooFewAnswered, "ff too_few_answered: k | stays"),
+        (Reason::TooFewStored, "21 k | stays"),
     ]
     .into();
     for reason in Reason::ALL {

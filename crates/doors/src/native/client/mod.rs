@@ -15,7 +15,7 @@ mod wire;
 mod tests;
 
 use crate::http::percent::encode_onto;
-use base::bucket::Changes;
+use base::properties::Changes;
 use base::request::{Call, DirectoryCall, Expiry, SessionCall, When};
 use base::{
     Body, BucketName, Consistency, Error, Outcome, Read, Reason, Reply, Request, Result, Row,

@@ -2,7 +2,7 @@
 
 use super::wire::Answer;
 use crate::native::json::cluster;
-use base::bucket::{Changes, Properties};
+use base::properties::{Changes, Properties};
 use base::reply::BucketDescription;
 use base::request::{Call, DirectoryCall, SessionCall};
 use base::{
@@ -50,6 +50,7 @@ pub fn reply(call: &Call, answer: &Answer) -> Result<Reply> {
         }
         Call::Directory(DirectoryCall::ListBuckets { .. } | DirectoryCall::ListTypes)
         | Call::Session(SessionCall::Open) => done(body(&answer.json()?)?),
+        Call::Available(_) | Call::Directory(DirectoryCall::Ring(_)) => Err(strange()),
         Call::Directory(_) | Call::Session(_) => done(Body::Done),
     }
 }

@@ -5,7 +5,7 @@ use super::wire::Sent;
 use super::{key_path, path};
 use crate::http::percent::encode_onto;
 use crate::native::json::cluster::id_text;
-use base::bucket::Changes;
+use base::properties::Changes;
 use base::range::Direction;
 use base::request::{BucketPlace, Call, DirectoryCall, Expiry, SessionCall};
 use base::{
@@ -53,6 +53,8 @@ pub fn sent(request: &Request) -> Sent {
                 SessionCall::Close(id) => Sent::new("DELETE", format!("{path}/{id}")),
             }
         }
+        // Programs that embed a node speak so; there is no such path yet.
+        Call::Available(_) => Sent::new("POST", path(bucket, "/available")),
     }
 }
 
@@ -126,6 +128,7 @@ fn directory(bucket: &BucketName, call: &DirectoryCall) -> Sent {
         DirectoryCall::DropType => Sent::new("DELETE", of_type),
         DirectoryCall::ListTypes => Sent::new("GET", "/v1/types"),
         DirectoryCall::Cluster(call) => members(call),
+        DirectoryCall::Ring(_) => Sent::new("POST", "/v1/cluster/ring"),
         DirectoryCall::PlaceBucket { changes, place } => {
             let mut changes = changes.clone();
             changes.push(match place {

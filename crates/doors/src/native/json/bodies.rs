@@ -4,8 +4,8 @@ use super::blob::{Blob, KeysSeed, TOO_MANY_KEYS, Whole};
 use super::scan;
 use super::steps::{self, StepSeed, StepsSeed, TOO_MANY_STEPS};
 use crate::native::errors::malformed;
-use base::bucket::Changes;
 use base::limits::CHANGES_MAX;
+use base::properties::Changes;
 use base::{BucketPlace, DirectoryCall, Error, GroupId, Key, Read, Reason, Update};
 use serde::Deserialize;
 use serde::de::{
@@ -274,13 +274,16 @@ impl<'de> Deserialize<'de> for Text {
         impl Visitor<'_> for TextVisitor {
             type Value = Text;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string or a whole number")
+                f.write_str("a string, a whole number, true or false")
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Text, E> {
                 Ok(Text(text.into()))
             }
             fn visit_u64<E: de::Error>(self, number: u64) -> Result<Text, E> {
                 Ok(Text(number.to_string()))
+            }
+            fn visit_bool<E: de::Error>(self, flag: bool) -> Result<Text, E> {
+                Ok(Text(flag.to_string()))
             }
             fn visit_f64<E: de::Error>(self, number: f64) -> Result<Text, E> {
                 let whole = Whole::of_float(number);

@@ -8,6 +8,7 @@
 //! Never: keeps a tree of a client's JSON; steps become updates as they are read.
 //! Read next: `operations.rs` (the table of operations), `steps.rs`, `write.rs`.
 
+pub mod available;
 pub mod blob;
 pub mod bodies;
 pub mod cluster;

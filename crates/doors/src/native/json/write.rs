@@ -1,8 +1,8 @@
 //! Replies as JSON. Everything is appended to one buffer; nothing in between.
 
-use super::cluster;
+use super::{available, cluster};
 use crate::native::errors;
-use base::bucket::{PROPERTIES, Property};
+use base::properties::{Property, Shape};
 use base::reply::BucketDescription;
 use base::{Body, Outcome, Page, Properties, Row};
 use base64::Engine;
@@ -137,6 +137,11 @@ pub fn body_onto(out: &mut Vec<u8>, body: &Body) {
         }
         Body::Cluster(described) => cluster::described_onto(out, described),
         Body::Group(placement) => cluster::group_onto(out, placement),
+        Body::Siblings(siblings) => available::siblings_onto(out, siblings),
+        Body::Stored(context) => available::context_onto(out, context),
+        Body::Keys(keys) => available::keys_onto(out, keys),
+        Body::BucketNames(names) => available::names_onto(out, names),
+        Body::Ring(ring) => available::ring_onto(out, ring),
     }
 }
 
@@ -235,7 +240,7 @@ pub fn bucket_onto(out: &mut Vec<u8>, bucket: &BucketDescription) {
 
 fn properties_onto(out: &mut Vec<u8>, properties: &Properties) {
     out.push(b'{');
-    for (place, Property { name, get, .. }) in PROPERTIES.iter().enumerate() {
+    for (place, Property { name, get, shape, .. }) in properties.shown().enumerate() {
         if place > 0 {
             out.push(b',');
         }
@@ -244,6 +249,7 @@ fn properties_onto(out: &mut Vec<u8>, properties: &Properties) {
         let text = get(properties);
         match text.parse::<u64>() {
             Ok(number) => number_onto(out, number),
+            Err(_) if *shape == Shape::Flag => out.extend_from_slice(text.as_bytes()),
             Err(_) => text_onto(out, &text),
         }
     }

@@ -10,8 +10,8 @@ mod places;
 use super::json::fields::Field;
 use super::json::operations::{OPERATIONS, Operation, Place};
 use base::Reason;
-use base::bucket::PROPERTIES;
 use base::limits::{KEYS_PER_READ_MAX, PAGE_ROWS_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX};
+use base::properties::{PROPERTIES, Property, Shape};
 use serde_json::{Map, Value, json};
 
 /// A bucket's full name.
@@ -100,7 +100,7 @@ fn requests(schemas: &mut Map<String, Value>) {
     );
     let mut properties = Map::new();
     for property in &PROPERTIES {
-        properties.insert(property.name.into(), property_schema(property.name, property.doc));
+        properties.insert(property.name.into(), property_schema(property));
     }
     schemas.insert(
         "Properties".into(),
@@ -119,17 +119,19 @@ fn log_levels(sections: &[String]) -> Value {
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
 
-fn property_schema(name: &str, doc: &str) -> Value {
-    use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-    let mut schema = match name {
-        "promise" => json!({ "enum": ["consistent"] }),
-        "sync" => json!({ "enum": ["sync", "interval"] }),
-        "key_bytes_max" => json!({ "type": "integer", "minimum": 1, "maximum": KEY_BYTES_MAX }),
-        "value_bytes_max" => json!({ "type": "integer", "minimum": 1, "maximum": VALUE_BYTES_MAX }),
-        "ttl_ms" => json!({ "type": "integer", "minimum": 0, "maximum": TTL_MS_MAX }),
-        _ => json!({ "type": ["string", "integer"] }),
+fn property_schema(property: &Property) -> Value {
+    let mut schema = match property.shape {
+        Shape::Word(words) => json!({ "enum": words }),
+        Shape::Number(least, most) => {
+            json!({ "type": "integer", "minimum": least, "maximum": most })
+        }
+        Shape::Quorum => json!({ "anyOf": [
+            { "enum": ["one", "quorum", "all"] },
+            { "type": "integer", "minimum": 0, "maximum": 255 },
+        ] }),
+        Shape::Flag => json!({ "type": "boolean" }),
     };
-    schema["description"] = doc.into();
+    schema["description"] = property.doc.into();
     schema
 }
 

@@ -3,7 +3,7 @@
 use super::{Plan, Shape, Talk, Translated};
 use crate::resp::errors::{self, Refusal};
 use crate::resp::frame::Words;
-use base::bucket::Changes;
+use base::properties::Changes;
 use base::reply::BucketDescription;
 use base::{BucketName, DirectoryCall};
 

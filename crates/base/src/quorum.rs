@@ -1,0 +1,157 @@
+//! How many replicas must agree, and by how much they did not.
+
+use crate::{Error, Reason};
+use std::fmt;
+
+/// How many replicas: a number, or a part of those there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Quorum {
+    /// One.
+    One,
+    /// More than half.
+    Quorum,
+    /// All.
+    All,
+    /// So many.
+    Number(u8),
+}
+
+impl Quorum {
+    /// Of so many replicas.
+    pub fn of(self, replicas: u8) -> u8 {
+        match self {
+            Quorum::One => 1,
+            Quorum::Quorum => replicas / 2 + 1,
+            Quorum::All => replicas,
+            Quorum::Number(number) => number,
+        }
+    }
+
+    /// `one`, `quorum`, `all` or a number.
+    pub fn parse(text: &str) -> Option<Quorum> {
+        Some(match text {
+            "one" => Quorum::One,
+            "quorum" => Quorum::Quorum,
+            "all" => Quorum::All,
+            number => Quorum::Number(number.parse().ok()?),
+        })
+    }
+}
+
+impl fmt::Display for Quorum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Quorum::One => f.write_str("one"),
+            Quorum::Quorum => f.write_str("quorum"),
+            Quorum::All => f.write_str("all"),
+            Quorum::Number(number) => number.fmt(f),
+        }
+    }
+}
+
+/// What of a quorum was not met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Share {
+    /// Replicas that answer a read.
+    R,
+    /// Of them primaries.
+    Pr,
+    /// Replicas that take a write.
+    W,
+    /// Replicas that sync it.
+    Dw,
+    /// Of them primaries.
+    Pw,
+    /// Nodes.
+    NodeConfirms,
+}
+
+impl Share {
+    /// All of them.
+    pub const ALL: [Share; 6] =
+        [Share::R, Share::Pr, Share::W, Share::Dw, Share::Pw, Share::NodeConfirms];
+
+    /// The property's name.
+    pub fn word(self) -> &'static str {
+        ["r", "pr", "w", "dw", "pw", "node_confirms"][self as usize]
+    }
+}
+
+/// By how much a quorum was not met: what the detail of `too_few_answered` and `too_few_stored`
+/// begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shortfall {
+    /// Which number.
+    pub share: Share,
+    /// How many there were.
+    pub got: u8,
+    /// How many were asked for.
+    pub needed: u8,
+}
+
+impl Shortfall {
+    /// `too_few_answered`: nothing was written.
+    pub fn unanswered(self, remedy: &str) -> Error {
+        Error::new(Reason::TooFewAnswered, format!("{self}: {remedy}"))
+    }
+
+    /// `too_few_stored`: it is written at some, and may spread.
+    pub fn unstored(self, remedy: &str) -> Error {
+        Error::new(Reason::TooFewStored, format!("{self}: {remedy}"))
+    }
+
+    /// What an error's detail begins with, if it tells of a quorum.
+    pub fn told(error: &Error) -> Option<Shortfall> {
+        if !matches!(error.reason, Reason::TooFewAnswered | Reason::TooFewStored) {
+            return None;
+        }
+        let text = std::str::from_utf8(&error.detail).ok()?;
+        let (word, rest) = text.split_once(' ')?;
+        let (got, rest) = rest.split_once('/')?;
+        let (needed, _) = rest.split_once(':')?;
+        let share = Share::ALL.into_iter().find(|share| share.word() == word)?;
+        Some(Shortfall { share, got: got.parse().ok()?, needed: needed.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.share.word(), self.got, self.needed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quorum_is_more_than_half_and_reads_back() {
+        let quorums = (1..=5).map(|replicas| Quorum::Quorum.of(replicas));
+        assert_eq!(quorums.collect::<Vec<_>>(), [1, 2, 2, 3, 3]);
+        assert_eq!((Quorum::One.of(3), Quorum::All.of(3), Quorum::Number(2).of(3)), (1, 3, 2));
+        for quorum in [Quorum::One, Quorum::Quorum, Quorum::All, Quorum::Number(7)] {
+            assert_eq!(Quorum::parse(&quorum.to_string()), Some(quorum));
+        }
+        for text in ["", "two", "256", "-1", "Quorum"] {
+            assert_eq!(Quorum::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_shortfall_is_told_in_words_and_in_numbers() {
+        for share in Share::ALL {
+            let shortfall = Shortfall { share, got: 1, needed: 2 };
+            let error = shortfall.unstored("start the other nodes: or ask for less");
+            assert_eq!(Shortfall::told(&error), Some(shortfall), "{error}");
+            let error = shortfall.unanswered("repeat");
+            assert_eq!(Shortfall::told(&error), Some(shortfall), "{error}");
+        }
+        for (reason, text) in [
+            (Reason::NoQuorum, "r 1/2: x"),
+            (Reason::TooFewAnswered, "r 1/2"),
+            (Reason::TooFewStored, "q 1/2: x"),
+        ] {
+            assert_eq!(Shortfall::told(&Error::new(reason, text)), None, "{text}");
+        }
+    }
+}

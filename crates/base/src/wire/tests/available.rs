@@ -1,0 +1,126 @@
+//! One of each variant of what available buckets are asked and answer.
+
+use super::examples::Stuff;
+use crate::available::{
+    AvailableCall, BucketNames, Condition, Content, Context, FetchOptions, Headers, Keys, Link,
+    Sibling, Siblings, Store, StoreOptions, Vtag,
+};
+use crate::properties::{DataType, Properties, Replication};
+use crate::quorum::Quorum;
+use crate::reply::{Body, BucketDescription, Moving};
+use crate::request::{Call, DirectoryCall};
+use crate::ring::{RingCall, RingDescription};
+use crate::{BucketId, BucketName, GroupId, NodeId};
+use bytes::Bytes;
+
+fn context(of: &Stuff) -> Context {
+    Context(of.values[1].clone())
+}
+
+fn content(of: &Stuff) -> Content {
+    let [key, other] = of.keys.clone();
+    let [value, text] = of.values.clone();
+    let headers = Headers {
+        content_type: Bytes::from_static(b"text/plain"),
+        charset: text.clone(),
+        encoding: Bytes::new(),
+        meta: vec![(key.clone(), text.clone())],
+        links: vec![Link { bucket: key.clone(), key: other, tag: text.clone() }],
+        indexes: vec![(key, value.clone()), (Bytes::new(), text)],
+    };
+    Content { value, headers }
+}
+
+fn wide() -> BucketName {
+    BucketName::new("available", "Caf%C3%A9.~").expect("a wide name")
+}
+
+pub fn calls(of: &Stuff) -> Vec<Call> {
+    let [key, other] = of.keys.clone();
+    let [number, timeout] = of.numbers;
+    let fetch = FetchOptions {
+        r: Some(Quorum::One),
+        pr: Some(Quorum::Number(number as u8)),
+        node_confirms: Some(2),
+        basic_quorum: Some(of.yes),
+        notfound_ok: Some(!of.yes),
+        timeout_ms: Some(timeout),
+    };
+    let store = StoreOptions {
+        w: Some(Quorum::Quorum),
+        dw: Some(Quorum::All),
+        pw: Some(Quorum::Number(0)),
+        node_confirms: Some(number as u8),
+        timeout_ms: of.yes.then_some(timeout),
+        return_body: of.yes,
+    };
+    let plain = Content::plain(of.values[0].clone());
+    let stored = |content, context, condition| {
+        let key = key.clone();
+        AvailableCall::Store(Box::new(Store { key, content, context, options: store, condition }))
+    };
+    let mut all = vec![
+        AvailableCall::Fetch { key: key.clone(), options: FetchOptions::default() },
+        AvailableCall::Fetch { key: other.clone(), options: fetch },
+        stored(plain.clone(), None, None),
+        stored(content(of), Some(context(of)), Some(Condition::Absent)),
+        stored(plain, None, Some(Condition::Unchanged(context(of)))),
+        AvailableCall::Remove { key: key.clone(), context: None, options: store },
+        AvailableCall::Remove {
+            key: key.clone(),
+            context: Some(context(of)),
+            options: StoreOptions::default(),
+        },
+        AvailableCall::Keys { after: of.yes.then(|| key.clone()), rows_max: number as usize },
+    ];
+    for after in [None, Some(wide())] {
+        all.push(AvailableCall::Buckets { after, rows_max: number as usize });
+    }
+    let ring = [RingCall::Describe, RingCall::Claim].map(DirectoryCall::Ring).map(Call::Directory);
+    all.into_iter().map(Call::Available).chain(ring).collect()
+}
+
+pub fn bodies(of: &Stuff) -> Vec<Body> {
+    let [one, two] = of.numbers;
+    let sibling = |content, tombstone| Sibling {
+        content,
+        written_ms: one,
+        vtag: Vtag(u128::from(one) << 64 | u128::from(two)),
+        tombstone,
+    };
+    let values = vec![sibling(content(of), of.yes), sibling(Content::default(), true)];
+    let replication = Replication {
+        n_val: 5,
+        r: Quorum::One,
+        pw: Quorum::Number(two as u8),
+        notfound_ok: of.yes,
+        siblings_max: one as u16,
+        datatype: DataType::Map,
+        ..Replication::default()
+    };
+    let special = Properties { replication, ..Properties::available() };
+    let bucket = |name, properties: &Properties, moving| BucketDescription {
+        name,
+        id: BucketId(0),
+        group: GroupId(0),
+        properties: properties.clone(),
+        moving,
+    };
+    let moving = Some(Moving { group: GroupId(2), id: BucketId(one as u32) });
+    vec![
+        Body::Siblings(Siblings::default()),
+        Body::Siblings(Siblings { context: context(of), values }),
+        Body::Stored(context(of)),
+        Body::Keys(Keys { keys: of.keys.to_vec(), more: of.yes }),
+        Body::BucketNames(BucketNames { names: vec![wide()], more: of.yes }),
+        Body::Ring(RingDescription { epoch: one, owners: of.numbers.map(NodeId).into() }),
+        Body::Buckets(vec![
+            bucket(wide(), &special, None),
+            bucket(BucketName::default(), &Properties::default(), moving),
+        ]),
+        Body::Types(vec![
+            ("available".into(), Properties::available()),
+            ("special".into(), special),
+        ]),
+    ]
+}

@@ -1,0 +1,98 @@
+//! What available buckets answer, as JSON.
+
+use super::cluster::id_text;
+use super::write::{bytes_onto, list_onto, number_onto, text_onto};
+use base::{BucketNames, Context, Headers, Keys, RingDescription, Sibling, Siblings};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// A key's values and their context as fields, without braces around.
+pub fn siblings_onto(out: &mut Vec<u8>, siblings: &Siblings) {
+    context_onto(out, &siblings.context);
+    out.extend_from_slice(b",\"siblings\":");
+    list_onto(out, &siblings.values, |out, sibling| {
+        out.push(b'{');
+        sibling_onto(out, sibling);
+        out.push(b'}');
+    });
+}
+
+/// A context as a field, without braces around.
+pub fn context_onto(out: &mut Vec<u8>, context: &Context) {
+    out.extend_from_slice(b"\"context\":\"");
+    out.extend_from_slice(STANDARD.encode(&context.0).as_bytes());
+    out.push(b'"');
+}
+
+fn sibling_onto(out: &mut Vec<u8>, sibling: &Sibling) {
+    out.extend_from_slice(b"\"value\":");
+    if sibling.tombstone {
+        out.extend_from_slice(b"null");
+    } else {
+        bytes_onto(out, &sibling.content.value);
+    }
+    out.extend_from_slice(b",\"vtag\":\"");
+    number_onto(out, sibling.vtag);
+    out.extend_from_slice(b"\",\"written_ms\":");
+    number_onto(out, sibling.written_ms);
+    headers_onto(out, &sibling.content.headers);
+}
+
+fn headers_onto(out: &mut Vec<u8>, headers: &Headers) {
+    let Headers { content_type, charset, encoding, meta, links, indexes } = headers;
+    for (name, text) in
+        [("content_type", content_type), ("charset", charset), ("encoding", encoding)]
+    {
+        if !text.is_empty() {
+            out.extend_from_slice(b",\"");
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b"\":");
+            bytes_onto(out, text);
+        }
+    }
+    for (name, pairs) in [("meta", meta), ("indexes", indexes)] {
+        if !pairs.is_empty() {
+            out.extend_from_slice(b",\"");
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b"\":");
+            list_onto(out, pairs, |out, (name, text)| {
+                list_onto(out, &[name, text], |out, part| bytes_onto(out, part));
+            });
+        }
+    }
+    if !links.is_empty() {
+        out.extend_from_slice(b",\"links\":");
+        list_onto(out, links, |out, link| {
+            list_onto(out, &[&link.bucket, &link.key, &link.tag], |out, part| {
+                bytes_onto(out, part);
+            });
+        });
+    }
+}
+
+/// Keys as fields, without braces around.
+pub fn keys_onto(out: &mut Vec<u8>, keys: &Keys) {
+    out.extend_from_slice(b"\"keys\":");
+    list_onto(out, &keys.keys, |out, key| bytes_onto(out, key));
+    more_onto(out, keys.more);
+}
+
+/// Buckets as fields, without braces around.
+pub fn names_onto(out: &mut Vec<u8>, names: &BucketNames) {
+    out.extend_from_slice(b"\"names\":");
+    list_onto(out, &names.names, |out, name| text_onto(out, name.full()));
+    more_onto(out, names.more);
+}
+
+fn more_onto(out: &mut Vec<u8>, more: bool) {
+    out.extend_from_slice(b",\"more\":");
+    number_onto(out, more);
+}
+
+/// The ring as fields, without braces around.
+pub fn ring_onto(out: &mut Vec<u8>, ring: &RingDescription) {
+    out.extend_from_slice(b"\"epoch\":");
+    number_onto(out, ring.epoch);
+    out.extend_from_slice(b",\"owners\":");
+    list_onto(out, &ring.owners, |out, owner| text_onto(out, &id_text(owner.0)));
+}
