@@ -19,7 +19,8 @@ const ESCAPED: &str = "arakoon-escaped";
 /// the small one, any other byte as `__` and two hexadecimal digits, and an `x` stands in front.
 pub fn bucket_of(cluster: &[u8]) -> Option<BucketName> {
     let plain = std::str::from_utf8(cluster).ok();
-    if let Some(name) = plain.and_then(|id| BucketName::new(PLAIN, id).ok()) {
+    let named = plain.and_then(|id| BucketName::new(PLAIN, id).ok());
+    if let Some(name) = named.filter(BucketName::is_plain) {
         return Some(name);
     }
     let mut escaped = String::from("x");

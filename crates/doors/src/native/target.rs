@@ -10,6 +10,7 @@ use crate::listener::Face;
 use base::cluster::check_member_name;
 use base::limits::KEY_BYTES_MAX;
 use base::{BucketName, Error, GroupId, Key, Reason, RetryId, SessionId};
+use std::borrow::Cow;
 
 /// What a request asks for, its body not yet read.
 #[derive(Debug)]
@@ -199,8 +200,8 @@ impl Target {
         let path = self.route.path;
         if path.contains("{bucket}") {
             let [kind, name, rest] = named;
-            if (self.bucket.kind(), self.bucket.name()) != (kind, name) {
-                self.bucket = BucketName::new(kind, name)?;
+            if (self.bucket.kind(), self.bucket.name()) != (kind, name) || name.contains('%') {
+                self.bucket = BucketName::new(kind, &plain_name(name)?)?;
             }
             if path.ends_with("{key}") {
                 let wrong = || malformed("the key is not percent-encoded as it should be");
@@ -224,6 +225,17 @@ impl Target {
         }
         Ok(())
     }
+}
+
+/// A bucket's name as it stands in a path: one spelling each, so only `%` itself is encoded.
+fn plain_name(segment: &str) -> Result<Cow<'_, str>, Refusal> {
+    if !segment.contains('%') {
+        return Ok(Cow::Borrowed(segment));
+    }
+    if segment.split('%').skip(1).any(|rest| !rest.starts_with("25")) {
+        return Err(malformed("in a bucket's name nothing but % is percent-encoded").into());
+    }
+    Ok(Cow::Owned(segment.replace("%25", "%")))
 }
 
 /// `*`, or versions in quotes. A weak mark is read over: a version names the bytes exactly.

@@ -56,6 +56,7 @@ fn requests_that_reach_no_route_are_told_why() {
         ("GET /v1/buckets/A/b/keys/c HTTP/1.1", 400),
         ("GET /v1/buckets/a/../keys/c HTTP/1.1", 400),
         ("GET /v1/buckets/a/%62/keys/c HTTP/1.1", 400),
+        ("GET /v1/buckets/a/%25%62/keys/c HTTP/1.1", 400),
         ("GET /v1/buckets/a/b/keys/%zz HTTP/1.1", 400),
         ("GET /v1/buckets/a/b/keys/c?colour=red HTTP/1.1", 400),
         ("GET /v1/buckets/a/b/keys/c HTTP/1.1\ncontent-length: 1", 400),
@@ -282,6 +283,12 @@ fn every_reason_has_a_status_that_is_documented() {
         assert!(put.get(status.to_string()).is_some(), "{reason:?} {status}");
         assert!(reasons.as_array().is_some_and(|all| all.contains(&word(reason).into())));
     }
+}
+
+#[test]
+fn a_percent_in_a_bucket_s_name_is_written_as_one() {
+    let found = target("GET /v1/buckets/available/Caf%25C3%25A9/keys/c HTTP/1.1");
+    assert_eq!(found.expect("a bucket").bucket.full(), "available/Caf%C3%A9");
 }
 
 #[test]

@@ -160,7 +160,9 @@ impl Client {
 
 /// The path of something in a bucket.
 fn path(bucket: &BucketName, rest: &str) -> String {
-    format!("/v1/buckets/{}/{}{rest}", bucket.kind(), bucket.name())
+    let mut path = format!("/v1/buckets/{}/", bucket.kind());
+    encode_onto(&mut path, bucket.name().as_bytes());
+    path + rest
 }
 
 /// The path of a key.

@@ -171,7 +171,9 @@ fn what_two_readers_could_understand_differently_is_refused() {
     assert_eq!(bodies::update(b"{\"op\":\"nop\"}\xff").map_err(|e| e.kind()), Err(Kind::Invalid));
     assert!(bodies::changes(br#"{"sync":"interval","sync":"sync"}"#).is_err());
     assert!(bodies::changes(br#"{"sync":["interval"]}"#).is_err());
-    assert!(bodies::changes(br#"{"sync":true}"#).is_err());
+    assert!(bodies::changes(br#"{"sync":null}"#).is_err());
+    let flag = vec![("allow_mult".to_string(), "true".to_string())];
+    assert_eq!(bodies::changes(br#"{"allow_mult":true}"#), Ok(flag));
     assert!(bodies::multi_get(br#"{"keys":["k"],"keys":["l"]}"#).is_err());
     assert!(bodies::sequence(br#"{"steps":[],"steps":[]}"#).is_err());
     assert!(bodies::sequence(br#"{"mode":"each_alone"}"#).is_err());
