@@ -21,6 +21,7 @@ pub mod range;
 pub mod reply;
 pub mod request;
 pub mod ring;
+pub mod varint;
 pub mod wire;
 
 pub use available::{

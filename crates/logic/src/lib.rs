@@ -4,6 +4,7 @@
 //! stand.
 //! Never: waits, reads a clock, touches a file or socket, starts a thread, rolls dice, depends on
 //! hash order.
-//! Read next: `consensus/mod.rs`.
+//! Read next: `consensus/mod.rs`, `causal/mod.rs`.
 
+pub mod causal;
 pub mod consensus;

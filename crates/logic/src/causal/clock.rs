@@ -1,0 +1,255 @@
+//! The clock of one key: its siblings, and all dots it has heard of.
+
+use super::context::Context;
+use super::seen::Seen;
+use std::cmp::Ordering;
+
+/// One write: who coordinated it, and which of that actor's it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Dot<I> {
+    /// Who minted it.
+    pub id: I,
+    /// From 1.
+    pub count: u64,
+}
+
+/// What is known of one actor's dots, and the values of those that nothing has replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry<I, V> {
+    pub(super) id: I,
+    pub(super) seen: Seen,
+    /// Newest first; every counter is in `seen`.
+    pub(super) values: Vec<(u64, V)>,
+}
+
+impl<I, V> Entry<I, V> {
+    /// The actor.
+    pub fn id(&self) -> &I {
+        &self.id
+    }
+
+    /// Its dots that are known.
+    pub fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    /// The values that are left, with their counters, newest first.
+    pub fn values(&self) -> &[(u64, V)] {
+        &self.values
+    }
+}
+
+/// A DVV set: entries sorted by actor, and values that have no dot yet (a client's new one, or one
+/// that was settled from several).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clock<I, V> {
+    pub(super) entries: Vec<Entry<I, V>>,
+    pub(super) anon: Vec<V>,
+}
+
+impl<I, V> Default for Clock<I, V> {
+    fn default() -> Clock<I, V> {
+        Clock { entries: Vec::new(), anon: Vec::new() }
+    }
+}
+
+impl<I: Ord + Clone, V> Clock<I, V> {
+    /// No value, nothing seen.
+    pub fn empty() -> Clock<I, V> {
+        Clock::default()
+    }
+
+    /// A value without a dot or a past.
+    pub fn new(value: V) -> Clock<I, V> {
+        Clock { entries: Vec::new(), anon: vec![value] }
+    }
+
+    /// A value without a dot, after all that a context has seen.
+    pub fn after(context: &Context<I>, value: V) -> Clock<I, V> {
+        Clock { anon: vec![value], ..Clock::bare(context) }
+    }
+
+    /// All dots of a context, no values.
+    fn bare(context: &Context<I>) -> Clock<I, V> {
+        let entry = |(id, seen): (&I, &Seen)| Entry {
+            id: id.clone(),
+            seen: seen.clone(),
+            values: Vec::new(),
+        };
+        Clock { entries: context.entries().map(entry).collect(), anon: Vec::new() }
+    }
+
+    /// All dots it has heard of: the context for whoever was shown all its values.
+    pub fn join(&self) -> Context<I> {
+        let pair = |entry: &Entry<I, V>| (entry.id.clone(), entry.seen.clone());
+        Context { entries: self.entries.iter().map(pair).collect() }
+    }
+
+    /// How many values it holds.
+    pub fn size(&self) -> usize {
+        let of_entries: usize = self.entries.iter().map(|entry| entry.values.len()).sum();
+        self.anon.len() + of_entries
+    }
+
+    /// Whether it holds no value and has heard of no dot.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.anon.is_empty()
+    }
+
+    /// Its values: those without a dot, then by actor, newest first.
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        self.siblings().map(|(_, value)| value)
+    }
+
+    /// Its values, each with its dot where it has one.
+    pub fn siblings(&self) -> impl Iterator<Item = (Option<(&I, u64)>, &V)> {
+        let dotted = self.entries.iter().flat_map(|entry| {
+            entry.values.iter().map(|(count, value)| (Some((&entry.id, *count)), value))
+        });
+        self.anon.iter().map(|value| (None, value)).chain(dotted)
+    }
+
+    /// Its actors, in order.
+    pub fn ids(&self) -> impl ExactSizeIterator<Item = &I> {
+        self.entries.iter().map(|entry| &entry.id)
+    }
+
+    /// Its entries, by actor.
+    pub fn entries(&self) -> &[Entry<I, V>] {
+        &self.entries
+    }
+
+    /// What is known of an actor's dots.
+    pub fn seen(&self, id: &I) -> Option<&Seen> {
+        let at = self.entries.binary_search_by(|entry| entry.id.cmp(id)).ok()?;
+        Some(&self.entries[at].seen)
+    }
+
+    /// Whether the other has heard of all dots this one has, and of at least one more. Values are
+    /// not looked at.
+    pub fn less(&self, other: &Clock<I, V>) -> bool {
+        let (ours, theirs) = self.compared(other);
+        !ours && theirs
+    }
+
+    /// Whether this has heard of a dot the other has not, and the other way round.
+    fn compared(&self, other: &Clock<I, V>) -> (bool, bool) {
+        let lacks = |of: &Clock<I, V>, entry: &Entry<I, V>| {
+            !of.seen(&entry.id).is_some_and(|seen| seen.covers(&entry.seen))
+        };
+        let ours = self.entries.iter().any(|entry| lacks(other, entry));
+        let theirs = other.entries.iter().any(|entry| lacks(self, entry));
+        (ours, theirs)
+    }
+
+    /// Whether both have heard of the same dots and hold values for the same ones. The values
+    /// themselves, and those without a dot, are not looked at.
+    pub fn equal(&self, other: &Clock<I, V>) -> bool {
+        let counts = |entry: &Entry<I, V>| -> Vec<u64> {
+            entry.values.iter().map(|(count, _)| *count).collect()
+        };
+        let same = |(a, b): (&Entry<I, V>, &Entry<I, V>)| {
+            a.id == b.id && a.seen == b.seen && counts(a) == counts(b)
+        };
+        self.entries.len() == other.entries.len()
+            && self.entries.iter().zip(&other.entries).all(same)
+    }
+}
+
+impl<I: Ord + Clone, V: Ord> Clock<I, V> {
+    /// Both together: every value that the other side holds too or has not heard of. This is all
+    /// that replicas ever do with each other's clocks.
+    pub fn sync(self, other: Clock<I, V>) -> Clock<I, V> {
+        let anon = match self.compared(&other) {
+            (false, true) => other.anon,
+            (true, false) => self.anon,
+            _ => union(self.anon, other.anon),
+        };
+        let mut entries = Vec::with_capacity(self.entries.len().max(other.entries.len()));
+        let mut theirs = other.entries.into_iter().peekable();
+        for ours in self.entries {
+            while let Some(earlier) = theirs.next_if(|entry| entry.id < ours.id) {
+                entries.push(earlier);
+            }
+            match theirs.next_if(|entry| entry.id == ours.id) {
+                Some(same) => entries.push(merge(ours, same)),
+                None => entries.push(ours),
+            }
+        }
+        entries.extend(theirs);
+        Clock { entries, anon }
+    }
+
+    /// All of them together.
+    pub fn sync_many(clocks: impl IntoIterator<Item = Clock<I, V>>) -> Clock<I, V> {
+        clocks.into_iter().fold(Clock::empty(), Clock::sync)
+    }
+
+    /// Drops what a context covers, and has heard of all it has.
+    pub fn discard(self, context: &Context<I>) -> Clock<I, V> {
+        Clock::bare(context).sync(self)
+    }
+
+    /// Adds a value as a dot of its own. The dot must be new to the actor: a [`super::Minter`]
+    /// knows.
+    pub fn event(&mut self, dot: Dot<I>, value: V) {
+        let Some(seen) = Seen::only(dot.count) else { return };
+        match self.entries.binary_search_by(|entry| entry.id.cmp(&dot.id)) {
+            Ok(at) => {
+                let entry = &mut self.entries[at];
+                let place = entry.values.partition_point(|(count, _)| *count > dot.count);
+                entry.values.insert(place, (dot.count, value));
+                entry.seen.union(&seen);
+            }
+            Err(at) => {
+                let values = vec![(dot.count, value)];
+                self.entries.insert(at, Entry { id: dot.id, seen, values });
+            }
+        }
+    }
+
+    /// A write where every dot of the actor that ever was is in this clock: the value replaces what
+    /// the context covers, as the actor's next dot. A vnode writes through its [`super::Minter`].
+    pub fn update(self, context: &Context<I>, value: V, id: I) -> Clock<I, V> {
+        let mut clock = self.discard(context);
+        let count = clock.seen(&id).map_or(0, Seen::highest) + 1;
+        clock.event(Dot { id, count }, value);
+        clock
+    }
+}
+
+/// Two entries of one actor: a value stays if the other side holds it too or never heard of it.
+fn merge<I, V: Ord>(ours: Entry<I, V>, theirs: Entry<I, V>) -> Entry<I, V> {
+    let mut values = Vec::with_capacity(ours.values.len().max(theirs.values.len()));
+    let mut left = ours.values.into_iter().peekable();
+    let mut right = theirs.values.into_iter().peekable();
+    loop {
+        let order = match (left.peek(), right.peek()) {
+            (Some((ours, _)), Some((theirs, _))) => ours.cmp(theirs),
+            (Some(_), None) => Ordering::Greater,
+            (None, Some(_)) => Ordering::Less,
+            (None, None) => break,
+        };
+        match order {
+            Ordering::Greater => {
+                values.extend(left.next().filter(|(count, _)| !theirs.seen.contains(*count)));
+            }
+            Ordering::Less => {
+                values.extend(right.next().filter(|(count, _)| !ours.seen.contains(*count)));
+            }
+            // One dot, one value. Should a dot have been minted twice in spite of everything, all
+            // replicas still agree on which value stays.
+            Ordering::Equal => values.extend(left.next().max(right.next())),
+        }
+    }
+    let mut seen = ours.seen;
+    seen.union(&theirs.seen);
+    Entry { id: ours.id, seen, values }
+}
+
+fn union<V: Ord>(mut ours: Vec<V>, theirs: Vec<V>) -> Vec<V> {
+    ours.extend(theirs);
+    ours.sort_unstable();
+    ours.dedup();
+    ours
+}

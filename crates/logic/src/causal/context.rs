@@ -1,0 +1,151 @@
+//! What a client has seen: the dots its next write replaces. Opaque to clients.
+//!
+//! Bytes: a version (1), the entries as in `coding.rs`, then four bytes of an xxh3 checksum over
+//! all before it. The checksum is salted by whoever writes it, so that a context of another key or
+//! another cluster is refused instead of dropping values it never saw. It keeps mistakes out, not
+//! malice: who may write a key may also delete it.
+
+use super::coding::{Identity, put_seen, take_seen};
+use super::seen::Seen;
+use base::codec::{Malformed, Reader, Writer, checksum};
+use base::varint;
+
+/// Longest context in bytes; the shortest entries take four, others up to 20.
+pub const CONTEXT_BYTES_MAX: usize = 16 * 1024;
+
+/// The version of the bytes below; another one is refused.
+const VERSION: u8 = 1;
+const CHECKSUM_BYTES: usize = 4;
+
+/// A set of dots, sorted by actor; no actor twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Context<I> {
+    pub(super) entries: Vec<(I, Seen)>,
+}
+
+impl<I> Default for Context<I> {
+    fn default() -> Context<I> {
+        Context { entries: Vec::new() }
+    }
+}
+
+impl<I: Ord + Clone> Context<I> {
+    /// Nothing seen: a write with it replaces nothing.
+    pub fn empty() -> Context<I> {
+        Context::default()
+    }
+
+    /// All dots of each actor up to its count: a version vector.
+    pub fn of(counts: impl IntoIterator<Item = (I, u64)>) -> Context<I> {
+        let mut context = Context::empty();
+        for (id, count) in counts {
+            if let Some(seen) = Seen::upto(count) {
+                context.add(id, &seen);
+            }
+        }
+        context
+    }
+
+    /// This and one dot more: what a client may send after a write it made with this context
+    /// without being shown the siblings. It replaces what it had seen and its own write, and no
+    /// sibling it never saw.
+    pub fn and(mut self, id: I, count: u64) -> Context<I> {
+        if let Some(seen) = Seen::only(count) {
+            self.add(id, &seen);
+        }
+        self
+    }
+
+    /// Both together.
+    pub fn join(mut self, other: &Context<I>) -> Context<I> {
+        for (id, seen) in &other.entries {
+            self.add(id.clone(), seen);
+        }
+        self
+    }
+
+    fn add(&mut self, id: I, seen: &Seen) {
+        match self.entries.binary_search_by(|(known, _)| known.cmp(&id)) {
+            Ok(at) => self.entries[at].1.union(seen),
+            Err(at) => self.entries.insert(at, (id, seen.clone())),
+        }
+    }
+
+    /// Whether it is empty.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Each actor and what of it was seen, by actor.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (&I, &Seen)> {
+        self.entries.iter().map(|(id, seen)| (id, seen))
+    }
+
+    /// What of an actor was seen.
+    pub fn seen(&self, id: &I) -> Option<&Seen> {
+        let at = self.entries.binary_search_by(|(known, _)| known.cmp(id)).ok()?;
+        Some(&self.entries[at].1)
+    }
+
+    /// Whether a dot was seen.
+    pub fn contains(&self, id: &I, count: u64) -> bool {
+        self.seen(id).is_some_and(|seen| seen.contains(count))
+    }
+
+    /// Whether everything the other has seen is in it.
+    pub fn covers(&self, other: &Context<I>) -> bool {
+        let inside = |(id, seen)| self.seen(id).is_some_and(|own| own.covers(seen));
+        other.entries().all(inside)
+    }
+}
+
+impl<I: Identity> Context<I> {
+    /// Its bytes.
+    pub fn encode(&self, salt: u64) -> Vec<u8> {
+        let mut out = Vec::with_capacity(2 + CHECKSUM_BYTES + 16 * self.entries.len());
+        out.put_u8(VERSION);
+        varint::put(self.entries.len() as u64, &mut out);
+        let mut previous = None;
+        for (id, seen) in &self.entries {
+            id.put(previous, &mut out);
+            put_seen(seen, &mut out);
+            previous = Some(id);
+        }
+        let sum = sum(&out, salt);
+        out.extend_from_slice(&sum);
+        out
+    }
+
+    /// Reads what [`Context::encode`] wrote with the same salt, and nothing else.
+    pub fn decode(bytes: &[u8], salt: u64) -> Result<Context<I>, Malformed> {
+        if bytes.len() > CONTEXT_BYTES_MAX {
+            return Err(Malformed("a context is longer than any this cluster gives"));
+        }
+        let (told, given) = bytes
+            .split_last_chunk::<CHECKSUM_BYTES>()
+            .ok_or(Malformed("a context is too short"))?;
+        let mut from = Reader::new(told);
+        if from.u8("a context is too short")? != VERSION {
+            return Err(Malformed("a context of a version this node does not know"));
+        }
+        if sum(told, salt) != *given {
+            return Err(Malformed("a context that was changed, or belongs to another key"));
+        }
+        let count = varint::take_count(&mut from, I::BYTES_MIN + 2, "entries of a context")?;
+        let mut entries: Vec<(I, Seen)> = Vec::with_capacity(count);
+        for _ in 0..count {
+            let previous = entries.last().map(|(id, _)| id);
+            let id = I::take(previous, &mut from)?;
+            if previous.is_some_and(|previous| *previous >= id) {
+                return Err(Malformed("actors of a context out of order"));
+            }
+            entries.push((id, take_seen(&mut from)?));
+        }
+        from.end("a context's end")?;
+        Ok(Context { entries })
+    }
+}
+
+fn sum(told: &[u8], salt: u64) -> [u8; CHECKSUM_BYTES] {
+    (checksum(told, salt) as u32).to_le_bytes()
+}

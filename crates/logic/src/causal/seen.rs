@@ -1,0 +1,110 @@
+//! Which dots of one actor are known: ranges of counters, nearly always one.
+
+/// The highest counter a dot may have. An actor that reaches it goes on as another; nothing that
+/// comes from outside may name a higher one.
+pub const COUNT_MAX: u64 = 1 << 53;
+
+/// The counters from `from` to `to`, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    from: u64,
+    to: u64,
+}
+
+/// A set of one actor's counters, never empty: ranges, ascending, with something missing between
+/// any two. The first stands alone, since there is nearly never a second.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    first: Span,
+    more: Vec<Span>,
+}
+
+impl Seen {
+    /// All from 1 up to `count`; nothing if it is 0.
+    pub fn upto(count: u64) -> Option<Seen> {
+        Seen::between(1, count)
+    }
+
+    /// One alone.
+    pub fn only(count: u64) -> Option<Seen> {
+        Seen::between(count, count)
+    }
+
+    /// All of a range, ends included; nothing if it is empty or leaves `1..=COUNT_MAX`.
+    pub fn between(from: u64, to: u64) -> Option<Seen> {
+        let fits = 1 <= from && from <= to && to <= COUNT_MAX;
+        fits.then_some(Seen { first: Span { from, to }, more: Vec::new() })
+    }
+
+    /// From ranges that ascend with something missing between any two; nothing if they don't.
+    pub fn of(ranges: &[(u64, u64)]) -> Option<Seen> {
+        let (&(from, to), rest) = ranges.split_first()?;
+        let mut seen = Seen::between(from, to)?;
+        let mut last = to;
+        for &(from, to) in rest {
+            if from <= last.saturating_add(1) {
+                return None;
+            }
+            seen.more.push(Seen::between(from, to)?.first);
+            last = to;
+        }
+        Some(seen)
+    }
+
+    fn spans(&self) -> impl DoubleEndedIterator<Item = Span> + Clone + '_ {
+        std::iter::once(self.first).chain(self.more.iter().copied())
+    }
+
+    /// The ranges, ascending.
+    pub fn ranges(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
+        self.spans().map(|span| (span.from, span.to))
+    }
+
+    /// How many ranges there are.
+    pub fn range_count(&self) -> usize {
+        1 + self.more.len()
+    }
+
+    /// The highest counter.
+    pub fn highest(&self) -> u64 {
+        self.more.last().unwrap_or(&self.first).to
+    }
+
+    /// Whether a counter is in it.
+    pub fn contains(&self, count: u64) -> bool {
+        self.spans().any(|span| span.from <= count && count <= span.to)
+    }
+
+    /// Whether all of the other is in it.
+    pub fn covers(&self, other: &Seen) -> bool {
+        // No range of the other can lie across two of ours: something is missing between them.
+        let inside =
+            |span: Span| self.spans().any(|own| own.from <= span.from && span.to <= own.to);
+        other.spans().all(inside)
+    }
+
+    /// Both together.
+    pub fn union(&mut self, other: &Seen) {
+        if self.covers(other) {
+            return;
+        }
+        let mut all: Vec<Span> = self.spans().chain(other.spans()).collect();
+        all.sort_unstable_by_key(|span| span.from);
+        let mut joined: Vec<Span> = Vec::with_capacity(all.len());
+        for span in all {
+            match joined.last_mut() {
+                Some(last) if span.from <= last.to + 1 => last.to = last.to.max(span.to),
+                _ => joined.push(span),
+            }
+        }
+        self.first = joined.remove(0);
+        self.more = joined;
+    }
+
+    /// Adds one; nothing changes if it leaves `1..=COUNT_MAX`.
+    pub fn add(&mut self, count: u64) {
+        if let Some(one) = Seen::only(count) {
+            self.union(&one);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! One value out of several, for buckets that want it so: lossy by request.
+
+use super::clock::{Clock, Entry};
+use super::context::Context;
+
+impl<I: Ord + Clone, V> Clock<I, V> {
+    /// Each value changed; what happened before what stays.
+    pub fn map<W>(self, mut change: impl FnMut(V) -> W) -> Clock<I, W> {
+        let anon = self.anon.into_iter().map(&mut change).collect();
+        let mut entries = Vec::with_capacity(self.entries.len());
+        for Entry { id, seen, values } in self.entries {
+            let values = values.into_iter().map(|(count, value)| (count, change(value))).collect();
+            entries.push(Entry { id, seen, values });
+        }
+        Clock { entries, anon }
+    }
+
+    /// One value made of all, without a dot, after everything seen so far.
+    pub fn reconcile(self, win: impl FnOnce(Vec<V>) -> V) -> Clock<I, V> {
+        let context: Context<I> = self.join();
+        let mut values = self.anon;
+        for entry in self.entries {
+            values.extend(entry.values.into_iter().map(|(_, value)| value));
+        }
+        Clock::after(&context, win(values))
+    }
+
+    /// The value that no other is above; of equal ones the first.
+    pub fn last(&self, mut at_most: impl FnMut(&V, &V) -> bool) -> Option<&V> {
+        let mut values = self.values();
+        let mut last = values.next()?;
+        for value in values {
+            if !at_most(value, last) {
+                last = value;
+            }
+        }
+        Some(last)
+    }
+
+    /// Keeps the value that no other is above, at its own dot, and drops the rest.
+    pub fn lww(mut self, mut at_most: impl FnMut(&V, &V) -> bool) -> Clock<I, V> {
+        // Where the value stands: in which entry (none: without a dot), and at which place there.
+        let mut best: Option<((Option<usize>, usize), &V)> = None;
+        let anon = self.anon.iter().enumerate().map(|(at, value)| ((None, at), value));
+        let dotted = self.entries.iter().enumerate().flat_map(|(entry, of)| {
+            of.values.iter().enumerate().map(move |(at, (_, value))| ((Some(entry), at), value))
+        });
+        for (place, value) in anon.chain(dotted) {
+            if best.is_none_or(|(_, known)| !at_most(value, known)) {
+                best = Some((place, value));
+            }
+        }
+        let Some(((kept, at), _)) = best else { return self };
+        keep(&mut self.anon, (kept.is_none()).then_some(at));
+        for (index, entry) in self.entries.iter_mut().enumerate() {
+            keep(&mut entry.values, (kept == Some(index)).then_some(at));
+        }
+        self
+    }
+}
+
+/// Keeps one of a list, or none.
+fn keep<T>(list: &mut Vec<T>, at: Option<usize>) {
+    if let Some(at) = at {
+        list.swap(0, at);
+    }
+    list.truncate(at.map_or(0, |_| 1));
+}

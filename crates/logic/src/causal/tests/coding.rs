@@ -1,0 +1,152 @@
+//! A clock's bytes and a context's: how many, and which are refused.
+
+use super::Dice;
+use crate::causal::{COUNT_MAX, Clock, Coded, Context, Identity, decode, encode};
+use base::codec::Malformed;
+use base::{Actor, NodeId};
+use proptest::prelude::*;
+
+impl Coded for u64 {
+    fn coded_bytes(&self) -> usize {
+        8
+    }
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_le_bytes());
+    }
+}
+
+/// A value of these tests from its bytes.
+pub(super) fn number(bytes: &[u8]) -> Result<u64, Malformed> {
+    bytes.try_into().map(u64::from_le_bytes).map_err(|_| Malformed("a number"))
+}
+
+fn bytes(clock: &Clock<Actor, u64>) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode(clock, &mut out);
+    out
+}
+
+fn actor(node: u64, vnode: u32, incarnation: u64) -> Actor {
+    Actor { node: NodeId(node), vnode, incarnation }
+}
+
+/// A row as a cluster of three makes it: each replica coordinated some writes, one value is left.
+fn usual() -> Clock<Actor, u64> {
+    let mut dice = Dice(7);
+    let mut clock: Clock<Actor, u64> = Clock::empty();
+    for _ in 0..3 {
+        let id = actor(dice.roll(), 41, 1);
+        for value in 0..2 + dice.below(90) {
+            let context = clock.join();
+            clock = clock.update(&context, value, id);
+        }
+    }
+    clock
+}
+
+#[test]
+fn the_clock_of_three_replicas_takes_40_bytes_and_its_context_41() {
+    let clock = usual();
+    assert_eq!(clock.ids().len(), 3);
+    // The value itself and its length, count and place are no clock.
+    assert_eq!(bytes(&clock).len() - (8 + 1 + 1), 40);
+    assert_eq!(clock.join().encode(0).len(), 41);
+}
+
+#[test]
+fn a_clock_keeps_the_bytes_it_ever_had() {
+    let mut clock: Clock<Actor, u64> = Clock::empty().update(&Context::empty(), 5, actor(9, 3, 1));
+    clock = clock.update(&Context::of([(actor(9, 3, 1), 1)]), 6, actor(9, 3, 300));
+    clock = clock.update(&Context::empty().and(actor(10, 4, 1), 70), 7, actor(10, 4, 1));
+    let told = "01 06 \
+                05 0900000000000000 03 02 00 00 \
+                b209 02 00 01 00 08 0600000000000000 \
+                05 0a00000000000000 04 8e01 01 01 00 08 0700000000000000";
+    let told: Vec<&str> = told.split_whitespace().collect();
+    let hex: String = bytes(&clock).iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex, told.concat());
+    let hex: String = clock.join().encode(1).iter().map(|byte| format!("{byte:02x}")).collect();
+    assert!(hex.starts_with("010305090000000000000003020"), "{hex}");
+}
+
+#[test]
+fn what_is_not_the_one_form_is_refused() {
+    let good = bytes(&usual());
+    for (at, byte) in [(0, 0), (0, 2), (1, 4), (1, 7), (1, 255)] {
+        let mut wrong = good.clone();
+        wrong[at] = byte;
+        assert!(decode::<Actor, u64>(&wrong, number).is_err(), "{at} {byte}");
+    }
+    for cut in 0..good.len() {
+        assert!(decode::<Actor, u64>(&good[..cut], number).is_err(), "{cut}");
+    }
+    let longer = [&good[..], &[0]].concat();
+    assert!(decode::<Actor, u64>(&longer, number).is_err());
+    // A claim of more entries or values than there are bytes sets nothing aside.
+    let claim = [1, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
+    assert!(decode::<Actor, u64>(&claim, number).is_err());
+    let values = [1, 2, 6, 9, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0xff, 0xff, 0xff, 0xff, 0x0f];
+    assert!(decode::<Actor, u64>(&values, number).is_err());
+}
+
+#[test]
+fn actors_have_one_form() {
+    let previous = actor(5, 3, 1);
+    let read = |bytes: &[u8]| {
+        Actor::take(Some(&previous), &mut base::codec::Reader::new(bytes)).map_err(|_| ())
+    };
+    assert_eq!(read(&[4 | 2]), Ok(actor(5, 3, 1)));
+    assert_eq!(read(&[4, 6, 0, 0, 0, 0, 0, 0, 0]), Ok(actor(6, 3, 1)));
+    assert_eq!(read(&[4, 5, 0, 0, 0, 0, 0, 0, 0]), Err(()), "the same node told again");
+    assert_eq!(read(&[4 | 2 | 1, 3]), Err(()), "the same vnode told again");
+    assert_eq!(read(&[4 | 2 | 1, 4]), Ok(actor(5, 4, 1)));
+    assert_eq!(read(&[4 | 2 | 1, 0xff, 0xff, 0xff, 0xff, 0x1f]), Err(()), "no partition");
+}
+
+#[test]
+fn a_context_of_another_key_version_or_length_is_refused_in_words() {
+    let context = usual().join();
+    let good = context.encode(17);
+    assert_eq!(Context::decode(&good, 17), Ok(context));
+    assert!(Context::<Actor>::decode(&good, 18).is_err(), "another key's");
+    for at in 0..good.len() {
+        let mut wrong = good.clone();
+        wrong[at] ^= 0x10;
+        assert!(Context::<Actor>::decode(&wrong, 17).is_err(), "{at}");
+        assert!(Context::<Actor>::decode(&good[..at], 17).is_err(), "{at}");
+    }
+    let long = vec![1; crate::causal::CONTEXT_BYTES_MAX + 1];
+    assert!(Context::<Actor>::decode(&long, 17).is_err());
+    assert_eq!(
+        Context::<Actor>::decode(&Context::<Actor>::empty().encode(3), 3),
+        Ok(Context::empty())
+    );
+}
+
+#[test]
+fn the_longest_counters_fit() {
+    let id = actor(u64::MAX, u32::MAX, (1 << 62) - 1);
+    let context = Context::empty().and(id, COUNT_MAX).and(id, 1).and(id, COUNT_MAX + 1);
+    assert_eq!(Context::decode(&context.encode(0), 0).as_ref(), Ok(&context));
+    assert!(!context.contains(&id, COUNT_MAX + 1));
+}
+
+proptest! {
+    /// Whatever reads, reads back into the same bytes: there is no second form.
+    #[test]
+    fn random_bytes_do_not_panic_and_have_one_form(
+        random in proptest::collection::vec(any::<u8>(), 0..60),
+        flips in proptest::collection::vec((any::<u16>(), any::<u8>()), 0..4),
+    ) {
+        let mut near = bytes(&usual());
+        for (at, byte) in flips {
+            let at = usize::from(at) % near.len();
+            near[at] = byte;
+        }
+        for given in [random, near] {
+            if let Ok(clock) = decode::<Actor, u64>(&given, number) {
+                prop_assert_eq!(bytes(&clock), given);
+            }
+        }
+    }
+}

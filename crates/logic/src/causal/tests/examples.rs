@@ -1,0 +1,185 @@
+//! The paper's examples, one by one, and what ranges of counters add to them.
+
+use super::{clock, context};
+use crate::causal::{Clock, Context, Seen};
+
+type Strings = Clock<&'static str, &'static str>;
+
+fn write(
+    to: Strings,
+    after: &[(&'static str, u64)],
+    value: &'static str,
+    at: &'static str,
+) -> Strings {
+    to.update(&context(after), value, at)
+}
+
+#[test]
+fn a_first_write_is_the_first_dot() {
+    let first = write(Clock::empty(), &[], "v1", "a");
+    assert_eq!(first, clock(&[("a", 1, &["v1"])], &[]));
+}
+
+#[test]
+fn a_write_with_the_context_replaces() {
+    let second = write(clock(&[("a", 1, &["v1"])], &[]), &[("a", 1)], "v2", "a");
+    assert_eq!(second, clock(&[("a", 2, &["v2"])], &[]));
+}
+
+#[test]
+fn a_blind_write_stays_beside_and_a_later_one_replaces_only_what_it_saw() {
+    let blind = write(clock(&[("a", 1, &["v1"])], &[]), &[], "v2", "a");
+    assert_eq!(blind, clock(&[("a", 2, &["v2", "v1"])], &[]));
+    let third = write(blind, &[("a", 1)], "v3", "a");
+    assert_eq!(third, clock(&[("a", 3, &["v3", "v2"])], &[]));
+}
+
+#[test]
+fn a_write_through_another_replica_stays_beside_what_it_did_not_see() {
+    let both = write(clock(&[("a", 2, &["v2"])], &[]), &[("a", 1)], "v4", "b");
+    assert_eq!(both, clock(&[("a", 2, &["v2"]), ("b", 1, &["v4"])], &[]));
+}
+
+#[test]
+fn sync_drops_what_one_side_has_seen_replaced() {
+    let synced: Strings = clock(&[("a", 1, &[])], &[]).sync(clock(&[("a", 2, &["v2", "v1"])], &[]));
+    assert_eq!(synced, clock(&[("a", 2, &["v2"])], &[]));
+}
+
+#[test]
+fn sync_keeps_what_the_other_side_has_never_heard_of() {
+    let synced: Strings = clock(&[("x", 1, &[])], &[]).sync(clock(&[("a", 1, &["v1"])], &[]));
+    assert_eq!(synced, clock(&[("a", 1, &["v1"]), ("x", 1, &[])], &[]));
+}
+
+#[test]
+fn one_value_written_twice_is_two_siblings() {
+    let third: Strings = clock(&[("a", 2, &[]), ("b", 1, &["v3"])], &[]);
+    let fourth = clock(&[("a", 2, &[]), ("c", 1, &["v3"])], &[]);
+    let both = clock(&[("a", 2, &[]), ("b", 1, &["v3"]), ("c", 1, &["v3"])], &[]);
+    assert_eq!(fourth.sync(third), both);
+}
+
+#[test]
+fn last_write_wins_keeps_one_value_in_its_place() {
+    let all = clock(&[("a", 4, &[5, 2]), ("b", 1, &[]), ("c", 1, &[3])], &[]);
+    assert_eq!(all.last(i32::le), Some(&5));
+    let one = clock(&[("a", 4, &[5]), ("b", 1, &[]), ("c", 1, &[])], &[]);
+    assert_eq!(all.clone().lww(i32::le), one);
+    // The oldest of an actor's values may win: it stays at its own dot.
+    let kept = all.lww(i32::ge);
+    assert_eq!(kept.siblings().collect::<Vec<_>>(), [(Some((&"a", 3)), &2)]);
+}
+
+#[test]
+fn reconcile_makes_one_value_after_all_that_was_seen() {
+    let all = clock(&[("a", 4, &[5, 2]), ("b", 1, &[]), ("c", 1, &[3])], &[]);
+    let sum = clock(&[("a", 4, &[]), ("b", 1, &[]), ("c", 1, &[])], &[10]);
+    assert_eq!(all.reconcile(|values| values.iter().sum()), sum);
+}
+
+#[test]
+fn equal_looks_at_dots_only() {
+    let one: Strings = clock(&[("a", 4, &["v5", "v0"]), ("b", 0, &[]), ("c", 1, &["v3"])], &["v0"]);
+    let other = clock(&[("a", 4, &["v555", "v0"]), ("b", 0, &[]), ("c", 1, &["v3"])], &[]);
+    assert!(one.equal(&other) && other.equal(&one));
+    assert!(!one.equal(&clock(&[("a", 4, &["v5"]), ("c", 1, &["v3"])], &[])));
+    assert!(!one.equal(&clock(&[("a", 5, &["v5", "v0"]), ("c", 1, &["v3"])], &[])));
+}
+
+#[test]
+fn size_counts_all_values() {
+    let all: Strings =
+        clock(&[("a", 4, &["v5", "v0"]), ("b", 0, &[]), ("c", 1, &["v3"])], &["v4", "v1"]);
+    assert_eq!(all.size(), 5);
+    assert_eq!(all.values().copied().collect::<Vec<_>>(), ["v4", "v1", "v5", "v0", "v3"]);
+    assert_eq!(all.ids().copied().collect::<Vec<_>>(), ["a", "c"]);
+    assert_eq!(all.join(), context(&[("a", 4), ("c", 1)]));
+}
+
+#[test]
+fn less_looks_at_dots_only_and_is_strict() {
+    let low: Strings = clock(&[("a", 1, &["v1"])], &[]);
+    for high in [clock(&[("a", 2, &[])], &[]), clock(&[("a", 1, &[]), ("b", 1, &["v2"])], &[])] {
+        assert!(low.less(&high) && !high.less(&low));
+    }
+    assert!(!low.less(&low));
+    let beside = clock(&[("b", 1, &["v2"])], &[]);
+    assert!(!low.less(&beside) && !beside.less(&low));
+}
+
+#[test]
+fn values_without_a_dot_follow_the_side_that_has_seen_more() {
+    let low: Strings = clock(&[("a", 1, &[])], &["old"]);
+    let high = clock(&[("a", 2, &[])], &["new"]);
+    assert_eq!(low.clone().sync(high.clone()), high);
+    assert_eq!(high.clone().sync(low.clone()), high);
+    let beside = clock(&[("b", 1, &[])], &["beside", "old"]);
+    let both = clock(&[("a", 1, &[]), ("b", 1, &[])], &["beside", "old"]);
+    assert_eq!(low.sync(beside), both);
+}
+
+#[test]
+fn a_value_may_come_after_a_context_and_be_mapped() {
+    let fresh = Clock::after(&context(&[("b", 2), ("a", 1)]), 7);
+    assert_eq!(fresh, clock(&[("a", 1, &[]), ("b", 2, &[])], &[7]));
+    let words = clock(&[("a", 2, &[1, 2])], &[3]).map(|number| number.to_string());
+    assert_eq!(words.values().collect::<Vec<_>>(), ["3", "1", "2"]);
+    assert_eq!(words.join(), context(&[("a", 2)]));
+}
+
+/// A client writes twice in a row through different replicas, and the second write was never shown
+/// what stood beside the first.
+#[test]
+fn the_context_of_a_put_replaces_its_own_write_and_no_sibling() {
+    let sibling = write(Clock::empty(), &[], "theirs", "a");
+    let first = sibling.update(&Context::empty(), "mine", "a");
+    let acknowledged = Context::empty().and("a", 2);
+    // Another replica that has heard of nothing takes the second write first.
+    let elsewhere = Clock::empty().update(&acknowledged, "mine again", "b");
+    let both = first.clone().sync(elsewhere.clone());
+    assert_eq!(both.values().copied().collect::<Vec<_>>(), ["theirs", "mine again"]);
+    assert_eq!(elsewhere.sync(first), both);
+    assert_eq!(both.join(), context(&[("a", 2), ("b", 1)]), "the gap has closed");
+}
+
+/// What a put would do that answered with everything its replica knows: the sibling its client was
+/// never shown would be gone.
+#[test]
+fn the_join_of_a_put_would_replace_an_unseen_sibling() {
+    let state = write(write(Clock::empty(), &[], "theirs", "a"), &[], "mine", "a");
+    let lost = state.clone().update(&state.join(), "mine again", "a");
+    assert_eq!(lost.values().copied().collect::<Vec<_>>(), ["mine again"]);
+}
+
+/// Two clients alternate, each with the context it read just before the other's write: on plain version
+/// vectors this ends with 101 siblings.
+#[test]
+fn stale_contexts_do_not_pile_up_siblings() {
+    let mut state: Clock<&str, u64> = Clock::empty();
+    let mut contexts = [Context::empty(), Context::empty()];
+    for round in 0..1_000 {
+        let client = (round % 2) as usize;
+        state = state.update(&contexts[client], round, "a");
+        contexts[client] = state.join();
+        assert!(state.size() <= 2, "{round}: {}", state.size());
+    }
+    let reader = state.join();
+    assert_eq!(state.update(&reader, 0, "a").size(), 1);
+}
+
+#[test]
+fn counters_are_ranges_that_close_up() {
+    let mut seen = Seen::only(5).unwrap();
+    for count in [1, 3, 9, 4, 2] {
+        seen.add(count);
+    }
+    assert_eq!(seen.ranges().collect::<Vec<_>>(), [(1, 5), (9, 9)]);
+    assert!(seen.contains(3) && !seen.contains(6) && seen.contains(9) && !seen.contains(0));
+    assert_eq!((seen.highest(), seen.range_count()), (9, 2));
+    let inner = Seen::of(&[(2, 3), (5, 5), (9, 9)]).unwrap();
+    assert!(seen.covers(&inner) && !inner.covers(&seen));
+    for wrong in [&[(0, 1)][..], &[(3, 2)], &[(1, 2), (3, 4)], &[(5, 6), (1, 2)], &[]] {
+        assert_eq!(Seen::of(wrong), None, "{wrong:?}");
+    }
+}

@@ -1,0 +1,125 @@
+//! The laws of clocks, on states that histories reach.
+
+use super::Dice;
+use super::model::{Memory, World};
+use crate::causal::{Clock, Context};
+use base::{Actor, NodeId};
+
+type Numbers = Clock<Actor, u64>;
+
+/// Every state that some thousand histories reach, three at a time.
+fn triples(mut judge: impl FnMut([Numbers; 3], &mut Dice)) {
+    for history in 0..4_000 {
+        let mut dice = Dice(0x1A35 ^ history);
+        let mut world = World::new(3);
+        for _ in 0..13 {
+            world.step(Memory::Lossy, &mut dice);
+            let [a, b, c] = &world.rows[..] else { panic!("three replicas") };
+            judge([a.0.clone(), b.0.clone(), c.0.clone()], &mut dice);
+        }
+    }
+}
+
+/// The same state with its values in one order.
+fn sorted(clock: &Numbers) -> Vec<u64> {
+    let mut values: Vec<u64> = clock.values().copied().collect();
+    values.sort_unstable();
+    values
+}
+
+#[test]
+fn sync_is_commutative_associative_and_idempotent() {
+    triples(|[a, b, c], _| {
+        let ab = a.clone().sync(b.clone());
+        assert_eq!(ab, b.clone().sync(a.clone()));
+        let bc = b.clone().sync(c.clone());
+        assert_eq!(ab.clone().sync(c), a.clone().sync(bc));
+        assert_eq!(ab.clone().sync(b), ab);
+        assert_eq!(a.clone().sync(a.clone()), a);
+        assert_eq!(a.clone().sync(Clock::empty()), a);
+        assert_eq!(Clock::sync_many([a.clone()]), a);
+    });
+}
+
+#[test]
+fn less_is_a_strict_order_and_sync_its_upper_bound() {
+    triples(|[a, b, c], _| {
+        assert!(!a.less(&a));
+        assert!(!(a.less(&b) && b.less(&a)));
+        assert!(!(a.less(&b) && b.less(&c)) || a.less(&c));
+        let ab = a.clone().sync(b.clone());
+        assert_eq!(ab.join(), a.join().join(&b.join()));
+        assert!(ab.join().covers(&a.join()) && ab.join().covers(&b.join()));
+        if a.less(&b) {
+            // Values may differ all the same: a row that vanished may come back.
+            assert_eq!(ab.join(), b.join());
+        }
+    });
+}
+
+#[test]
+fn a_write_grows_its_actor_alone_and_replaces_what_it_covers() {
+    triples(|[state, other, _], dice| {
+        let id = Actor { node: NodeId(1 + dice.below(4)), vnode: 7, incarnation: 1 };
+        let contexts = [Context::empty(), state.join(), other.join()];
+        let context = &contexts[dice.below(3) as usize];
+        let merged = state.clone().discard(context);
+        let after = state.clone().update(context, 99, id);
+        assert!(state.less(&after));
+        assert!(after.values().any(|value| *value == 99));
+        assert!(after.size() <= state.size() + 1);
+        let highest = |clock: &Numbers| clock.seen(&id).map_or(0, |seen| seen.highest());
+        assert_eq!(highest(&after), highest(&merged) + 1);
+        for entry in after.entries().iter().filter(|entry| *entry.id() != id) {
+            assert_eq!(Some(entry.seen()), merged.seen(entry.id()));
+        }
+        let kept = |dot: Option<(&Actor, u64)>| {
+            dot.is_some_and(|(id, count)| !context.contains(id, count))
+        };
+        let mut left: Vec<u64> =
+            state.siblings().filter(|(dot, _)| kept(*dot)).map(|(_, value)| *value).collect();
+        left.push(99);
+        left.sort_unstable();
+        assert_eq!(sorted(&after), left);
+    });
+}
+
+#[test]
+fn who_was_shown_everything_replaces_everything() {
+    triples(|[state, ..], _| {
+        let all = state.join();
+        let none = state.clone().discard(&all);
+        assert_eq!((none.size(), none.join()), (0, all.clone()));
+        let id = Actor { node: NodeId(1), vnode: 7, incarnation: 1 };
+        let one = state.update(&all, 99, id);
+        assert_eq!(one.values().collect::<Vec<_>>(), [&99]);
+    });
+}
+
+#[test]
+fn settling_keeps_one_value_and_what_was_seen() {
+    triples(|[state, ..], _| {
+        let one = state.clone().lww(u64::le);
+        assert_eq!(one.join(), state.join());
+        assert_eq!(one.values().max(), state.values().max());
+        assert!(one.size() <= 1 && one.size() == state.size().min(1));
+        assert_eq!(state.last(u64::le), one.last(u64::le));
+        assert_eq!(state.clone().sync(one.clone()), one);
+        let sum = state.clone().reconcile(|values| values.iter().sum());
+        assert_eq!((sum.size(), sum.join()), (1, state.join()));
+    });
+}
+
+#[test]
+fn contexts_join_to_the_least_that_covers_both() {
+    triples(|[a, b, c], _| {
+        let (a, b, c) = (a.join(), b.join(), c.join());
+        let ab = a.clone().join(&b);
+        assert_eq!(ab, b.clone().join(&a));
+        assert_eq!(ab.clone().join(&c), a.clone().join(&b.clone().join(&c)));
+        assert!(ab.covers(&a) && ab.covers(&b) && a.covers(&a));
+        assert!(!(a.covers(&b) && b.covers(&a)) || a == b);
+        assert!(!(a.covers(&b) && b.covers(&c)) || a.covers(&c));
+        assert!(!(c.covers(&a) && c.covers(&b)) || c.covers(&ab));
+    });
+}

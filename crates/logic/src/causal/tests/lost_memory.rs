@@ -1,0 +1,382 @@
+//! Vnodes that forget: the stories behind Riak's issue kv679, each to its good end.
+//!
+//! One key, three replicas `A`, `B`, `C` and a fallback `F`. In each story a replica loses some of
+//! what it knew and then coordinates a write; no acknowledged write may be lost by it.
+
+use crate::causal::{Clock, Context, Doubt, Minter, Start};
+use base::{Actor, NodeId};
+
+const A: usize = 0;
+const B: usize = 1;
+const C: usize = 2;
+const F: usize = 3;
+/// Partition of the key.
+const VNODE: u32 = 12;
+
+type Row = Clock<Actor, &'static str>;
+
+/// A replica: its row of the key, and who it is.
+#[derive(Clone)]
+struct Replica {
+    minter: Minter,
+    row: Row,
+    /// What its disk holds of the minter.
+    record: Vec<u8>,
+}
+
+struct Cluster(Vec<Replica>);
+
+fn found(record: Option<Minter>) -> Start {
+    Start { record, held_before: true, unsynced: false, damaged: false, restored: false }
+}
+
+fn fresh(node: u64, vnode: u32) -> Minter {
+    let nothing = Start { held_before: false, ..found(None) };
+    let (minter, doubt) = Minter::start(NodeId(node), vnode, nothing, 0);
+    assert_eq!(doubt, None);
+    minter
+}
+
+impl Cluster {
+    fn new() -> Cluster {
+        let replica = |node| {
+            let minter = fresh(node, VNODE);
+            Replica { minter, row: Clock::empty(), record: minter.record() }
+        };
+        Cluster((1..=4).map(replica).collect())
+    }
+
+    /// A client's write at one replica, told to others.
+    fn put(
+        &mut self,
+        at: usize,
+        context: &Context<Actor>,
+        value: &'static str,
+        to: &[usize],
+    ) -> Option<Doubt> {
+        let replica = &mut self.0[at];
+        let row = std::mem::take(&mut replica.row);
+        let written = replica.minter.write(row, context, value, 0xC0FFEE);
+        replica.row = written.clock;
+        replica.record = replica.minter.record();
+        self.tell(at, to);
+        written.renewed
+    }
+
+    /// Others merge what one holds.
+    fn tell(&mut self, from: usize, to: &[usize]) {
+        for &other in to {
+            let incoming = self.0[from].row.clone();
+            let replica = &mut self.0[other];
+            let row = std::mem::take(&mut replica.row);
+            replica.row = replica.minter.merge(row, incoming, 0xBEEF).0;
+            replica.record = replica.minter.record();
+        }
+    }
+
+    /// Everybody hears from everybody, until nothing changes; all agree.
+    fn heal(&mut self) -> Vec<&'static str> {
+        for _ in 0..3 {
+            for from in 0..self.0.len() {
+                let others: Vec<_> = (0..self.0.len()).filter(|other| *other != from).collect();
+                self.tell(from, &others);
+            }
+        }
+        for replica in &self.0 {
+            assert_eq!(replica.row, self.0[A].row);
+        }
+        let mut values: Vec<_> = self.0[A].row.values().copied().collect();
+        values.sort_unstable();
+        values
+    }
+
+    fn context(&self, at: usize) -> Context<Actor> {
+        self.0[at].row.join()
+    }
+
+    /// The replica's row is gone; its minter is not.
+    fn lose_row(&mut self, at: usize) {
+        self.0[at].row = Clock::empty();
+    }
+
+    /// The node starts again with what its disk holds.
+    fn restart(&mut self, at: usize, start: impl FnOnce(Minter) -> Start) -> Option<Doubt> {
+        let replica = &mut self.0[at];
+        let record = Minter::recall(&replica.record).expect("a record reads back");
+        let actor = replica.minter.actor();
+        let (minter, doubt) = Minter::start(actor.node, actor.vnode, start(record), 0xFADE);
+        replica.minter = minter;
+        replica.record = minter.record();
+        doubt
+    }
+}
+
+/// What goes wrong without a minter: after the loss a vnode counts from 1 again, and its new write
+/// bears a dot that others have seen replaced.
+#[test]
+fn without_a_minter_the_new_write_is_silently_dropped() {
+    let id = Actor { node: NodeId(1), vnode: VNODE, incarnation: 1 };
+    let first: Row = Clock::empty().update(&Context::empty(), "x", id);
+    let second = first.clone().update(&first.join(), "x2", id);
+    let after_loss: Row = Clock::empty().update(&Context::empty(), "y", id);
+    assert_eq!(second.sync(after_loss).values().collect::<Vec<_>>(), [&"x2"]);
+}
+
+#[test]
+fn dataloss_partition_wipe_one_vnodes_row_write_via_it_heal() {
+    let mut cluster = Cluster::new();
+    cluster.put(A, &Context::empty(), "x", &[B, C]);
+    let seen = cluster.context(A);
+    cluster.put(A, &seen, "x2", &[B, C]);
+    cluster.lose_row(A);
+    assert_eq!(cluster.put(A, &Context::empty(), "y", &[]), None, "no new actor is needed");
+    assert_eq!(cluster.heal(), ["x2", "y"]);
+}
+
+#[test]
+fn dataloss_with_a_context_replaces_what_the_context_saw() {
+    let mut cluster = Cluster::new();
+    cluster.put(A, &Context::empty(), "x", &[B, C]);
+    let seen = cluster.context(B);
+    cluster.lose_row(A);
+    cluster.put(A, &seen, "y", &[]);
+    assert_eq!(cluster.heal(), ["y"]);
+}
+
+/// The row comes back from a replica that had missed some of its writes; counting on from there
+/// would mint the missed ones again.
+#[test]
+fn dataloss_repaired_from_a_replica_that_lags() {
+    let mut cluster = Cluster::new();
+    cluster.put(A, &Context::empty(), "x1", &[B, C]);
+    cluster.put(A, &Context::empty(), "x2", &[C]);
+    cluster.put(A, &Context::empty(), "x3", &[C]);
+    cluster.lose_row(A);
+    cluster.tell(B, &[A]);
+    cluster.put(A, &Context::empty(), "y", &[]);
+    assert_eq!(cluster.heal(), ["x1", "x2", "x3", "y"]);
+}
+
+#[test]
+fn dataloss_with_the_record_too_makes_another_actor() {
+    let mut cluster = Cluster::new();
+    cluster.put(A, &Context::empty(), "x", &[B, C]);
+    cluster.lose_row(A);
+    let before = cluster.0[A].minter.actor();
+    assert_eq!(cluster.restart(A, |_| found(None)), Some(Doubt::RecordMissing));
+    assert_ne!(cluster.0[A].minter.actor(), before);
+    cluster.put(A, &Context::empty(), "y", &[]);
+    assert_eq!(cluster.heal(), ["x", "y"]);
+}
+
+#[test]
+fn dataloss_on_a_fallback_that_writes_under_its_own_name() {
+    let mut cluster = Cluster::new();
+    cluster.put(A, &Context::empty(), "x", &[B, C]);
+    let seen = cluster.context(B);
+    // A, B and C can't be reached: the fallback has no row, and a client that read before.
+    cluster.put(F, &seen, "y", &[]);
+    cluster.put(F, &Context::empty(), "z", &[]);
+    assert_eq!(cluster.heal(), ["y", "z"]);
+}
+
+/// The fallback hands its row over, drops it, and is needed again: its counters go on above those
+/// it handed over.
+#[test]
+fn dataloss_on_a_fallback_that_handed_over_and_writes_again() {
+    let mut cluster = Cluster::new();
+    cluster.put(F, &Context::empty(), "x", &[]);
+    cluster.put(F, &Context::empty(), "x2", &[]);
+    cluster.tell(F, &[A]);
+    let all = cluster.context(A);
+    cluster.put(A, &all, "x3", &[B, C]);
+    cluster.lose_row(F);
+    assert_eq!(cluster.put(F, &Context::empty(), "y", &[]), None);
+    assert_eq!(cluster.heal(), ["x3", "y"]);
+}
+
+/// Two fallbacks for one partition, on two nodes, both without a past: each under its own name.
+#[test]
+fn dataloss_on_two_fallbacks_keeps_both_writes() {
+    let mut cluster = Cluster::new();
+    cluster.put(A, &Context::empty(), "x", &[B]);
+    let seen = cluster.context(A);
+    cluster.lose_row(C);
+    cluster.put(F, &seen, "y", &[]);
+    cluster.put(C, &seen, "z", &[]);
+    assert_eq!(cluster.heal(), ["y", "z"]);
+}
+
+#[test]
+fn a_tombstone_that_was_collected_and_the_key_written_again() {
+    let mut cluster = Cluster::new();
+    cluster.put(A, &Context::empty(), "x", &[B, C]);
+    let seen = cluster.context(A);
+    cluster.put(A, &seen, "tombstone", &[B, C]);
+    let old = cluster.context(A);
+    (0..4).for_each(|at| cluster.lose_row(at));
+    cluster.put(A, &Context::empty(), "y", &[B, C]);
+    assert_eq!(cluster.0[A].row.ids().len(), 1, "no entry for each delete");
+    assert_eq!(cluster.heal(), ["y"]);
+    // A client that still holds what it read before the delete does not replace the new value.
+    cluster.put(B, &old, "z", &[A, C]);
+    assert_eq!(cluster.heal(), ["y", "z"]);
+}
+
+/// One replica had not collected the tombstone yet, and tells it to the one that had.
+#[test]
+fn a_tombstone_that_comes_back_does_not_cover_the_new_value() {
+    let mut cluster = Cluster::new();
+    cluster.put(A, &Context::empty(), "x", &[B, C]);
+    let seen = cluster.context(A);
+    cluster.put(A, &seen, "tombstone", &[B, C]);
+    [A, B].iter().for_each(|at| cluster.lose_row(*at));
+    cluster.put(A, &Context::empty(), "y", &[B]);
+    assert_eq!(cluster.heal(), ["tombstone", "y"]);
+    cluster.put(A, &Context::empty(), "z", &[]);
+    assert_eq!(cluster.heal(), ["tombstone", "y", "z"]);
+}
+
+#[test]
+fn a_new_vnode_id_shares_no_dot_with_the_old_one() {
+    let mut cluster = Cluster::new();
+    cluster.put(A, &Context::empty(), "x", &[B, C]);
+    // The node is wiped, and refused under its old id: it comes back as another.
+    let minter = fresh(99, VNODE);
+    cluster.0[A] = Replica { minter, row: Clock::empty(), record: minter.record() };
+    cluster.put(A, &Context::empty(), "y", &[]);
+    assert_eq!(cluster.heal(), ["x", "y"]);
+}
+
+#[test]
+fn two_vnodes_on_a_node_are_two_actors() {
+    let (mut one, mut other) = (fresh(1, VNODE), fresh(1, VNODE + 1));
+    let first = one.write(Clock::empty(), &Context::empty(), "x", 0);
+    let second = other.write(Clock::empty(), &Context::empty(), "y", 0);
+    assert_eq!(first.dot.count, second.dot.count);
+    assert_eq!(first.clock.sync(second.clock).values().collect::<Vec<_>>(), [&"x", &"y"]);
+}
+
+#[test]
+fn a_restart_from_an_old_copy_that_is_known_makes_another_actor() {
+    let mut cluster = Cluster::new();
+    cluster.put(A, &Context::empty(), "x", &[B, C]);
+    let copy = cluster.0[A].clone();
+    let seen = cluster.context(A);
+    cluster.put(A, &seen, "x2", &[B, C]);
+    cluster.0[A] = copy;
+    let restored = |record| Start { restored: true, ..found(Some(record)) };
+    assert_eq!(cluster.restart(A, restored), Some(Doubt::Restored));
+    cluster.put(A, &Context::empty(), "y", &[]);
+    assert_eq!(cluster.heal(), ["x2", "y"]);
+}
+
+/// Nobody said that the directory is an old copy: the first dot that others know and the record
+/// does not gives it away.
+#[test]
+fn a_restart_from_an_old_copy_shows_by_the_dots_of_others() {
+    let mut cluster = Cluster::new();
+    let copy = cluster.0[A].clone();
+    for value in ["x", "x2", "x3"] {
+        cluster.put(A, &Context::empty(), value, &[B, C]);
+    }
+    let seen = cluster.context(B);
+    cluster.0[A] = copy;
+    assert_eq!(cluster.restart(A, |record| found(Some(record))), None);
+    assert_eq!(cluster.put(A, &seen, "y", &[]), Some(Doubt::Ahead));
+    assert_eq!(cluster.heal(), ["y"]);
+}
+
+#[test]
+fn a_restart_from_an_old_copy_shows_by_what_others_tell() {
+    let mut cluster = Cluster::new();
+    let copy = cluster.0[A].clone();
+    cluster.put(A, &Context::empty(), "x", &[B, C]);
+    cluster.0[A] = copy;
+    let before = cluster.0[A].minter.actor();
+    cluster.tell(B, &[A]);
+    assert_ne!(cluster.0[A].minter.actor(), before);
+    cluster.put(A, &Context::empty(), "y", &[]);
+    assert_eq!(cluster.heal(), ["x", "y"]);
+}
+
+/// The same copy wakes up twice: chance keeps the two apart.
+#[test]
+fn a_copy_that_wakes_up_twice_is_two_actors() {
+    let record = fresh(1, VNODE);
+    let restored = Start { restored: true, ..found(Some(record)) };
+    let (one, _) = Minter::start(NodeId(1), VNODE, restored, 11);
+    let (other, _) = Minter::start(NodeId(1), VNODE, restored, 12);
+    assert_ne!(one.actor(), other.actor());
+}
+
+/// A store that hands out an older state of one row: the client's context names dots that the row
+/// lacks, and the next dot lies above all of them.
+#[test]
+fn a_row_that_fell_back_shows_by_the_context_of_a_client() {
+    let mut cluster = Cluster::new();
+    cluster.put(A, &Context::empty(), "x1", &[B, C]);
+    let old = cluster.0[A].row.clone();
+    cluster.put(A, &Context::empty(), "x2", &[B, C]);
+    let seen = cluster.context(B);
+    cluster.put(A, &Context::empty(), "x3", &[C]);
+    cluster.0[A].row = old;
+    assert_eq!(cluster.put(A, &seen, "y", &[]), None);
+    assert_eq!(cluster.heal(), ["x3", "y"]);
+}
+
+/// What is not on disk when the power goes may have been told to others.
+#[test]
+fn an_unclean_start_with_unsynced_writes_makes_another_actor() {
+    let mut cluster = Cluster::new();
+    cluster.put(A, &Context::empty(), "x", &[B]);
+    cluster.lose_row(A);
+    let unsynced = |record| Start { unsynced: true, ..found(Some(record)) };
+    assert_eq!(cluster.restart(A, unsynced), Some(Doubt::Unsynced));
+    cluster.put(A, &Context::empty(), "y", &[]);
+    assert_eq!(cluster.heal(), ["x", "y"]);
+    let damaged = |record| Start { damaged: true, ..found(Some(record)) };
+    assert_eq!(cluster.restart(A, damaged), Some(Doubt::Damaged));
+}
+
+/// The record names a block of counters that are set aside, so a restart goes on above all that
+/// were used, and is written once in a thousand new keys.
+#[test]
+fn a_restart_in_good_order_goes_on_as_the_same_actor_above_what_it_used() {
+    let mut minter = fresh(1, VNODE);
+    let mut records = std::collections::BTreeSet::new();
+    for _ in 0..10_000 {
+        minter.write(Clock::empty(), &Context::empty(), "x", 0);
+        records.insert(minter.record());
+    }
+    assert_eq!(records.len(), 10);
+    let record = Minter::recall(&minter.record()).unwrap();
+    let (mut after, doubt) = Minter::start(NodeId(1), VNODE, found(Some(record)), 0);
+    assert_eq!((doubt, after.actor()), (None, minter.actor()));
+    let written = after.write(Clock::empty(), &Context::empty(), "y", 0);
+    assert!(written.dot.count > 10_000, "{}", written.dot.count);
+}
+
+#[test]
+fn an_actor_whose_counters_are_used_up_goes_on_as_another() {
+    let actor = fresh(1, VNODE).actor();
+    let last = [&[1, 1, 0, 0, 0, 0, 0, 0, 0, 12, 1][..], &[0x80; 7], &[0x10]].concat();
+    let mut minter = Minter::recall(&last).unwrap();
+    assert_eq!(minter.actor(), actor);
+    let written = minter.write(Clock::empty(), &Context::empty(), "x", 5);
+    assert_eq!((written.renewed, written.dot.count), (Some(Doubt::Exhausted), 1));
+    assert!(written.dot.id > actor);
+}
+
+#[test]
+fn records_that_say_nothing_are_refused() {
+    let good = fresh(1, VNODE).record();
+    for cut in 0..good.len() {
+        assert!(Minter::recall(&good[..cut]).is_err());
+    }
+    assert!(Minter::recall(&[&good[..], &[0]].concat()).is_err());
+    assert!(Minter::recall(&[&[2], &good[1..]].concat()).is_err());
+    // A record of another vnode is a copy that went astray.
+    let (minter, doubt) = Minter::start(NodeId(2), VNODE, found(Some(fresh(1, VNODE))), 3);
+    assert_eq!((doubt, minter.actor().node), (Some(Doubt::Restored), NodeId(2)));
+}

@@ -1,0 +1,42 @@
+//! Examples, laws and lost memories of clocks.
+
+mod coding;
+mod examples;
+mod laws;
+mod lost_memory;
+mod model;
+
+use super::clock::Entry;
+use super::{Clock, Context, Seen};
+
+/// A clock as the paper writes it: each actor with its count and its newest values, none missing
+/// between them; then values without a dot.
+fn clock<V: Clone>(entries: &[(&'static str, u64, &[V])], anon: &[V]) -> Clock<&'static str, V> {
+    let entry = |(id, count, values): &(&'static str, u64, &[V])| {
+        let dots = (1..=*count).rev();
+        let values = dots.zip(values.iter().cloned()).collect();
+        Seen::upto(*count).map(|seen| Entry { id: *id, seen, values })
+    };
+    Clock { entries: entries.iter().filter_map(entry).collect(), anon: anon.to_vec() }
+}
+
+fn context(counts: &[(&'static str, u64)]) -> Context<&'static str> {
+    Context::of(counts.iter().copied())
+}
+
+/// Small numbers in a random-looking order, from a seed: splitmix64 (Steele, Lea, Flood, 2014).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word ^ (word >> 31)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.roll() % end
+    }
+}
