@@ -1,7 +1,6 @@
 //! The clock of one key: its siblings, and all dots it has heard of.
 
-use super::context::Context;
-use super::seen::Seen;
+use base::dots::{DotContext, Seen};
 use std::cmp::Ordering;
 
 /// One write: who coordinated it, and which of that actor's it is.
@@ -65,12 +64,12 @@ impl<I: Ord + Clone, V> Clock<I, V> {
     }
 
     /// A value without a dot, after all that a context has seen.
-    pub fn after(context: &Context<I>, value: V) -> Clock<I, V> {
+    pub fn after(context: &DotContext<I>, value: V) -> Clock<I, V> {
         Clock { anon: vec![value], ..Clock::bare(context) }
     }
 
     /// All dots of a context, no values.
-    fn bare(context: &Context<I>) -> Clock<I, V> {
+    fn bare(context: &DotContext<I>) -> Clock<I, V> {
         let entry = |(id, seen): (&I, &Seen)| Entry {
             id: id.clone(),
             seen: seen.clone(),
@@ -80,9 +79,9 @@ impl<I: Ord + Clone, V> Clock<I, V> {
     }
 
     /// All dots it has heard of: the context for whoever was shown all its values.
-    pub fn join(&self) -> Context<I> {
+    pub fn join(&self) -> DotContext<I> {
         let pair = |entry: &Entry<I, V>| (entry.id.clone(), entry.seen.clone());
-        Context { entries: self.entries.iter().map(pair).collect() }
+        DotContext::sorted(self.entries.iter().map(pair).collect())
     }
 
     /// How many values it holds.
@@ -186,7 +185,7 @@ impl<I: Ord + Clone, V: Ord> Clock<I, V> {
     }
 
     /// Drops what a context covers, and has heard of all it has.
-    pub fn discard(self, context: &Context<I>) -> Clock<I, V> {
+    pub fn discard(self, context: &DotContext<I>) -> Clock<I, V> {
         Clock::bare(context).sync(self)
     }
 
@@ -210,7 +209,7 @@ impl<I: Ord + Clone, V: Ord> Clock<I, V> {
 
     /// A write where every dot of the actor that ever was is in this clock: the value replaces what
     /// the context covers, as the actor's next dot. A vnode writes through its [`super::Minter`].
-    pub fn update(self, context: &Context<I>, value: V, id: I) -> Clock<I, V> {
+    pub fn update(self, context: &DotContext<I>, value: V, id: I) -> Clock<I, V> {
         let mut clock = self.discard(context);
         let count = clock.seen(&id).map_or(0, Seen::highest) + 1;
         clock.event(Dot { id, count }, value);

@@ -16,10 +16,8 @@
 //! elsewhere leaps somewhere else.
 
 use super::clock::{Clock, Dot};
-use super::coding::INCARNATION_MAX;
-use super::context::Context;
-use super::seen::{COUNT_MAX, Seen};
 use base::codec::{Malformed, Reader, Writer};
+use base::dots::{COUNT_MAX, DotContext, INCARNATION_MAX, Seen};
 use base::{Actor, NodeId, varint};
 
 /// Counters are set aside in blocks of so many, so that the record is seldom written.
@@ -123,7 +121,7 @@ impl Minter {
     pub fn write<V: Ord>(
         &mut self,
         local: Clock<Actor, V>,
-        context: &Context<Actor>,
+        context: &DotContext<Actor>,
         value: V,
         chance: u64,
     ) -> Written<V> {
@@ -160,7 +158,7 @@ impl Minter {
         if lost {
             let count = self.minted + 1;
             self.use_up(count);
-            clock = clock.discard(&Context::empty().and(self.actor, count));
+            clock = clock.discard(&DotContext::empty().and(self.actor, count));
         }
         (clock, renewed)
     }

@@ -1,7 +1,7 @@
 //! One value out of several, for buckets that want it so: lossy by request.
 
 use super::clock::{Clock, Entry};
-use super::context::Context;
+use base::dots::DotContext;
 
 impl<I: Ord + Clone, V> Clock<I, V> {
     /// Each value changed; what happened before what stays.
@@ -17,7 +17,7 @@ impl<I: Ord + Clone, V> Clock<I, V> {
 
     /// One value made of all, without a dot, after everything seen so far.
     pub fn reconcile(self, win: impl FnOnce(Vec<V>) -> V) -> Clock<I, V> {
-        let context: Context<I> = self.join();
+        let context: DotContext<I> = self.join();
         let mut values = self.anon;
         for entry in self.entries {
             values.extend(entry.values.into_iter().map(|(_, value)| value));

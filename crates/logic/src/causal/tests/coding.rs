@@ -1,8 +1,9 @@
 //! A clock's bytes and a context's: how many, and which are refused.
 
 use super::Dice;
-use crate::causal::{COUNT_MAX, Clock, Coded, Context, Identity, decode, encode};
+use crate::causal::{Clock, Coded, decode, encode};
 use base::codec::Malformed;
+use base::dots::{COUNT_MAX, DotContext, Identity};
 use base::{Actor, NodeId};
 use proptest::prelude::*;
 
@@ -55,9 +56,10 @@ fn the_clock_of_three_replicas_takes_40_bytes_and_its_context_41() {
 
 #[test]
 fn a_clock_keeps_the_bytes_it_ever_had() {
-    let mut clock: Clock<Actor, u64> = Clock::empty().update(&Context::empty(), 5, actor(9, 3, 1));
-    clock = clock.update(&Context::of([(actor(9, 3, 1), 1)]), 6, actor(9, 3, 300));
-    clock = clock.update(&Context::empty().and(actor(10, 4, 1), 70), 7, actor(10, 4, 1));
+    let mut clock: Clock<Actor, u64> =
+        Clock::empty().update(&DotContext::empty(), 5, actor(9, 3, 1));
+    clock = clock.update(&DotContext::of([(actor(9, 3, 1), 1)]), 6, actor(9, 3, 300));
+    clock = clock.update(&DotContext::empty().and(actor(10, 4, 1), 70), 7, actor(10, 4, 1));
     let told = "01 06 \
                 05 0900000000000000 03 02 00 00 \
                 b209 02 00 01 00 08 0600000000000000 \
@@ -107,27 +109,27 @@ fn actors_have_one_form() {
 fn a_context_of_another_key_version_or_length_is_refused_in_words() {
     let context = usual().join();
     let good = context.encode(17);
-    assert_eq!(Context::decode(&good, 17), Ok(context));
-    assert!(Context::<Actor>::decode(&good, 18).is_err(), "another key's");
+    assert_eq!(DotContext::decode(&good, 17), Ok(context));
+    assert!(DotContext::<Actor>::decode(&good, 18).is_err(), "another key's");
     for at in 0..good.len() {
         let mut wrong = good.clone();
         wrong[at] ^= 0x10;
-        assert!(Context::<Actor>::decode(&wrong, 17).is_err(), "{at}");
-        assert!(Context::<Actor>::decode(&good[..at], 17).is_err(), "{at}");
+        assert!(DotContext::<Actor>::decode(&wrong, 17).is_err(), "{at}");
+        assert!(DotContext::<Actor>::decode(&good[..at], 17).is_err(), "{at}");
     }
-    let long = vec![1; crate::causal::CONTEXT_BYTES_MAX + 1];
-    assert!(Context::<Actor>::decode(&long, 17).is_err());
+    let long = vec![1; DotContext::<Actor>::BYTES_MAX + 1];
+    assert!(DotContext::<Actor>::decode(&long, 17).is_err());
     assert_eq!(
-        Context::<Actor>::decode(&Context::<Actor>::empty().encode(3), 3),
-        Ok(Context::empty())
+        DotContext::<Actor>::decode(&DotContext::<Actor>::empty().encode(3), 3),
+        Ok(DotContext::empty())
     );
 }
 
 #[test]
 fn the_longest_counters_fit() {
     let id = actor(u64::MAX, u32::MAX, (1 << 62) - 1);
-    let context = Context::empty().and(id, COUNT_MAX).and(id, 1).and(id, COUNT_MAX + 1);
-    assert_eq!(Context::decode(&context.encode(0), 0).as_ref(), Ok(&context));
+    let context = DotContext::empty().and(id, COUNT_MAX).and(id, 1).and(id, COUNT_MAX + 1);
+    assert_eq!(DotContext::decode(&context.encode(0), 0).as_ref(), Ok(&context));
     assert!(!context.contains(&id, COUNT_MAX + 1));
 }
 

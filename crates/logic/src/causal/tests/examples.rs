@@ -1,7 +1,8 @@
 //! The paper's examples, one by one, and what ranges of counters add to them.
 
 use super::{clock, context};
-use crate::causal::{Clock, Context, Seen};
+use crate::causal::Clock;
+use base::dots::{DotContext, Seen};
 
 type Strings = Clock<&'static str, &'static str>;
 
@@ -133,8 +134,8 @@ fn a_value_may_come_after_a_context_and_be_mapped() {
 #[test]
 fn the_context_of_a_put_replaces_its_own_write_and_no_sibling() {
     let sibling = write(Clock::empty(), &[], "theirs", "a");
-    let first = sibling.update(&Context::empty(), "mine", "a");
-    let acknowledged = Context::empty().and("a", 2);
+    let first = sibling.update(&DotContext::empty(), "mine", "a");
+    let acknowledged = DotContext::empty().and("a", 2);
     // Another replica that has heard of nothing takes the second write first.
     let elsewhere = Clock::empty().update(&acknowledged, "mine again", "b");
     let both = first.clone().sync(elsewhere.clone());
@@ -152,12 +153,12 @@ fn the_join_of_a_put_would_replace_an_unseen_sibling() {
     assert_eq!(lost.values().copied().collect::<Vec<_>>(), ["mine again"]);
 }
 
-/// Two clients alternate, each with the context it read just before the other's write: on plain version
-/// vectors this ends with 101 siblings.
+/// Two clients alternate, each with the context it read just before the other's write: on plain
+/// version vectors this ends with 101 siblings.
 #[test]
 fn stale_contexts_do_not_pile_up_siblings() {
     let mut state: Clock<&str, u64> = Clock::empty();
-    let mut contexts = [Context::empty(), Context::empty()];
+    let mut contexts = [DotContext::empty(), DotContext::empty()];
     for round in 0..1_000 {
         let client = (round % 2) as usize;
         state = state.update(&contexts[client], round, "a");
@@ -170,14 +171,14 @@ fn stale_contexts_do_not_pile_up_siblings() {
 
 #[test]
 fn counters_are_ranges_that_close_up() {
-    let mut seen = Seen::only(5).unwrap();
+    let mut seen = Seen::only(5).expect("as written");
     for count in [1, 3, 9, 4, 2] {
         seen.add(count);
     }
     assert_eq!(seen.ranges().collect::<Vec<_>>(), [(1, 5), (9, 9)]);
     assert!(seen.contains(3) && !seen.contains(6) && seen.contains(9) && !seen.contains(0));
     assert_eq!((seen.highest(), seen.range_count()), (9, 2));
-    let inner = Seen::of(&[(2, 3), (5, 5), (9, 9)]).unwrap();
+    let inner = Seen::of(&[(2, 3), (5, 5), (9, 9)]).expect("as written");
     assert!(seen.covers(&inner) && !inner.covers(&seen));
     for wrong in [&[(0, 1)][..], &[(3, 2)], &[(1, 2), (3, 4)], &[(5, 6), (1, 2)], &[]] {
         assert_eq!(Seen::of(wrong), None, "{wrong:?}");

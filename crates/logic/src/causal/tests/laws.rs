@@ -2,7 +2,8 @@
 
 use super::Dice;
 use super::model::{Memory, World};
-use crate::causal::{Clock, Context};
+use crate::causal::Clock;
+use base::dots::DotContext;
 use base::{Actor, NodeId};
 
 type Numbers = Clock<Actor, u64>;
@@ -61,7 +62,7 @@ fn less_is_a_strict_order_and_sync_its_upper_bound() {
 fn a_write_grows_its_actor_alone_and_replaces_what_it_covers() {
     triples(|[state, other, _], dice| {
         let id = Actor { node: NodeId(1 + dice.below(4)), vnode: 7, incarnation: 1 };
-        let contexts = [Context::empty(), state.join(), other.join()];
+        let contexts = [DotContext::empty(), state.join(), other.join()];
         let context = &contexts[dice.below(3) as usize];
         let merged = state.clone().discard(context);
         let after = state.clone().update(context, 99, id);

@@ -3,7 +3,8 @@
 //! One key, three replicas `A`, `B`, `C` and a fallback `F`. In each story a replica loses some of
 //! what it knew and then coordinates a write; no acknowledged write may be lost by it.
 
-use crate::causal::{Clock, Context, Doubt, Minter, Start};
+use crate::causal::{Clock, Doubt, Minter, Start};
+use base::dots::DotContext;
 use base::{Actor, NodeId};
 
 const A: usize = 0;
@@ -50,7 +51,7 @@ impl Cluster {
     fn put(
         &mut self,
         at: usize,
-        context: &Context<Actor>,
+        context: &DotContext<Actor>,
         value: &'static str,
         to: &[usize],
     ) -> Option<Doubt> {
@@ -90,7 +91,7 @@ impl Cluster {
         values
     }
 
-    fn context(&self, at: usize) -> Context<Actor> {
+    fn context(&self, at: usize) -> DotContext<Actor> {
         self.0[at].row.join()
     }
 
@@ -116,27 +117,27 @@ impl Cluster {
 #[test]
 fn without_a_minter_the_new_write_is_silently_dropped() {
     let id = Actor { node: NodeId(1), vnode: VNODE, incarnation: 1 };
-    let first: Row = Clock::empty().update(&Context::empty(), "x", id);
+    let first: Row = Clock::empty().update(&DotContext::empty(), "x", id);
     let second = first.clone().update(&first.join(), "x2", id);
-    let after_loss: Row = Clock::empty().update(&Context::empty(), "y", id);
+    let after_loss: Row = Clock::empty().update(&DotContext::empty(), "y", id);
     assert_eq!(second.sync(after_loss).values().collect::<Vec<_>>(), [&"x2"]);
 }
 
 #[test]
 fn dataloss_partition_wipe_one_vnodes_row_write_via_it_heal() {
     let mut cluster = Cluster::new();
-    cluster.put(A, &Context::empty(), "x", &[B, C]);
+    cluster.put(A, &DotContext::empty(), "x", &[B, C]);
     let seen = cluster.context(A);
     cluster.put(A, &seen, "x2", &[B, C]);
     cluster.lose_row(A);
-    assert_eq!(cluster.put(A, &Context::empty(), "y", &[]), None, "no new actor is needed");
+    assert_eq!(cluster.put(A, &DotContext::empty(), "y", &[]), None, "no new actor is needed");
     assert_eq!(cluster.heal(), ["x2", "y"]);
 }
 
 #[test]
 fn dataloss_with_a_context_replaces_what_the_context_saw() {
     let mut cluster = Cluster::new();
-    cluster.put(A, &Context::empty(), "x", &[B, C]);
+    cluster.put(A, &DotContext::empty(), "x", &[B, C]);
     let seen = cluster.context(B);
     cluster.lose_row(A);
     cluster.put(A, &seen, "y", &[]);
@@ -148,35 +149,35 @@ fn dataloss_with_a_context_replaces_what_the_context_saw() {
 #[test]
 fn dataloss_repaired_from_a_replica_that_lags() {
     let mut cluster = Cluster::new();
-    cluster.put(A, &Context::empty(), "x1", &[B, C]);
-    cluster.put(A, &Context::empty(), "x2", &[C]);
-    cluster.put(A, &Context::empty(), "x3", &[C]);
+    cluster.put(A, &DotContext::empty(), "x1", &[B, C]);
+    cluster.put(A, &DotContext::empty(), "x2", &[C]);
+    cluster.put(A, &DotContext::empty(), "x3", &[C]);
     cluster.lose_row(A);
     cluster.tell(B, &[A]);
-    cluster.put(A, &Context::empty(), "y", &[]);
+    cluster.put(A, &DotContext::empty(), "y", &[]);
     assert_eq!(cluster.heal(), ["x1", "x2", "x3", "y"]);
 }
 
 #[test]
 fn dataloss_with_the_record_too_makes_another_actor() {
     let mut cluster = Cluster::new();
-    cluster.put(A, &Context::empty(), "x", &[B, C]);
+    cluster.put(A, &DotContext::empty(), "x", &[B, C]);
     cluster.lose_row(A);
     let before = cluster.0[A].minter.actor();
     assert_eq!(cluster.restart(A, |_| found(None)), Some(Doubt::RecordMissing));
     assert_ne!(cluster.0[A].minter.actor(), before);
-    cluster.put(A, &Context::empty(), "y", &[]);
+    cluster.put(A, &DotContext::empty(), "y", &[]);
     assert_eq!(cluster.heal(), ["x", "y"]);
 }
 
 #[test]
 fn dataloss_on_a_fallback_that_writes_under_its_own_name() {
     let mut cluster = Cluster::new();
-    cluster.put(A, &Context::empty(), "x", &[B, C]);
+    cluster.put(A, &DotContext::empty(), "x", &[B, C]);
     let seen = cluster.context(B);
     // A, B and C can't be reached: the fallback has no row, and a client that read before.
     cluster.put(F, &seen, "y", &[]);
-    cluster.put(F, &Context::empty(), "z", &[]);
+    cluster.put(F, &DotContext::empty(), "z", &[]);
     assert_eq!(cluster.heal(), ["y", "z"]);
 }
 
@@ -185,13 +186,13 @@ fn dataloss_on_a_fallback_that_writes_under_its_own_name() {
 #[test]
 fn dataloss_on_a_fallback_that_handed_over_and_writes_again() {
     let mut cluster = Cluster::new();
-    cluster.put(F, &Context::empty(), "x", &[]);
-    cluster.put(F, &Context::empty(), "x2", &[]);
+    cluster.put(F, &DotContext::empty(), "x", &[]);
+    cluster.put(F, &DotContext::empty(), "x2", &[]);
     cluster.tell(F, &[A]);
     let all = cluster.context(A);
     cluster.put(A, &all, "x3", &[B, C]);
     cluster.lose_row(F);
-    assert_eq!(cluster.put(F, &Context::empty(), "y", &[]), None);
+    assert_eq!(cluster.put(F, &DotContext::empty(), "y", &[]), None);
     assert_eq!(cluster.heal(), ["x3", "y"]);
 }
 
@@ -199,7 +200,7 @@ fn dataloss_on_a_fallback_that_handed_over_and_writes_again() {
 #[test]
 fn dataloss_on_two_fallbacks_keeps_both_writes() {
     let mut cluster = Cluster::new();
-    cluster.put(A, &Context::empty(), "x", &[B]);
+    cluster.put(A, &DotContext::empty(), "x", &[B]);
     let seen = cluster.context(A);
     cluster.lose_row(C);
     cluster.put(F, &seen, "y", &[]);
@@ -210,12 +211,12 @@ fn dataloss_on_two_fallbacks_keeps_both_writes() {
 #[test]
 fn a_tombstone_that_was_collected_and_the_key_written_again() {
     let mut cluster = Cluster::new();
-    cluster.put(A, &Context::empty(), "x", &[B, C]);
+    cluster.put(A, &DotContext::empty(), "x", &[B, C]);
     let seen = cluster.context(A);
     cluster.put(A, &seen, "tombstone", &[B, C]);
     let old = cluster.context(A);
     (0..4).for_each(|at| cluster.lose_row(at));
-    cluster.put(A, &Context::empty(), "y", &[B, C]);
+    cluster.put(A, &DotContext::empty(), "y", &[B, C]);
     assert_eq!(cluster.0[A].row.ids().len(), 1, "no entry for each delete");
     assert_eq!(cluster.heal(), ["y"]);
     // A client that still holds what it read before the delete does not replace the new value.
@@ -227,32 +228,32 @@ fn a_tombstone_that_was_collected_and_the_key_written_again() {
 #[test]
 fn a_tombstone_that_comes_back_does_not_cover_the_new_value() {
     let mut cluster = Cluster::new();
-    cluster.put(A, &Context::empty(), "x", &[B, C]);
+    cluster.put(A, &DotContext::empty(), "x", &[B, C]);
     let seen = cluster.context(A);
     cluster.put(A, &seen, "tombstone", &[B, C]);
     [A, B].iter().for_each(|at| cluster.lose_row(*at));
-    cluster.put(A, &Context::empty(), "y", &[B]);
+    cluster.put(A, &DotContext::empty(), "y", &[B]);
     assert_eq!(cluster.heal(), ["tombstone", "y"]);
-    cluster.put(A, &Context::empty(), "z", &[]);
+    cluster.put(A, &DotContext::empty(), "z", &[]);
     assert_eq!(cluster.heal(), ["tombstone", "y", "z"]);
 }
 
 #[test]
 fn a_new_vnode_id_shares_no_dot_with_the_old_one() {
     let mut cluster = Cluster::new();
-    cluster.put(A, &Context::empty(), "x", &[B, C]);
+    cluster.put(A, &DotContext::empty(), "x", &[B, C]);
     // The node is wiped, and refused under its old id: it comes back as another.
     let minter = fresh(99, VNODE);
     cluster.0[A] = Replica { minter, row: Clock::empty(), record: minter.record() };
-    cluster.put(A, &Context::empty(), "y", &[]);
+    cluster.put(A, &DotContext::empty(), "y", &[]);
     assert_eq!(cluster.heal(), ["x", "y"]);
 }
 
 #[test]
 fn two_vnodes_on_a_node_are_two_actors() {
     let (mut one, mut other) = (fresh(1, VNODE), fresh(1, VNODE + 1));
-    let first = one.write(Clock::empty(), &Context::empty(), "x", 0);
-    let second = other.write(Clock::empty(), &Context::empty(), "y", 0);
+    let first = one.write(Clock::empty(), &DotContext::empty(), "x", 0);
+    let second = other.write(Clock::empty(), &DotContext::empty(), "y", 0);
     assert_eq!(first.dot.count, second.dot.count);
     assert_eq!(first.clock.sync(second.clock).values().collect::<Vec<_>>(), [&"x", &"y"]);
 }
@@ -260,14 +261,14 @@ fn two_vnodes_on_a_node_are_two_actors() {
 #[test]
 fn a_restart_from_an_old_copy_that_is_known_makes_another_actor() {
     let mut cluster = Cluster::new();
-    cluster.put(A, &Context::empty(), "x", &[B, C]);
+    cluster.put(A, &DotContext::empty(), "x", &[B, C]);
     let copy = cluster.0[A].clone();
     let seen = cluster.context(A);
     cluster.put(A, &seen, "x2", &[B, C]);
     cluster.0[A] = copy;
     let restored = |record| Start { restored: true, ..found(Some(record)) };
     assert_eq!(cluster.restart(A, restored), Some(Doubt::Restored));
-    cluster.put(A, &Context::empty(), "y", &[]);
+    cluster.put(A, &DotContext::empty(), "y", &[]);
     assert_eq!(cluster.heal(), ["x2", "y"]);
 }
 
@@ -278,7 +279,7 @@ fn a_restart_from_an_old_copy_shows_by_the_dots_of_others() {
     let mut cluster = Cluster::new();
     let copy = cluster.0[A].clone();
     for value in ["x", "x2", "x3"] {
-        cluster.put(A, &Context::empty(), value, &[B, C]);
+        cluster.put(A, &DotContext::empty(), value, &[B, C]);
     }
     let seen = cluster.context(B);
     cluster.0[A] = copy;
@@ -291,12 +292,12 @@ fn a_restart_from_an_old_copy_shows_by_the_dots_of_others() {
 fn a_restart_from_an_old_copy_shows_by_what_others_tell() {
     let mut cluster = Cluster::new();
     let copy = cluster.0[A].clone();
-    cluster.put(A, &Context::empty(), "x", &[B, C]);
+    cluster.put(A, &DotContext::empty(), "x", &[B, C]);
     cluster.0[A] = copy;
     let before = cluster.0[A].minter.actor();
     cluster.tell(B, &[A]);
     assert_ne!(cluster.0[A].minter.actor(), before);
-    cluster.put(A, &Context::empty(), "y", &[]);
+    cluster.put(A, &DotContext::empty(), "y", &[]);
     assert_eq!(cluster.heal(), ["x", "y"]);
 }
 
@@ -315,11 +316,11 @@ fn a_copy_that_wakes_up_twice_is_two_actors() {
 #[test]
 fn a_row_that_fell_back_shows_by_the_context_of_a_client() {
     let mut cluster = Cluster::new();
-    cluster.put(A, &Context::empty(), "x1", &[B, C]);
+    cluster.put(A, &DotContext::empty(), "x1", &[B, C]);
     let old = cluster.0[A].row.clone();
-    cluster.put(A, &Context::empty(), "x2", &[B, C]);
+    cluster.put(A, &DotContext::empty(), "x2", &[B, C]);
     let seen = cluster.context(B);
-    cluster.put(A, &Context::empty(), "x3", &[C]);
+    cluster.put(A, &DotContext::empty(), "x3", &[C]);
     cluster.0[A].row = old;
     assert_eq!(cluster.put(A, &seen, "y", &[]), None);
     assert_eq!(cluster.heal(), ["x3", "y"]);
@@ -329,11 +330,11 @@ fn a_row_that_fell_back_shows_by_the_context_of_a_client() {
 #[test]
 fn an_unclean_start_with_unsynced_writes_makes_another_actor() {
     let mut cluster = Cluster::new();
-    cluster.put(A, &Context::empty(), "x", &[B]);
+    cluster.put(A, &DotContext::empty(), "x", &[B]);
     cluster.lose_row(A);
     let unsynced = |record| Start { unsynced: true, ..found(Some(record)) };
     assert_eq!(cluster.restart(A, unsynced), Some(Doubt::Unsynced));
-    cluster.put(A, &Context::empty(), "y", &[]);
+    cluster.put(A, &DotContext::empty(), "y", &[]);
     assert_eq!(cluster.heal(), ["x", "y"]);
     let damaged = |record| Start { damaged: true, ..found(Some(record)) };
     assert_eq!(cluster.restart(A, damaged), Some(Doubt::Damaged));
@@ -346,14 +347,14 @@ fn a_restart_in_good_order_goes_on_as_the_same_actor_above_what_it_used() {
     let mut minter = fresh(1, VNODE);
     let mut records = std::collections::BTreeSet::new();
     for _ in 0..10_000 {
-        minter.write(Clock::empty(), &Context::empty(), "x", 0);
+        minter.write(Clock::empty(), &DotContext::empty(), "x", 0);
         records.insert(minter.record());
     }
     assert_eq!(records.len(), 10);
-    let record = Minter::recall(&minter.record()).unwrap();
+    let record = Minter::recall(&minter.record()).expect("as written");
     let (mut after, doubt) = Minter::start(NodeId(1), VNODE, found(Some(record)), 0);
     assert_eq!((doubt, after.actor()), (None, minter.actor()));
-    let written = after.write(Clock::empty(), &Context::empty(), "y", 0);
+    let written = after.write(Clock::empty(), &DotContext::empty(), "y", 0);
     assert!(written.dot.count > 10_000, "{}", written.dot.count);
 }
 
@@ -361,9 +362,9 @@ fn a_restart_in_good_order_goes_on_as_the_same_actor_above_what_it_used() {
 fn an_actor_whose_counters_are_used_up_goes_on_as_another() {
     let actor = fresh(1, VNODE).actor();
     let last = [&[1, 1, 0, 0, 0, 0, 0, 0, 0, 12, 1][..], &[0x80; 7], &[0x10]].concat();
-    let mut minter = Minter::recall(&last).unwrap();
+    let mut minter = Minter::recall(&last).expect("as written");
     assert_eq!(minter.actor(), actor);
-    let written = minter.write(Clock::empty(), &Context::empty(), "x", 5);
+    let written = minter.write(Clock::empty(), &DotContext::empty(), "x", 5);
     assert_eq!((written.renewed, written.dot.count), (Some(Doubt::Exhausted), 1));
     assert!(written.dot.id > actor);
 }

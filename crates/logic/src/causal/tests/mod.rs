@@ -6,8 +6,9 @@ mod laws;
 mod lost_memory;
 mod model;
 
+use super::Clock;
 use super::clock::Entry;
-use super::{Clock, Context, Seen};
+use base::dots::{DotContext, Seen};
 
 /// A clock as the paper writes it: each actor with its count and its newest values, none missing
 /// between them; then values without a dot.
@@ -20,8 +21,8 @@ fn clock<V: Clone>(entries: &[(&'static str, u64, &[V])], anon: &[V]) -> Clock<&
     Clock { entries: entries.iter().filter_map(entry).collect(), anon: anon.to_vec() }
 }
 
-fn context(counts: &[(&'static str, u64)]) -> Context<&'static str> {
-    Context::of(counts.iter().copied())
+fn context(counts: &[(&'static str, u64)]) -> DotContext<&'static str> {
+    DotContext::of(counts.iter().copied())
 }
 
 /// Small numbers in a random-looking order, from a seed: splitmix64 (Steele, Lea, Flood, 2014).

@@ -1,7 +1,8 @@
 //! Equality with the plainest model there is: a set of writes seen, and a set of writes alive.
 
 use super::Dice;
-use crate::causal::{Clock, Context, Minter, Start, decode, encode};
+use crate::causal::{Clock, Minter, Start, decode, encode};
+use base::dots::DotContext;
 use base::{Actor, NodeId};
 
 /// Writes are numbered from 0, at most 64 in one history; a set of them is a word.
@@ -29,7 +30,7 @@ pub(super) struct World {
     pub(super) rows: Vec<(Clock<Actor, u64>, Plain)>,
     minters: Vec<Minter>,
     /// What clients may hold: every context ever given, with what it covers.
-    contexts: Vec<(Context<Actor>, u64)>,
+    contexts: Vec<(DotContext<Actor>, u64)>,
     /// Who wrote what.
     dots: Vec<(Actor, u64)>,
 }
@@ -58,7 +59,7 @@ impl World {
         World {
             rows: (0..replicas).map(|_| (Clock::empty(), Plain::default())).collect(),
             minters: (1..=replicas).map(minter).collect(),
-            contexts: vec![(Context::empty(), 0)],
+            contexts: vec![(DotContext::empty(), 0)],
             dots: Vec::new(),
         }
     }
@@ -208,7 +209,7 @@ fn every_state_of_a_history_reads_back_from_its_bytes() {
         }
         for (context, _) in &world.contexts {
             let bytes = context.encode(history);
-            assert_eq!(Context::decode(&bytes, history).as_ref(), Ok(context));
+            assert_eq!(DotContext::decode(&bytes, history).as_ref(), Ok(context));
         }
     }
 }

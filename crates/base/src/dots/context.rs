@@ -1,17 +1,14 @@
 //! What a client has seen: the dots its next write replaces. Opaque to clients.
 //!
-//! Bytes: a version (1), the entries as in `coding.rs`, then four bytes of an xxh3 checksum over
-//! all before it. The checksum is salted by whoever writes it, so that a context of another key or
-//! another cluster is refused instead of dropping values it never saw. It keeps mistakes out, not
-//! malice: who may write a key may also delete it.
+//! Bytes: a version (1), the entries as in `identity.rs` and `seen.rs`, then four bytes of an xxh3
+//! checksum over all before it. The checksum is salted by whoever writes it, so that a context of
+//! another key or another cluster is refused instead of dropping values it never saw. It keeps
+//! mistakes out, not malice: who may write a key may also delete it.
 
-use super::coding::{Identity, put_seen, take_seen};
+use super::identity::Identity;
 use super::seen::Seen;
-use base::codec::{Malformed, Reader, Writer, checksum};
-use base::varint;
-
-/// Longest context in bytes; the shortest entries take four, others up to 20.
-pub const CONTEXT_BYTES_MAX: usize = 16 * 1024;
+use crate::codec::{Malformed, Reader, Writer, checksum};
+use crate::varint;
 
 /// The version of the bytes below; another one is refused.
 const VERSION: u8 = 1;
@@ -19,25 +16,30 @@ const CHECKSUM_BYTES: usize = 4;
 
 /// A set of dots, sorted by actor; no actor twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Context<I> {
-    pub(super) entries: Vec<(I, Seen)>,
+pub struct DotContext<I> {
+    entries: Vec<(I, Seen)>,
 }
 
-impl<I> Default for Context<I> {
-    fn default() -> Context<I> {
-        Context { entries: Vec::new() }
+impl<I> DotContext<I> {
+    /// Most bytes of one; entries take 4 to 20 bytes.
+    pub const BYTES_MAX: usize = 32 * 1024;
+}
+
+impl<I> Default for DotContext<I> {
+    fn default() -> DotContext<I> {
+        DotContext { entries: Vec::new() }
     }
 }
 
-impl<I: Ord + Clone> Context<I> {
+impl<I: Ord + Clone> DotContext<I> {
     /// Nothing seen: a write with it replaces nothing.
-    pub fn empty() -> Context<I> {
-        Context::default()
+    pub fn empty() -> DotContext<I> {
+        DotContext::default()
     }
 
     /// All dots of each actor up to its count: a version vector.
-    pub fn of(counts: impl IntoIterator<Item = (I, u64)>) -> Context<I> {
-        let mut context = Context::empty();
+    pub fn of(counts: impl IntoIterator<Item = (I, u64)>) -> DotContext<I> {
+        let mut context = DotContext::empty();
         for (id, count) in counts {
             if let Some(seen) = Seen::upto(count) {
                 context.add(id, &seen);
@@ -46,10 +48,16 @@ impl<I: Ord + Clone> Context<I> {
         context
     }
 
+    /// From entries that are sorted by actor, none twice.
+    pub fn sorted(entries: Vec<(I, Seen)>) -> DotContext<I> {
+        assert!(entries.is_sorted_by(|(one, _), (next, _)| one < next), "actors ascend");
+        DotContext { entries }
+    }
+
     /// This and one dot more: what a client may send after a write it made with this context
     /// without being shown the siblings. It replaces what it had seen and its own write, and no
     /// sibling it never saw.
-    pub fn and(mut self, id: I, count: u64) -> Context<I> {
+    pub fn and(mut self, id: I, count: u64) -> DotContext<I> {
         if let Some(seen) = Seen::only(count) {
             self.add(id, &seen);
         }
@@ -57,7 +65,7 @@ impl<I: Ord + Clone> Context<I> {
     }
 
     /// Both together.
-    pub fn join(mut self, other: &Context<I>) -> Context<I> {
+    pub fn join(mut self, other: &DotContext<I>) -> DotContext<I> {
         for (id, seen) in &other.entries {
             self.add(id.clone(), seen);
         }
@@ -93,13 +101,13 @@ impl<I: Ord + Clone> Context<I> {
     }
 
     /// Whether everything the other has seen is in it.
-    pub fn covers(&self, other: &Context<I>) -> bool {
+    pub fn covers(&self, other: &DotContext<I>) -> bool {
         let inside = |(id, seen)| self.seen(id).is_some_and(|own| own.covers(seen));
         other.entries().all(inside)
     }
 }
 
-impl<I: Identity> Context<I> {
+impl<I: Identity> DotContext<I> {
     /// Its bytes.
     pub fn encode(&self, salt: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(2 + CHECKSUM_BYTES + 16 * self.entries.len());
@@ -108,7 +116,7 @@ impl<I: Identity> Context<I> {
         let mut previous = None;
         for (id, seen) in &self.entries {
             id.put(previous, &mut out);
-            put_seen(seen, &mut out);
+            seen.put(&mut out);
             previous = Some(id);
         }
         let sum = sum(&out, salt);
@@ -116,9 +124,9 @@ impl<I: Identity> Context<I> {
         out
     }
 
-    /// Reads what [`Context::encode`] wrote with the same salt, and nothing else.
-    pub fn decode(bytes: &[u8], salt: u64) -> Result<Context<I>, Malformed> {
-        if bytes.len() > CONTEXT_BYTES_MAX {
+    /// Reads what [`DotContext::encode`] wrote with the same salt, and nothing else.
+    pub fn decode(bytes: &[u8], salt: u64) -> Result<DotContext<I>, Malformed> {
+        if bytes.len() > DotContext::<I>::BYTES_MAX {
             return Err(Malformed("a context is longer than any this cluster gives"));
         }
         let (told, given) = bytes
@@ -131,7 +139,8 @@ impl<I: Identity> Context<I> {
         if sum(told, salt) != *given {
             return Err(Malformed("a context that was changed, or belongs to another key"));
         }
-        let count = varint::take_count(&mut from, I::BYTES_MIN + 2, "entries of a context")?;
+        let count =
+            varint::take_count(&mut from, I::BYTES_MIN + Seen::BYTES_MIN, "entries of a context")?;
         let mut entries: Vec<(I, Seen)> = Vec::with_capacity(count);
         for _ in 0..count {
             let previous = entries.last().map(|(id, _)| id);
@@ -139,10 +148,10 @@ impl<I: Identity> Context<I> {
             if previous.is_some_and(|previous| *previous >= id) {
                 return Err(Malformed("actors of a context out of order"));
             }
-            entries.push((id, take_seen(&mut from)?));
+            entries.push((id, Seen::take(&mut from)?));
         }
         from.end("a context's end")?;
-        Ok(Context { entries })
+        Ok(DotContext { entries })
     }
 }
 

@@ -1,4 +1,11 @@
 //! Which dots of one actor are known: ranges of counters, nearly always one.
+//!
+//! Bytes, as varints, from the highest range down: twice its upper end (of later ones: how many
+//! counters more than one are missing before the range above), plus one if another range follows;
+//! then how much lower the range begins.
+
+use crate::codec::{Malformed, Reader};
+use crate::varint;
 
 /// The highest counter a dot may have. An actor that reaches it goes on as another; nothing that
 /// comes from outside may name a higher one.
@@ -20,6 +27,9 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// Fewest bytes one takes.
+    pub const BYTES_MIN: usize = 2;
+
     /// All from 1 up to `count`; nothing if it is 0.
     pub fn upto(count: u64) -> Option<Seen> {
         Seen::between(1, count)
@@ -106,5 +116,43 @@ impl Seen {
         if let Some(one) = Seen::only(count) {
             self.union(&one);
         }
+    }
+
+    /// Appends a set of counters.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let mut above = None;
+        let mut left = self.range_count();
+        for (from, to) in self.ranges().rev() {
+            left -= 1;
+            let end = match above {
+                None => to,
+                Some(above) => above - to - 2,
+            };
+            varint::put(end << 1 | u64::from(left > 0), out);
+            varint::put(to - from, out);
+            above = Some(from);
+        }
+    }
+
+    /// Reads a set of counters.
+    pub fn take(from: &mut Reader<'_>) -> Result<Seen, Malformed> {
+        const FIELD: &str = "counters";
+        let mut ranges: Vec<(u64, u64)> = Vec::with_capacity(1);
+        loop {
+            let word = varint::take(from, FIELD)?;
+            let to = match ranges.last() {
+                None => Some(word >> 1),
+                Some((above, _)) => above.checked_sub(2).and_then(|top| top.checked_sub(word >> 1)),
+            };
+            let to = to.filter(|to| (1..=COUNT_MAX).contains(to)).ok_or(Malformed(FIELD))?;
+            let lower = varint::take(from, FIELD)?;
+            let first = to.checked_sub(lower).filter(|first| *first > 0).ok_or(Malformed(FIELD))?;
+            ranges.push((first, to));
+            if word & 1 == 0 {
+                break;
+            }
+        }
+        ranges.reverse();
+        Seen::of(&ranges).ok_or(Malformed(FIELD))
     }
 }

@@ -1,0 +1,66 @@
+//! Who mints dots, as bytes.
+
+use crate::codec::{Malformed, Reader, Writer};
+use crate::{Actor, NodeId, varint};
+
+/// Who mints dots, as bytes. In a sorted list each is told relative to the one before it.
+pub trait Identity: Ord + Clone {
+    /// Fewest bytes one takes.
+    const BYTES_MIN: usize;
+    /// Appends it.
+    fn put(&self, previous: Option<&Self>, out: &mut Vec<u8>);
+    /// Reads it; refuses any form but the one [`Identity::put`] chooses.
+    fn take(previous: Option<&Self>, from: &mut Reader<'_>) -> Result<Self, Malformed>;
+}
+
+/// The highest incarnation that fits beside the two marks below.
+pub const INCARNATION_MAX: u64 = (1 << 62) - 1;
+const SAME_NODE: u64 = 2;
+const OTHER_VNODE: u64 = 1;
+
+/// An actor is its incarnation with two marks, then its node (8 bytes) unless it is the one
+/// before's, then its vnode if that is not the one before's. All replicas of a key are vnodes of
+/// one partition, so it stands there once.
+impl Identity for Actor {
+    const BYTES_MIN: usize = 1;
+
+    fn put(&self, previous: Option<&Actor>, out: &mut Vec<u8>) {
+        assert!(self.incarnation <= INCARNATION_MAX, "incarnations go up by far less");
+        let same_node = previous.is_some_and(|previous| previous.node == self.node);
+        let other_vnode = previous.map_or(0, |previous| previous.vnode) != self.vnode;
+        let marks = u64::from(same_node) * SAME_NODE + u64::from(other_vnode) * OTHER_VNODE;
+        varint::put(self.incarnation << 2 | marks, out);
+        if !same_node {
+            out.put_u64(self.node.0);
+        }
+        if other_vnode {
+            varint::put(self.vnode.into(), out);
+        }
+    }
+
+    fn take(previous: Option<&Actor>, from: &mut Reader<'_>) -> Result<Actor, Malformed> {
+        let word = varint::take(from, "an actor's incarnation")?;
+        let node = match (word & SAME_NODE != 0, previous) {
+            (true, Some(previous)) => previous.node,
+            (true, None) => return Err(Malformed("the first actor names no node")),
+            (false, _) => {
+                let node = NodeId(from.u64("an actor's node")?);
+                if previous.is_some_and(|previous| previous.node == node) {
+                    return Err(Malformed("an actor's node stands there twice"));
+                }
+                node
+            }
+        };
+        let known = previous.map_or(0, |previous| previous.vnode);
+        let vnode = if word & OTHER_VNODE != 0 {
+            let vnode = varint::take(from, "an actor's vnode")?;
+            match u32::try_from(vnode) {
+                Ok(vnode) if vnode != known => vnode,
+                _ => return Err(Malformed("an actor's vnode")),
+            }
+        } else {
+            known
+        };
+        Ok(Actor { node, vnode, incarnation: word >> 2 })
+    }
+}

@@ -1,0 +1,82 @@
+//! Sets of dots against a plain list of them, and their bytes.
+
+use super::{COUNT_MAX, DotContext, Seen};
+use crate::codec::Reader;
+use crate::{Actor, NodeId};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+fn counts(seen: &Seen) -> BTreeSet<u64> {
+    seen.ranges().flat_map(|(from, to)| from..=to).collect()
+}
+
+fn seen(counts: &BTreeSet<u64>) -> Seen {
+    let mut counts = counts.iter();
+    let mut seen = Seen::only(*counts.next().expect("never empty")).expect("a counter");
+    counts.for_each(|count| seen.add(*count));
+    seen
+}
+
+fn some_counts() -> impl Strategy<Value = BTreeSet<u64>> {
+    proptest::collection::btree_set(1..40_u64, 1..20)
+}
+
+proptest! {
+    #[test]
+    fn ranges_are_sets_of_counters(one in some_counts(), other in some_counts()) {
+        let (a, b) = (seen(&one), seen(&other));
+        prop_assert_eq!(&counts(&a), &one);
+        prop_assert_eq!(a.covers(&b), one.is_superset(&other));
+        prop_assert_eq!(Some(a.highest()), one.last().copied());
+        for count in 0..42 {
+            prop_assert_eq!(a.contains(count), one.contains(&count));
+        }
+        let mut both = a.clone();
+        both.union(&b);
+        prop_assert_eq!(counts(&both), one.union(&other).copied().collect());
+        let mut bytes = Vec::new();
+        both.put(&mut bytes);
+        prop_assert_eq!(Seen::take(&mut Reader::new(&bytes)), Ok(both));
+    }
+
+    #[test]
+    fn random_bytes_of_ranges_have_one_form(bytes in proptest::collection::vec(0..9_u8, 2..12)) {
+        let mut from = Reader::new(&bytes);
+        if let Ok(seen) = Seen::take(&mut from) {
+            let mut again = Vec::new();
+            seen.put(&mut again);
+            prop_assert_eq!(&again[..], &bytes[..bytes.len() - from.rest().len()]);
+        }
+    }
+}
+
+#[test]
+fn counters_end_at_their_limit() {
+    assert_eq!(Seen::only(0), None);
+    assert_eq!(Seen::only(COUNT_MAX + 1), None);
+    assert_eq!(Seen::upto(0), None);
+    let mut bytes = Vec::new();
+    Seen::upto(COUNT_MAX).expect("fits").put(&mut bytes);
+    assert_eq!(Seen::take(&mut Reader::new(&bytes)), Ok(Seen::upto(COUNT_MAX).expect("fits")));
+    // Twice the end, then how much lower it begins: an end above the limit, a begin below 1.
+    for (end, lower) in [(COUNT_MAX + 1, 0), (3, 3), (3, 4), (0, 0)] {
+        let mut bytes = Vec::new();
+        crate::varint::put(end << 1, &mut bytes);
+        crate::varint::put(lower, &mut bytes);
+        assert!(Seen::take(&mut Reader::new(&bytes)).is_err(), "{end} {lower}");
+    }
+}
+
+#[test]
+fn a_context_covers_what_it_joined() {
+    let actor = |node| Actor { node: NodeId(node), vnode: 3, incarnation: 1 };
+    let one = DotContext::of([(actor(2), 5), (actor(1), 2), (actor(3), 0)]);
+    assert_eq!(one.entries().count(), 2, "no dots, no entry");
+    let other = DotContext::empty().and(actor(2), 7);
+    assert!(!one.covers(&other) && !other.covers(&one));
+    let both = one.clone().join(&other);
+    assert!(both.covers(&one) && both.covers(&other));
+    assert!(both.contains(&actor(2), 7) && !both.contains(&actor(2), 6));
+    assert_eq!(both, DotContext::of([(actor(1), 2), (actor(2), 5)]).and(actor(2), 7));
+    assert!(one.covers(&DotContext::empty()) && DotContext::<Actor>::empty().is_empty());
+}
