@@ -22,7 +22,7 @@ pub struct DotContext<I> {
 
 impl<I> DotContext<I> {
     /// Most bytes of one; entries take 4 to 20 bytes.
-    pub const BYTES_MAX: usize = 32 * 1024;
+    pub const BYTES_MAX: usize = crate::limits::CONTEXT_BYTES_MAX;
 }
 
 impl<I> Default for DotContext<I> {
