@@ -8,3 +8,6 @@
 
 pub mod causal;
 pub mod consensus;
+pub mod members;
+pub mod ring;
+pub mod sync;

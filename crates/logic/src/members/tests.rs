@@ -1,0 +1,162 @@
+//! Stories and laws of who seems alive.
+
+use super::{Effect, Event, Standing, Watch};
+use base::{Millis, NodeId};
+use goldenscript::{Command, Context, Runner};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use std::error::Error;
+
+macro_rules! stories {
+    ($($name:ident),* $(,)?) => { $(
+        #[test]
+        fn $name() {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/members/stories/");
+            let path = format!("{folder}{}.txt", stringify!($name));
+            goldenscript::run(&mut Stage::default(), path).expect("the story is played to its end");
+        }
+    )* };
+}
+
+stories!(
+    answers_pings_but_no_requests,
+    comes_and_goes,
+    link_breaks_and_comes_back,
+    slower_than_all_others,
+    stranger,
+);
+
+#[derive(Default)]
+struct Stage {
+    watch: Watch,
+    now: Millis,
+}
+
+impl Runner for Stage {
+    type Command = Command;
+
+    fn run(&mut self, command: &Command, _context: &Context) -> Result<String, Box<dyn Error>> {
+        let mut args = command.consume_args();
+        if let Some(now) = args.take_key("now") {
+            self.now = Millis(now.parse()?);
+        }
+        let after = Millis(args.take_key("after").unwrap_or("1").parse()?);
+        let times: usize = args.take_key("times").unwrap_or("1").parse()?;
+        let list = std::iter::from_fn(|| args.next_pos().map(str::parse));
+        let nodes: Vec<_> = list.map(|node| node.map(NodeId)).collect::<Result<_, _>>()?;
+        args.reject_next()?;
+        let now = self.now;
+        let mut effects = Vec::new();
+        let events: Vec<Event> = match command.name.as_str() {
+            "members" => vec![Event::Members { nodes: nodes.into_iter().collect(), now }],
+            "tick" => vec![Event::Tick { now }],
+            name => {
+                let event = |node| match name {
+                    "connected" => Ok(Event::Connected { node }),
+                    "broken" => Ok(Event::Broken { node, now }),
+                    "answered" => Ok(Event::Answered { node, after, now }),
+                    "failed" => Ok(Event::Failed { node, now }),
+                    "unanswered" => Ok(Event::Unanswered { node, after, now }),
+                    other => Err(format!("no story knows the command {other}")),
+                };
+                nodes.into_iter().map(event).collect::<Result<_, _>>()?
+            }
+        };
+        for event in events.iter().cycle().take(events.len() * times) {
+            self.watch.step(event.clone(), &mut effects);
+        }
+        Ok(effects.iter().map(words).collect())
+    }
+}
+
+fn words(effect: &Effect) -> String {
+    match effect {
+        Effect::Changed { node, to } => format!("node {node} is {to:?}\n"),
+        Effect::Probe { node } => format!("probe {node}\n"),
+    }
+}
+
+fn event() -> impl Strategy<Value = (u8, u64, u64, u64)> {
+    (0..12_u8, 1..5_u64, 0..2_000_u64, 0..700_u64)
+}
+
+fn cases() -> ProptestConfig {
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    /// Whatever is heard in whatever order: who has no link is not up; every change is told, once;
+    /// and when all is well again, all are trusted again within a minute.
+    #[test]
+    fn no_verdict_without_evidence_and_none_for_ever(
+        events in proptest::collection::vec(event(), 0..200),
+    ) {
+        let mut watch = Watch::new();
+        let nodes: BTreeSet<_> = (1..5).map(NodeId).collect();
+        let mut linked = BTreeSet::new();
+        let mut evidence = BTreeSet::new();
+        let mut told: std::collections::BTreeMap<_, _> =
+            nodes.iter().map(|node| (*node, Standing::Suspect)).collect();
+        let mut now = Millis(0);
+        let mut effects = Vec::new();
+        watch.step(Event::Members { nodes: nodes.clone(), now }, &mut effects);
+        for (what, node, after, passed) in events {
+            let (node, after) = (NodeId(node), Millis(after));
+            now = Millis(now.0 + passed);
+            let event = match what {
+                0..=1 => {
+                    linked.insert(node);
+                    Event::Connected { node }
+                }
+                2 => {
+                    linked.remove(&node);
+                    Event::Broken { node, now }
+                }
+                3..=6 => {
+                    if after.0 > 100 {
+                        evidence.insert(node);
+                    }
+                    Event::Answered { node, after, now }
+                }
+                7 | 8 => {
+                    evidence.insert(node);
+                    Event::Failed { node, now }
+                }
+                9 => {
+                    evidence.insert(node);
+                    Event::Unanswered { node, after, now }
+                }
+                _ => Event::Tick { now },
+            };
+            effects.clear();
+            watch.step(event, &mut effects);
+            for effect in &effects {
+                if let Effect::Changed { node, to } = effect {
+                    prop_assert_ne!(told.insert(*node, *to), Some(*to), "told twice");
+                }
+            }
+            for (node, standing) in watch.all() {
+                prop_assert_eq!(told[&node], standing, "every change is told");
+                prop_assert!(standing != Standing::Up || linked.contains(&node));
+                let innocent = linked.contains(&node) && !evidence.contains(&node);
+                prop_assert!(!innocent || standing == Standing::Up, "{node} is {standing:?}");
+            }
+        }
+        for node in &nodes {
+            watch.step(Event::Connected { node: *node }, &mut effects);
+        }
+        for _ in 0..120 {
+            now = Millis(now.0 + 500);
+            effects.clear();
+            watch.step(Event::Tick { now }, &mut effects);
+            for effect in effects.clone() {
+                if let Effect::Probe { node } = effect {
+                    watch.step(Event::Answered { node, after: Millis(1), now }, &mut effects);
+                }
+            }
+        }
+        prop_assert_eq!(watch.down(), BTreeSet::new());
+    }
+}

@@ -1,0 +1,137 @@
+//! A ring as bytes: what the directory keeps and every node reads.
+//!
+//! Version (1 byte, 1), epoch (8), copies (1), power of two of the partitions (1), a layout, and
+//! whether another layout comes (1); then that one, whether it halves (1), and which partitions
+//! have arrived (one bit each, the first partition in the lowest bit of the first byte).
+//!
+//! A layout: how many nodes (4), each one's id (8) and rack (length 4, bytes) in the order of the
+//! ids, then each partition's owner (2) as its place among the nodes. One ring has one form: what
+//! is written otherwise is [`Malformed`].
+
+use super::layout::{Layout, RACK_BYTES_MAX, Rack};
+use super::point::check_partitions;
+use super::table::{Pending, REPLICAS_MAX, Ring};
+use base::codec::{Malformed, Reader, Writer};
+use base::{NodeId, Partition};
+use std::collections::{BTreeMap, BTreeSet};
+
+const VERSION: u8 = 1;
+
+impl Ring {
+    /// Appends the ring.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.put_u8(VERSION);
+        out.put_u64(self.epoch);
+        out.put_u8(self.n as u8);
+        out.put_u8(self.partitions().trailing_zeros() as u8);
+        put_layout(&self.layout, out);
+        out.put_u8(self.pending.is_some().into());
+        if let Some(pending) = &self.pending {
+            put_layout(&pending.layout, out);
+            out.put_u8(pending.halves.into());
+            let mut bits = vec![0; self.layout.owners.len() / 8];
+            for partition in &pending.arrived {
+                bits[partition.0 as usize / 8] |= 1 << (partition.0 % 8);
+            }
+            out.extend_from_slice(&bits);
+        }
+    }
+
+    /// The ring as bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write(&mut out);
+        out
+    }
+
+    /// Reads a ring; what follows it stays in the reader.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Ring, Malformed> {
+        if reader.u8("the ring's version")? != VERSION {
+            return Err(Malformed("the ring's version"));
+        }
+        let epoch = reader.u64("the ring's epoch")?;
+        let n = usize::from(reader.u8("the ring's copies")?);
+        if !(1..=REPLICAS_MAX).contains(&n) {
+            return Err(Malformed("the ring's copies"));
+        }
+        let power = u32::from(reader.u8("the ring's partitions")?);
+        let partitions = 1_u32.checked_shl(power).filter(|count| check_partitions(*count));
+        let partitions = partitions.ok_or(Malformed("the ring's partitions"))?;
+        let layout = take_layout(reader, partitions)?;
+        let pending = match take_yes(reader, "whether the ring changes")? {
+            true => Some(take_pending(reader, partitions)?),
+            false => None,
+        };
+        Ok(Ring { epoch, n, layout, pending })
+    }
+
+    /// The ring of exactly these bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Ring, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let ring = Ring::read(&mut reader)?;
+        reader.end("the end of the ring")?;
+        Ok(ring)
+    }
+}
+
+fn put_layout(layout: &Layout, out: &mut Vec<u8>) {
+    out.put_u32(layout.nodes.len() as u32);
+    for (node, rack) in &layout.nodes {
+        out.put_u64(node.0);
+        out.put_string(rack.0.as_bytes());
+    }
+    let place: BTreeMap<_, _> = layout.nodes.keys().zip(0_u16..).collect();
+    for owner in &layout.owners {
+        out.extend_from_slice(&place[owner].to_le_bytes());
+    }
+}
+
+fn take_layout(reader: &mut Reader<'_>, partitions: u32) -> Result<Layout, Malformed> {
+    let count = reader.u32("the ring's nodes")?;
+    if count == 0 || count > partitions {
+        return Err(Malformed("the ring's nodes"));
+    }
+    let mut order: Vec<NodeId> = Vec::with_capacity(count as usize);
+    let mut nodes = BTreeMap::new();
+    for _ in 0..count {
+        let node = NodeId(reader.u64("a node of the ring")?);
+        if order.last().is_some_and(|last| *last >= node) {
+            return Err(Malformed("the order of the ring's nodes"));
+        }
+        let rack = reader.string(RACK_BYTES_MAX, "a rack")?;
+        let rack = std::str::from_utf8(rack).map_err(|_| Malformed("a rack"))?;
+        if rack.chars().any(char::is_control) {
+            return Err(Malformed("a rack"));
+        }
+        order.push(node);
+        nodes.insert(node, Rack(rack.to_string()));
+    }
+    let mut owners = Vec::with_capacity(partitions as usize);
+    for _ in 0..partitions {
+        let place = reader.take(2, "a partition's owner")?;
+        let place = usize::from(u16::from_le_bytes([place[0], place[1]]));
+        owners.push(*order.get(place).ok_or(Malformed("a partition's owner"))?);
+    }
+    Ok(Layout { nodes, owners })
+}
+
+fn take_pending(reader: &mut Reader<'_>, partitions: u32) -> Result<Pending, Malformed> {
+    let layout = take_layout(reader, partitions)?;
+    let halves = take_yes(reader, "whether the ring halves")?;
+    let bits = reader.take(partitions as usize / 8, "what has arrived")?;
+    let has = |partition: &u32| bits[*partition as usize / 8] & (1 << (partition % 8)) != 0;
+    let arrived: BTreeSet<_> = (0..partitions).filter(has).map(Partition).collect();
+    let paired = layout.owners.chunks(2).all(|pair| pair[0] == pair[1]);
+    if arrived.len() == partitions as usize || (halves && !paired) {
+        return Err(Malformed("what has arrived"));
+    }
+    Ok(Pending { layout, arrived, halves })
+}
+
+fn take_yes(reader: &mut Reader<'_>, field: &'static str) -> Result<bool, Malformed> {
+    match reader.u8(field)? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Malformed(field)),
+    }
+}

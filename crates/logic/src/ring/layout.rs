@@ -1,0 +1,147 @@
+//! Which node owns which partition, and what follows from it: the preference lists.
+
+use base::{NodeId, Partition};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A rack's name has at most so many bytes.
+pub const RACK_BYTES_MAX: usize = 63;
+
+/// What fails together: nodes of one rack are kept apart where it can be. A node without a rack
+/// (the empty name) fails alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rack(pub String);
+
+/// A node's rack as it counts: those without a rack are each a rack of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Shelf<'a> {
+    Rack(&'a str),
+    Alone(NodeId),
+}
+
+/// The nodes of the ring, and the owner of each partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    pub(super) nodes: BTreeMap<NodeId, Rack>,
+    pub(super) owners: Vec<NodeId>,
+}
+
+impl Layout {
+    /// A ring of so many partitions, all owned by one node.
+    pub(super) fn of_one(node: NodeId, rack: Rack, partitions: u32) -> Layout {
+        Layout { nodes: [(node, rack)].into(), owners: vec![node; partitions as usize] }
+    }
+
+    /// How many partitions there are.
+    pub fn partitions(&self) -> u32 {
+        self.owners.len() as u32
+    }
+
+    /// The nodes and their racks.
+    pub fn nodes(&self) -> &BTreeMap<NodeId, Rack> {
+        &self.nodes
+    }
+
+    /// Who owns this partition.
+    pub fn owner(&self, partition: Partition) -> NodeId {
+        self.owners[partition.0 as usize % self.owners.len()]
+    }
+
+    /// The nodes that keep the `n` copies of what lies in this partition, the first to be asked
+    /// first; fewer where fewer nodes exist.
+    pub fn owners(&self, partition: Partition, n: usize) -> Vec<NodeId> {
+        let shelves = self.shelves();
+        let mut walk = Walk::new(self, partition);
+        if shelves == self.nodes.len() {
+            return walk.by_ref().take(n).collect();
+        }
+        // With s racks at most ceil(n / s) copies lie in one; what a small rack can't take up is
+        // filled with those that were passed over, in the order of the ring.
+        let share = n.div_ceil(shelves.max(1));
+        let mut taken = Vec::with_capacity(n);
+        let mut passed = Vec::new();
+        while taken.len() < n {
+            let Some(node) = walk.next() else { break };
+            let beside = taken.iter().filter(|other| self.shelf(**other) == self.shelf(node));
+            if beside.count() < share { taken.push(node) } else { passed.push(node) }
+        }
+        let missing = n - taken.len();
+        taken.extend(passed.into_iter().take(missing));
+        taken
+    }
+
+    /// All nodes in the order in which they are asked for what lies in this partition: the `n`
+    /// owners, then those that stand in for them.
+    pub fn preference(&self, partition: Partition, n: usize) -> Vec<NodeId> {
+        let mut list = self.owners(partition, n);
+        let owners: BTreeSet<_> = list.iter().copied().collect();
+        list.extend(Walk::new(self, partition).filter(|node| !owners.contains(node)));
+        list
+    }
+
+    /// How many partitions each node owns, all nodes named.
+    pub fn loads(&self) -> BTreeMap<NodeId, usize> {
+        let mut loads: BTreeMap<_, _> = self.nodes.keys().map(|node| (*node, 0)).collect();
+        for owner in &self.owners {
+            *loads.entry(*owner).or_default() += 1;
+        }
+        loads
+    }
+
+    /// Of how many partitions each node keeps a copy, with `n` copies.
+    pub fn copies(&self, n: usize) -> BTreeMap<NodeId, usize> {
+        let mut copies: BTreeMap<_, _> = self.nodes.keys().map(|node| (*node, 0)).collect();
+        for partition in 0..self.partitions() {
+            for owner in self.owners(Partition(partition), n) {
+                *copies.entry(owner).or_default() += 1;
+            }
+        }
+        copies
+    }
+
+    /// How many racks there are.
+    pub(super) fn shelves(&self) -> usize {
+        let mut named = BTreeSet::new();
+        let alone = self.nodes.values().filter(|rack| rack.0.is_empty()).count();
+        named.extend(self.nodes.values().filter(|rack| !rack.0.is_empty()));
+        alone + named.len()
+    }
+
+    pub(super) fn shelf(&self, node: NodeId) -> Shelf<'_> {
+        match self.nodes.get(&node) {
+            Some(rack) if !rack.0.is_empty() => Shelf::Rack(&rack.0),
+            _ => Shelf::Alone(node),
+        }
+    }
+}
+
+/// The nodes as they are met when the ring is walked from a partition, each once.
+struct Walk<'a> {
+    layout: &'a Layout,
+    at: usize,
+    left: usize,
+    met: Vec<NodeId>,
+}
+
+impl Walk<'_> {
+    fn new(layout: &Layout, from: Partition) -> Walk<'_> {
+        let count = layout.owners.len();
+        Walk { layout, at: from.0 as usize % count, left: count, met: Vec::new() }
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = NodeId;
+
+    fn next(&mut self) -> Option<NodeId> {
+        while self.left > 0 && self.met.len() < self.layout.nodes.len() {
+            let node = self.layout.owners[self.at];
+            self.at = (self.at + 1) % self.layout.owners.len();
+            self.left -= 1;
+            if !self.met.contains(&node) {
+                self.met.push(node);
+                return Some(node);
+            }
+        }
+        None
+    }
+}

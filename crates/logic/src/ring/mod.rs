@@ -1,0 +1,38 @@
+//! Who owns which key of an available bucket: a ring of 2^160 points, cut into partitions.
+//!
+//! A key hashes to a [`Point`]; the ring is cut into a power of two of equal [`Partition`]s; each
+//! partition has one owner in the [`Layout`]. The *preference list* of a partition is found by
+//! walking the ring from it and taking each node once: the first N keep the key's copies (its
+//! *owners*), those behind stand in for them (*fallbacks*). Every node has a copy of the ring, so
+//! finding a key's owners asks nobody.
+//!
+//! The layout changes only by a [`Plan`], made and shown before anything moves, refused when it is
+//! unsafe. While its data moves the [`Ring`] holds both layouts, and each partition goes over to
+//! the new one when its copies have arrived. `docs/inside/ring.md` tells it from the beginning.
+//!
+//! Promises: any two nodes own the same number of partitions, or one differs by one; the N owners
+//! of a key are N different nodes whenever N nodes exist, and as many racks as can be; a plan moves
+//! as few partitions as an even ring allows; one ring has one form in bytes.
+//! Never: sends, waits, or asks who is alive (who is down is told).
+//! Read next: `layout.rs`, then `claim.rs` and `plan.rs`; `tests/examples.rs` has four nodes become
+//! five.
+
+mod change;
+mod claim;
+mod coding;
+mod layout;
+mod plan;
+mod point;
+mod shown;
+mod table;
+
+pub use change::{Change, Unsafe};
+pub use layout::{Layout, RACK_BYTES_MAX, Rack};
+pub use plan::{Load, Move, Plan, plan};
+pub use point::{
+    PARTITIONS_DEFAULT, PARTITIONS_MAX, PARTITIONS_MIN, Point, check_partitions, point,
+};
+pub use table::{Copying, Pending, REPLICAS_MAX, Ring};
+
+#[cfg(test)]
+mod tests;

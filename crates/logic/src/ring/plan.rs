@@ -1,0 +1,274 @@
+//! What a change of the ring would do, worked out and shown before anything moves.
+
+use super::change::{Change, Unsafe};
+use super::claim::claim;
+use super::layout::{Layout, RACK_BYTES_MAX, Rack};
+use super::point::check_partitions;
+use super::table::{REPLICAS_MAX, Ring};
+use base::{NodeId, Partition};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A change worked out for one epoch of the ring; [`Ring::commit`] takes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub(super) made_for: u64,
+    pub(super) n: usize,
+    pub(super) next: Layout,
+    pub(super) doubles: bool,
+    pub(super) halves: bool,
+    /// The partitions whose owner changes, in their order.
+    pub moves: Vec<Move>,
+    /// What each node owns and keeps, before and after, by node.
+    pub loads: Vec<Load>,
+    /// How many copies of partitions are sent to a node that has none yet.
+    pub copies_sent: usize,
+    /// How many copies of partitions there are afterwards.
+    pub copies: usize,
+    /// What is not unsafe but should be known.
+    pub warnings: Vec<String>,
+}
+
+/// A partition gets another owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The partition.
+    pub partition: Partition,
+    /// Who owns it now.
+    pub from: NodeId,
+    /// Who is to own it.
+    pub to: NodeId,
+}
+
+/// A node's part, before and after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// The node.
+    pub node: NodeId,
+    /// How many partitions it owns now; `None` if it comes.
+    pub before: Option<usize>,
+    /// How many it is to own; `None` if it goes.
+    pub after: Option<usize>,
+    /// Of how many partitions it keeps a copy now.
+    pub copies_before: usize,
+    /// Of how many it is to keep one.
+    pub copies_after: usize,
+}
+
+impl Plan {
+    /// The layout it leads to. A plan to halve leads to one of as many partitions as before, of
+    /// which each two have one owner.
+    pub fn next(&self) -> &Layout {
+        &self.next
+    }
+
+    /// The epoch of the ring it was made for.
+    pub fn made_for(&self) -> u64 {
+        self.made_for
+    }
+}
+
+/// The plan for these changes together, for `n` copies of each key; no change at all evens out
+/// what is uneven. `down` are the nodes that can't be reached now.
+pub fn plan(
+    ring: &Ring,
+    changes: &[Change],
+    n: usize,
+    down: &BTreeSet<NodeId>,
+) -> Result<Plan, Unsafe> {
+    if let Some(pending) = &ring.pending {
+        let left = pending.layout.owners.len() - pending.arrived.len();
+        return Err(Unsafe::UnderWay { left });
+    }
+    let n = n.clamp(1, REPLICAS_MAX);
+    let resizes = |change: &Change| matches!(change, Change::Double | Change::Halve);
+    if changes.len() > 1 && changes.iter().any(resizes) {
+        return Err(Unsafe::OnItsOwn);
+    }
+    let draft = match changes {
+        [Change::Double] => doubled(&ring.layout)?,
+        [Change::Halve] => halved(&ring.layout, n)?,
+        _ => others(&ring.layout, changes, n)?,
+    };
+    let plan = compare(ring, draft, n);
+    check_nodes(ring, &plan, n)?;
+    check_sources(ring, &plan, changes, n, down)?;
+    let idle = plan.moves.is_empty() && plan.copies_sent == 0 && !plan.doubles && !plan.halves;
+    if idle && plan.next.nodes == ring.layout.nodes && n == ring.n {
+        return Err(Unsafe::Nothing);
+    }
+    Ok(Plan { warnings: warnings(&plan, changes, n, down), ..plan })
+}
+
+/// A layout on its way into a plan.
+struct Draft {
+    next: Layout,
+    doubles: bool,
+    halves: bool,
+}
+
+fn doubled(layout: &Layout) -> Result<Draft, Unsafe> {
+    let partitions = layout.partitions() * 2;
+    if !check_partitions(partitions) {
+        return Err(Unsafe::Partitions { partitions });
+    }
+    Ok(Draft { next: paired(layout), doubles: true, halves: false })
+}
+
+fn halved(layout: &Layout, n: usize) -> Result<Draft, Unsafe> {
+    let partitions = layout.partitions() / 2;
+    if !check_partitions(partitions) {
+        return Err(Unsafe::Partitions { partitions });
+    }
+    if layout.nodes.len() > partitions as usize {
+        return Err(Unsafe::TooFewPartitions { nodes: layout.nodes.len(), partitions });
+    }
+    let owners: Vec<_> = layout.owners.iter().copied().step_by(2).collect();
+    Ok(Draft { next: paired(&claim(&owners, &layout.nodes, n)), doubles: false, halves: true })
+}
+
+/// Each partition twice: every list is as it was, since a walk takes each node once.
+fn paired(layout: &Layout) -> Layout {
+    let owners = layout.owners.iter().flat_map(|owner| [*owner, *owner]).collect();
+    Layout { nodes: layout.nodes.clone(), owners }
+}
+
+fn others(layout: &Layout, changes: &[Change], n: usize) -> Result<Draft, Unsafe> {
+    let mut nodes = layout.nodes.clone();
+    let mut owners = layout.owners.clone();
+    for change in changes {
+        match change {
+            Change::Join { node, rack } => admit(&mut nodes, *node, rack)?,
+            Change::Leave { node } => {
+                nodes.remove(node).ok_or(Unsafe::Unknown(*node))?;
+            }
+            Change::Replace { old, new, rack } => {
+                admit(&mut nodes, *new, rack)?;
+                nodes.remove(old).ok_or(Unsafe::Unknown(*old))?;
+                owners.iter_mut().filter(|owner| *owner == old).for_each(|owner| *owner = *new);
+            }
+            Change::Rack { node, rack } => {
+                check_rack(rack)?;
+                *nodes.get_mut(node).ok_or(Unsafe::Unknown(*node))? = rack.clone();
+            }
+            Change::Double | Change::Halve => return Err(Unsafe::OnItsOwn),
+        }
+    }
+    if nodes.is_empty() {
+        return Err(Unsafe::TooFewNodes { nodes: 0, n });
+    }
+    if nodes.len() > owners.len() {
+        return Err(Unsafe::TooFewPartitions {
+            nodes: nodes.len(),
+            partitions: layout.partitions(),
+        });
+    }
+    Ok(Draft { next: claim(&owners, &nodes, n), doubles: false, halves: false })
+}
+
+fn admit(nodes: &mut BTreeMap<NodeId, Rack>, node: NodeId, rack: &Rack) -> Result<(), Unsafe> {
+    check_rack(rack)?;
+    match nodes.insert(node, rack.clone()) {
+        None => Ok(()),
+        Some(_) => Err(Unsafe::Known(node)),
+    }
+}
+
+fn check_rack(rack: &Rack) -> Result<(), Unsafe> {
+    let plain = rack.0.len() <= RACK_BYTES_MAX && !rack.0.chars().any(char::is_control);
+    if plain { Ok(()) } else { Err(Unsafe::RackName) }
+}
+
+fn compare(ring: &Ring, draft: Draft, n: usize) -> Plan {
+    let Draft { next, doubles, halves } = draft;
+    let now = &ring.layout;
+    let mut moves = Vec::new();
+    let mut copies_sent = 0;
+    for partition in (0..now.partitions()).map(Partition).filter(|_| !doubles) {
+        let (from, to) = (now.owner(partition), next.owner(partition));
+        if from != to {
+            moves.push(Move { partition, from, to });
+        }
+        let had = now.owners(partition, n);
+        let gets = next.owners(partition, n).into_iter();
+        copies_sent += gets.filter(|node| !had.contains(node)).count();
+    }
+    let (owned, kept) = (now.loads(), now.copies(n));
+    let (will_own, will_keep) = (next.loads(), next.copies(n));
+    let all: BTreeSet<_> = owned.keys().chain(will_own.keys()).copied().collect();
+    let load = |node: NodeId| Load {
+        node,
+        before: owned.get(&node).copied(),
+        after: will_own.get(&node).copied(),
+        copies_before: kept.get(&node).copied().unwrap_or(0),
+        copies_after: will_keep.get(&node).copied().unwrap_or(0),
+    };
+    let loads = all.into_iter().map(load).collect();
+    let copies = will_keep.values().sum();
+    let warnings = Vec::new();
+    let made_for = ring.epoch;
+    Plan { made_for, n, next, doubles, halves, moves, loads, copies_sent, copies, warnings }
+}
+
+fn check_nodes(ring: &Ring, plan: &Plan, n: usize) -> Result<(), Unsafe> {
+    let (before, after) = (ring.layout.nodes.len(), plan.next.nodes.len());
+    if after < n && before >= n {
+        return Err(Unsafe::TooFewNodes { nodes: after, n });
+    }
+    Ok(())
+}
+
+fn check_sources(
+    ring: &Ring,
+    plan: &Plan,
+    changes: &[Change],
+    n: usize,
+    down: &BTreeSet<NodeId>,
+) -> Result<(), Unsafe> {
+    for change in changes {
+        if let Change::Join { node, .. } | Change::Replace { new: node, .. } = change
+            && down.contains(node)
+        {
+            return Err(Unsafe::DownReceiver(*node));
+        }
+    }
+    for partition in (0..ring.partitions()).map(Partition).filter(|_| !plan.doubles) {
+        let has = ring.layout.owners(partition, n);
+        let moves = plan.next.owners(partition, n).iter().any(|node| !has.contains(node));
+        if moves && has.iter().all(|node| down.contains(node)) {
+            return Err(Unsafe::NoSource { partition });
+        }
+    }
+    Ok(())
+}
+
+fn warnings(plan: &Plan, changes: &[Change], n: usize, down: &BTreeSet<NodeId>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let nodes = plan.next.nodes.len();
+    if nodes < n {
+        warnings.push(format!(
+            "{nodes} of {n} copies of each key: there are no more nodes to keep them"
+        ));
+    }
+    let racks = plan.next.shelves();
+    if racks < nodes.min(n) {
+        warnings.push(format!(
+            "{racks} racks for {n} copies of each key: some lie in one rack together"
+        ));
+    }
+    for change in changes {
+        if let Change::Leave { node } | Change::Replace { old: node, .. } = change
+            && down.contains(node)
+        {
+            warnings.push(format!(
+                "node {node} goes and is down: what only it has is lost (buckets with n_val 1, \
+                 hints it keeps)"
+            ));
+        }
+    }
+    let gains = |load: &&Load| load.before.is_some() && load.copies_after > load.copies_before;
+    for load in plan.loads.iter().filter(gains).filter(|load| down.contains(&load.node)) {
+        let node = load.node;
+        warnings.push(format!("node {node} is down: it receives its copies when it is back"));
+    }
+    warnings
+}

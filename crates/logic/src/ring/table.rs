@@ -1,0 +1,213 @@
+//! The ring itself: one layout, or two while copies move from one to the other.
+
+use super::change::Unsafe;
+use super::layout::{Layout, Rack};
+use super::plan::Plan;
+use super::point::{Point, check_partitions};
+use base::{NodeId, Partition};
+use std::collections::BTreeSet;
+
+/// A ring is laid out for at most so many copies of a key.
+pub const REPLICAS_MAX: usize = 16;
+
+/// Who owns what, as all nodes know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ring {
+    pub(super) epoch: u64,
+    /// For how many copies it is laid out.
+    pub(super) n: usize,
+    pub(super) layout: Layout,
+    pub(super) pending: Option<Pending>,
+}
+
+/// The layout that comes, and how far it has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pending {
+    pub(super) layout: Layout,
+    /// The partitions whose owners are the new ones already.
+    pub(super) arrived: BTreeSet<Partition>,
+    /// Whether each two partitions become one when all have arrived.
+    pub(super) halves: bool,
+}
+
+/// A partition's copy that a node is still to receive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copying {
+    /// The partition.
+    pub partition: Partition,
+    /// Who receives it.
+    pub to: NodeId,
+    /// Who has it, the first to be asked first.
+    pub from: Vec<NodeId>,
+}
+
+impl Ring {
+    /// The first ring of a cluster: all is owned by its founder. The number of partitions is one
+    /// that [`check_partitions`] allows, the copies are 1 to [`REPLICAS_MAX`].
+    pub fn founded(node: NodeId, rack: Rack, partitions: u32, n: usize) -> Ring {
+        assert!(check_partitions(partitions), "the number of partitions was checked");
+        assert!((1..=REPLICAS_MAX).contains(&n), "the number of copies was checked");
+        Ring { epoch: 1, n, layout: Layout::of_one(node, rack, partitions), pending: None }
+    }
+
+    /// Goes up with every change of the ring.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// For how many copies of a key it is laid out.
+    pub fn n(&self) -> usize {
+        self.n
+    }
+
+    /// How many partitions there are.
+    pub fn partitions(&self) -> u32 {
+        self.layout.partitions()
+    }
+
+    /// The layout in force; of partitions that have gone over, the one of before.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The layout that comes.
+    pub fn pending(&self) -> Option<&Pending> {
+        self.pending.as_ref()
+    }
+
+    /// The partition of this point.
+    pub fn partition(&self, point: &Point) -> Partition {
+        point.partition(self.partitions())
+    }
+
+    /// The nodes that keep the `n` copies of what lies in this partition now, the first to be asked
+    /// first; fewer where fewer nodes exist.
+    pub fn owners(&self, partition: Partition, n: usize) -> Vec<NodeId> {
+        self.at(partition).owners(partition, n)
+    }
+
+    /// All nodes in the order in which they are asked: the `n` owners, then the fallbacks.
+    pub fn preference(&self, partition: Partition, n: usize) -> Vec<NodeId> {
+        self.at(partition).preference(partition, n)
+    }
+
+    /// Who is to have copies of this partition and is not among its owners yet: they are sent every
+    /// write, so that a copy that arrives late misses nothing.
+    pub fn receivers(&self, partition: Partition, n: usize) -> Vec<NodeId> {
+        let Some(pending) = &self.pending else { return Vec::new() };
+        if pending.arrived.contains(&partition) {
+            return Vec::new();
+        }
+        let now = self.layout.owners(partition, n);
+        let mut next = pending.layout.owners(partition, n);
+        next.retain(|node| !now.contains(node));
+        next
+    }
+
+    /// The copies that are still to move, in the order of the partitions, for buckets with so many
+    /// copies. A partition of which nothing is to move, whatever the bucket, has arrived.
+    pub fn copying(&self, n: usize) -> Vec<Copying> {
+        let partitions = (0..self.partitions()).map(Partition);
+        let moves = partitions.flat_map(|partition| {
+            let from = self.owners(partition, n);
+            let receivers = self.receivers(partition, n).into_iter();
+            receivers.map(move |to| Copying { partition, to, from: from.clone() })
+        });
+        moves.collect()
+    }
+
+    /// The ring after a plan was decided. Refused if it was made for an earlier ring.
+    pub fn commit(&self, plan: &Plan) -> Result<Ring, Unsafe> {
+        if plan.made_for != self.epoch {
+            return Err(Unsafe::Outdated { made_for: plan.made_for, epoch: self.epoch });
+        }
+        let mut ring = Ring { epoch: self.epoch + 1, n: plan.n, ..self.clone() };
+        if plan.doubles {
+            ring.layout = plan.next.clone();
+            return Ok(ring);
+        }
+        ring.pending = Some(Pending {
+            layout: plan.next.clone(),
+            arrived: BTreeSet::new(),
+            halves: plan.halves,
+        });
+        let unmoved = |partition: &Partition| {
+            (1..=REPLICAS_MAX)
+                .all(|n| self.layout.owners(*partition, n) == plan.next.owners(*partition, n))
+        };
+        let arrived: Vec<_> = (0..self.partitions()).map(Partition).filter(unmoved).collect();
+        ring.arrive_all(arrived);
+        Ok(ring)
+    }
+
+    /// The ring after all copies of a partition have come to its new owners; `None` if it is not on
+    /// its way.
+    pub fn arrive(&self, partition: Partition) -> Option<Ring> {
+        let pending = self.pending.as_ref()?;
+        let known = partition.0 < self.partitions();
+        if !known || pending.arrived.contains(&partition) {
+            return None;
+        }
+        let mut ring = Ring { epoch: self.epoch + 1, ..self.clone() };
+        ring.arrive_all([partition]);
+        Some(ring)
+    }
+
+    /// The ring after the change under way was called off: partitions that have gone over go back,
+    /// by a change in the other direction, since their former owners may have missed writes. `None`
+    /// if nothing is under way.
+    pub fn cancel(&self) -> Option<Ring> {
+        let pending = self.pending.clone()?;
+        let went_over = |partition: &Partition| pending.arrived.contains(partition);
+        let arrived = (0..self.partitions()).map(Partition).filter(|one| !went_over(one));
+        let arrived: Vec<_> = arrived.collect();
+        let back = Pending { layout: self.layout.clone(), arrived: BTreeSet::new(), halves: false };
+        let layout = pending.layout;
+        let mut ring = Ring { epoch: self.epoch + 1, n: self.n, layout, pending: Some(back) };
+        ring.arrive_all(arrived);
+        Some(ring)
+    }
+
+    fn at(&self, partition: Partition) -> &Layout {
+        match &self.pending {
+            Some(pending) if pending.arrived.contains(&partition) => &pending.layout,
+            _ => &self.layout,
+        }
+    }
+
+    /// When the last one has arrived, the layout that was coming is the layout.
+    fn arrive_all(&mut self, partitions: impl IntoIterator<Item = Partition>) {
+        let Some(pending) = &mut self.pending else { return };
+        pending.arrived.extend(partitions);
+        if pending.arrived.len() < pending.layout.owners.len() {
+            return;
+        }
+        self.layout = pending.layout.clone();
+        if pending.halves {
+            self.layout.owners = self.layout.owners.iter().copied().step_by(2).collect();
+        }
+        self.pending = None;
+    }
+}
+
+impl Pending {
+    /// The layout that comes.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// How many partitions have gone over to it.
+    pub fn arrived(&self) -> usize {
+        self.arrived.len()
+    }
+
+    /// Whether this partition has.
+    pub fn has_arrived(&self, partition: Partition) -> bool {
+        self.arrived.contains(&partition)
+    }
+
+    /// Whether each two partitions become one at the end.
+    pub fn halves(&self) -> bool {
+        self.halves
+    }
+}

@@ -1,0 +1,107 @@
+//! A change under way: two layouts, and each partition in its turn.
+
+use super::{alone, changed, join, ring_of, settled};
+use crate::ring::{Change, Ring, Unsafe, plan};
+use base::{NodeId, Partition};
+use std::collections::BTreeSet;
+
+fn begun(ring: &Ring, changes: &[Change]) -> Ring {
+    let plan = plan(ring, changes, ring.n(), &BTreeSet::new()).expect("safe");
+    ring.commit(&plan).expect("made for this ring")
+}
+
+#[test]
+fn old_owners_answer_until_the_copies_have_arrived() {
+    let four = ring_of(4, 64, 3);
+    let moving = begun(&four, &[join(5)]);
+    let copying = moving.copying(3);
+    assert!(!copying.is_empty() && copying.iter().all(|one| one.to == NodeId(5)));
+    for one in &copying {
+        assert_eq!(moving.owners(one.partition, 3), four.owners(one.partition, 3));
+        assert_eq!(moving.receivers(one.partition, 3), [NodeId(5)]);
+        assert_eq!(one.from, four.owners(one.partition, 3));
+    }
+    let first = copying[0].partition;
+    let next = moving.arrive(first).expect("was on its way");
+    assert_eq!(next.epoch(), moving.epoch() + 1);
+    assert!(next.owners(first, 3).contains(&NodeId(5)));
+    assert!(next.receivers(first, 3).is_empty());
+    assert_eq!(next.arrive(first), None, "it has arrived already");
+    assert_eq!(next.arrive(Partition(64)), None, "there is no such partition");
+    let done = settled(next);
+    assert_eq!(done.copying(3), []);
+    assert!(done.layout().nodes().contains_key(&NodeId(5)));
+}
+
+#[test]
+fn one_change_at_a_time_and_only_for_the_ring_it_was_made_for() {
+    let four = ring_of(4, 64, 3);
+    let nobody = BTreeSet::new();
+    let first = plan(&four, &[join(5)], 3, &nobody).expect("safe");
+    let second = plan(&four, &[join(6)], 3, &nobody).expect("safe");
+    let moving = four.commit(&first).expect("made for this ring");
+    let (made_for, epoch) = (four.epoch(), moving.epoch());
+    assert_eq!(moving.commit(&second), Err(Unsafe::Outdated { made_for, epoch }));
+    let refused = plan(&moving, &[join(6)], 3, &nobody);
+    assert!(matches!(refused, Err(Unsafe::UnderWay { left }) if left > 0));
+}
+
+#[test]
+fn a_change_called_off_goes_back_through_the_same_door() {
+    let four = ring_of(4, 64, 3);
+    let mut moving = begun(&four, &[join(5)]);
+    let gone_over: Vec<_> = moving.copying(3).iter().map(|one| one.partition).take(7).collect();
+    for partition in &gone_over {
+        moving = moving.arrive(*partition).expect("was on its way");
+    }
+    let back = moving.cancel().expect("something is under way");
+    for partition in (0..64).map(Partition) {
+        assert_eq!(back.owners(partition, 3), moving.owners(partition, 3), "nothing jumps");
+    }
+    let returning: BTreeSet<_> = back.copying(3).iter().map(|one| one.partition).collect();
+    assert_eq!(returning, gone_over.into_iter().collect());
+    assert_eq!(settled(back).layout(), four.layout());
+    assert_eq!(four.cancel(), None);
+}
+
+#[test]
+fn nothing_arrived_and_called_off_is_as_if_nothing_had_been() {
+    let four = ring_of(4, 64, 3);
+    let back = begun(&four, &[join(5)]).cancel().expect("something is under way");
+    assert_eq!(back.layout(), four.layout());
+    assert!(back.pending().is_none());
+}
+
+#[test]
+fn twice_as_many_partitions_move_nothing_and_half_as_many_lead_back() {
+    let five = ring_of(5, 64, 3);
+    let double = begun(&five, &[Change::Double]);
+    assert!(double.pending().is_none(), "done at once");
+    assert_eq!(double.partitions(), 128);
+    for partition in 0..128 {
+        let (fine, coarse) = (Partition(partition), Partition(partition / 2));
+        assert_eq!(double.preference(fine, 3), five.preference(coarse, 3));
+    }
+    let half = begun(&double, &[Change::Halve]);
+    assert!(half.pending().is_none(), "each two have one owner already");
+    assert_eq!(half.layout(), five.layout());
+
+    let even = changed(&double, &[]);
+    let loads: BTreeSet<_> = even.layout().loads().into_values().collect();
+    assert_eq!(loads, [25, 26].into());
+    let half = begun(&even, &[Change::Halve]);
+    assert_eq!(half.partitions(), 128, "first the copies move");
+    let half = settled(half);
+    assert_eq!(half.partitions(), 64);
+    let loads: BTreeSet<_> = half.layout().loads().into_values().collect();
+    assert_eq!(loads, [12, 13].into());
+}
+
+#[test]
+fn a_replacement_needs_no_other_copies() {
+    let five = ring_of(5, 64, 3);
+    let replace = Change::Replace { old: NodeId(2), new: NodeId(9), rack: alone() };
+    let moving = begun(&five, &[replace]);
+    assert!(moving.copying(3).iter().all(|one| one.to == NodeId(9)));
+    assert_eq!(moving.copying(3).len(), five.layout().copies(3)[&NodeId(2)]);
+}

@@ -1,0 +1,58 @@
+//! A ring's bytes: read back as they were, in one form only, and never a panic.
+
+use super::{Change, join, rack, ring_of};
+use crate::ring::{Ring, plan};
+use base::NodeId;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+fn samples() -> Vec<Ring> {
+    let four = ring_of(4, 16, 3);
+    let joins = [join(5), Change::Rack { node: NodeId(2), rack: rack("r1") }];
+    let plan = plan(&four, &joins, 3, &BTreeSet::new()).expect("safe");
+    let moving = four.commit(&plan).expect("made for this ring");
+    let first = moving.copying(3)[0].partition;
+    let further = moving.arrive(first).expect("on its way");
+    vec![ring_of(1, 8, 1), four, moving, further]
+}
+
+#[test]
+fn what_is_written_reads_back() {
+    for ring in samples() {
+        let bytes = ring.encode();
+        assert_eq!(Ring::decode(&bytes).as_ref(), Ok(&ring));
+        for end in 0..bytes.len() {
+            assert!(Ring::decode(&bytes[..end]).is_err(), "cut at {end}");
+        }
+        let longer = [bytes.as_slice(), &[0]].concat();
+        assert!(Ring::decode(&longer).is_err(), "something behind the end");
+    }
+}
+
+#[test]
+fn the_bytes_of_a_ring_are_for_ever() {
+    let ring = Ring::founded(NodeId(7), rack("r"), 8, 3);
+    let mut expected = vec![1, 1, 0, 0, 0, 0, 0, 0, 0, 3, 3, 1, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0];
+    expected.extend([1, 0, 0, 0, b'r']);
+    expected.extend([0; 17]);
+    assert_eq!(ring.encode(), expected);
+}
+
+fn cases() -> ProptestConfig {
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    /// Damaged bytes are refused, or they are another ring's one form.
+    #[test]
+    fn one_ring_has_one_form(which in 0..4_usize, at in any::<prop::sample::Index>(), byte: u8) {
+        let mut bytes = samples()[which].encode();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        if let Ok(ring) = Ring::decode(&bytes) {
+            prop_assert_eq!(ring.encode(), bytes);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What holds for every ring: all nodes 1..=16, partitions, and copies 1..=5, as it is founded, as
+//! nodes come one after the other, go, and are replaced.
+
+use super::{Change, alone, changed, join, joins, ring_of};
+use crate::ring::{PARTITIONS_MAX, Plan, Ring, plan};
+use base::{NodeId, Partition};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How evenly the copies lie: the most a node keeps less the fewest.
+fn spread(ring: &Ring, n: usize) -> usize {
+    let copies = ring.layout().copies(n);
+    copies.values().max().unwrap_or(&0) - copies.values().min().unwrap_or(&0)
+}
+
+/// Even, complete, and no two copies of a key on one node while there are nodes enough.
+fn check(ring: &Ring, n: usize) {
+    let loads = ring.layout().loads();
+    let (most, least) = (loads.values().max(), loads.values().min());
+    assert!(most.zip(least).is_some_and(|(most, least)| most - least <= 1), "{loads:?}");
+    let nodes = loads.len();
+    for partition in (0..ring.partitions()).map(Partition) {
+        let list = ring.preference(partition, n);
+        let distinct: BTreeSet<_> = list.iter().collect();
+        assert_eq!(distinct.len(), nodes, "each node once, none left out: {list:?}");
+        assert_eq!(ring.owners(partition, n), list[..n.min(nodes)], "the owners stand first");
+        assert_eq!(list[0], ring.layout().owner(partition), "the owner before all");
+    }
+}
+
+/// No even ring can be reached with fewer moves: whoever is above the rounded-up share gives the
+/// rest away, and who is below the rounded-down one takes it.
+fn fewest_moves(before: &BTreeMap<NodeId, usize>, after: &BTreeMap<NodeId, usize>) -> usize {
+    let partitions: usize = after.values().sum();
+    let (floor, mut rest) = (partitions / after.len(), partitions % after.len());
+    let mut had: Vec<_> = after.keys().map(|node| before.get(node).copied().unwrap_or(0)).collect();
+    had.sort_unstable_by(|one, other| other.cmp(one));
+    let mut given = 0;
+    for (node, load) in before {
+        given += if after.contains_key(node) { 0 } else { *load };
+    }
+    for load in had {
+        let share = if rest > 0 { floor + 1 } else { floor };
+        rest = rest.saturating_sub(1);
+        given += load.saturating_sub(share);
+    }
+    given
+}
+
+fn planned(ring: &Ring, changes: &[Change]) -> Plan {
+    let plan = plan(ring, changes, ring.n(), &BTreeSet::new()).expect("a safe plan");
+    let fewest = fewest_moves(&ring.layout().loads(), &plan.next().loads());
+    assert_eq!(plan.moves.len(), fewest, "not one move too many");
+    plan
+}
+
+#[test]
+fn every_ring_that_is_founded_is_even() {
+    for partitions in [8, 16, 32, 64, 128, 256] {
+        for n in 1..=5 {
+            for nodes in 1..=16.min(u64::from(partitions)) {
+                let ring = ring_of(nodes, partitions, n);
+                check(&ring, n);
+            }
+        }
+    }
+}
+
+/// Where N apart is possible at all, the copies of a new ring are as even as the partitions.
+#[test]
+fn the_copies_of_a_new_ring_are_even_too() {
+    for partitions in [32, 64, 128, 256] {
+        for n in 1..=5 {
+            for nodes in n as u64 + 1..=16 {
+                let possible = u64::from(partitions).div_ceil(nodes) * n as u64;
+                if possible <= u64::from(partitions) {
+                    let ring = ring_of(nodes, partitions, n);
+                    assert!(spread(&ring, n) <= n, "{nodes} nodes, {partitions}, n {n}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn nodes_come_one_after_the_other_and_go_again() {
+    for partitions in [8, 32, 64, 256] {
+        for n in 1..=5 {
+            let mut ring = ring_of(1, partitions, n);
+            let most = 16.min(u64::from(partitions));
+            for node in 2..=most {
+                let next = changed_as_planned(&ring, &[join(node)]);
+                check(&next, n);
+                ring = next;
+            }
+            for node in (n as u64 + 1..=most).rev() {
+                // Not the last that came: that would only be the way back.
+                let goes = NodeId(if node % 2 == 0 { node / 2 + 1 } else { node });
+                let goes = if ring.layout().nodes().contains_key(&goes) {
+                    goes
+                } else {
+                    *ring.layout().nodes().keys().next().expect("never empty")
+                };
+                let next = changed_as_planned(&ring, &[Change::Leave { node: goes }]);
+                check(&next, n);
+                ring = next;
+            }
+        }
+    }
+}
+
+fn changed_as_planned(ring: &Ring, changes: &[Change]) -> Ring {
+    planned(ring, changes);
+    changed(ring, changes)
+}
+
+#[test]
+fn the_largest_ring_is_planned_too() {
+    let ring = ring_of(15, PARTITIONS_MAX, 3);
+    let next = changed_as_planned(&ring, &[join(16)]);
+    check(&next, 3);
+    assert!(spread(&next, 3) <= 6);
+}
+
+fn arbitrary_change() -> impl Strategy<Value = (u8, u64, u64, u8)> {
+    (0..10_u8, 1..12_u64, 1..12_u64, 0..4_u8)
+}
+
+fn cases() -> ProptestConfig {
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    /// Any changes in any order, racks among them: what is not refused keeps every promise, and
+    /// what is refused changes nothing.
+    #[test]
+    fn whatever_is_wished(
+        wishes in proptest::collection::vec(arbitrary_change(), 1..14),
+        n in 1..=5_usize,
+    ) {
+        let mut ring = Ring::founded(NodeId(1), alone(), 16, n);
+        for (what, node, other, place) in wishes {
+            let (node, other) = (NodeId(node), NodeId(other));
+            let rack = match place {
+                0 => alone(),
+                place => super::rack(&format!("r{place}")),
+            };
+            let change = match what {
+                0..=3 => Change::Join { node, rack },
+                4..=5 => Change::Leave { node },
+                6 => Change::Replace { old: node, new: other, rack },
+                7 => Change::Rack { node, rack },
+                8 => Change::Double,
+                _ => Change::Halve,
+            };
+            let resizes = matches!(change, Change::Double | Change::Halve);
+            let Ok(plan) = plan(&ring, &[change], n, &BTreeSet::new()) else { continue };
+            ring = super::settled(ring.commit(&plan).expect("made for this ring"));
+            let loads = ring.layout().loads();
+            let most = loads.values().max().expect("never empty");
+            let least = loads.values().min().expect("never empty");
+            // Twice as many partitions are owned as before: even again with the next change.
+            prop_assert!(resizes || most - least <= 1, "{loads:?}");
+            for partition in (0..ring.partitions()).map(Partition) {
+                let owners = ring.owners(partition, n);
+                let distinct: BTreeSet<_> = owners.iter().collect();
+                prop_assert_eq!(distinct.len(), n.min(loads.len()));
+                fits_its_racks(&ring, &owners, n)?;
+            }
+        }
+    }
+}
+
+/// No rack keeps more than its part while another that could has room.
+fn fits_its_racks(ring: &Ring, owners: &[NodeId], n: usize) -> Result<(), TestCaseError> {
+    let name = |node: &NodeId| match ring.layout().nodes()[node].0.as_str() {
+        "" => format!("alone {node}"),
+        rack => rack.to_string(),
+    };
+    let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
+    let mut used: BTreeMap<String, usize> = BTreeMap::new();
+    ring.layout().nodes().keys().for_each(|node| *sizes.entry(name(node)).or_default() += 1);
+    owners.iter().for_each(|node| *used.entry(name(node)).or_default() += 1);
+    let share = n.div_ceil(sizes.len());
+    for (rack, count) in &used {
+        let room = |(other, size): (&String, &usize)| {
+            other != rack && used.get(other).copied().unwrap_or(0) < share.min(*size)
+        };
+        let overfull = *count > share && sizes.iter().any(room);
+        prop_assert!(!overfull, "{rack} keeps {count} of {n} while others have room");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_node_that_is_down_is_stood_in_for_by_all_others_alike() {
+    let ring = ring_of(8, 256, 3);
+    let mut stands_in: BTreeMap<NodeId, usize> = BTreeMap::new();
+    for partition in (0..256).map(Partition) {
+        let list = ring.preference(partition, 3);
+        if list[..3].contains(&NodeId(4)) {
+            *stands_in.entry(list[3]).or_default() += 1;
+        }
+    }
+    assert!(stands_in.len() >= 3, "{stands_in:?}");
+    let several = joins(9..=12);
+    assert!(changed(&ring, &several).layout().loads().values().all(|load| [21, 22].contains(load)));
+}

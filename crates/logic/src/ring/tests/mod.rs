@@ -1,0 +1,49 @@
+//! Examples and laws of the ring.
+
+use super::{Change, Rack, Ring, plan};
+use base::NodeId;
+use std::collections::BTreeSet;
+
+mod changing;
+mod coding;
+mod examples;
+mod laws;
+
+fn alone() -> Rack {
+    Rack::default()
+}
+
+fn rack(name: &str) -> Rack {
+    Rack(name.to_string())
+}
+
+fn join(node: u64) -> Change {
+    Change::Join { node: NodeId(node), rack: alone() }
+}
+
+fn joins(nodes: std::ops::RangeInclusive<u64>) -> Vec<Change> {
+    nodes.map(join).collect()
+}
+
+/// Commits the plan for these changes and brings all its copies home.
+fn changed(ring: &Ring, changes: &[Change]) -> Ring {
+    let plan = plan(ring, changes, ring.n(), &BTreeSet::new()).expect("a safe plan");
+    settled(ring.commit(&plan).expect("made for this ring"))
+}
+
+/// The ring after every partition has arrived.
+fn settled(mut ring: Ring) -> Ring {
+    for partition in (0..ring.partitions()).map(base::Partition) {
+        if let Some(next) = ring.arrive(partition) {
+            ring = next;
+        }
+    }
+    assert!(ring.pending().is_none(), "nothing is left to arrive");
+    ring
+}
+
+/// A ring of nodes 1 to `nodes`, without racks.
+fn ring_of(nodes: u64, partitions: u32, n: usize) -> Ring {
+    let ring = Ring::founded(NodeId(1), alone(), partitions, n);
+    if nodes == 1 { ring } else { changed(&ring, &joins(2..=nodes)) }
+}

@@ -1,0 +1,246 @@
+//! The machine of the side that asks: from the roots down to the rows that differ.
+
+use super::tree::{DEPTH, FAN_OUT, HashTree, Leaf};
+use super::wire::{Answer, LEAVES_PER_PAGE_MAX, NODES_PER_QUESTION_MAX, Question};
+use base::Key;
+use std::collections::BTreeMap;
+
+/// A row as far as it is compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowDigest {
+    /// Its key.
+    pub key: Key,
+    /// As [`super::row_hash`] gives it.
+    pub digest: u128,
+}
+
+/// What can happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The first event, once.
+    Begun,
+    /// The other side has answered the last question.
+    Answered(Answer),
+    /// The rows that [`Effect::List`] asked for, in the order of their keys.
+    Listed(Vec<RowDigest>),
+    /// The other side can't be asked, or the rows can't be read.
+    Failed,
+}
+
+/// What is to be done, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Ask the other side.
+    Ask(Question),
+    /// List the rows here that fall into these leaves, behind this key and not behind that one.
+    List {
+        /// The leaves, going up.
+        leaves: Vec<Leaf>,
+        /// Behind this key.
+        after: Option<Key>,
+        /// Up to this key; none: to the end.
+        upto: Option<Key>,
+    },
+    /// This row is not the same at both sides.
+    Differs {
+        /// Its key.
+        key: Key,
+        /// Who has it.
+        at: Side,
+    },
+    /// That was all.
+    Done(Summary),
+}
+
+/// Who has a row that differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Only the side that asks.
+    Here,
+    /// Only the side that is asked.
+    There,
+    /// Both, not the same.
+    Both,
+}
+
+/// How an exchange ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Whether all that differs was found.
+    pub complete: bool,
+    /// How many questions were asked.
+    pub questions: u64,
+    /// How many rows differ, as far as was found.
+    pub rows: u64,
+}
+
+/// Where an exchange is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing was asked.
+    Fresh,
+    /// The root's children are to come.
+    Root,
+    /// The children of these nodes are to come.
+    Nodes { level: u8, places: Vec<u32> },
+    /// A page of these leaves' rows is to come.
+    Rows { leaves: Vec<Leaf>, after: Option<Key> },
+    /// The own rows of the same stretch are to come.
+    Listing { leaves: Vec<Leaf>, theirs: Vec<RowDigest>, more: bool },
+    /// It has ended.
+    Ended,
+}
+
+/// One comparison of this copy with another one's.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    stage: Stage,
+    /// Nodes that differ and were not asked about, by level; at most one level's.
+    differing: BTreeMap<u8, Vec<u32>>,
+    summary: Summary,
+}
+
+impl Default for Exchange {
+    fn default() -> Exchange {
+        Exchange::new()
+    }
+}
+
+impl Exchange {
+    /// Nothing was asked yet.
+    pub fn new() -> Exchange {
+        let summary = Summary::default();
+        Exchange { stage: Stage::Fresh, differing: BTreeMap::new(), summary }
+    }
+
+    /// Takes in what happened; `tree` is the tree of this side as it is now. What does not answer
+    /// the last question ends the exchange: the other side is not to be trusted with more.
+    pub fn step(&mut self, event: Event, tree: &HashTree, effects: &mut Vec<Effect>) {
+        let stage = std::mem::replace(&mut self.stage, Stage::Ended);
+        match (stage, event) {
+            (Stage::Ended, _) => {}
+            (Stage::Fresh, Event::Begun) => {
+                self.stage = Stage::Root;
+                self.ask(Question::Root { sum: tree.root(), rows: tree.rows() }, effects);
+            }
+            (Stage::Root, Event::Answered(Answer::Same)) => self.end(true, effects),
+            (Stage::Root, Event::Answered(Answer::Sums(sums))) => {
+                self.compare(0, &[0], &sums, tree, effects);
+            }
+            (Stage::Nodes { level, places }, Event::Answered(Answer::Sums(sums))) => {
+                self.compare(level, &places, &sums, tree, effects);
+            }
+            (Stage::Rows { leaves, after }, Event::Answered(Answer::Rows { rows, more })) => {
+                self.page(leaves, after, rows, more, effects);
+            }
+            (Stage::Listing { leaves, theirs, more }, Event::Listed(ours)) => {
+                let after = theirs.last().map(|row| row.key.clone());
+                self.compare_rows(ours, theirs, effects);
+                match (more, after) {
+                    (true, Some(after)) => self.ask_rows(leaves, Some(after), effects),
+                    _ => self.next(effects),
+                }
+            }
+            _ => self.end(false, effects),
+        }
+    }
+
+    fn ask(&mut self, question: Question, effects: &mut Vec<Effect>) {
+        self.summary.questions += 1;
+        effects.push(Effect::Ask(question));
+    }
+
+    fn end(&mut self, complete: bool, effects: &mut Vec<Effect>) {
+        self.stage = Stage::Ended;
+        effects.push(Effect::Done(Summary { complete, ..self.summary }));
+    }
+
+    /// Notes which children of these nodes differ.
+    fn compare(
+        &mut self,
+        level: u8,
+        places: &[u32],
+        sums: &[u64],
+        tree: &HashTree,
+        effects: &mut Vec<Effect>,
+    ) {
+        if sums.len() != places.len() * FAN_OUT as usize {
+            return self.end(false, effects);
+        }
+        let children = places.iter().flat_map(|place| place * FAN_OUT..(place + 1) * FAN_OUT);
+        let ours = places.iter().flat_map(|place| tree.children(level, *place));
+        let pairs = children.zip(ours.zip(sums));
+        let differ = pairs.filter(|(_, (ours, theirs))| ours != *theirs).map(|(child, _)| child);
+        self.differing.entry(level + 1).or_default().extend(differ);
+        self.next(effects);
+    }
+
+    /// Asks about what differs: the deepest first, so that what waits is bounded by the tree's
+    /// depth and one question's children.
+    fn next(&mut self, effects: &mut Vec<Effect>) {
+        let Some(mut entry) = self.differing.last_entry() else {
+            return self.end(true, effects);
+        };
+        let level = *entry.key();
+        let most = if level < DEPTH { NODES_PER_QUESTION_MAX } else { LEAVES_PER_PAGE_MAX };
+        let waiting = entry.get_mut();
+        let places: Vec<u32> = waiting.drain(..waiting.len().min(most)).collect();
+        if waiting.is_empty() {
+            entry.remove();
+        }
+        if places.is_empty() {
+            self.next(effects);
+        } else if level < DEPTH {
+            self.stage = Stage::Nodes { level, places: places.clone() };
+            self.ask(Question::Nodes { level, places }, effects);
+        } else {
+            let leaves = places.into_iter().map(|place| Leaf(place as u16)).collect();
+            self.ask_rows(leaves, None, effects);
+        }
+    }
+
+    fn ask_rows(&mut self, leaves: Vec<Leaf>, after: Option<Key>, effects: &mut Vec<Effect>) {
+        self.stage = Stage::Rows { leaves: leaves.clone(), after: after.clone() };
+        self.ask(Question::Rows { leaves, after }, effects);
+    }
+
+    /// A page must bring the comparison forward, or it would never end.
+    fn page(
+        &mut self,
+        leaves: Vec<Leaf>,
+        after: Option<Key>,
+        theirs: Vec<RowDigest>,
+        more: bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        let rises = theirs.is_sorted_by(|one, other| one.key < other.key)
+            && theirs.first().is_none_or(|first| after.as_ref().is_none_or(|key| *key < first.key));
+        if !rises || (more && theirs.is_empty()) {
+            return self.end(false, effects);
+        }
+        let upto = theirs.last().filter(|_| more).map(|row| row.key.clone());
+        self.stage = Stage::Listing { leaves: leaves.clone(), theirs, more };
+        effects.push(Effect::List { leaves, after, upto });
+    }
+
+    fn compare_rows(
+        &mut self,
+        ours: Vec<RowDigest>,
+        theirs: Vec<RowDigest>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut ours: BTreeMap<Key, u128> =
+            ours.into_iter().map(|row| (row.key, row.digest)).collect();
+        let mut differs = BTreeMap::new();
+        for row in theirs {
+            match ours.remove(&row.key) {
+                Some(digest) if digest == row.digest => {}
+                Some(_) => drop(differs.insert(row.key, Side::Both)),
+                None => drop(differs.insert(row.key, Side::There)),
+            }
+        }
+        differs.extend(ours.into_keys().map(|key| (key, Side::Here)));
+        self.summary.rows += differs.len() as u64;
+        effects.extend(differs.into_iter().map(|(key, at)| Effect::Differs { key, at }));
+    }
+}

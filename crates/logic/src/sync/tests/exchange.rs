@@ -1,0 +1,188 @@
+//! Two copies compare: all that differs is found, nothing else, and the bytes are counted.
+
+use super::{Copy, name};
+use crate::sync::{
+    Answer, Effect, Event, Exchange, Leaf, Question, ROWS_PER_PAGE_MAX, RowDigest, Side, Summary,
+    leaf_of, row_hash,
+};
+use base::Key;
+use base::codec::Reader;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// The rows of a copy in these leaves, behind one key and not behind another.
+fn list(copy: &Copy, leaves: &[Leaf], after: Option<&Key>, upto: Option<&Key>) -> Vec<RowDigest> {
+    let wanted = |key: &Key| {
+        after.is_none_or(|after| key > after)
+            && upto.is_none_or(|upto| key <= upto)
+            && leaves.binary_search(&leaf_of(key)).is_ok()
+    };
+    let rows = copy.rows.iter().filter(|(key, _)| wanted(key));
+    rows.map(|(key, bytes)| RowDigest { key: key.clone(), digest: row_hash(key, bytes).digest })
+        .collect()
+}
+
+fn answer(copy: &Copy, question: &Question, page: usize) -> Answer {
+    if let Some(answer) = question.answer(&copy.tree) {
+        return answer;
+    }
+    let Question::Rows { leaves, after } = question else { unreachable!("all others answer") };
+    let mut rows = list(copy, leaves, after.as_ref(), None);
+    let more = rows.len() > page;
+    rows.truncate(page);
+    Answer::Rows { rows, more }
+}
+
+/// What an exchange found, and what it cost.
+struct Compared {
+    differs: BTreeMap<Key, Side>,
+    summary: Summary,
+    bytes: usize,
+}
+
+/// Plays an exchange through; what is said goes through its bytes.
+fn compare(here: &Copy, there: &Copy, page: usize) -> Compared {
+    let mut exchange = Exchange::new();
+    let mut effects = Vec::new();
+    exchange.step(Event::Begun, &here.tree, &mut effects);
+    let (mut differs, mut bytes, mut done) = (BTreeMap::new(), 0, None);
+    while !effects.is_empty() {
+        for effect in std::mem::take(&mut effects) {
+            assert_eq!(done, None, "nothing comes behind the end");
+            match effect {
+                Effect::Ask(question) => {
+                    let mut said = Vec::new();
+                    question.write(&mut said);
+                    bytes += said.len();
+                    let heard = Question::read(&mut Reader::new(&said)).expect("as it was said");
+                    assert_eq!(heard, question);
+                    let mut said = Vec::new();
+                    answer(there, &heard, page).write(&mut said);
+                    bytes += said.len();
+                    let heard = Answer::read(&mut Reader::new(&said)).expect("as it was said");
+                    exchange.step(Event::Answered(heard), &here.tree, &mut effects);
+                }
+                Effect::List { leaves, after, upto } => {
+                    let rows = list(here, &leaves, after.as_ref(), upto.as_ref());
+                    exchange.step(Event::Listed(rows), &here.tree, &mut effects);
+                }
+                Effect::Differs { key, at } => {
+                    assert_eq!(differs.insert(key, at), None, "named once");
+                }
+                Effect::Done(summary) => done = Some(summary),
+            }
+        }
+    }
+    Compared { differs, summary: done.expect("an exchange ends"), bytes }
+}
+
+/// What differs, found without any tree.
+fn truth(here: &Copy, there: &Copy) -> BTreeMap<Key, Side> {
+    let keys = here.rows.keys().chain(there.rows.keys());
+    let side = |key: &Key| match (here.rows.get(key), there.rows.get(key)) {
+        (Some(ours), Some(theirs)) if ours == theirs => None,
+        (Some(_), Some(_)) => Some(Side::Both),
+        (Some(_), None) => Some(Side::Here),
+        (None, _) => Some(Side::There),
+    };
+    keys.filter_map(|key| side(key).map(|side| (key.clone(), side))).collect()
+}
+
+#[test]
+fn equal_copies_exchange_their_roots_and_nothing_else() {
+    let copy = Copy::of(1_000);
+    let compared = compare(&copy, &copy.clone(), ROWS_PER_PAGE_MAX);
+    assert_eq!(compared.summary, Summary { complete: true, questions: 1, rows: 0 });
+    assert_eq!(compared.bytes, 26, "25 to ask, one to answer");
+}
+
+/// Of 100,000 rows k differ: the bytes are in proportion to k, and a few hundred for each.
+#[test]
+fn bytes_are_in_proportion_to_what_differs() {
+    let here = Copy::of(100_000);
+    let mut costs = Vec::new();
+    for k in [1, 10, 100, 1_000, 10_000] {
+        let mut there = here.clone();
+        for number in 0..k {
+            let row = number * (100_000 / k);
+            match number % 3 {
+                0 => there.set(row, b"another"),
+                1 => there.remove(row),
+                _ => there.set(1_000_000 + row, b"a new one"),
+            }
+        }
+        let compared = compare(&here, &there, ROWS_PER_PAGE_MAX);
+        assert_eq!(compared.differs, truth(&here, &there));
+        assert!(compared.summary.complete);
+        costs.push((k, compared.bytes / k as usize));
+    }
+    // The paths from the root to single leaves part early when there are few, late when many.
+    let most = [750, 500, 350, 250, 150];
+    let within = costs.iter().zip(most).all(|((_, each), most)| *each <= most);
+    assert!(within, "bytes for each row that differs: {costs:?}");
+}
+
+#[test]
+fn a_copy_that_lost_everything_is_named_row_by_row() {
+    let (here, empty) = (Copy::of(3_000), Copy::default());
+    let compared = compare(&here, &empty, ROWS_PER_PAGE_MAX);
+    assert_eq!(compared.differs, truth(&here, &empty));
+    let compared = compare(&empty, &here, 100);
+    assert!(compared.differs.values().all(|side| *side == Side::There));
+    assert_eq!(compared.summary.rows, 3_000);
+}
+
+#[test]
+fn who_answers_nonsense_ends_the_exchange() {
+    let copy = Copy::of(10);
+    let end = |answers: Vec<Event>| {
+        let mut exchange = Exchange::new();
+        let mut effects = Vec::new();
+        exchange.step(Event::Begun, &copy.tree, &mut effects);
+        for answer in answers {
+            effects.clear();
+            exchange.step(answer, &copy.tree, &mut effects);
+        }
+        matches!(effects[..], [Effect::Done(Summary { complete: false, .. })])
+    };
+    let rows = |keys: &[u32], more| {
+        let row = |number: &u32| RowDigest { key: name(*number), digest: 1 };
+        Event::Answered(Answer::Rows { rows: keys.iter().map(row).collect(), more })
+    };
+    let all_sums = || Event::Answered(Answer::Sums(vec![7; 16]));
+    assert!(end(vec![Event::Failed]));
+    assert!(end(vec![Event::Answered(Answer::Sums(vec![1, 2, 3]))]));
+    assert!(end(vec![rows(&[1], false)]));
+    assert!(end(vec![all_sums(), Event::Answered(Answer::Same)]));
+    let sums = |count| Event::Answered(Answer::Sums(vec![7; count]));
+    let down = || vec![all_sums(), sums(256), sums(4_096), sums(4_096)];
+    assert!(end([down(), vec![rows(&[], true)]].concat()), "a page without rows and more to come");
+    assert!(end([down(), vec![rows(&[2, 1], false)]].concat()), "rows out of order");
+}
+
+fn cases() -> ProptestConfig {
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(150) }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn all_that_differs_is_found_and_nothing_else(
+        common in 0..400_u32,
+        ours in proptest::collection::vec((0..600_u32, 0..3_u8), 0..40),
+        theirs in proptest::collection::vec((0..600_u32, 0..3_u8), 0..40),
+        page in 1..50_usize,
+    ) {
+        let (mut here, mut there) = (Copy::of(common), Copy::of(common));
+        for (copy, changes) in [(&mut here, ours), (&mut there, theirs)] {
+            for (number, bytes) in changes {
+                if bytes == 0 { copy.remove(number) } else { copy.set(number, &[bytes]) }
+            }
+        }
+        let compared = compare(&here, &there, page);
+        prop_assert!(compared.summary.complete);
+        prop_assert_eq!(&compared.differs, &truth(&here, &there));
+        prop_assert_eq!(compared.summary.rows, compared.differs.len() as u64);
+    }
+}

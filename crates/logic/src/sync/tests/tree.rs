@@ -1,0 +1,53 @@
+//! A tree kept up to date is the tree built from scratch.
+
+use super::Copy;
+use crate::sync::{HashTree, LEAVES, leaf_of, row_hash};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+fn cases() -> ProptestConfig {
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn kept_up_to_date_is_built_from_scratch(
+        changes in proptest::collection::vec((0..60_u32, 0..4_u8), 0..120),
+    ) {
+        let mut copy = Copy::default();
+        for (number, bytes) in changes {
+            if bytes == 0 { copy.remove(number) } else { copy.set(number, &[bytes]) }
+        }
+        prop_assert_eq!(copy.tree.rows(), copy.rows.len() as u64);
+        prop_assert!(copy.tree == copy.rebuilt());
+        let mut emptied = copy.clone();
+        (0..60).for_each(|number| emptied.remove(number));
+        prop_assert!(emptied.tree == HashTree::new());
+    }
+}
+
+#[test]
+fn rows_spread_over_the_leaves() {
+    let leaves: BTreeSet<_> = (0..LEAVES).map(|key| leaf_of(&key.to_be_bytes())).collect();
+    // Of n things in n places, one place in e stays empty: 41,426 are expected to be taken.
+    assert!((41_000..41_900).contains(&leaves.len()), "{}", leaves.len());
+}
+
+#[test]
+fn a_digest_keeps_the_key_and_its_bytes_apart() {
+    assert_ne!(row_hash(b"a", b"bc").digest, row_hash(b"ab", b"c").digest);
+    assert_ne!(row_hash(b"a", b"b").digest, row_hash(b"a", b"c").digest);
+}
+
+/// Values that change places leave every row's bytes among those there were.
+#[test]
+fn exchanged_values_show() {
+    let (mut one, mut other) = (Copy::default(), Copy::default());
+    for (number, bytes) in [(1, b"x"), (2, b"y")] {
+        one.set(number, bytes);
+        other.set(3 - number, bytes);
+    }
+    assert_ne!(one.tree.root(), other.tree.root());
+}

@@ -1,0 +1,231 @@
+//! What the two sides of a comparison say, and its bytes.
+//!
+//! A question: which one (1 byte); 0 the roots: the sum (16), rows (8); 1 nodes: their level (1),
+//! how many (4), each place (4); 2 rows: how many leaves (4), each (2), whether a page came before
+//! (1), if so its last key (length 4, bytes). An answer: which one (1); 0 the same; 1 sums: how many
+//! (4), each (8); 2 rows: how many (4), each key (length 4, bytes) and digest (16), whether there
+//! are more (1).
+
+use super::exchange::RowDigest;
+use super::tree::{DEPTH, FAN_OUT, HashTree, Leaf};
+use base::Key;
+use base::codec::{Malformed, Reader, Writer};
+
+/// A question asks for the children of at most so many nodes.
+pub const NODES_PER_QUESTION_MAX: usize = 256;
+/// A question asks for the rows of at most so many leaves.
+pub const LEAVES_PER_PAGE_MAX: usize = 1_024;
+/// A page has at most so many rows.
+pub const ROWS_PER_PAGE_MAX: usize = 1_024;
+/// A row's key has at most so many bytes: the longest key of a bucket, its name, and a few more.
+const ROW_KEY_BYTES_MAX: usize = base::limits::KEY_BYTES_MAX + 1_024;
+
+/// What one side asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Is your root this one, and if not, what is below yours?
+    Root {
+        /// The sum of the one who asks,
+        sum: u128,
+        /// and how many rows it has.
+        rows: u64,
+    },
+    /// What is below these nodes?
+    Nodes {
+        /// Their level, 1 to 3.
+        level: u8,
+        /// Their places, going up.
+        places: Vec<u32>,
+    },
+    /// Which rows fall into these leaves? A page of them, in the order of their keys.
+    Rows {
+        /// The leaves, going up.
+        leaves: Vec<Leaf>,
+        /// The last key of the page before.
+        after: Option<Key>,
+    },
+}
+
+/// What the other side answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The roots are the same.
+    Same,
+    /// The sums of the children of all nodes asked for, sixteen for each.
+    Sums(Vec<u64>),
+    /// A page of rows.
+    Rows {
+        /// The rows, in the order of their keys.
+        rows: Vec<RowDigest>,
+        /// Whether more follow.
+        more: bool,
+    },
+}
+
+impl Question {
+    /// What this tree answers; `None` for rows, which whoever keeps them must look up.
+    pub fn answer(&self, tree: &HashTree) -> Option<Answer> {
+        match self {
+            Question::Root { sum, rows } if *sum == tree.root() && *rows == tree.rows() => {
+                Some(Answer::Same)
+            }
+            Question::Root { .. } => Some(Answer::Sums(tree.children(0, 0).collect())),
+            Question::Nodes { level, places } => {
+                let sums = places.iter().flat_map(|place| tree.children(*level, *place));
+                Some(Answer::Sums(sums.collect()))
+            }
+            Question::Rows { .. } => None,
+        }
+    }
+
+    /// Appends the question.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Question::Root { sum, rows } => {
+                out.put_u8(0);
+                put_u128(*sum, out);
+                out.put_u64(*rows);
+            }
+            Question::Nodes { level, places } => {
+                out.put_u8(1);
+                out.put_u8(*level);
+                out.put_u32(places.len() as u32);
+                places.iter().for_each(|place| out.put_u32(*place));
+            }
+            Question::Rows { leaves, after } => {
+                out.put_u8(2);
+                out.put_u32(leaves.len() as u32);
+                leaves.iter().for_each(|leaf| out.extend_from_slice(&leaf.0.to_le_bytes()));
+                out.put_u8(after.is_some().into());
+                if let Some(after) = after {
+                    out.put_string(after);
+                }
+            }
+        }
+    }
+
+    /// Reads a question; what follows it stays in the reader.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Question, Malformed> {
+        match reader.u8("which question")? {
+            0 => Ok(Question::Root { sum: take_u128(reader)?, rows: reader.u64("rows")? }),
+            1 => {
+                let level = reader.u8("a level")?;
+                if !(1..DEPTH).contains(&level) {
+                    return Err(Malformed("a level"));
+                }
+                let nodes = FAN_OUT.pow(u32::from(level));
+                let place = |reader: &mut Reader<'_>| {
+                    let place = reader.u32("a node")?;
+                    if place < nodes { Ok(place) } else { Err(Malformed("a node")) }
+                };
+                let places = take_rising(reader, NODES_PER_QUESTION_MAX, place)?;
+                Ok(Question::Nodes { level, places })
+            }
+            2 => {
+                let leaf = |reader: &mut Reader<'_>| {
+                    let bytes = reader.take(2, "a leaf")?;
+                    Ok(Leaf(u16::from_le_bytes([bytes[0], bytes[1]])))
+                };
+                let leaves = take_rising(reader, LEAVES_PER_PAGE_MAX, leaf)?;
+                let after = match take_yes(reader)? {
+                    true => Some(take_key(reader)?),
+                    false => None,
+                };
+                Ok(Question::Rows { leaves, after })
+            }
+            _ => Err(Malformed("which question")),
+        }
+    }
+}
+
+impl Answer {
+    /// Appends the answer.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Answer::Same => out.put_u8(0),
+            Answer::Sums(sums) => {
+                out.put_u8(1);
+                out.put_u32(sums.len() as u32);
+                sums.iter().for_each(|sum| out.put_u64(*sum));
+            }
+            Answer::Rows { rows, more } => {
+                out.put_u8(2);
+                out.put_u32(rows.len() as u32);
+                for row in rows {
+                    out.put_string(&row.key);
+                    put_u128(row.digest, out);
+                }
+                out.put_u8((*more).into());
+            }
+        }
+    }
+
+    /// Reads an answer; what follows it stays in the reader.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Answer, Malformed> {
+        match reader.u8("which answer")? {
+            0 => Ok(Answer::Same),
+            1 => {
+                let most = NODES_PER_QUESTION_MAX * FAN_OUT as usize;
+                let count = take_count(reader, most)?;
+                let sums = (0..count).map(|_| reader.u64("a sum")).collect::<Result<_, _>>()?;
+                Ok(Answer::Sums(sums))
+            }
+            2 => {
+                let count = take_count(reader, ROWS_PER_PAGE_MAX)?;
+                let mut rows: Vec<RowDigest> = Vec::new();
+                for _ in 0..count {
+                    let row = RowDigest { key: take_key(reader)?, digest: take_u128(reader)? };
+                    if rows.last().is_some_and(|last| last.key >= row.key) {
+                        return Err(Malformed("the order of rows"));
+                    }
+                    rows.push(row);
+                }
+                Ok(Answer::Rows { rows, more: take_yes(reader)? })
+            }
+            _ => Err(Malformed("which answer")),
+        }
+    }
+}
+
+fn put_u128(value: u128, out: &mut Vec<u8>) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+fn take_u128(reader: &mut Reader<'_>) -> Result<u128, Malformed> {
+    let (low, high) = (reader.u64("a digest")?, reader.u64("a digest")?);
+    Ok(u128::from(high) << 64 | u128::from(low))
+}
+
+fn take_count(reader: &mut Reader<'_>, most: usize) -> Result<usize, Malformed> {
+    let count = reader.u32("how many")? as usize;
+    if count <= most { Ok(count) } else { Err(Malformed("how many")) }
+}
+
+fn take_rising<T: Ord>(
+    reader: &mut Reader<'_>,
+    most: usize,
+    take: impl Fn(&mut Reader<'_>) -> Result<T, Malformed>,
+) -> Result<Vec<T>, Malformed> {
+    let count = take_count(reader, most)?;
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let next = take(reader)?;
+        if all.last().is_some_and(|last| *last >= next) {
+            return Err(Malformed("an order"));
+        }
+        all.push(next);
+    }
+    if all.is_empty() { Err(Malformed("how many")) } else { Ok(all) }
+}
+
+fn take_key(reader: &mut Reader<'_>) -> Result<Key, Malformed> {
+    Ok(Key::copy_from_slice(reader.string(ROW_KEY_BYTES_MAX, "a row's key")?))
+}
+
+fn take_yes(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
+    match reader.u8("yes or no")? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Malformed("yes or no")),
+    }
+}
