@@ -9,5 +9,6 @@
 pub mod causal;
 pub mod consensus;
 pub mod members;
+pub mod quorum;
 pub mod ring;
 pub mod sync;

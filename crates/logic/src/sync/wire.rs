@@ -1,10 +1,11 @@
 //! What the two sides of a comparison say, and its bytes.
 //!
-//! A question: which one (1 byte); 0 the roots: the sum (16), rows (8); 1 nodes: their level (1),
-//! how many (4), each place (4); 2 rows: how many leaves (4), each (2), whether a page came before
-//! (1), if so its last key (length 4, bytes). An answer: which one (1); 0 the same; 1 sums: how many
-//! (4), each (8); 2 rows: how many (4), each key (length 4, bytes) and digest (16), whether there
-//! are more (1).
+//! A question: which one (1 byte). 0, the roots: the sum (16), rows (8). 1, nodes: their level (1),
+//! how many (4), each place (4). 2, rows: how many leaves (4), each (2), whether a page came before
+//! (1), and if so its last key (length 4, bytes).
+//!
+//! An answer: which one (1). 0, the same. 1, sums: how many (4), each (8). 2, rows: how many (4),
+//! each key (length 4, bytes) and digest (16), whether there are more (1).
 
 use super::exchange::RowDigest;
 use super::tree::{DEPTH, FAN_OUT, HashTree, Leaf};
