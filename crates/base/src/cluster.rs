@@ -134,6 +134,19 @@ pub struct ClusterDescription {
     pub groups: Vec<Placement>,
 }
 
+impl ClusterDescription {
+    /// The member of this id.
+    pub fn member(&self, node: NodeId) -> Option<&MemberDescription> {
+        self.members.iter().find(|member| member.node == node)
+    }
+
+    /// Who is wanted in this group.
+    pub fn placement(&self, group: GroupId) -> Option<&Placement> {
+        let place = self.groups.binary_search_by_key(&group, |placement| placement.group).ok()?;
+        Some(&self.groups[place])
+    }
+}
+
 /// What can be asked about members and placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterCall {

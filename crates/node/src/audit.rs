@@ -4,6 +4,7 @@
 use crate::Inner;
 use crate::consistent::comparison::{Comparing, Comparisons, Difference, Report};
 use crate::consistent::group::Group;
+use crate::consistent::seals::OWN;
 use crate::peers::{Asked, Peers};
 use crate::settings::NodeSettings;
 use crate::status::{ComparisonStatus, DifferenceStatus};
@@ -118,7 +119,7 @@ impl Inner {
     /// A difference as operators see it.
     fn difference(&self, group: GroupId, difference: &Difference) -> DifferenceStatus {
         let bucket = difference.bucket().map(|id| match id {
-            BucketId(0) => "the directory".into(),
+            OWN => "the directory".into(),
             _ => match self.catalog.of_group(group).remove(&id) {
                 Some(name) => name.full().to_string(),
                 None => format!("number {}", id.0),

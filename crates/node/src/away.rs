@@ -103,7 +103,8 @@ impl Inner {
         !made || group.state().replica.configuration().part(self.node).is_some()
     }
 
-    fn is_linked(&self, node: NodeId) -> bool {
+    /// Whether there is a connection to this other node.
+    pub(crate) fn is_linked(&self, node: NodeId) -> bool {
         self.peers.get().is_some_and(|peers: &Peers| peers.linked(node))
     }
 
@@ -111,8 +112,7 @@ impl Inner {
     /// that are connected.
     fn another_of(&self, group: GroupId, last: Option<NodeId>) -> Option<NodeId> {
         let known = self.catalog.cluster();
-        let place = known.groups.binary_search_by_key(&group, |placement| placement.group).ok()?;
-        let members = known.groups[place].members.iter().map(|(node, _)| *node);
+        let members = known.placement(group)?.members.iter().map(|(node, _)| *node);
         let linked: Vec<_> = members.filter(|node| self.is_linked(*node)).collect();
         let behind = linked.iter().find(|node| last.is_none_or(|last| **node > last));
         behind.or(linked.first()).copied()

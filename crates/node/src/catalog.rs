@@ -97,8 +97,7 @@ impl Catalog {
 
     /// The member of this id.
     pub(crate) fn member(&self, node: NodeId) -> Option<MemberDescription> {
-        let cluster = self.cluster.borrow();
-        cluster.members.iter().find(|member| member.node == node).cloned()
+        self.cluster.borrow().member(node).cloned()
     }
 
     /// A row of the directory was written (or removed: no value), in the order of the log.

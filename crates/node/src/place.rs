@@ -6,7 +6,6 @@
 use crate::Inner;
 use crate::away::Whom;
 use crate::consistent::group::Group;
-use crate::peers::Peers;
 use base::limits::FORWARD_MS_MAX;
 use base::{BucketName, Error, LogIndex, NodeId, Part, Reason, Result};
 use logic::consensus::{Progress, Role};
@@ -72,7 +71,7 @@ impl Inner {
     /// Of a group without a part here: who is wanted in it, and who is asked for it.
     fn place_away(&self, away: &Whom) -> Place {
         let known = self.catalog.cluster();
-        let place = known.groups.iter().find(|placement| placement.group == away.id());
+        let place = known.placement(away.id());
         let members = place.into_iter().flat_map(|placement| &placement.members);
         let member =
             |(node, _): &(NodeId, Part)| Member { name: self.name_of(*node), index: LogIndex(0) };
@@ -121,8 +120,7 @@ impl Inner {
                 group.id
             ));
         };
-        let connected = |peers: &Peers| peers.linked(master);
-        if master == self.node || self.peers.get().is_some_and(connected) {
+        if master == self.node || self.is_linked(master) {
             return Ok(());
         }
         let name = self.name_of(master);
@@ -145,11 +143,8 @@ impl Inner {
             Whom::Here(group) if group.master.load(Ordering::Acquire) => group,
             _ => return Ok(()),
         };
-        let reached = |member: &Progress| {
-            self.peers.get().is_some_and(|peers: &Peers| peers.linked(member.node))
-        };
         let progress = group.progress().into_iter();
-        let heirs = progress.filter(|member| member.part.leads() && reached(member));
+        let heirs = progress.filter(|member| member.part.leads() && self.is_linked(member.node));
         let Some(heir) = heirs.max_by_key(|member| member.saved) else {
             let text = "no other voter is connected that could be master: start one";
             return Err(Error::new(Reason::NoQuorum, text));

@@ -35,15 +35,11 @@ async fn go_on(settings: &Settings) -> Outcome {
 
 /// The damage that ended the last life, if others can help.
 async fn noted(settings: &Settings) -> Outcome<Option<String>> {
-    if !settings.repair || !settings.node.data.join("DAMAGE").exists() {
+    if !settings.repair {
         return Ok(None);
     }
     let node = settings.node.clone();
-    join::blocking(move || match Rejoining::look(&node)? {
-        Some(rejoining) => rejoining.noted(),
-        None => Ok(None),
-    })
-    .await
+    join::blocking(move || Rejoining::noted(&node)).await
 }
 
 /// Sets the damaged data aside and joins anew; an error if nobody else could help.

@@ -39,7 +39,7 @@ impl Joining {
     /// The answer: the node belongs to the cluster from here on. Blocking.
     pub fn finish(self, known: &ClusterDescription) -> Result<()> {
         let own = NodeId(self.joiner.node);
-        if known.cluster.0 == 0 || !known.members.iter().any(|member| member.node == own) {
+        if known.cluster.0 == 0 || known.member(own).is_none() {
             let text = "the answer does not name this node among the members: try again";
             return Err(Error::new(Reason::NotSupported, text));
         }

@@ -29,7 +29,7 @@ impl Rejoining {
     pub fn look(settings: &NodeSettings) -> Result<Option<Rejoining>> {
         let data = DataDir::open(&settings.data).map_err(unusable)?;
         let Some(known) = data.members().map_err(store_error)? else { return Ok(None) };
-        let own = known.members.iter().find(|member| member.node == NodeId(data.node));
+        let own = known.member(NodeId(data.node));
         let Some(name) = own.map(|own| own.name.clone()) else { return Ok(None) };
         let others = known.members.iter().filter(|member| {
             let stays = member.stay == Stay::Member && !member.client.is_empty();
@@ -39,9 +39,16 @@ impl Rejoining {
         Ok((!members.is_empty()).then_some(Rejoining { data, name, members }))
     }
 
-    /// The damage that was found while the node ran, if its last life ended so.
-    pub fn noted(&self) -> Result<Option<String>> {
-        self.data.noted_damage().map_err(store_error)
+    /// The damage that was found while the node ran, if its last life ended so and others may
+    /// help. Blocking.
+    pub fn noted(settings: &NodeSettings) -> Result<Option<String>> {
+        if !DataDir::has_noted_damage(&settings.data) {
+            return Ok(None);
+        }
+        match Rejoining::look(settings)? {
+            Some(rejoining) => rejoining.data.noted_damage().map_err(store_error),
+            None => Ok(None),
+        }
     }
 
     /// What a member is to be asked first: to let this node's place be taken.

@@ -138,7 +138,7 @@ impl Tending {
     /// The directory learns when this node has another name or other addresses than before.
     async fn tell_of_itself(&mut self, node: &Node, known: &ClusterDescription) {
         let inner = &node.inner;
-        let Some(row) = known.members.iter().find(|member| member.node == inner.node) else {
+        let Some(row) = known.member(inner.node) else {
             if !std::mem::replace(&mut self.removed, true) {
                 tracing::warn!(target: "node", "this node was removed from the cluster: stop it");
             }
@@ -173,8 +173,7 @@ impl Tending {
         };
         let order: Vec<_> = preferred_masters.iter().filter_map(named).collect();
         let (now, saved) = (parts_of(group), super::saved(group));
-        let linked = |node: &NodeId| inner.peers.get().is_some_and(|peers| peers.linked(*node));
-        let linked = order.iter().copied().filter(linked).collect();
+        let linked = order.iter().copied().filter(|node| inner.is_linked(*node)).collect();
         let seen = Seen { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
         let wish = Wish { order: &order, pause_ms: *prefer_pause_ms };
         let heir = self.fit.due(group.id, &seen, wish, &linked, world::milliseconds());
@@ -188,8 +187,7 @@ impl Tending {
     /// What only group 0's master does.
     async fn keep_directory(&mut self, inner: &Inner, known: &ClusterDescription) -> Result<()> {
         for (node, life) in lives(inner) {
-            let recorded = known.members.iter().find(|member| member.node == node);
-            if recorded.is_some_and(|member| member.incarnation < life) {
+            if known.member(node).is_some_and(|member| member.incarnation < life) {
                 inner.directory.record_life(node, life).await?;
             }
         }
@@ -202,7 +200,7 @@ impl Tending {
                 tracing::info!(target: "node", name = member.name, "a member has left");
             }
         }
-        self.out.retain(|node, _| known.members.iter().any(|member| member.node == *node));
+        self.out.retain(|node, _| known.member(*node).is_some());
         Ok(())
     }
 }
@@ -236,9 +234,7 @@ async fn is_out(inner: &Inner, known: &ClusterDescription, node: NodeId) -> bool
 
 /// Who is wanted in a group, if it has a place.
 fn wanted(known: &ClusterDescription, group: GroupId) -> Option<Parts> {
-    // They stand in the order of their numbers.
-    let place = known.groups.binary_search_by_key(&group, |placement| placement.group).ok()?;
-    Some(known.groups[place].members.iter().copied().collect())
+    Some(known.placement(group)?.members.iter().copied().collect())
 }
 
 /// The next step of a group towards the members that are wanted.

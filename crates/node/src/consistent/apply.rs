@@ -3,10 +3,11 @@
 use super::comparison::is_marker;
 use super::group::{Group, Observer, State};
 use super::layout::{self, Mark};
+use super::seals::OWN;
 use super::value::{ValueHead, read_value};
 use super::view::damaged;
 use crate::keeper::store_error;
-use base::{BucketId, Error, GroupId, LogIndex, Reason, Result};
+use base::{Error, GroupId, LogIndex, Reason, Result};
 use bytes::Bytes;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -132,7 +133,7 @@ fn apply_marked(
     });
     let mut prefix = Vec::new();
     if observer.is_some() {
-        layout::row_key(group, BucketId(0), &[], &mut prefix);
+        layout::row_key(group, OWN, &[], &mut prefix);
     }
     let mut marker = None;
     let tell = |change: &Change| {

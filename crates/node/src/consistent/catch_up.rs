@@ -8,9 +8,10 @@
 use super::group::{Group, Observer, State};
 use super::layout;
 use super::records;
+use super::seals::OWN;
 use super::snapshot::{Fetched, Staged};
 use crate::keeper::{Done, store_error};
-use base::{BucketId, GroupId, LogIndex, NodeId, Reason, Result};
+use base::{GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::Event;
 use std::sync::Arc;
@@ -139,7 +140,7 @@ fn tell_changes(
     after: &dyn Snapshot,
 ) -> Result<()> {
     let mut prefix = Vec::new();
-    layout::row_key(group, BucketId(0), &[], &mut prefix);
+    layout::row_key(group, OWN, &[], &mut prefix);
     let (old, new) = (rows(before, &prefix)?, rows(after, &prefix)?);
     let find = |rows: &[Row], key: &Bytes| {
         let place = rows.binary_search_by(|(at, _)| at.cmp(key)).ok();

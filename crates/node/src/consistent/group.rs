@@ -240,6 +240,14 @@ impl Group {
         self.state.lock().expect("no one panics while holding it")
     }
 
+    /// Its state, if it takes updates of this bucket now.
+    pub(super) fn serving(&self, bucket: &Bucket) -> Result<MutexGuard<'_, State>> {
+        let state = self.state();
+        state.admit(self)?;
+        state.serves(bucket)?;
+        Ok(state)
+    }
+
     /// Evaluates an update into the open value.
     pub(crate) fn submit(
         &self,
@@ -247,10 +255,8 @@ impl Group {
         update: &Update,
         retry: Option<RetryId>,
     ) -> Result<Submission> {
-        let mut guard = self.state();
+        let mut guard = self.serving(bucket)?;
         let state = &mut *guard;
-        state.admit(self)?;
-        state.serves(bucket)?;
         let (before, begun) = state.begin(self.id);
         let mut view = state.view(self);
         let (result, earlier) = match retry {

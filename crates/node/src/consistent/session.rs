@@ -89,10 +89,8 @@ pub(crate) fn once(
 impl Group {
     /// Opens a session.
     pub(crate) fn open_session(&self, bucket: &Bucket) -> Result<(Ticket, SessionId)> {
-        let mut guard = self.state();
+        let mut guard = self.serving(bucket)?;
         let state = &mut *guard;
-        state.admit(self)?;
-        state.serves(bucket)?;
         if state.sessions >= limits::SESSIONS_MAX as u64 {
             return Err(Error::new(
                 Reason::TooMany,
@@ -112,10 +110,8 @@ impl Group {
         bucket: &Bucket,
         session: SessionId,
     ) -> Result<Option<Ticket>> {
-        let mut guard = self.state();
+        let mut guard = self.serving(bucket)?;
         let state = &mut *guard;
-        state.admit(self)?;
-        state.serves(bucket)?;
         let (before, begun) = state.begin(self.id);
         let mut view = state.view(self);
         if view.session(session)?.is_some() {

@@ -74,7 +74,7 @@ impl Directory {
 
     pub(super) fn plan_life(&self, node: NodeId, incarnation: u64) -> Result<Plan> {
         let mut draft = self.draft()?;
-        match draft.known.members.iter().find(|member| member.node == node) {
+        match draft.known.member(node) {
             Some(member) if member.incarnation < incarnation => {
                 let member = MemberDescription { incarnation, ..member.clone() };
                 draft.put_member(&member);
@@ -86,9 +86,8 @@ impl Directory {
 
     pub(super) fn plan_forgetting(&self, node: NodeId) -> Result<Plan> {
         let mut draft = self.draft()?;
-        let leaving =
-            |member: &MemberDescription| member.node == node && member.stay == Stay::Leaving;
-        if !draft.known.members.iter().any(leaving) {
+        let leaving = |member: &MemberDescription| member.stay == Stay::Leaving;
+        if !draft.known.member(node).is_some_and(leaving) {
             return Ok(Plan::Answer(Body::Done));
         }
         let key = member_key(node);
@@ -117,7 +116,7 @@ impl Draft {
                 format!("the cluster's lease is {wanted} ms: start with --lease-ms {wanted}");
             return Err(Error::new(Reason::NotSupported, text));
         }
-        if let Some(known) = self.of(member.node) {
+        if let Some(known) = self.known.member(member.node) {
             if known.stay == Stay::Leaving {
                 let text = "this node was removed from the cluster: it joins again with an empty \
                             data directory only";
@@ -159,7 +158,7 @@ impl Draft {
         for address in [peer, client].into_iter().filter(|address| !address.is_empty()) {
             check_address(address)?;
         }
-        let known = self.of(node).cloned();
+        let known = self.known.member(node).cloned();
         let known = known.ok_or_else(|| no_such_member(&format!("{:016x}", node.0)))?;
         let others = self.known.members.iter().filter(|other| other.node != node);
         if let Some(taken) = others.into_iter().find(|other| is_named(other, name)) {
@@ -270,10 +269,6 @@ impl Draft {
         }
         self.put_group(placement)?;
         self.done()
-    }
-
-    fn of(&self, node: NodeId) -> Option<&MemberDescription> {
-        self.known.members.iter().find(|member| member.node == node)
     }
 
     pub(super) fn named(&self, name: &str) -> Result<MemberDescription> {

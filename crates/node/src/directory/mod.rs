@@ -16,6 +16,7 @@ pub(crate) mod rows;
 use crate::catalog::{Bucket, Catalog};
 use crate::consistent::group::Group;
 use crate::consistent::read;
+use crate::consistent::seals::OWN;
 use base::codec::Reader;
 use base::request::{Missing, Steps};
 use base::{
@@ -53,7 +54,7 @@ enum Plan {
 impl Directory {
     /// The rows that are applied fill the catalog, and so do those that will be.
     pub(crate) fn new(group: Arc<Group>, catalog: Arc<Catalog>) -> Result<Directory> {
-        let rows = Bucket::new(BucketId(0), group.id, Properties::default());
+        let rows = Bucket::new(OWN, group.id, Properties::default());
         let cluster = catalog.cluster().cluster;
         let _ = group.observer.set(catalog.clone()); // Nobody else sets it.
         let directory =

@@ -23,7 +23,6 @@ use crate::peers::{Asked, Peers, Sending};
 use base::codec::{Malformed, Reader};
 use base::limits::{FORWARD_MS_MAX, SESSION_TTL_MS, SESSION_WINDOW};
 use base::{BucketId, Error, GroupId, Reason, Result};
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

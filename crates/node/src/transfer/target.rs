@@ -67,7 +67,7 @@ impl Target {
             return Ok(told);
         }
         let known = self.inner.catalog.cluster();
-        let placement = known.groups.iter().find(|placement| placement.group == self.group);
+        let placement = known.placement(self.group);
         let members = placement.map(|placement| &placement.members[..]).unwrap_or_default();
         let others: Vec<_> =
             members.iter().map(|(node, _)| *node).filter(|node| *node != self.inner.node).collect();

@@ -121,6 +121,11 @@ impl DataDir {
         DAMAGE.replace(&at.disk()?, path, &format!("{words}\n"))
     }
 
+    /// Whether an earlier life found damage; looks, and opens nothing.
+    pub fn has_noted_damage(path: &Path) -> bool {
+        path.join(DAMAGE.name).exists()
+    }
+
     /// The damage that an earlier life found.
     pub fn noted_damage(&self) -> Result<Option<String>, StoreError> {
         let at = Place { path: &self.path, directory: &self.directory };

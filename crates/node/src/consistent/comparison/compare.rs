@@ -3,6 +3,7 @@
 
 use super::super::group::Group;
 use super::super::layout::{self, Space};
+use super::super::seals::OWN;
 use super::held::{keys, piece};
 use super::message::{Answer, Question, Sum};
 use super::report::{DIFFERENCES_MAX, Difference};
@@ -260,9 +261,7 @@ fn spans(group: &Group, live: &BTreeSet<BucketId>) -> Vec<Span> {
     };
     let mut spans = vec![Span { low: space(Space::Mark), high: space(Space::Row), bucket: None }];
     // Bucket 0 holds the house's own rows, and is always there.
-    for bucket in
-        std::iter::once(BucketId(0)).chain(live.iter().copied().filter(|bucket| bucket.0 != 0))
-    {
+    for bucket in std::iter::once(OWN).chain(live.iter().copied().filter(|bucket| *bucket != OWN)) {
         let high = match bucket.0.checked_add(1) {
             Some(next) => row(BucketId(next)),
             None => space(Space::Expiry),

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 /// A node that can't sync must end by itself within this.
 const END_MAX: Duration = Duration::from_secs(60);
-const DAMAGED: i32 = 7;
 /// Rows that are read while no read of a file succeeds: more than any cache holds.
 const ROWS: usize = 600;
 const VALUE_BYTES: usize = 48 << 10;
@@ -27,32 +26,8 @@ fn a_node_whose_store_fails_stops_and_the_others_go_on() {
     let scratch = Scratch::new("cluster-store-sync");
     let mut cluster = Cluster::start(&scratch, Options::of(3));
     let mut trial = Trial::begin(name, &cluster, plan(26));
-    let mut seconds: f64 = 0.0;
-    for who in [Cluster::follower, Cluster::master] {
-        let node = who(&cluster);
-        let record = scratch.join(&format!("record{node}"));
-        trial.fault(&mut cluster, |cluster| {
-            // The log is synced by fdatasync, the store by fsync.
-            let pid = cluster.server(node).pid();
-            let mut trace = Trace::attach(pid, "fsync", "error=EIO:when=1", record);
-            let writer = std::thread::scope(|threads| {
-                let others: Vec<_> = cluster.nodes().filter(|one| *one != node).collect();
-                let addresses: Vec<_> = others.iter().map(|one| cluster.client(*one)).collect();
-                let writer = threads.spawn(move || put_rows(&addresses));
-                let status = cluster.server(node).wait(END_MAX);
-                writer.join().expect("the writer does not panic");
-                status
-            });
-            trace.wait(SECOND);
-            let said = cluster.server(node).said();
-            assert_eq!(writer.and_then(|status| status.code()), Some(DAMAGED), "{said}");
-            seconds = seconds.max(trace.seconds_to_exit().expect("it was recorded"));
-            cluster.kill(node);
-            cluster.must_serve();
-            cluster.begin(node);
-        });
-    }
-    trial.figures.also("seconds_to_stop", format!("{seconds:.3}"));
+    // The log is synced by fdatasync, the store by fsync.
+    trial.syncs_fail(&mut cluster, ("fsync", END_MAX), &scratch, put_rows);
     trial.end(&cluster);
 }
 

@@ -4,7 +4,7 @@
 //! A node that finds damage says in which file it is; it serves nothing of it. If it can't mend it
 //! from what the others have it stops, and is replaced under another id.
 
-use super::{SECOND, Trial, plan, waits_for_the_long_tests, writing};
+use super::{DAMAGED, SECOND, Trial, plan, waits_for_the_long_tests, writing};
 use proof::client::{Resp, Word};
 use proof::history::{Ledger, Tongue, Writing};
 use proof::load::Load;
@@ -13,9 +13,6 @@ use proof::rigs::rot::{Rot, end, files, spoil, tail};
 use proof::rigs::{Cluster, Options, Scratch, alone, wait};
 use proof::server::Refusal;
 use std::path::{Path, PathBuf};
-
-/// What a process says that ends because of damage.
-const DAMAGED: i32 = 7;
 
 /// What is spoiled: a file of the data directory, and at how many percent of what it holds.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use proof::client::{Resp, Word};
 use proof::history::Ledger;
 use proof::load::Load;
 use proof::report::{Figures, skipped, times};
-use proof::rigs::{Cluster, Options, Root, Scratch, System, Trace, alone, missing};
+use proof::rigs::{Cluster, Options, Root, Scratch, System, alone, missing};
 use std::time::{Duration, Instant};
 
 /// A node that sees its disk die must end by itself within this.
@@ -125,25 +125,7 @@ fn a_node_whose_log_can_not_be_synced_stops_and_the_others_go_on() {
     let scratch = Scratch::new("cluster-sync");
     let mut cluster = Cluster::start(&scratch, Options::of(3));
     let mut trial = Trial::begin(name, &cluster, plan(25));
-    let mut seconds: f64 = 0.0;
-    for who in [Cluster::follower, Cluster::master] {
-        let node = who(&cluster);
-        let record = scratch.join(&format!("record{node}"));
-        trial.fault(&mut cluster, |cluster| {
-            let pid = cluster.server(node).pid();
-            let mut trace = Trace::attach(pid, "fdatasync", "error=EIO:when=1", record);
-            let status = cluster.server(node).wait(END_MAX);
-            trace.wait(SECOND);
-            let said = cluster.server(node).said();
-            let status = status.unwrap_or_else(|| panic!("it lives on: {said}"));
-            assert_eq!(status.code(), Some(7), "{said}");
-            seconds = seconds.max(trace.seconds_to_exit().expect("it was recorded"));
-            cluster.kill(node);
-            cluster.must_serve();
-            cluster.begin(node);
-        });
-    }
-    trial.figures.also("seconds_to_stop", format!("{seconds:.3}"));
+    trial.syncs_fail(&mut cluster, ("fdatasync", END_MAX), &scratch, |_| ());
     trial.end(&cluster);
 }
 

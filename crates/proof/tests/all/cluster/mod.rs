@@ -27,13 +27,15 @@ use proof::history::{Ledger, Tongue, Writing};
 use proof::load::Load;
 use proof::recorder::{History, Plan, Recorder, Turns};
 use proof::report::{Figures, long, skipped};
-use proof::rigs::Cluster;
+use proof::rigs::{Cluster, Scratch, Trace};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Configurations the judge may try for each key.
 const STEPS_MAX: u64 = 3_000_000;
+/// How a node ends that found its data damaged, or could not make them last.
+const DAMAGED: i32 = 7;
 
 /// Eight clients on twelve keys and two pairs, who go to the next node when one does not serve
 /// them within a second.
@@ -102,6 +104,42 @@ impl Trial {
         self.recovery = self.recovery.max(mended.elapsed());
         self.faults.push((from, self.recorder.now()));
         std::thread::sleep(SECOND);
+    }
+
+    /// The next sync by this system call fails, at a follower and then at the master. Each ends by
+    /// itself within `end_max`, the others go on, and it begins again. While it has not ended,
+    /// `meanwhile` gives it something to sync.
+    fn syncs_fail(
+        &mut self,
+        cluster: &mut Cluster,
+        (call, end_max): (&str, Duration),
+        scratch: &Scratch,
+        meanwhile: impl Fn(&[SocketAddr]) + Sync,
+    ) {
+        let mut seconds: f64 = 0.0;
+        for who in [Cluster::follower, Cluster::master] {
+            let node = who(cluster);
+            let record = scratch.join(&format!("record{node}"));
+            self.fault(cluster, |cluster| {
+                let pid = cluster.server(node).pid();
+                let mut trace = Trace::attach(pid, call, "error=EIO:when=1", record);
+                let others = cluster.nodes().filter(|one| *one != node);
+                let others: Vec<_> = others.map(|one| cluster.client(one)).collect();
+                let status = std::thread::scope(|threads| {
+                    threads.spawn(|| meanwhile(&others));
+                    cluster.server(node).wait(end_max)
+                });
+                trace.wait(SECOND);
+                let said = cluster.server(node).said();
+                let status = status.unwrap_or_else(|| panic!("it lives on: {said}"));
+                assert_eq!(status.code(), Some(DAMAGED), "{said}");
+                seconds = seconds.max(trace.seconds_to_exit().expect("it was recorded"));
+                cluster.kill(node);
+                cluster.must_serve();
+                cluster.begin(node);
+            });
+        }
+        self.figures.also("seconds_to_stop", format!("{seconds:.3}"));
     }
 
     /// Stops the clients, and judges everything.
