@@ -1,9 +1,8 @@
 //! Clients of the simulation: each has one call under way at most.
 
 use super::judge::Judge;
-use super::mate::{GROUP, Life, Mate};
+use super::mate::{Life, Mate, group_id};
 use crate::catalog::Bucket;
-use crate::consistent::group::Group;
 use crate::consistent::read;
 use crate::submit::Ticket;
 use base::request::Expiry;
@@ -25,6 +24,7 @@ pub(super) struct Client {
 /// A call under way, at one life of one node.
 pub(super) struct Pending {
     pub mate: usize,
+    pub group: usize,
     pub life: u64,
     key: Bytes,
     began: u64,
@@ -61,13 +61,13 @@ pub(super) enum Outcome {
     Refused,
 }
 
-fn bucket() -> Bucket {
-    Bucket::new(BucketId(9), GROUP, Properties::default())
+fn bucket(group: usize) -> Bucket {
+    Bucket::new(BucketId(9), group_id(group), Properties::default())
 }
 
-fn look(group: &Group, key: &Bytes) -> Option<Bytes> {
+fn look(life: &Life, group: usize, key: &Bytes) -> Option<Bytes> {
     let read = Read::Get(key.clone());
-    match read::read(group, &bucket(), &read).expect("a read").body {
+    match read::read(life.group(group), &bucket(group), &read).expect("a read").body {
         Body::Row(row) => row.map(|row| row.value),
         other => panic!("a get is answered with a row, not {other:?}"),
     }
@@ -75,23 +75,23 @@ fn look(group: &Group, key: &Bytes) -> Option<Bytes> {
 
 /// Begins a write; refused at once, nothing happened.
 pub(super) fn write(
-    place: usize,
+    (place, group): (usize, usize),
     life: &Life,
     key: Bytes,
     value: Bytes,
     now: u64,
 ) -> Option<Pending> {
     let update = Update::Set { key: key.clone(), value: value.clone(), expiry: Expiry::Default };
-    let (ticket, _, outcome) = life.group.submit(&bucket(), &update, None).ok()?;
+    let (ticket, _, outcome) = life.group(group).submit(&bucket(group), &update, None).ok()?;
     outcome.expect("a set is never refused by what it finds");
     let ticket = ticket.expect("a set is a value");
     let kind = Kind::Write { value, ticket };
-    Some(Pending { mate: place, life: life.number, key, began: now, kind })
+    Some(Pending { mate: place, group, life: life.number, key, began: now, kind })
 }
 
 /// Begins a test-and-set that will change nothing; refused at once, nothing happened.
 pub(super) fn probe(
-    place: usize,
+    (place, group): (usize, usize),
     life: &Life,
     key: Bytes,
     now: u64,
@@ -99,7 +99,7 @@ pub(super) fn probe(
 ) -> Option<Pending> {
     let expected = Some(Bytes::from_static(b"never written"));
     let update = Update::TestAndSet { key: key.clone(), expected, wanted: None };
-    let (ticket, _, outcome) = life.group.submit(&bucket(), &update, None).ok()?;
+    let (ticket, _, outcome) = life.group(group).submit(&bucket(group), &update, None).ok()?;
     let value = match outcome.expect("a test-and-set is never refused by what it finds") {
         base::Outcome::Old(value) => value,
         other => panic!("a test-and-set tells what was there, not {other:?}"),
@@ -107,7 +107,7 @@ pub(super) fn probe(
     match ticket {
         Some(ticket) => {
             let kind = Kind::Probed { value, ticket };
-            Some(Pending { mate: place, life: life.number, key, began: now, kind })
+            Some(Pending { mate: place, group, life: life.number, key, began: now, kind })
         }
         None => {
             judge.answered(key, value, now, now);
@@ -117,15 +117,20 @@ pub(super) fn probe(
 }
 
 /// Begins a read. `pause`: how long the node's thread may rest before it looks at its lease again.
-pub(super) fn read(place: usize, life: &Life, key: Bytes, now: u64, pause: u64) -> Pending {
-    let group = &life.group;
-    let kind = if group.readable() {
+pub(super) fn read(
+    (place, group): (usize, usize),
+    life: &Life,
+    key: Bytes,
+    now: u64,
+    pause: u64,
+) -> Pending {
+    let kind = if life.group(group).readable() {
         Kind::Leased { look: now + pause }
     } else {
-        let group = Arc::clone(group);
+        let group = Arc::clone(life.group(group));
         Kind::Asks(Box::pin(async move { group.read_index().await }))
     };
-    Pending { mate: place, life: life.number, key, began: now, kind }
+    Pending { mate: place, group, life: life.number, key, began: now, kind }
 }
 
 fn poll<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<T> {
@@ -137,8 +142,9 @@ fn poll<T>(future: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<T> {
 
 impl Client {
     /// Goes on with what is under way, if it can.
-    pub fn go_on(&mut self, mates: &[Mate], now: u64, judge: &mut Judge) -> Option<Outcome> {
+    pub fn go_on(&mut self, mates: &[Mate], now: u64, judges: &mut [Judge]) -> Option<Outcome> {
         let pending = self.call.as_mut()?;
+        let judge = &mut judges[pending.group];
         let mate = &mates[pending.mate];
         let life = mate.life.as_ref().filter(|life| life.number == pending.life);
         let in_time = now < pending.began + PATIENCE;
@@ -161,7 +167,7 @@ impl Client {
 
 impl Pending {
     fn go_on(&mut self, life: &Life, now: u64, judge: &mut Judge) -> Option<Outcome> {
-        let group = &life.group;
+        let group = life.group(self.group);
         match &mut self.kind {
             Kind::Write { value, ticket } => {
                 let settled = poll(pin!(group.settled(*ticket)).as_mut())?;
@@ -183,7 +189,7 @@ impl Pending {
             },
             Kind::Leased { look: at } if now < *at => None,
             Kind::Leased { .. } => {
-                let value = look(group, &self.key);
+                let value = look(life, self.group, &self.key);
                 if !group.readable() {
                     return Some(Outcome::Refused);
                 }
@@ -199,7 +205,12 @@ impl Pending {
             },
             Kind::Waits(index) if group.applied.index() < *index => None,
             Kind::Waits(_) => {
-                judge.answered(self.key.clone(), look(group, &self.key), self.began, now);
+                judge.answered(
+                    self.key.clone(),
+                    look(life, self.group, &self.key),
+                    self.began,
+                    now,
+                );
                 Some(Outcome::Read)
             }
         }

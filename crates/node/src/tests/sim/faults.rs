@@ -68,9 +68,10 @@ impl World {
         *self.counts.entry(name).or_default() += 1;
     }
 
-    /// Mostly the master: there it hurts most.
+    /// Mostly a master: there it hurts most.
     fn victim(&mut self) -> usize {
-        match self.master() {
+        let group = self.any_group();
+        match self.master(group) {
             Some(master) if self.chance.often(500) => master,
             _ => self.chance.below(self.mates.len() as u64) as usize,
         }
@@ -92,22 +93,23 @@ impl World {
     }
 
     fn hand_over(&mut self, to: usize) {
-        let heir = self.mates[to].node;
-        let Some(master) = self.master() else { return };
+        let (heir, group) = (self.mates[to].node, self.any_group());
+        let Some(master) = self.master(group) else { return };
         self.mates[master].look_at_the_clock(self.now);
         if let Some(life) = &self.mates[master].life {
-            let _ = life.group.hand_over(heir); // It may be no voter, or level too late.
+            let _ = life.group(group).hand_over(heir); // It may be no voter, or level too late.
         }
     }
 
     /// Somebody joins, changes its part, or leaves; never so many that no majority is left.
     fn reconfigure(&mut self) {
         let which = self.chance.below(self.mates.len() as u64) as usize;
-        let node = self.mates[which].node;
-        let Some(master) = self.master() else { return };
+        let (node, group) = (self.mates[which].node, self.any_group());
+        let Some(master) = self.master(group) else { return };
         self.mates[master].look_at_the_clock(self.now);
         let Some(life) = &self.mates[master].life else { return };
-        let mut members = life.group.configuration().members().to_vec();
+        let group = life.group(group);
+        let mut members = group.configuration().members().to_vec();
         let voters = members.iter().filter(|member| member.part == Part::Voter).count();
         match members.iter().position(|member| member.node == node) {
             None => members.push(Member { node, part: Part::Learner }),
@@ -119,26 +121,30 @@ impl World {
                 members.remove(place);
             }
         }
-        let _ = life.group.reconfigure(members); // Another change may be under way.
+        let _ = group.reconfigure(members); // Another change may be under way.
     }
 
     /// The store is made durable, and the log let go of: as far as nobody will ask for it, or as
     /// far as the node needs it itself. Then others need a snapshot.
     fn flush(&mut self, which: usize) {
-        let held =
-            |mate: &Mate| mate.life.as_ref().map_or(LogIndex(0), |life| life.group.applied.index());
-        let keeps = self.chance.often(500);
-        let keep = match keeps {
-            true => self.mates.iter().map(held).min().unwrap_or_default(),
-            false => held(&self.mates[which]),
+        let held = |mate: &Mate, group: usize| {
+            mate.life.as_ref().map_or(LogIndex(0), |life| life.applied(group))
         };
+        let keeps = self.chance.often(500);
+        let keep = (0..self.judges.len()).map(|group| match keeps {
+            true => self.mates.iter().map(|mate| held(mate, group)).min().unwrap_or_default(),
+            false => held(&self.mates[which], group),
+        });
+        let keep: Vec<_> = keep.collect();
         self.look_at_applied(which);
         if let (false, Some(life)) = (keeps, &self.mates[which].life) {
-            life.group.state().values.land(keep, true);
+            for (seat, keep) in life.seats.iter().zip(&keep) {
+                seat.group.state().values.land(*keep, true);
+            }
         }
         self.mates[which].look_at_the_clock(self.now);
         if self.now >= self.mates[which].sleeps_until {
-            self.mates[which].flush(keep);
+            self.mates[which].flush(&keep);
         }
     }
 

@@ -8,21 +8,22 @@ use crate::consistent::snapshot::{Pace, Snapshots};
 use crate::housekeeping::Bell;
 use crate::keeper::{Job, Keeper, record};
 use crate::metrics::Metrics;
-use crate::recovery::{replay, terms};
+use crate::recovery::{DEFAULT_GROUP, DIRECTORY, replay, terms};
 use crate::world::SIMULATED;
-use base::{GroupId, NodeId};
-use logic::consensus::Configuration;
+use base::{GroupId, LogIndex, NodeId, Placement};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use store::{Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Trees};
 
-/// The group that is simulated.
-pub(super) const GROUP: GroupId = GroupId(1);
+/// The most groups whose members share a node's log, store and disk.
+pub(super) const GROUPS_MAX: u64 = 3;
 /// Length of the lease, milliseconds.
 pub(super) const LEASE_MS: u64 = 600;
 
 pub(super) struct Mate {
     pub node: NodeId,
-    pub first: Configuration,
+    /// The groups, and whom each began with.
+    pub placements: Vec<Placement>,
     pub disk: MemoryDisk,
     pub trees: Arc<MemoryTrees>,
     pub life: Option<Life>,
@@ -38,21 +39,46 @@ pub(super) struct Mate {
 /// What dies with the node.
 pub(super) struct Life {
     pub number: u64,
-    pub group: Arc<Group>,
+    pub seats: Vec<Seat>,
     pub keeper: Arc<Keeper>,
     pub outbox: Outbox,
     pub log: Log,
     /// What the disk is busy with.
     pub writing: Option<Vec<Job>>,
+}
+
+/// A node's part in one group.
+pub(super) struct Seat {
+    pub group: Arc<Group>,
     /// A snapshot is on its way.
     pub fetches: bool,
 }
 
+impl Life {
+    /// Its part in the group that is the first, the second, ...
+    pub fn group(&self, which: usize) -> &Arc<Group> {
+        &self.seats[which].group
+    }
+
+    pub fn leads(&self, which: usize) -> bool {
+        self.group(which).master.load(Ordering::Acquire)
+    }
+
+    pub fn applied(&self, which: usize) -> LogIndex {
+        self.group(which).applied.index()
+    }
+}
+
+/// The number of the group that is the first, the second, ...
+pub(super) fn group_id(which: usize) -> GroupId {
+    GroupId(DEFAULT_GROUP.0 + which as u32)
+}
+
 impl Mate {
-    pub fn new(node: NodeId, first: Configuration, clock: (u64, u64)) -> Mate {
+    pub fn new(node: NodeId, placements: Vec<Placement>, clock: (u64, u64)) -> Mate {
         Mate {
             node,
-            first,
+            placements,
             disk: MemoryDisk::new(Honesty::Honest),
             trees: Arc::new(MemoryTrees::new(1 << 20)),
             life: None,
@@ -76,34 +102,38 @@ impl Mate {
         let settings =
             LogSettings { segment_bytes: 16 << 10, id: self.node.0, ahead: Ahead::Inline };
         let (log, records) = Log::open(disk, settings).expect("a log that a crash left opens");
-        let terms = terms(self.node, LEASE_MS, Some(self.first.clone())).expect("terms");
+        let mut terms = terms(self.node, LEASE_MS, None).expect("terms");
+        for placement in &self.placements {
+            terms.add(placement).expect("founders");
+        }
         let found = replay(&log, records, &*self.trees, &terms).expect("it is replayed");
-        let found = found.into_iter().find(|group| group.id == GROUP).expect("it is there");
         let (keeper, outbox, all) = (Keeper::new(), Outbox::default(), OnceLock::new());
         let _ = all.set(peers(outbox.clone()));
         keeper.publish(&log);
         let metrics = Arc::<Metrics>::default();
         let snapshots = Snapshots::new(self.trees.clone(), metrics.clone(), Pace::default());
-        let group = Group::new(
-            found,
-            Shared {
-                node: self.node,
-                trees: self.trees.clone(),
-                keeper: keeper.clone(),
-                reader: log.reader(),
-                metrics,
-                snapshots,
-                comparisons: Comparisons::new(self.trees.clone()),
-                bell: Arc::new(Bell::default()),
-                peers: Arc::new(all),
-                memory_bytes_max: 640 << 20,
-                lease_ms: LEASE_MS,
-            },
-        );
-        group.begin();
-        let group = Arc::new(group);
-        self.life =
-            Some(Life { number, group, keeper, outbox, log, writing: None, fetches: false });
+        let shared = Shared {
+            node: self.node,
+            trees: self.trees.clone(),
+            keeper: keeper.clone(),
+            reader: log.reader(),
+            metrics,
+            snapshots,
+            comparisons: Comparisons::new(self.trees.clone()),
+            bell: Arc::new(Bell::default()),
+            peers: Arc::new(all),
+            memory_bytes_max: 640 << 20,
+            lease_ms: LEASE_MS,
+        };
+        let simulated = found.into_iter().filter(|group| group.id != DIRECTORY);
+        let seats = simulated.map(|found| {
+            let group = Group::new(found, shared.clone());
+            group.begin();
+            Seat { group: Arc::new(group), fetches: false }
+        });
+        let seats: Vec<_> = seats.collect();
+        assert_eq!(seats.len(), self.placements.len(), "every group is found again");
+        self.life = Some(Life { number, seats, keeper, outbox, log, writing: None });
     }
 
     /// The power goes: what was being written is there in part, what was not synced perhaps.
@@ -134,31 +164,37 @@ impl Mate {
         }
         life.log.commit(sync).expect("a disk without faults");
         life.keeper.publish(&life.log);
-        let mine = done.into_iter().filter(|done| done.group == GROUP);
-        life.group.mailbox.lock().expect("one thread").extend(mine);
+        for done in done {
+            let seat = life.seats.iter().find(|seat| seat.group.id == done.group);
+            let seat = seat.expect("only these groups write");
+            seat.group.mailbox.lock().expect("one thread").extend([done]);
+        }
     }
 
     /// Makes the store durable as far as it is applied, and the log shorter, as the housekeeper
-    /// does; `keep` is what others may still want to be sent.
-    pub fn flush(&mut self, keep: base::LogIndex) {
+    /// does; `keep` is what others may still want to be sent, group by group.
+    pub fn flush(&mut self, keep: &[LogIndex]) {
         let Some(life) = &mut self.life else { return };
         if life.writing.is_some() {
             return;
         }
         let end = life.log.end();
-        let needed = life.group.log_needed_from();
-        let wanted = life.group.state().values.runs.find(keep.next());
-        let keep_from = [Some(end), needed, wanted].into_iter().flatten().min();
-        let (copied, _handed) = std::sync::mpsc::sync_channel(1);
+        let wanted = life.seats.iter().zip(keep).flat_map(|(Seat { group, .. }, keep)| {
+            [group.log_needed_from(), group.state().values.runs.find(keep.next())]
+        });
+        let keep_from = wanted.flatten().min().unwrap_or(end).min(end);
         self.trees.rotate().expect("memory");
         self.trees.flush().expect("memory");
-        life.group.state().copy_asked = Some(copied);
-        life.group.turn(false).expect("it goes on");
+        for Seat { group, .. } in &life.seats {
+            let (copied, _handed) = std::sync::mpsc::sync_channel(1);
+            group.state().copy_asked = Some(copied);
+            group.turn(false).expect("it goes on");
+        }
         let (jobs, _) = life.keeper.take();
         life.writing = Some(jobs);
         self.written();
         let Some(life) = &mut self.life else { return };
-        life.log.collapse(keep_from.unwrap_or(end)).expect("a disk without faults");
+        life.log.collapse(keep_from).expect("a disk without faults");
         life.keeper.publish(&life.log);
     }
 }

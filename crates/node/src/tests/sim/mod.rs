@@ -1,5 +1,5 @@
 //! Whole groups in one thread from one seed: the code that serves, with another network, another
-//! disk and another clock under it.
+//! disk and another clock under it. One to three groups share each node's log, store and disk.
 //!
 //! What `logic`'s simulator proves of the protocol, this one tries on everything around it: the
 //! driver, the records of the log, the values' bytes, tickets, leases as reads feel them, recovery.
@@ -7,10 +7,12 @@
 //!
 //! Promises: one seed is one history.
 //! Never: asks the real time, or waits.
-//! Read next: `world.rs`, then `judge.rs`. `CREDENZA_SEEDS=1000 ./check seed` runs more of them.
+//! Read next: `world.rs`, then `judge.rs`. More of them:
+//! `CREDENZA_SEEDS=20000 cargo test -p node sim::seeds::whatever -- --nocapture`.
 
 mod chance;
 mod clients;
+mod ending;
 mod faults;
 mod judge;
 mod mate;

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 
 /// Simulated seconds of trouble in one history.
 const SECONDS: u64 = 15;
-/// Histories in every run of the tests.
-const SEEDS: u64 = 60;
+/// Histories in every run of the tests, and in the long ones.
+const SEEDS: u64 = 1_000;
+const SEEDS_LONG: u64 = 20_000;
+/// Threads that live through them.
+const THREADS: usize = 2;
 
 /// Histories within which every broken rule must show.
 const FLAWED_SEEDS: u64 = 5_000;
@@ -18,24 +21,49 @@ fn history(seed: u64) -> (u64, BTreeMap<&'static str, u64>) {
     world.ends_well()
 }
 
+fn long() -> bool {
+    std::env::var_os("CREDENZA_TEST_LONG").is_some()
+}
+
 #[test]
 fn whatever_happens_no_acknowledged_write_is_lost_and_no_read_is_stale() {
     let named = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let many = named("CREDENZA_SEEDS").unwrap_or(if long() { SEEDS_LONG } else { SEEDS });
     let seeds = match named("CREDENZA_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..named("CREDENZA_SEEDS").unwrap_or(SEEDS),
+        None => 0..many,
     };
-    let (mut all, count) = (BTreeMap::<_, u64>::new(), seeds.end - seeds.start);
-    for seed in seeds {
-        let counts = std::panic::catch_unwind(|| history(seed).1);
-        let counts = counts.unwrap_or_else(|_| panic!("seed {seed}"));
-        counts.into_iter().for_each(|(name, many)| *all.entry(name).or_default() += many);
-    }
+    let count = seeds.end - seeds.start;
+    let share = |which: usize| {
+        let mut all = BTreeMap::<_, u64>::new();
+        for seed in seeds.clone().skip(which).step_by(THREADS) {
+            let counts = std::panic::catch_unwind(|| history(seed).1);
+            let counts = counts.unwrap_or_else(|_| panic!("seed {seed}"));
+            counts.into_iter().for_each(|(name, many)| *all.entry(name).or_default() += many);
+        }
+        all
+    };
+    let mut all = BTreeMap::<_, u64>::new();
+    std::thread::scope(|threads| {
+        let threads: Vec<_> =
+            (0..THREADS).map(|which| threads.spawn(move || share(which))).collect();
+        for counts in threads.into_iter().map(|thread| thread.join().expect("no seed failed")) {
+            counts.into_iter().for_each(|(name, many)| *all.entry(name).or_default() += many);
+        }
+    });
     println!("{count} histories of {SECONDS} s: {all:?}");
     if count >= SEEDS {
-        for name in
-            ["wrote", "read", "in doubt", "crash", "split", "members", "hand over", "snapshot"]
-        {
+        for name in [
+            "wrote",
+            "read",
+            "in doubt",
+            "crash",
+            "split",
+            "members",
+            "hand over",
+            "snapshot",
+            "several groups",
+        ] {
             assert!(all.get(name).is_some_and(|many| *many > 0), "never: {name}");
         }
     }
@@ -52,10 +80,9 @@ fn one_seed_is_one_history() {
 fn a_broken_rule_is_noticed() {
     use crate::flaws::{BROKEN, Flaw};
     // Some show soon, some are rare: those are looked for in the long tests.
-    let long = std::env::var_os("CREDENZA_TEST_LONG").is_some();
     let soon = [Flaw::TicketsWithoutTerms, Flaw::AcceptedUnsynced];
     let rare = [Flaw::ReadWithoutLease, Flaw::OutcomeWithoutLease, Flaw::RunsWithoutEnd];
-    let flaws = soon.into_iter().chain(rare.into_iter().filter(|_| long));
+    let flaws = soon.into_iter().chain(rare.into_iter().filter(|_| long()));
     let mut unnoticed = Vec::new();
     for flaw in flaws {
         BROKEN.set(Some(flaw));

@@ -4,19 +4,20 @@ use crate::peers::{
     Asked, Boxed, Broken, Delivered, Incarnation, Member, Message, Network, PeerStatus, Peers,
     Receiver, Sending, Sink,
 };
-use base::NodeId;
+use base::{GroupId, NodeId};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 
-/// What a node sent and the world has not picked up: to whom, and the whole message.
-pub(super) type Outbox = Arc<Mutex<Vec<(NodeId, Bytes)>>>;
+/// What a node sent and the world has not picked up: to whom, about which group, and the whole
+/// message.
+pub(super) type Outbox = Arc<Mutex<Vec<(NodeId, GroupId, Bytes)>>>;
 
 struct Wire(Outbox);
 
 impl Network for Wire {
     fn send(&self, to: NodeId, message: Message) -> Sending {
         let whole = Bytes::from([message.head.bytes(), &message.body].concat());
-        self.0.lock().expect("one thread").push((to, whole));
+        self.0.lock().expect("one thread").push((to, message.group, whole));
         Sending::Sent
     }
 

@@ -3,14 +3,14 @@
 use super::chance::Chance;
 use super::clients::{self, Client, Outcome};
 use super::judge::Judge;
-use super::mate::{GROUP, Mate};
+use super::mate::{GROUPS_MAX, Mate, group_id};
+use super::snapshots::Fetcher;
+use crate::consistent::group::Group;
 use crate::consistent::snapshot::Staged;
-use base::{ConfigurationId, LogIndex, NodeId, Part};
+use base::{GroupId, LogIndex, NodeId, Part, Placement};
 use bytes::Bytes;
-use logic::consensus::{Configuration, Member};
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::Ordering;
+use std::hash::{DefaultHasher, Hash};
 
 const KEYS: u64 = 4;
 const CLIENTS: usize = 6;
@@ -19,15 +19,15 @@ const WAY_US: u64 = 100;
 
 /// What happens at a moment.
 pub(super) enum Event {
-    Arrives { from: usize, to: usize, payload: Bytes },
+    Arrives { from: usize, to: usize, group: usize, payload: Bytes },
     Turn(usize),
     Written { mate: usize, life: u64 },
     Client(usize),
     Starts(usize),
     Fault,
     Heals { from: usize, to: usize },
-    Asked { from: NodeId, by: usize, life: u64 },
-    Staged { by: usize, life: u64, staged: Option<Box<Staged>> },
+    Asked { from: NodeId, by: Fetcher },
+    Staged { by: Fetcher, staged: Option<Box<Staged>> },
 }
 
 pub(super) struct World {
@@ -41,15 +41,16 @@ pub(super) struct World {
     /// Messages lost and doubled, in thousandths, and how late they may be, microseconds.
     pub weather: (u64, u64, u64),
     clients: Vec<Client>,
-    judge: Judge,
-    /// What each node has applied, as far as the judge has seen.
-    seen: Vec<LogIndex>,
+    /// One for each group.
+    pub judges: Vec<Judge>,
+    /// What each node has applied of each group, as far as its judge has seen.
+    pub seen: Vec<Vec<LogIndex>>,
     /// What came to each in a snapshot ends here at the latest.
-    pub installed: Vec<LogIndex>,
+    pub installed: Vec<Vec<LogIndex>>,
     lives: u64,
     values: u64,
     pub troubled: bool,
-    trace: DefaultHasher,
+    pub trace: DefaultHasher,
     pub counts: BTreeMap<&'static str, u64>,
     /// Everything that happens is told (`CREDENZA_TOLD`).
     told: bool,
@@ -68,13 +69,19 @@ impl World {
         let count = [3, 3, 4, 5][chance.below(4) as usize];
         let voters = if count == 4 { 3 } else { count };
         let node = |which: usize| NodeId(which as u64 + 1);
-        let member = |which| Member { node: node(which), part: Part::Voter };
-        let first = Configuration::new(ConfigurationId(0), (0..voters).map(member).collect());
-        let first = first.expect("a configuration");
+        // Often one alone, so that this stays as well tried as ever.
+        let groups = chance.between(1, GROUPS_MAX).min(chance.between(1, GROUPS_MAX)) as usize;
+        let placement = |group: usize| Placement {
+            group: group_id(group),
+            members: (0..count).map(|which| (node(which), Part::Learner)).collect(),
+            replicas: voters as u32,
+            founders: (0..voters).map(node).collect(),
+        };
+        let placements: Vec<_> = (0..groups).map(placement).collect();
         let mates = (0..count).map(|which| {
             // Within the drift that leases allow for: one in a hundred between any two.
             let clock = (chance.below(1 << 40), 996_000 + chance.below(8_000));
-            Mate::new(node(which), first.clone(), clock)
+            Mate::new(node(which), placements.clone(), clock)
         });
         let mates: Vec<_> = mates.collect();
         let weather = match chance.below(3) {
@@ -88,13 +95,13 @@ impl World {
             sequence: 0,
             events: BTreeMap::new(),
             chance,
-            seen: vec![LogIndex(0); count],
-            installed: vec![LogIndex(0); count],
+            seen: vec![vec![LogIndex(0); groups]; count],
+            installed: vec![vec![LogIndex(0); groups]; count],
             mates,
             cuts: BTreeMap::new(),
             weather,
             clients: (0..CLIENTS).map(client).collect(),
-            judge: Judge::default(),
+            judges: (0..groups).map(|_| Judge::default()).collect(),
             lives: 0,
             values: 0,
             troubled: true,
@@ -131,7 +138,7 @@ impl World {
 
     fn happens(&mut self, event: Event) {
         match event {
-            Event::Arrives { from, to, payload } => self.arrives(from, to, payload),
+            Event::Arrives { from, to, group, payload } => self.arrives((from, to), group, payload),
             Event::Turn(which) if self.mates[which].next_turn == self.now => self.turn(which),
             Event::Turn(_) => {}
             Event::Written { mate, life } => self.written(mate, life),
@@ -142,8 +149,8 @@ impl World {
                 let cuts = self.cuts.entry((from, to)).or_default();
                 *cuts = cuts.saturating_sub(1);
             }
-            Event::Asked { from, by, life } => self.asked(from, by, life),
-            Event::Staged { by, life, staged } => self.staged(by, life, staged),
+            Event::Asked { from, by } => self.asked(from, by),
+            Event::Staged { by, staged } => self.staged(by, staged),
         }
     }
 
@@ -154,19 +161,20 @@ impl World {
         self.lives += 1;
         self.mates[which].look_at_the_clock(self.now);
         self.mates[which].start(self.lives);
-        let applied = |mate: &Mate| mate.life.as_ref().map(|life| life.group.applied.index());
-        self.seen[which] = applied(&self.mates[which]).unwrap_or_default();
-        self.tell(|| format!("{} starts, having applied {}", which + 1, self.seen[which]));
+        if let Some(life) = &self.mates[which].life {
+            self.seen[which] = (0..self.judges.len()).map(|group| life.applied(group)).collect();
+        }
+        self.tell(|| format!("{} starts, having applied {:?}", which + 1, self.seen[which]));
         self.wake(which, 0);
     }
 
-    fn arrives(&mut self, from: usize, to: usize, payload: Bytes) {
+    fn arrives(&mut self, (from, to): (usize, usize), group: usize, payload: Bytes) {
         if self.cuts.get(&(from, to)).is_some_and(|cuts| *cuts > 0) {
             return;
         }
         let sender = self.mates[from].node;
         if let Some(life) = &self.mates[to].life {
-            life.group.arrived(sender, payload);
+            Group::arrived(life.group(group), sender, payload);
             self.wake(to, 0);
         }
     }
@@ -211,7 +219,9 @@ impl World {
         let (ahead, rate) = mate.clock;
         let own = u128::from(ahead) + u128::from(self.now) * u128::from(rate) / 1_000_000;
         crate::world::SIMULATED.set(Some(own as u64 * 1_000));
-        let sleep = life.group.turn(false).expect("nothing fails here");
+        let turns = life.seats.iter().map(|seat| seat.group.turn(false));
+        let sleep = turns.map(|sleep| sleep.expect("nothing fails here")).min();
+        let sleep = sleep.expect("there is a group");
         let sent = std::mem::take(&mut *life.outbox.lock().expect("one thread"));
         let number = life.number;
         let mut writes = None;
@@ -230,8 +240,8 @@ impl World {
             };
             self.at(takes, Event::Written { mate: which, life: number });
         }
-        for (to, payload) in sent {
-            self.send(which, to, payload);
+        for (to, group, payload) in sent {
+            self.send(which, to, group, payload);
         }
         self.look_at_wanted(which);
         self.look_at_applied(which);
@@ -239,8 +249,9 @@ impl World {
         self.wake(which, sleep.as_micros() as u64);
     }
 
-    fn send(&mut self, from: usize, to: NodeId, payload: Bytes) {
+    fn send(&mut self, from: usize, to: NodeId, group: GroupId, payload: Bytes) {
         let Some(to) = self.mates.iter().position(|mate| mate.node == to) else { return };
+        let group = (group.0 - group_id(0).0) as usize;
         (self.now, from, to, &payload[..]).hash(&mut self.trace);
         let (lost, doubled, late) = if self.troubled { self.weather } else { (0, 0, 500) };
         self.tell(|| {
@@ -251,7 +262,7 @@ impl World {
         for _ in 0..copies {
             let way = WAY_US + self.chance.below(late);
             if !self.chance.often(lost) {
-                self.at(way, Event::Arrives { from, to, payload: payload.clone() });
+                self.at(way, Event::Arrives { from, to, group, payload: payload.clone() });
             }
         }
     }
@@ -259,13 +270,14 @@ impl World {
     /// Everything newly applied is shown to the judge.
     pub(super) fn look_at_applied(&mut self, which: usize) {
         let Some(life) = &self.mates[which].life else { return };
-        let upto = life.group.applied.index();
-        while self.seen[which] < upto {
-            self.seen[which] = self.seen[which].next();
-            let payload = life.group.state().values.get(self.seen[which]);
-            match payload {
-                Some((payload, _)) => self.judge.applied(self.seen[which], &payload),
-                None => assert!(self.seen[which] <= self.installed[which], "applied unseen"),
+        for (group, judge) in self.judges.iter_mut().enumerate() {
+            let (upto, seen) = (life.applied(group), &mut self.seen[which][group]);
+            while *seen < upto {
+                *seen = seen.next();
+                match life.group(group).state().values.get(*seen) {
+                    Some((payload, _)) => judge.applied(*seen, &payload),
+                    None => assert!(*seen <= self.installed[which][group], "applied unseen"),
+                }
             }
         }
     }
@@ -280,7 +292,7 @@ impl World {
 
     fn goes_on(&mut self, which: usize) {
         let client = &mut self.clients[which];
-        let Some(outcome) = client.go_on(&self.mates, self.now, &mut self.judge) else { return };
+        let Some(outcome) = client.go_on(&self.mates, self.now, &mut self.judges) else { return };
         (self.now, which, outcome).hash(&mut self.trace);
         let name = match outcome {
             Outcome::Wrote => "wrote",
@@ -302,9 +314,8 @@ impl World {
             return;
         }
         // Most know where the master is; some ask anyone.
-        let leads = |mate: &Mate| {
-            mate.life.as_ref().is_some_and(|life| life.group.master.load(Ordering::Acquire))
-        };
+        let group = self.any_group();
+        let leads = |mate: &Mate| mate.life.as_ref().is_some_and(|life| life.leads(group));
         let masters: Vec<_> = (0..self.mates.len()).filter(|at| leads(&self.mates[*at])).collect();
         let place = match masters.len() {
             0 => self.chance.below(self.mates.len() as u64) as usize,
@@ -322,66 +333,12 @@ impl World {
         self.clients[which].call = if writes {
             self.values += 1;
             let value = Bytes::from(format!("v{}", self.values));
-            clients::write(place, life, key, value, self.now)
+            clients::write((place, group), life, key, value, self.now)
         } else if probes {
-            clients::probe(place, life, key, self.now, &mut self.judge)
+            clients::probe((place, group), life, key, self.now, &mut self.judges[group])
         } else {
-            Some(clients::read(place, life, key, self.now, rest))
+            Some(clients::read((place, group), life, key, self.now, rest))
         };
         self.wake(place, 10);
-    }
-
-    /// A node that is in office.
-    pub fn master(&self) -> Option<usize> {
-        let leads = |mate: &Mate| {
-            let life = mate.life.as_ref();
-            life.is_some_and(|life| life.group.master.load(Ordering::Acquire))
-        };
-        self.mates.iter().position(leads)
-    }
-
-    /// After all trouble: a master, every member level with it, and the same rows everywhere.
-    pub fn ends_well(mut self) -> (u64, BTreeMap<&'static str, u64>) {
-        let before = self.counts.get("wrote").copied().unwrap_or(0);
-        let begin = self.now;
-        while !self.is_level() || self.counts.get("wrote").copied().unwrap_or(0) < before + 20 {
-            assert!(self.now < begin + 60_000_000, "no progress: {:?}", self.counts);
-            self.run(50_000);
-        }
-        self.look_at_rows();
-        *self.counts.entry("values").or_default() +=
-            self.seen.iter().map(|seen| seen.0).max().unwrap_or(0);
-        crate::world::SIMULATED.set(None);
-        self.judge.judge();
-        (self.trace.finish(), self.counts)
-    }
-
-    fn is_level(&self) -> bool {
-        let Some(master) = self.master() else { return false };
-        let life = |which: usize| self.mates[which].life.as_ref();
-        let Some(leads) = life(master) else { return false };
-        let members = leads.group.configuration();
-        let index = leads.group.applied.index();
-        let level = |member: &Member| {
-            let which = member.node.0 as usize - 1;
-            life(which).is_some_and(|life| life.group.applied.index().0 + 50 >= index.0)
-        };
-        members.members().iter().all(level)
-    }
-
-    /// Nodes that have applied the same have the same rows.
-    fn look_at_rows(&self) {
-        let mut states: BTreeMap<LogIndex, Vec<(Bytes, Bytes)>> = BTreeMap::new();
-        for mate in &self.mates {
-            let Some(life) = &mate.life else { continue };
-            let snapshot = store::Trees::snapshot(&*mate.trees);
-            let rows: Result<Vec<_>, _> = snapshot
-                .range(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded, false)
-                .collect();
-            let rows = rows.expect("memory");
-            let index = life.group.applied.index();
-            let known = states.entry(index).or_insert_with(|| rows.clone());
-            assert!(*known == rows, "nodes differ at index {index} of group {GROUP}");
-        }
     }
 }

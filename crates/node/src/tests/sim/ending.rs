@@ -1,0 +1,74 @@
+//! How a history ends: everyone is level, holds the same rows, and every client was told the truth.
+
+use super::mate::{Life, group_id};
+use super::world::World;
+use base::LogIndex;
+use bytes::Bytes;
+use logic::consensus::Member;
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+use store::Chunk;
+
+impl World {
+    /// A node that is in office in this group.
+    pub(super) fn master(&self, group: usize) -> Option<usize> {
+        let leads = |which: &usize| self.life(*which).is_some_and(|life| life.leads(group));
+        (0..self.mates.len()).find(leads)
+    }
+
+    /// One of the groups.
+    pub(super) fn any_group(&mut self) -> usize {
+        self.chance.below(self.judges.len() as u64) as usize
+    }
+
+    fn life(&self, which: usize) -> Option<&Life> {
+        self.mates[which].life.as_ref()
+    }
+
+    /// After all trouble: a master, every member level with it, and the same rows everywhere.
+    pub(super) fn ends_well(mut self) -> (u64, BTreeMap<&'static str, u64>) {
+        let groups = 0..self.judges.len();
+        let wrote = |world: &World| world.counts.get("wrote").copied().unwrap_or(0);
+        let (before, begin) = (wrote(&self), self.now);
+        while !groups.clone().all(|group| self.is_level(group)) || wrote(&self) < before + 20 {
+            assert!(self.now < begin + 60_000_000, "no progress: {:?}", self.counts);
+            self.run(50_000);
+        }
+        for group in groups {
+            self.look_at_rows(group);
+            let last = self.seen.iter().map(|seen| seen[group].0).max();
+            *self.counts.entry("values").or_default() += last.unwrap_or(0);
+        }
+        crate::world::SIMULATED.set(None);
+        if self.judges.len() > 1 {
+            *self.counts.entry("several groups").or_default() += 1;
+        }
+        std::mem::take(&mut self.judges).into_iter().for_each(|judge| judge.judge());
+        (self.trace.finish(), self.counts)
+    }
+
+    fn is_level(&self, group: usize) -> bool {
+        let leads = self.master(group).and_then(|master| self.life(master));
+        let Some(leads) = leads else { return false };
+        let index = leads.applied(group);
+        let level = |member: &Member| {
+            let life = self.life(member.node.0 as usize - 1);
+            life.is_some_and(|life| life.applied(group).0 + 50 >= index.0)
+        };
+        leads.group(group).configuration().members().iter().all(level)
+    }
+
+    /// Nodes that have applied the same have the same rows.
+    fn look_at_rows(&self, group: usize) {
+        let (id, mut states) = (group_id(group), BTreeMap::<LogIndex, Vec<(Bytes, Bytes)>>::new());
+        for mate in &self.mates {
+            let Some(life) = &mate.life else { continue };
+            let snapshot = store::Trees::snapshot(&*mate.trees);
+            let all = Chunk::read(&*snapshot, &id.0.to_be_bytes(), None, usize::MAX);
+            let rows = all.expect("memory").rows;
+            let index = life.applied(group);
+            let known = states.entry(index).or_insert_with(|| rows.clone());
+            assert!(*known == rows, "nodes differ at index {index} of group {id}");
+        }
+    }
+}
