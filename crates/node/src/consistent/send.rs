@@ -83,15 +83,16 @@ impl Group {
             if unsent.iter().any(|(node, _)| *node == to) || !peers.linked(to) {
                 continue;
             }
-            let full = match values {
-                Carried::Here(values) => self.send(peers, to, message, &values) == Sending::Full,
+            let left = match values {
+                Carried::Here(values) => {
+                    let full = self.send(peers, to, message, &values) == Sending::Full;
+                    full.then_some(after)
+                }
                 Carried::InLog | Carried::None => {
                     self.send_from_log(peers, to, message, after, upto)?
                 }
             };
-            if full {
-                unsent.push((to, after));
-            }
+            unsent.extend(left.map(|after| (to, after)));
         }
         if !unsent.is_empty() {
             self.state().unsent.extend(unsent);
@@ -126,8 +127,9 @@ impl Group {
         )
     }
 
-    /// Sends values that have left memory. Gives whether there was no room for some, or they are
-    /// not written yet.
+    /// Sends a first part of values that have left memory: reading takes long, so the rest comes
+    /// in later turns, between which clients are answered. Gives behind which index nothing was
+    /// sent, if there is more, or there was no room, or it is not written yet.
     fn send_from_log(
         &self,
         peers: &Peers,
@@ -135,18 +137,14 @@ impl Group {
         message: Message,
         after: LogIndex,
         upto: LogIndex,
-    ) -> Result<bool> {
-        let mut after = after;
-        while after < upto {
-            let values = self.read_back(after, upto)?;
-            let end = LogIndex(after.0 + values.len() as u64);
-            let message = Message { body: stretch(message.body, after, end), ..message };
-            if values.is_empty() || self.send(peers, to, message, &values) == Sending::Full {
-                return Ok(true);
-            }
-            after = end;
+    ) -> Result<Option<LogIndex>> {
+        let values = self.read_back(after, upto)?;
+        let end = LogIndex(after.0 + values.len() as u64);
+        let message = Message { body: stretch(message.body, after, end), ..message };
+        if values.is_empty() || self.send(peers, to, message, &values) == Sending::Full {
+            return Ok(Some(after));
         }
-        Ok(false)
+        Ok((end < upto).then_some(end))
     }
 
     /// Reads values behind `after` back from the log, as many as go into one message; none, if they
