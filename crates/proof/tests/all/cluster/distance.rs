@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// How long each packet is under way, from whichever host to whichever other.
 const DELAY: Duration = Duration::from_millis(50);
-const CLIENTS: [u32; 3] = [8, 64, 1_000];
+const CLIENTS: [u32; 5] = [1, 4, 8, 64, 1_000];
 
 /// Each client sends again when it was answered. A put takes two round trips: one from the client
 /// to the master, one from the master to the others. A read under a lease takes the first alone.
