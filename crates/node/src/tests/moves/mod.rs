@@ -3,6 +3,7 @@
 //! Promises: whatever happens to masters and nodes meanwhile, each client finds what it was told.
 //! Never: asserts how long a move takes.
 
+mod apart;
 mod broken;
 mod load;
 mod quiet;
