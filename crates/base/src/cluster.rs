@@ -9,7 +9,8 @@ use crate::{ClusterId, Error, GroupId, NodeId, Reason, Result};
 pub enum Part {
     /// Votes, keeps the data, may be master.
     Voter,
-    /// Votes and logs, keeps no data, is never master.
+    /// Votes and logs, keeps no data, is never master. A node is one in all its groups, or in none;
+    /// the directory's rows are here all the same.
     Witness,
     /// Receives what is decided; does not vote.
     Learner,
@@ -31,7 +32,9 @@ impl Part {
     /// The part of this word.
     pub fn parse(word: &str) -> Result<Part> {
         let found = Part::ALL.into_iter().find(|part| part.word() == word);
-        found.ok_or_else(|| Error::new(Reason::Malformed, "a part is `voter` or `learner`"))
+        found.ok_or_else(|| {
+            Error::new(Reason::Malformed, "a part is `voter`, `witness` or `learner`")
+        })
     }
 
     /// Whether its answer counts towards a majority.
@@ -101,6 +104,11 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// How many of its members are witnesses.
+    pub fn witnesses(&self) -> usize {
+        self.members.iter().filter(|(_, part)| *part == Part::Witness).count()
+    }
+
     /// How many of its members vote.
     pub fn voters(&self) -> usize {
         self.members.iter().filter(|(_, part)| part.votes()).count()
@@ -144,6 +152,13 @@ impl ClusterDescription {
     pub fn placement(&self, group: GroupId) -> Option<&Placement> {
         let place = self.groups.binary_search_by_key(&group, |placement| placement.group).ok()?;
         Some(&self.groups[place])
+    }
+
+    /// Whether a node is a witness: it joined as one, and is one in every group. The directory says
+    /// so, in which every member has a part.
+    pub fn is_witness(&self, node: NodeId) -> bool {
+        let directory = self.groups.iter().filter(|placement| placement.group == GroupId(0));
+        directory.into_iter().any(|placement| placement.members.contains(&(node, Part::Witness)))
     }
 }
 

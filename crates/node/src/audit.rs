@@ -91,7 +91,9 @@ impl Inner {
 
     /// Another replica's master asks what stands here.
     pub(crate) fn asked_for_rows(&self, peers: &Peers, asked: Asked) {
-        let applied = self.groups.get(asked.group).map(|group| group.applied.index());
+        // A witness has none.
+        let group = self.groups.get(asked.group).filter(|group| !group.is_bare());
+        let applied = group.map(|group| group.applied.index());
         self.comparisons().asked(peers, asked, applied);
     }
 

@@ -81,9 +81,11 @@ impl Inner {
     fn whom_of(&self, bucket: &Bucket) -> Whom {
         let known = self.groups.get(bucket.group);
         // Of a group it has left, or is only about to get a part in, this node hears nothing.
+        // Of one that it only witnesses it has no rows.
         let here = |group: &Arc<Group>| {
-            group.standing().borrow().master.is_some()
-                || group.configuration().part(self.node).is_some()
+            let has_part = group.standing().borrow().master.is_some()
+                || group.configuration().part(self.node).is_some();
+            has_part && !group.is_bare()
         };
         match known.filter(here) {
             Some(group) => Whom::Here(group),

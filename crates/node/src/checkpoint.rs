@@ -19,6 +19,10 @@ impl Inner {
             let text = format!("{} exists: name a directory that does not", target.display());
             return Err(Error::new(Reason::AlreadyExists, text));
         }
+        if self.catalog.cluster().is_witness(self.node) {
+            let text = "this node is a witness and holds no rows: take the copy at another member";
+            return Err(Error::new(Reason::NotSupported, text));
+        }
         let _one = self.flushing.lock().expect("no one panics while holding it");
         // Promises only rise, and what is decided stays: taken before the tables, they fit any
         // later state.

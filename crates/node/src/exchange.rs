@@ -51,7 +51,12 @@ impl Exchange {
     }
 
     fn asked_for_snapshot(&self, peers: &Peers, asked: Asked) {
-        let configuration = self.groups.get(asked.group).map(|group| group.configuration());
+        let group = self.groups.get(asked.group);
+        if group.as_ref().is_some_and(|group| group.is_bare()) {
+            peers.decline(&asked);
+            return;
+        }
+        let configuration = group.map(|group| group.configuration());
         let first = configuration.filter(|found| found.id() == ConfigurationId(0));
         self.snapshots.asked(peers, asked, first);
     }

@@ -33,7 +33,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     let recovered = tokio::task::spawn_blocking(move || recover(&for_recovery, first))
         .await
         .unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "recovery ended abnormally")))?;
-    let Recovered { directory: data, incarnation, trees, log, groups: found } = recovered;
+    let Recovered { directory: data, incarnation, trees, log, groups: found, witness } = recovered;
     let (keeper, metrics) = (Keeper::new(), Arc::new(Metrics::default()));
     let (bell, peers) = (Arc::new(Bell::default()), Arc::default());
     let snapshots = Snapshots::new(trees.clone(), metrics.clone(), Pace::default());
@@ -49,6 +49,8 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         comparisons: Comparisons::new(trees.clone()),
         memory_bytes_max: settings.memory_bytes_max,
         lease_ms: settings.lease_ms,
+        witness,
+        kept_bytes_max: settings.log_bytes_max,
     };
     let group = |found| Arc::new(Group::new(found, shared.clone()));
     let groups = Arc::new(Groups::new(found.into_iter().map(group).collect()));
@@ -122,7 +124,8 @@ pub(crate) fn begin_group(inner: &Arc<Inner>, placement: &Placement) -> Result<(
         return Ok(());
     }
     let shared = inner.directory.group.shared.clone();
-    let found = recovery::begin(placement, (shared.node, shared.lease_ms), &*shared.trees)?;
+    let own = (shared.node, shared.lease_ms, shared.witness);
+    let found = recovery::begin(placement, own, &*shared.trees)?;
     let group = Arc::new(Group::new(found, shared));
     if inner.groups.add(Arc::clone(&group)) {
         tracing::info!(target: "node", group = group.id.0, "a group begins here");

@@ -37,6 +37,7 @@ impl Inner {
         let cluster = self.cluster_status();
         warnings.extend(cluster.warnings(self.node));
         warnings.extend(groups.iter().flat_map(differences));
+        warnings.extend(groups.iter().filter_map(|group| group.waits_for_witness.clone()));
         Status {
             name: self.settings.name.clone(),
             node: self.node,
@@ -82,7 +83,10 @@ impl Inner {
     fn group_status(&self, group: &Group) -> GroupStatus {
         let (members, expect_progress_possible) = (self.members_of(group), self.may_restart(group));
         let comparison = self.comparison(group);
+        let kept = group.keeping().map(|kept| (kept.count() as u64, kept.bytes()));
+        let (kept_values, kept_bytes) = kept.unwrap_or_default();
         let state = group.state();
+        let waits_for_witness = group.witness_has_room(&state).err().map(|error| error.text());
         let master = state.replica.master();
         let (undecided, _) = state.undecided();
         GroupStatus {
@@ -95,6 +99,9 @@ impl Inner {
             durable: LogIndex(group.durable.load(Ordering::Relaxed)),
             undecided,
             sessions: state.sessions,
+            kept_values,
+            kept_bytes,
+            waits_for_witness,
             expect_progress_possible,
             members,
             comparison,
@@ -189,6 +196,7 @@ fn group_samples(group: &GroupStatus) -> impl Iterator<Item = Sample> {
         ("credenza_group_applied_index", "The last applied value.", group.applied.0),
         ("credenza_group_undecided_updates", "Updates that wait.", group.undecided),
         ("credenza_group_sessions", "Open sessions.", group.sessions),
+        ("credenza_group_kept_bytes", "Bytes a witness keeps for voters.", group.kept_bytes),
         ("credenza_group_master", "1 where this node is master.", master),
     ]
     .into_iter()

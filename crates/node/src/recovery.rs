@@ -17,6 +17,7 @@ use crate::consistent::records;
 use crate::consistent::value::read_sign;
 use crate::consistent::values::Runs;
 use crate::consistent::view::damaged;
+use crate::consistent::witness::keep_value;
 use crate::keeper::store_error;
 use crate::settings::NodeSettings;
 use base::{
@@ -46,6 +47,8 @@ pub(crate) struct Recovered {
     pub trees: Arc<dyn Trees>,
     pub log: Log,
     pub groups: Vec<RecoveredGroup>,
+    /// This node is a witness.
+    pub witness: bool,
 }
 
 /// What is the same for all groups.
@@ -58,6 +61,8 @@ pub(crate) struct Terms {
     made: BTreeMap<GroupId, Configuration>,
     /// Those of them in which this node has a part, or is to get one.
     own: BTreeSet<GroupId>,
+    /// This node is a witness: it keeps rows of the directory only.
+    pub witness: bool,
 }
 
 /// One group's state.
@@ -69,6 +74,8 @@ pub(crate) struct RecoveredGroup {
     pub tail: BTreeMap<LogIndex, Bytes>,
     /// Where values stand in the log.
     pub runs: Runs,
+    /// This node keeps no rows of it.
+    pub bare: bool,
 }
 
 /// Opens everything under the data directory and replays the log. Blocking. `first`: the members of
@@ -95,11 +102,13 @@ pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> 
         None => known.as_ref().map_or(Ok(None), founder)?,
     };
     let mut terms = terms(NodeId(directory.node), settings.lease_ms, first)?;
+    terms.witness = known.as_ref().is_some_and(|known| known.is_witness(terms.node));
     for placement in known.iter().flat_map(|known| &known.groups) {
         terms.add(placement)?;
     }
     let groups = replay(&log, records, &*trees, &terms)?;
-    Ok(Recovered { directory, incarnation, trees, log, groups })
+    let witness = terms.witness;
+    Ok(Recovered { directory, incarnation, trees, log, groups, witness })
 }
 
 /// A group begins with the founder of the cluster alone; none: this node founds one, or has.
@@ -115,11 +124,12 @@ fn founder(known: &ClusterDescription) -> Result<Option<Configuration>> {
 /// began with must be written down before.
 pub(crate) fn begin(
     placement: &Placement,
-    (node, lease_ms): (NodeId, u64),
+    (node, lease_ms, witness): (NodeId, u64, bool),
     trees: &dyn Trees,
 ) -> Result<RecoveredGroup> {
     let first = founders(placement)?;
-    Replaying::new(placement.group, trees)?.finish(&terms(node, lease_ms, Some(first))?, trees)
+    let terms = Terms { witness, ..terms(node, lease_ms, Some(first))? };
+    Replaying::new(placement.group, trees, &terms)?.finish(&terms, trees)
 }
 
 /// Those a group began with.
@@ -141,10 +151,10 @@ pub(crate) fn replay(
 ) -> Result<Vec<RecoveredGroup>> {
     let mut groups = BTreeMap::new();
     for id in [DIRECTORY, DEFAULT_GROUP] {
-        groups.insert(id, Replaying::new(id, trees)?);
+        groups.insert(id, Replaying::new(id, trees, terms)?);
     }
     for id in terms.made.keys() {
-        let group = Replaying::new(*id, trees)?;
+        let group = Replaying::new(*id, trees, terms)?;
         if terms.own.contains(id) || group.mark.applied > 0 {
             groups.insert(*id, group);
         }
@@ -156,7 +166,7 @@ pub(crate) fn replay(
             Entry::Occupied(group) => group.into_mut(),
             Entry::Vacant(none) => {
                 terms.check(*none.key()).map_err(|error| at(error, position.0))?;
-                let group = Replaying::new(*none.key(), trees)?;
+                let group = Replaying::new(*none.key(), trees, terms)?;
                 none.insert(group)
             }
         };
@@ -181,7 +191,7 @@ pub(crate) fn terms(node: NodeId, lease_ms: u64, first: Option<Configuration>) -
     let first = first
         .map_or_else(alone, Ok)
         .map_err(|error| Error::new(Reason::Damaged, error.to_string()))?;
-    Ok(Terms { node, lease, first, made: BTreeMap::new(), own: BTreeSet::new() })
+    Ok(Terms { node, lease, first, made: BTreeMap::new(), own: BTreeSet::new(), witness: false })
 }
 
 impl Terms {
@@ -224,10 +234,11 @@ struct Replaying {
     mark: Mark,
     replay: Replay<Bytes>,
     runs: Runs,
+    bare: bool,
 }
 
 impl Replaying {
-    fn new(id: GroupId, trees: &dyn Trees) -> Result<Replaying> {
+    fn new(id: GroupId, trees: &dyn Trees, terms: &Terms) -> Result<Replaying> {
         let mut key = Vec::new();
         mark_key(id, &mut key);
         let mark = match trees.get(&key).map_err(store_error)? {
@@ -235,7 +246,8 @@ impl Replaying {
             None => Mark::default(),
         };
         let replay = Replay::new(LogIndex(mark.applied));
-        Ok(Replaying { id, mark, replay, runs: Runs::default() })
+        let bare = terms.witness && id != DIRECTORY;
+        Ok(Replaying { id, mark, replay, runs: Runs::default(), bare })
     }
 
     /// A record, and where it begins, or a little before.
@@ -247,7 +259,10 @@ impl Replaying {
         records::show(record, &mut self.replay)?;
         self.runs.record(kind, ballot, index, decided, start);
         while let Some((index, payload)) = self.replay.next_decided() {
-            self.mark = apply_value(self.id, trees, index, &payload, None)?;
+            self.mark = match self.bare {
+                true => keep_value(self.id, trees, index, &payload, true)?,
+                false => apply_value(self.id, trees, index, &payload, None)?,
+            };
         }
         Ok(())
     }
@@ -278,8 +293,8 @@ impl Replaying {
             lease: terms.lease,
         })
         .map_err(|error| Error::new(Reason::Damaged, error.to_string()))?;
-        let (id, mark, runs) = (self.id, self.mark, self.runs);
-        Ok(RecoveredGroup { id, replica, mark, tail: found.tail, runs })
+        let Replaying { id, mark, runs, bare, .. } = self;
+        Ok(RecoveredGroup { id, replica, mark, tail: found.tail, runs, bare })
     }
 }
 

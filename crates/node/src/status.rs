@@ -63,6 +63,12 @@ pub struct GroupStatus {
     pub undecided: u64,
     /// Open sessions.
     pub sessions: u64,
+    /// On a witness: values kept for a voter that may lack them.
+    pub kept_values: u64,
+    /// Their bytes.
+    pub kept_bytes: u64,
+    /// Why nothing new is taken, where a witness keeps all it may.
+    pub waits_for_witness: Option<String>,
     /// Whether this node may be restarted without stopping the group (Arakoon's word).
     pub expect_progress_possible: bool,
     /// Its members, as they are in force; only the master knows how far the others have come.

@@ -37,7 +37,7 @@ pub enum Cluster {
     /// Give a member a copy of a group, or of all, without a vote
     Add(Part),
     /// Give a member a vote in a group, or in all
-    Promote(Part),
+    Promote(Promote),
     /// Take a member's vote, not its copy
     Demote(Part),
     /// Take a member out of the cluster
@@ -91,6 +91,16 @@ pub struct Part {
     group: Option<u32>,
 }
 
+/// Gives a vote.
+#[derive(clap::Args)]
+pub struct Promote {
+    #[command(flatten)]
+    part: Part,
+    /// `voter`, or `witness` for a node that joined as one
+    #[arg(long = "part", value_name = "PART", default_value = "voter")]
+    to: String,
+}
+
 /// Takes a member away.
 #[derive(clap::Args)]
 pub struct Remove {
@@ -129,7 +139,7 @@ impl Cluster {
             Cluster::Plan(show) => show.plan().await,
             Cluster::Add(part) => part.add().await,
             Cluster::Demote(part) => part.set("learner").await,
-            Cluster::Promote(part) => part.set("voter").await,
+            Cluster::Promote(promote) => promote.part.set(&promote.to).await,
             Cluster::Remove(remove) => {
                 let call = Call::new(Method::DELETE, remove.named.path(""));
                 remove.named.send(call).await

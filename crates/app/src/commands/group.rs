@@ -18,6 +18,7 @@ Examples:
   credenza group create --members n1,n4,n5
   credenza group place 1 n1 n2 n4                  these vote in group 1, nobody else
   credenza group place 1 n1 n2 n4 n5=learner       n5 gets a copy and no vote
+  credenza group place 1 n1 n2 w=witness           w, which joined as a witness, has a vote and no copy
   credenza group verify 1                          do all replicas hold the same rows?
 
 Group 0 is the directory, group 1 holds the buckets for which no other group is named.
@@ -67,7 +68,7 @@ pub struct Create {
 pub struct Place {
     /// The group's number
     group: u32,
-    /// Members: `NAME` votes, `NAME=learner` does not
+    /// Members: `NAME` votes, `NAME=learner` does not, `NAME=witness` votes and holds no data
     #[arg(value_name = "MEMBER", required = true)]
     members: Vec<String>,
     #[command(flatten)]
@@ -138,8 +139,8 @@ impl Place {
         let mut members = Vec::new();
         for member in &self.members {
             let (name, part) = member.split_once('=').unwrap_or((member, "voter"));
-            if !["voter", "learner"].contains(&part) {
-                let text = format!("`{member}`: NAME or NAME=learner is wanted");
+            if base::Part::parse(part).is_err() {
+                let text = format!("`{member}`: NAME, NAME=learner or NAME=witness is wanted");
                 return Err(Failure::invalid(text));
             }
             members.push(json!({ "name": name, "part": part }));

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::settings::Settings;
-use base::{Body, BucketName, DirectoryCall, Error, Kind};
+use base::{Body, BucketName, DirectoryCall, Error, Kind, Part};
 use doors::native::Client;
 use node::Joining;
 use std::time::Duration;
@@ -17,14 +17,16 @@ const SAID_EVERY: u32 = 20;
 /// Joins, if the settings say so and the data directory belongs to no cluster yet.
 pub async fn join(settings: &Settings) -> Outcome {
     match &settings.join {
-        Some(member) => join_through(settings, std::slice::from_ref(member)).await,
+        Some(member) => {
+            join_through(settings, std::slice::from_ref(member), settings.join_as).await
+        }
         None => Ok(()),
     }
 }
 
 /// The same, with the help of one of these members.
-pub async fn join_through(settings: &Settings, members: &[String]) -> Outcome {
-    let (node, part) = (settings.node.clone(), settings.join_as);
+pub async fn join_through(settings: &Settings, members: &[String], part: Part) -> Outcome {
+    let node = settings.node.clone();
     let joining = blocking(move || Joining::begin(&node, part)).await?;
     let Some(joining) = joining else {
         tracing::info!("this node belongs to a cluster already: `join` means nothing to it");

@@ -28,7 +28,7 @@ async fn go_on(settings: &Settings) -> Outcome {
     let node = settings.node.clone();
     let begun = join::blocking(move || Rejoining::begun(&node)).await?;
     match begun {
-        Some(members) => join::join_through(settings, &members).await,
+        Some((members, part)) => join::join_through(settings, &members, part).await,
         None => Ok(()),
     }
 }
@@ -66,7 +66,7 @@ async fn repair(settings: &Settings, damage: Error) -> Outcome {
         target: "store", aside = %aside.display(), "the damaged data are set aside: remove them \
          when nobody needs them"
     );
-    join::join_through(settings, &members).await
+    go_on(settings).await
 }
 
 /// Damage ended this life: the next one begins with a repair.

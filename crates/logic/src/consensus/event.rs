@@ -49,6 +49,11 @@ pub enum Event {
         /// What was sent ends here.
         after: LogIndex,
     },
+    /// A witness keeps as much as it may, or no longer so.
+    Full {
+        /// Whether it does.
+        full: bool,
+    },
     /// Values up to here can no longer be sent: the log collapsed them.
     Collapsed {
         /// The last such index.

@@ -171,7 +171,8 @@ impl Replica {
         if asks {
             self.bound = Bound { ballot: self.promised, until: self.clock.bound(self.now) };
         }
-        self.send(self.promised.node, Body::Granted { beat, sent, asked: asks }, effects);
+        let granted = Body::Granted { beat, sent, asked: asks, full: self.full };
+        self.send(self.promised.node, granted, effects);
         self.settle(effects);
     }
 

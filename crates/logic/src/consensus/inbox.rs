@@ -68,7 +68,9 @@ impl Replica {
                 self.pump(from, effects);
             }
             Body::Gap { last } => self.gap(from, last, effects),
-            Body::Granted { beat, sent, asked } => self.granted(from, beat, sent, asked, effects),
+            Body::Granted { beat, sent, asked, full } => {
+                self.granted(from, (beat, sent, asked, full), effects);
+            }
         }
     }
 
@@ -83,8 +85,9 @@ impl Replica {
                 self.hear(ballot, upto);
                 self.settle(effects);
             }
-            Body::Heartbeat { beat, sent, asks, decided } => {
+            Body::Heartbeat { beat, sent, asks, decided, kept } => {
                 self.hear(ballot, decided);
+                self.kept = self.kept.max(kept);
                 self.heartbeat(beat, sent, asks, effects);
             }
             _ => {}

@@ -28,6 +28,8 @@ pub(super) struct Follower {
     pub sent: LogIndex,
     /// Values up to here it has received, though it has not adopted them yet.
     pub staged: LogIndex,
+    /// It is a witness that keeps as much as it may.
+    pub full: bool,
     /// Values up to here are on its disk, under the master's ballot.
     pub saved: Option<LogIndex>,
     /// When something was last asked of it, or came from it.
@@ -108,6 +110,7 @@ impl Lead {
             from: LogIndex(0),
             sent: LogIndex(0),
             staged: LogIndex(0),
+            full: false,
             saved: None,
             moved: Millis(0),
             rewound: (LogIndex(0), Millis(0)),
@@ -161,6 +164,7 @@ impl Lead {
         for follower in &mut self.followers {
             follower.phase = Phase::Asked;
             follower.saved = None;
+            follower.full = false;
             follower.moved = now;
             follower.rewound = (LogIndex(0), Millis(0));
             follower.heeded = (Accepted::default(), Millis(0));

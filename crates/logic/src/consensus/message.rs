@@ -112,6 +112,9 @@ pub enum Body {
         asks: bool,
         /// Up to here all is decided.
         decided: LogIndex,
+        /// Up to here all voters that hold the data have everything on disk; 0 where no witness
+        /// wants to know.
+        kept: LogIndex,
     },
     /// The heartbeat was heard; if it asked, its lease is granted.
     Granted {
@@ -121,6 +124,8 @@ pub enum Body {
         sent: Millis,
         /// Whether it asked.
         asked: bool,
+        /// Whether this is a witness that keeps as much as it may.
+        full: bool,
     },
     /// The master gave its lease back: lead now.
     HandOver,

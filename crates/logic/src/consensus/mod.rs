@@ -37,6 +37,7 @@ mod shown;
 mod stopsign;
 mod window;
 mod wire;
+mod witness;
 
 pub use configuration::{Configuration, ConfigurationError, MEMBERS_MAX, Member, VOTERS_MAX};
 pub use effect::{Asked, Effect, Refusal, Role};

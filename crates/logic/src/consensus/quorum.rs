@@ -44,6 +44,11 @@ impl<T: Copy + Ord> Tally<T> {
         self.reached.iter().filter_map(|(_, reached)| *reached).filter(held_by_majority).max()
     }
 
+    /// How far one voter has come.
+    pub(super) fn of(&self, voter: NodeId) -> Option<T> {
+        self.reached.iter().find(|(node, _)| *node == voter)?.1
+    }
+
     /// Forgets all answers: they were given under an older ballot.
     pub(super) fn clear(&mut self) {
         self.reached.iter_mut().for_each(|(_, reached)| *reached = None);

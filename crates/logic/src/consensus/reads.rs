@@ -56,7 +56,8 @@ impl Replica {
         let asks = fresh || (lead.contact.agreed().is_none() && now < lead.ends);
         let (beat, decided) = (lead.beat, self.decided);
         lead.beats.raise(self.node, beat);
-        self.send_all(Body::Heartbeat { beat, sent: now, asks, decided }, effects);
+        let kept = self.kept_by_all();
+        self.send_all(Body::Heartbeat { beat, sent: now, asks, decided, kept }, effects);
         self.answer_reads(effects);
     }
 
@@ -74,13 +75,14 @@ impl Replica {
     pub(super) fn granted(
         &mut self,
         from: NodeId,
-        beat: u64,
-        sent: Millis,
-        asked: bool,
+        (beat, sent, asked, full): (u64, Millis, bool, bool),
         effects: &mut Vec<Effect>,
     ) {
         if !self.stage.replicates() || beat > self.lead.beat || sent > self.now {
             return;
+        }
+        if let Some(follower) = self.lead.follower(from) {
+            follower.full = full;
         }
         if asked {
             let since = if broken(Rule::GrantFromSent) { self.now } else { sent };

@@ -83,6 +83,10 @@ pub struct Replica {
     pub(super) recorded: LogIndex,
     /// Values up to here can't be sent any more.
     pub(super) floor: LogIndex,
+    /// See [`Replica::kept`].
+    pub(super) kept: LogIndex,
+    /// A witness that keeps as much as it may.
+    pub(super) full: bool,
     pub(super) staging: Option<Staging>,
     /// The index of the stop-sign the present configuration began with.
     pub(super) base: LogIndex,
@@ -130,6 +134,8 @@ impl Replica {
             heard: (accepted_ballot, restored.decided),
             recorded: restored.decided,
             floor: LogIndex(0),
+            kept: LogIndex(0),
+            full: false,
             staging: None,
             base: restored.base,
             signs: restored.signs,
@@ -160,6 +166,7 @@ impl Replica {
                 self.incoming = Vec::new();
             }
             Event::Unsent { to, after } => self.unsent(to, after),
+            Event::Full { full } => self.become_full(full, effects),
             Event::Collapsed { upto } => self.floor = self.floor.max(upto.min(self.decided)),
             Event::Installed { upto, configuration } => {
                 self.installed(upto, configuration, effects);

@@ -61,6 +61,8 @@ pub(super) enum Rule {
     GrantFromSent,
     /// Whoever may have forgotten takes no part.
     DamagedStaysSilent,
+    /// A witness keeps what a voter that holds the data may lack.
+    KeptByAll,
     /// A follower tells what it staged, or a log longer than one flight never arrives.
     StagedIsTold,
 }

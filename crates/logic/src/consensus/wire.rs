@@ -31,13 +31,16 @@ impl Message {
                 put_ballot(ballot, out);
             }
             Body::Promise { log } => put_log(log, out),
-            Body::Heartbeat { beat, sent, asks, decided } => {
+            Body::Heartbeat { beat, sent, asks, decided, kept } => {
                 out.put_u64(beat);
                 out.put_u64(sent.0);
                 out.put_u8(asks.into());
                 out.put_u64(decided.0);
+                if kept.0 > 0 {
+                    out.put_u64(kept.0);
+                }
             }
-            Body::Granted { beat, sent, asked } => {
+            Body::Granted { beat, sent, asked, .. } => {
                 out.put_u64(beat);
                 out.put_u64(sent.0);
                 out.put_u8(asked.into());
@@ -89,7 +92,10 @@ fn number(body: &Body) -> u8 {
         Body::Staged { .. } => 11,
         Body::Gap { .. } => 12,
         Body::Decide { .. } => 13,
+        // What only witnesses say and hear has numbers of its own.
+        Body::Heartbeat { kept: LogIndex(1..), .. } => 21,
         Body::Heartbeat { .. } => 14,
+        Body::Granted { full: true, .. } => 22,
         Body::Granted { .. } => 15,
         Body::HandOver => 16,
         Body::Outdated => 17,
@@ -122,13 +128,18 @@ fn take_body(number: u8, from: &mut Reader<'_>) -> Result<Body, Malformed> {
         11 => Body::Staged { upto: take_index(from)? },
         12 => Body::Gap { last: take_index(from)? },
         13 => Body::Decide { upto: take_index(from)? },
-        14 => {
+        14 | 21 => {
             let (beat, sent) = (from.u64("beat")?, Millis(from.u64("sent")?));
-            Body::Heartbeat { beat, sent, asks: take_yes(from)?, decided: take_index(from)? }
+            let (asks, decided) = (take_yes(from)?, take_index(from)?);
+            let kept = if number == 21 { take_index(from)? } else { LogIndex(0) };
+            if number == 21 && kept == LogIndex(0) {
+                return Err(Malformed("what is kept"));
+            }
+            Body::Heartbeat { beat, sent, asks, decided, kept }
         }
-        15 => {
+        15 | 22 => {
             let (beat, sent) = (from.u64("beat")?, Millis(from.u64("sent")?));
-            Body::Granted { beat, sent, asked: take_yes(from)? }
+            Body::Granted { beat, sent, asked: take_yes(from)?, full: number == 22 }
         }
         16 => Body::HandOver,
         17 => Body::Outdated,

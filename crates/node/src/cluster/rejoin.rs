@@ -12,7 +12,7 @@
 use crate::NodeSettings;
 use crate::keeper::store_error;
 use crate::recovery::unusable;
-use base::{ClusterCall, DirectoryCall, NodeId, Result, Stay};
+use base::{ClusterCall, DirectoryCall, NodeId, Part, Result, Stay};
 use std::path::PathBuf;
 use store::DataDir;
 
@@ -20,6 +20,7 @@ use store::DataDir;
 pub struct Rejoining {
     data: DataDir,
     name: String,
+    witness: bool,
     /// Where clients reach the other members.
     pub members: Vec<String>,
 }
@@ -36,7 +37,8 @@ impl Rejoining {
             member.node != NodeId(data.node) && stays
         });
         let members: Vec<_> = others.map(|member| member.client.clone()).collect();
-        Ok((!members.is_empty()).then_some(Rejoining { data, name, members }))
+        let witness = known.is_witness(NodeId(data.node));
+        Ok((!members.is_empty()).then_some(Rejoining { data, name, witness, members }))
     }
 
     /// The damage that was found while the node ran, if its last life ended so and others may
@@ -59,15 +61,17 @@ impl Rejoining {
 
     /// That was decided: sets everything aside. Gives where it is. Blocking.
     pub fn set_aside(self) -> Result<PathBuf> {
-        let aside = self.data.set_aside(&self.members);
+        let aside = self.data.set_aside(&self.members, self.witness);
         aside.map(|rejoin| rejoin.aside).map_err(store_error)
     }
 
-    /// Members that can let in a node whose data were set aside and that has not joined since;
+    /// Members that can let in a node whose data were set aside and that has not joined since, and
+    /// what it joins as: in the place it had it gets the parts it had there;
     /// none: there is nothing of the kind. Blocking.
-    pub fn begun(settings: &NodeSettings) -> Result<Option<Vec<String>>> {
+    pub fn begun(settings: &NodeSettings) -> Result<Option<(Vec<String>, Part)>> {
         let begun = DataDir::rejoins(&settings.data).map_err(unusable)?;
-        Ok(begun.map(|rejoin| rejoin.members))
+        let part = |witness| if witness { Part::Witness } else { Part::Voter };
+        Ok(begun.map(|rejoin| (rejoin.members, part(rejoin.witness))))
     }
 
     /// Writes down, for the next start, that damage ended this life; where that fails the next

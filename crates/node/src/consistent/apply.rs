@@ -37,8 +37,10 @@ impl Group {
         let observer = self.observer.get().map(|observer| &**observer);
         let mut mark = None;
         for (index, payload) in payloads {
-            let (applied, marker) =
-                apply_marked(self.id, &*self.shared.trees, index, &payload, observer)?;
+            let (applied, marker) = match self.is_bare() {
+                true => (self.keep(index, &payload)?, None),
+                false => apply_marked(self.id, &*self.shared.trees, index, &payload, observer)?,
+            };
             self.track_value(&payload)?;
             self.time.store(applied.time, Ordering::Release);
             mark = Some(applied);

@@ -53,9 +53,12 @@ impl Group {
         }
         fetches.from = from;
         let (group, peers) = (Arc::clone(self), peers.clone());
-        fetches
-            .tasks
-            .spawn(async move { group.shared.snapshots.fetch(&peers, group.id, from).await });
+        fetches.tasks.spawn(async move {
+            match group.is_bare() {
+                true => group.shared.snapshots.fetch_mark(&peers, group.id, from).await,
+                false => group.shared.snapshots.fetch(&peers, group.id, from).await,
+            }
+        });
     }
 
     /// A fetch has ended.
@@ -104,6 +107,9 @@ impl Group {
         };
         let Some(staged) = staged else { return Ok(()) };
         let (group, trees) = (self.id.0, &self.shared.trees);
+        if self.is_bare() && self.applied.index() < staged.upto() {
+            self.let_go_all()?;
+        }
         let before = self.observer.get().map(|_| trees.snapshot());
         let fetched = match staged.install() {
             Ok(fetched) => fetched,

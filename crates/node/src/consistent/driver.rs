@@ -79,7 +79,8 @@ impl Group {
     pub(crate) fn begin(&self) {
         let mut guard = self.state();
         let state = &mut *guard;
-        let upto = state.values.collapse(self.shared.keeper.begin());
+        state.log_start = self.shared.keeper.begin();
+        let upto = self.floor(state);
         let now = Millis(world::milliseconds());
         self.step(state, Event::Started { now }, &[]);
         self.step(state, Event::Collapsed { upto }, &[]);
@@ -151,6 +152,7 @@ impl Group {
         self.post(letters)?;
         let wait = self.apply_decided(stopping)?;
         self.install_snapshot()?;
+        let wait = if self.let_go()? { Some(Duration::ZERO) } else { wait };
         let mut guard = self.state();
         self.take_office(&mut guard)?;
         let more = !guard.letters.is_empty() || !guard.jobs.is_empty() || !guard.unsent.is_empty();
@@ -254,7 +256,7 @@ impl Group {
         let start = self.shared.keeper.begin();
         if start > state.log_start {
             state.log_start = start;
-            let upto = state.values.collapse(start);
+            let upto = self.floor(state);
             self.step(state, Event::Collapsed { upto }, &[]);
         }
     }

@@ -21,6 +21,7 @@ use super::tracking::Tracking;
 use super::values::Values;
 use super::view::View;
 use super::wait::Applied;
+use super::witness::Keeping;
 use crate::catalog::Bucket;
 use crate::flaws::{Flaw, flawed};
 use crate::housekeeping::Bell;
@@ -66,6 +67,10 @@ pub(crate) struct Shared {
     pub comparisons: Arc<Comparisons>,
     pub memory_bytes_max: u64,
     pub lease_ms: u64,
+    /// This node is a witness: it keeps rows of the directory only.
+    pub witness: bool,
+    /// A witness is full when it keeps so much of a group.
+    pub kept_bytes_max: u64,
 }
 
 /// Who is told of the rows of bucket 0 that applied values change, in the order of the log, before
@@ -82,6 +87,8 @@ pub(crate) struct Group {
     pub observer: OnceLock<Arc<dyn Observer>>,
     /// Buckets that left it.
     pub seals: Arc<Seals>,
+    /// What a witness keeps in place of rows.
+    pub(super) keeping: Option<Mutex<Keeping>>,
     /// What changes of a bucket that is being copied.
     pub tracking: Tracking,
     pub applied: Applied,
@@ -169,13 +176,16 @@ pub(crate) type Submission = (Option<Ticket>, LogIndex, Result<Outcome>);
 
 impl Group {
     pub(crate) fn new(found: RecoveredGroup, shared: Shared) -> Group {
-        let RecoveredGroup { id, replica, mark, tail, runs } = found;
+        let RecoveredGroup { id, replica, mark, tail, runs, bare } = found;
         let share = usize::try_from(shared.memory_bytes_max / UNDECIDED_PART).unwrap_or(usize::MAX);
         let applied = Applied::default();
         applied.advance(LogIndex(mark.applied));
         let values = Values::restored(LogIndex(mark.applied), tail.into_values(), runs);
         let loaded = Seals::load(id, &*shared.trees);
-        let failed = loaded.as_ref().err().cloned();
+        let keeping = bare
+            .then(|| Keeping::load(id, &*shared.trees, shared.kept_bytes_max).map(Mutex::new))
+            .transpose();
+        let failed = loaded.as_ref().err().or(keeping.as_ref().err()).cloned();
         let (seals, observer) = (Arc::new(loaded.unwrap_or_default()), OnceLock::new());
         if id != DIRECTORY {
             let _ = observer.set(seals.clone() as Arc<dyn Observer>); // It is new.
@@ -186,6 +196,7 @@ impl Group {
             shared,
             observer,
             seals,
+            keeping: keeping.unwrap_or_default(),
             tracking: Tracking::default(),
             applied,
             durable: AtomicU64::new(0),
@@ -244,6 +255,7 @@ impl Group {
     pub(super) fn serving(&self, bucket: &Bucket) -> Result<MutexGuard<'_, State>> {
         let state = self.state();
         state.admit(self)?;
+        self.witness_has_room(&state)?;
         state.serves(bucket)?;
         Ok(state)
     }

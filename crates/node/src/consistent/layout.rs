@@ -8,6 +8,7 @@
 //!   session    session u64 BE                     -> last used u64, highest number u64
 //!   outcome    session u64 BE | number u64 BE     -> index u64, outcome
 //!   configuration (nothing)                       -> base index u64, configuration
+//!   kept       index u64 BE                       -> value; on a witness only
 //!   comparison (nothing)                          -> round u64 (`comparison/mod.rs`)
 //! row        = flags u8 | version u64 LE | [expires u64 LE] | value
 //! ```
@@ -28,6 +29,7 @@ pub(crate) enum Space {
     Session = 3,
     Outcome = 4,
     Configuration = 5,
+    Kept = 6,
     Comparison = 16,
 }
 
@@ -52,6 +54,26 @@ pub(crate) fn mark_key(group: GroupId, key: &mut Vec<u8>) {
 /// Writes the key of a group's configuration into `key`.
 pub(crate) fn configuration_key(group: GroupId, key: &mut Vec<u8>) {
     space(group, Space::Configuration, key);
+}
+
+/// The key of a value that a witness keeps.
+pub(crate) fn kept_key(group: GroupId, index: LogIndex) -> Bytes {
+    let mut key = Vec::with_capacity(13);
+    space(group, Space::Kept, &mut key);
+    key.extend_from_slice(&index.0.to_be_bytes());
+    key.into()
+}
+
+/// Behind all of them.
+pub(crate) fn kept_end(group: GroupId) -> Bytes {
+    let mut key = Vec::with_capacity(5);
+    space(group, Space::Kept, &mut key);
+    base::range::prefix_end(&key).expect("a space is not all 0xFF").into()
+}
+
+/// The index in such a key.
+pub(crate) fn read_kept_key(key: &[u8]) -> Option<LogIndex> {
+    Some(LogIndex(u64::from_be_bytes(key.get(5..)?.try_into().ok()?)))
 }
 
 /// A configuration and the index of the stop-sign it began with, as they are stored.

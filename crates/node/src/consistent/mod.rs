@@ -35,6 +35,7 @@ pub(crate) mod value;
 pub(crate) mod values;
 pub(crate) mod view;
 mod wait;
+pub(crate) mod witness;
 
 use crate::keeper::Done;
 use base::Error;

@@ -29,7 +29,9 @@ impl Group {
                 return;
             }
         };
-        if !values.is_empty() && state.values.waiting_bytes() > UNAPPLIED_BYTES_MAX {
+        let overflows = || self.keeping().is_some_and(|keeping| keeping.overflows());
+        let full = state.values.waiting_bytes() > UNAPPLIED_BYTES_MAX || overflows();
+        if !values.is_empty() && full {
             return;
         }
         let mut signs = Vec::new();

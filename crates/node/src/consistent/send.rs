@@ -150,6 +150,10 @@ impl Group {
     /// Reads values behind `after` back from the log, as many as go into one message; none, if they
     /// are collapsed or not written yet.
     pub(super) fn read_back(&self, after: LogIndex, upto: LogIndex) -> Result<Vec<Bytes>> {
+        let kept = self.kept_values(after, upto)?;
+        if !kept.is_empty() {
+            return Ok(kept);
+        }
         let (position, upto) = {
             let state = self.state();
             let runs = &state.values.runs;

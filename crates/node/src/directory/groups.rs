@@ -28,9 +28,15 @@ impl Directory {
             named => draft.founders(replicas, named)?,
         };
         founders.sort_unstable();
+        let members = founders.iter().map(|node| match draft.known.is_witness(*node) {
+            true => (*node, Part::Witness),
+            false => (*node, Part::Voter),
+        });
+        let members: Vec<_> = members.collect();
+        // Witnesses join a group that has begun: what it began with holds the data.
+        founders.retain(|node| !draft.known.is_witness(*node));
         let next = self.get(&Bytes::from_static(NEXT_GROUP))?;
         let number = next.map_or(Ok(FIRST), |value| read_next_group(&value))?;
-        let members = founders.iter().map(|node| (*node, Part::Voter)).collect();
         let made = Placement { group: GroupId(number), members, replicas, founders };
         draft.put_group(made.clone())?;
         draft.steps.push(set(Bytes::from_static(NEXT_GROUP), write_next_group(number + 1)));
@@ -46,8 +52,13 @@ impl Directory {
         let linked = |node| {
             node == shared.node || shared.peers.get().is_some_and(|peers| peers.linked(node))
         };
-        let mut chosen = draft.with_fewest(|member| linked(member.node));
-        chosen.extend(draft.with_fewest(|member| !linked(member.node)));
+        let mut chosen = Vec::new();
+        for (witness, near) in [(false, true), (false, false), (true, true), (true, false)] {
+            chosen.extend(draft.with_fewest(|member| {
+                let node = member.node;
+                (draft.known.is_witness(node), linked(node)) == (witness, near)
+            }));
+        }
         let wanted = replicas.unwrap_or(REPLICAS);
         check_replicas(wanted)?;
         if replicas.is_some() && chosen.len() < wanted as usize {

@@ -5,6 +5,7 @@ use super::rows::{
     CLUSTER, ClusterRow, assert, group_key, member_key, read_cluster, set, write_cluster,
     write_group, write_member,
 };
+use super::witnesses::{part_of_joiner, too_many_witnesses};
 use super::{Directory, Plan};
 use base::cluster::{check_address, check_member_name};
 use base::limits::{GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX, PEERS_MAX};
@@ -109,7 +110,6 @@ impl Draft {
         check_member_name(&member.name)?;
         check_address(&member.peer)?;
         check_address(&member.client)?;
-        check_part(part)?;
         if lease_ms != self.row.lease_ms {
             let wanted = self.row.lease_ms;
             let text =
@@ -144,10 +144,14 @@ impl Draft {
                     if let Some(part) = part_of_joiner(&placement, part) {
                         placement.members.push((member.node, part));
                         self.put_group(placement)?;
+                    } else if placement.group == GroupId(0) {
+                        return Err(too_many_witnesses(&placement));
                     }
                 }
             }
-            Some(old) if old.stay == Stay::Replaceable => self.take_place(&old, member.node)?,
+            Some(old) if old.stay == Stay::Replaceable => {
+                self.take_place(&old, member.node, part == Part::Witness)?;
+            }
             Some(taken) => return Err(name_taken(&taken.name)),
         }
         self.done()
@@ -180,7 +184,8 @@ impl Draft {
             placement.members.retain(|(node, _)| *node != member.node);
             if placement.voters() < before.min(placement.replicas as usize) {
                 let others = self.with_fewest(|other| {
-                    other.node != member.node && !placement.names_member(other.node)
+                    let is_free = !placement.names_member(other.node);
+                    is_free && other.node != member.node && !self.known.is_witness(other.node)
                 });
                 placement.members.extend(others.first().map(|other| (*other, Part::Voter)));
             }
@@ -203,33 +208,22 @@ impl Draft {
                     let text = format!("`{by}` can't take its own place: name another member");
                     return Err(Error::new(Reason::Changed, text));
                 }
-                self.take_place(&member, other.node)?;
+                let is_witness = self.known.is_witness(other.node);
+                self.take_place(&member, other.node, is_witness)?;
             }
         }
         self.done()
     }
 
-    /// Everything that `old` was to do, `by` does; of two parts of its own the greater.
-    fn take_place(&mut self, old: &MemberDescription, by: NodeId) -> Result<()> {
-        for mut placement in self.known.groups.clone() {
-            let mut parts = Vec::new();
-            placement.members.retain(|(node, part)| {
-                let either = *node == old.node || *node == by;
-                if either {
-                    parts.push(*part);
-                }
-                !either
-            });
-            placement.members.extend(parts.iter().min().map(|part| (by, *part)));
-            self.put_group(placement)?;
-        }
-        self.put_member(&MemberDescription { stay: Stay::Leaving, ..old.clone() });
-        Ok(())
-    }
-
     fn set_part(mut self, name: &str, part: Option<Part>, group: Option<GroupId>) -> Result<Plan> {
         let member = self.named(name)?;
-        part.map_or(Ok(()), check_part)?;
+        match part {
+            Some(part) => self.check_part(name, member.node, part)?,
+            None if group.is_none_or(|group| group == GroupId(0)) => {
+                self.stays_in_directory(&member)?;
+            }
+            None => {}
+        }
         let mut found = false;
         for mut placement in self.known.groups.clone() {
             let asked = match group {
@@ -255,13 +249,20 @@ impl Draft {
         let mut placement = known.ok_or_else(|| no_such_group(group))?;
         let mut placed = Vec::new();
         for (name, part) in members {
-            check_part(*part)?;
             let node = self.named(name)?.node;
+            self.check_part(name, node, *part)?;
             if placed.iter().any(|(known, _)| *known == node) {
                 let text = format!("`{name}` stands twice among the members of group {group}");
                 return Err(Error::new(Reason::Malformed, text));
             }
             placed.push((node, *part));
+        }
+        if group == GroupId(0) {
+            let left = |member: &&MemberDescription| {
+                placed.iter().all(|(node, _)| *node != member.node) && member.stay == Stay::Member
+            };
+            let mut left = self.known.members.iter().filter(left);
+            left.try_for_each(|member| self.stays_in_directory(member))?;
         }
         placement.members = placed;
         if placement.replicas > 0 {
@@ -276,7 +277,7 @@ impl Draft {
         found.cloned().ok_or_else(|| no_such_member(name))
     }
 
-    fn put_member(&mut self, member: &MemberDescription) {
+    pub(super) fn put_member(&mut self, member: &MemberDescription) {
         self.steps.push(set(member_key(member.node), write_member(member)));
     }
 
@@ -293,6 +294,9 @@ impl Draft {
                  (`credenza cluster promote NAME`)"
             );
             return Err(Error::new(Reason::Changed, text));
+        }
+        if 2 * placement.witnesses() > placement.voters() {
+            return Err(too_many_witnesses(&placement));
         }
         let voters = placement.voters();
         if voters > GROUP_VOTERS_MAX || members.len() > GROUP_MEMBERS_MAX {
@@ -320,27 +324,9 @@ impl Draft {
     }
 }
 
-/// The part that a node which joins has in a group; none: the group has voters enough.
-fn part_of_joiner(placement: &Placement, part: Part) -> Option<Part> {
-    let voters = placement.voters();
-    match placement.replicas as usize {
-        0 if part.votes() && voters >= GROUP_VOTERS_MAX => Some(Part::Learner),
-        0 => Some(part),
-        wanted => (part.votes() && voters < wanted).then_some(part),
-    }
-}
-
 /// Whoever leaves has given its name back.
 fn is_named(member: &MemberDescription, name: &str) -> bool {
     member.name == name && member.stay != Stay::Leaving
-}
-
-fn check_part(part: Part) -> Result<()> {
-    if part == Part::Witness {
-        let text = "this version places voters and learners: name one of these";
-        return Err(Error::new(Reason::NotSupported, text));
-    }
-    Ok(())
 }
 
 fn name_taken(name: &str) -> Error {

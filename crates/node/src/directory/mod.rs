@@ -12,6 +12,7 @@ mod groups;
 mod members;
 mod moves;
 pub(crate) mod rows;
+mod witnesses;
 
 use crate::catalog::{Bucket, Catalog};
 use crate::consistent::group::Group;

@@ -20,12 +20,20 @@ pub(crate) struct Cluster {
     pub places: Vec<Place>,
     pub nodes: Vec<Option<Node>>,
     addresses: Vec<SocketAddr>,
+    /// How much log everybody keeps from here on.
+    pub log_bytes_max: u64,
 }
 
 impl Cluster {
     /// So many nodes, every one of them a voter of groups 0 and 1.
     pub(crate) async fn new(count: usize) -> Cluster {
-        let mut cluster = Cluster { places: Vec::new(), nodes: Vec::new(), addresses: Vec::new() };
+        Cluster::with_log(count, NodeSettings::default().log_bytes_max).await
+    }
+
+    /// The same, with so much log at most.
+    pub(crate) async fn with_log(count: usize, log_bytes_max: u64) -> Cluster {
+        let (places, nodes, addresses) = (Vec::new(), Vec::new(), Vec::new());
+        let mut cluster = Cluster { places, nodes, addresses, log_bytes_max };
         for _ in 0..count {
             cluster.join().await;
         }
@@ -34,6 +42,11 @@ impl Cluster {
 
     /// One more node.
     pub(crate) async fn join(&mut self) -> usize {
+        self.join_as(Part::Voter).await
+    }
+
+    /// The same, with another part.
+    pub(crate) async fn join_as(&mut self, part: Part) -> usize {
         let which = self.places.len();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         self.addresses.push(listener.local_addr().expect("an address"));
@@ -41,7 +54,7 @@ impl Cluster {
         self.places.push(Place::new());
         self.nodes.push(None);
         if which > 0 {
-            let joining = Joining::begin(&self.settings(which), Part::Voter).expect("a directory");
+            let joining = Joining::begin(&self.settings(which), part).expect("a directory");
             let joining = joining.expect("a fresh one");
             let known = match self.directory(joining.call()).await.body {
                 Body::Cluster(known) => known,
@@ -63,6 +76,7 @@ impl Cluster {
             name: format!("n{which}"),
             peers: Some(PeerPlace { listen, advertise: listen.to_string() }),
             client_address: "127.0.0.1:7711".into(),
+            log_bytes_max: self.log_bytes_max,
             ..self.places[which].settings()
         }
     }

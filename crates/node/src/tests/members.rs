@@ -131,7 +131,6 @@ async fn members_are_added_once_under_names_of_their_own() {
     assert_eq!(described(&node).await.members[1].peer, "[::1]:3");
     for (call, wanted) in [
         (add(4, "bad name", Part::Voter), Reason::Malformed),
-        (add(4, "n4", Part::Witness), Reason::NotSupported),
         (
             ClusterCall::AddMember { member: member(4, "n4"), part: Part::Voter, lease_ms: 2_000 },
             Reason::NotSupported,
@@ -308,4 +307,54 @@ async fn who_is_alone_chooses_its_lease_and_who_has_others_does_not() {
     let alone = NodeSettings { peers: None, ..longer };
     let alone = Node::start(alone).await.err().expect("it is one of two");
     assert!(alone.text().contains("--peer-listen"), "{alone}");
+}
+
+#[tokio::test]
+async fn a_witness_is_one_for_life_and_every_majority_holds_the_data() {
+    let place = Place::new();
+    let (node, _) = start(&place).await;
+    let (voter, witness) = (Part::Voter, Part::Witness);
+    ask(&node, add(2, "n2", voter)).await.expect("added");
+    ask(&node, add(3, "w", witness)).await.expect("added");
+    let known = described(&node).await;
+    for group in [0, 1] {
+        assert!(placed(&known, group).contains(&("w".to_string(), witness)));
+    }
+    assert!(known.is_witness(NodeId(3)) && !known.is_witness(NodeId(2)));
+    let placing = |group, members: &[(&str, Part)]| ClusterCall::PlaceGroup {
+        group: GroupId(group),
+        members: parts(members),
+    };
+    for (call, wanted) in [
+        (set_part("w", Some(voter), None), Reason::NotSupported),
+        (set_part("w", Some(Part::Learner), Some(1)), Reason::NotSupported),
+        (set_part("n2", Some(witness), None), Reason::NotSupported),
+        (set_part("w", None, None), Reason::NotSupported),
+        (set_part("w", None, Some(0)), Reason::NotSupported),
+        (placing(1, &[("n2", voter), ("w", voter)]), Reason::NotSupported),
+        (placing(0, &[("node1", voter), ("n2", voter)]), Reason::NotSupported),
+        (placing(1, &[("w", witness)]), Reason::Changed),
+    ] {
+        assert_eq!(reason(ask(&node, call.clone()).await), wanted, "{call:?}");
+    }
+    ask(&node, set_part("w", None, Some(1))).await.expect("of another group it may be none");
+    ask(&node, set_part("w", Some(witness), Some(1))).await.expect("and again");
+    ask(&node, add(4, "w2", witness)).await.expect("two and two");
+    let third = ask(&node, add(5, "w3", witness)).await.expect_err("three of five, without data");
+    assert!(third.text().contains("more witnesses"), "{third}");
+    // Who takes a witness's place is what it joined as, and the other way round.
+    ask(&node, replace("w2", None)).await.expect("its place waits");
+    ask(&node, add(6, "w2", voter)).await.expect("a fresh node of the name");
+    assert!(placed(&described(&node).await, 1).contains(&("w2".to_string(), voter)));
+    ask(&node, replace("n2", Some("w"))).await.expect("at once");
+    let known = described(&node).await;
+    let left = parts(&[("node1", voter), ("w", witness), ("w2", voter)]);
+    let mut found = placed(&known, 1);
+    found.sort();
+    assert_eq!(found, {
+        let mut left = left;
+        left.sort();
+        left
+    });
+    node.stop().await.expect("it stops");
 }

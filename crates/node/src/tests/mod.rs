@@ -19,6 +19,7 @@ mod sim;
 mod staged;
 mod time;
 mod whole;
+mod witness;
 
 use crate::{Node, NodeSettings};
 use base::request::Expiry;

@@ -34,6 +34,9 @@ const DAMAGE: WholeFile = WholeFile {
     bytes_max: 65_536,
 };
 
+/// A line that says what the node was.
+const WITNESS: &str = "witness";
+
 /// A joining that takes the place of damaged data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejoin {
@@ -41,6 +44,8 @@ pub struct Rejoin {
     pub aside: PathBuf,
     /// Where clients reach members that may let the node in.
     pub members: Vec<String>,
+    /// It was a witness, and is to be one again.
+    pub witness: bool,
 }
 
 struct State {
@@ -48,12 +53,17 @@ struct State {
     moved: bool,
     folder: String,
     members: Vec<String>,
+    witness: bool,
 }
 
 impl State {
     fn lines(&self) -> String {
         let state = if self.moved { "moved" } else { "moving" };
         let mut lines = format!("{state} {}\n", self.folder);
+        if self.witness {
+            lines.push_str(WITNESS);
+            lines.push('\n');
+        }
         for member in &self.members {
             lines.push_str(&format!("member {member}\n"));
         }
@@ -76,19 +86,21 @@ impl State {
         };
         let digits = folder.strip_prefix("damaged-")?;
         let is_ours = digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let witness = rest.first().is_some_and(|line| line == WITNESS);
+        let rest = &rest[usize::from(witness)..];
         let members = rest.iter().map(|line| line.strip_prefix("member ").map(String::from));
         let members = members.collect::<Option<_>>()?;
-        is_ours.then(|| State { moved, folder: folder.into(), members })
+        is_ours.then(|| State { moved, folder: folder.into(), members, witness })
     }
 }
 
 impl DataDir {
     /// Sets everything of this node aside; the directory is then one that is to join, with the help
     /// of these members. The lock is given back.
-    pub fn set_aside(self, members: &[String]) -> Result<Rejoin, StoreError> {
+    pub fn set_aside(self, members: &[String], witness: bool) -> Result<Rejoin, StoreError> {
         let at = Place { path: &self.path, directory: &self.directory };
         let folder = format!("damaged-{:016x}", self.node);
-        let state = State { moved: false, folder, members: members.to_vec() };
+        let state = State { moved: false, folder, members: members.to_vec(), witness };
         FILE.replace(&at.disk()?, at.path, &state.lines())?;
         go_on(&at, state)
     }
@@ -141,7 +153,8 @@ fn go_on(at: &Place, mut state: State) -> Result<Rejoin, StoreError> {
         state.moved = true;
         FILE.replace(&at.disk()?, at.path, &state.lines())?;
     }
-    Ok(Rejoin { aside, members: state.members })
+    let State { members, witness, .. } = state;
+    Ok(Rejoin { aside, members, witness })
 }
 
 fn move_all(at: &Place, folder: &str) -> Result<(), StoreError> {

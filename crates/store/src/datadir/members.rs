@@ -1,5 +1,5 @@
 //! Whom this node knew last: enough to find the others after a start, before anything of the
-//! directory is applied; and of each group that was made, whom it began with.
+//! directory is applied; of each group that was made, whom it began with; and who is a witness.
 //!
 //! Promises: there whole or not at all; damage is named.
 //! Never: says who belongs to a group now; that stands in the log.
@@ -66,10 +66,12 @@ fn text(known: &ClusterDescription) -> Option<String> {
         let (node, stay) = (node.0, stay.word());
         let _ = writeln!(text, "member {node:016x} {incarnation} {stay} {name} {peer} {client}");
     }
-    for placement in groups.iter().filter(|placement| !placement.founders.is_empty()) {
+    let is_told =
+        |placement: &&Placement| placement.witnesses() > 0 || !placement.founders.is_empty();
+    for placement in groups.iter().filter(is_told) {
         let Placement { group, members, replicas, founders } = placement;
         let founders: Vec<_> = founders.iter().map(|node| format!("{:016x}", node.0)).collect();
-        let founders = founders.join(",");
+        let founders = if founders.is_empty() { NONE.into() } else { founders.join(",") };
         let _ = write!(text, "group {group} {replicas} {founders}");
         for (node, part) in members {
             let _ = write!(text, " {:016x}={}", node.0, part.word());
@@ -114,8 +116,9 @@ fn member(line: &str) -> Option<MemberDescription> {
 fn placement(line: &str) -> Option<Placement> {
     let mut words = line.strip_prefix("group ")?.split(' ');
     let (group, replicas) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    let founders = words.next()?.split(',').map(|node| id(node).map(NodeId));
-    let founders = founders.collect::<Option<_>>()?;
+    let founders = words.next().map(|founders| if founders == NONE { "" } else { founders })?;
+    let founders = founders.split(',').filter(|founders| !founders.is_empty());
+    let founders = founders.map(|node| id(node).map(NodeId)).collect::<Option<_>>()?;
     let member = |word: &str| {
         let (node, part) = word.split_once('=')?;
         Some((NodeId(id(node)?), Part::parse(part).ok()?))

@@ -165,7 +165,7 @@ fn places() -> impl Strategy<Value = BucketPlace> {
 fn members() -> impl Strategy<Value = ClusterCall> {
     let name = || prop::sample::select(vec!["n1", "a.b-c_D"]).prop_map(String::from);
     let address = || Just("[::1]:7711".to_string());
-    let part = || prop::sample::select(vec![Part::Voter, Part::Learner]);
+    let part = || prop::sample::select(Part::ALL.to_vec());
     let node = || (1..=u64::MAX).prop_map(NodeId);
     let add = (node(), name(), address(), part(), 1..=10_000_u64).prop_map(
         |(node, name, peer, part, lease_ms)| {

@@ -45,7 +45,7 @@ fn asked(schemas: &mut Map<String, Value>) {
         "type": "string", "pattern": ADDRESS_PATTERN, "maxLength": PEER_ADDRESS_BYTES_MAX,
     });
     let mut insert = |name: &str, schema: Value| schemas.insert(name.into(), schema);
-    insert("Part", json!({ "enum": ["voter", "learner"] }));
+    insert("Part", json!({ "enum": ["voter", "learner", "witness"] }));
     let lease = json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX });
     let mut joining = object(json!({
         "node": id(), "name": name, "peer": address, "client": address, "lease_ms": lease,
@@ -65,7 +65,9 @@ fn asked(schemas: &mut Map<String, Value>) {
         "SetPart",
         json!({
             "type": "object", "required": ["part"], "additionalProperties": false,
-            "properties": { "part": { "enum": ["voter", "learner", "none"] }, "group": any_group },
+            "properties": {
+                "part": { "enum": ["voter", "learner", "witness", "none"] }, "group": any_group,
+            },
         }),
     );
     let mut wanted = list(object(json!({ "name": name, "part": reference("Part") })));

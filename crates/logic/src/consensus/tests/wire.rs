@@ -30,13 +30,25 @@ fn bodies(n: [u64; 5], (yes, no): (bool, bool)) -> Vec<Body> {
         Body::Staged { upto: five },
         Body::Gap { last: one },
         Body::Decide { upto: two },
-        Body::Heartbeat { beat: n[0], sent: Millis(n[1]), asks: yes, decided: three },
-        Body::Granted { beat: n[0], sent: Millis(n[1]), asked: no },
+        heartbeat(n, yes, LogIndex(0)),
+        Body::Granted { beat: n[0], sent: Millis(n[1]), asked: no, full: false },
         Body::HandOver,
         Body::Outdated,
         Body::Straggling { decided: one },
         Body::Learn { after, upto, end: three },
         Body::Ended,
+    ]
+}
+
+fn heartbeat(n: [u64; 5], asks: bool, kept: LogIndex) -> Body {
+    Body::Heartbeat { beat: n[0], sent: Millis(n[1]), asks, decided: LogIndex(n[2]), kept }
+}
+
+/// What is said to witnesses, and by them.
+fn later_bodies(n: [u64; 5], (yes, no): (bool, bool)) -> Vec<Body> {
+    vec![
+        heartbeat(n, yes, LogIndex(n[3].max(1))),
+        Body::Granted { beat: n[0], sent: Millis(n[1]), asked: no, full: true },
     ]
 }
 
@@ -70,7 +82,7 @@ proptest! {
         let mut numbers = numbers;
         numbers[0] >>= 1;
         let ballot = Ballot { round, node: NodeId(numbers[4]) };
-        for body in bodies(numbers, answers) {
+        for body in [bodies(numbers, answers), later_bodies(numbers, answers)].concat() {
             let message = message(configuration, ballot, body);
             let mut bytes = written(&message);
             for length in 0..bytes.len() {
@@ -155,6 +167,13 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
     configuration.write(&mut bytes);
     assert_eq!(Configuration::read(&mut Reader::new(&bytes)), Ok(configuration));
     writeln!(text, "configuration {}", hexadecimal(&bytes)).expect("a string takes all");
+    let later = later_bodies([0x11, 0x22, 0x33, 0x44, 0x55], (true, false));
+    for (name, body) in ["heartbeat-kept", "granted-full"].into_iter().zip(later) {
+        let message = message(7, ballot, body);
+        let bytes = written(&message);
+        assert_eq!(Message::read(&mut Reader::new(&bytes)), Ok(message));
+        writeln!(text, "{name} {}", hexadecimal(&bytes)).expect("a string takes all");
+    }
     if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !kept.exists() {
         std::fs::write(&kept, &text).expect("the kept bytes can be written");
     }

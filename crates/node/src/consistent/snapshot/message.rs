@@ -5,6 +5,7 @@
 //!   1 begin   stream u32
 //!   2 resume  stream u32 | snapshot u64 | 0, or 1 and the last key that was taken (string)
 //!   3 end     snapshot u64
+//!   4 mark    (nothing): what begin offers, for a witness, which takes no rows
 //! answer    version 1 | kind, then
 //!   1 offer   snapshot u64 | mark (3 x u64) | base u64 | rows, bytes u64 | configuration
 //!   2 goes on, 3 gone: begin anew, 4 busy: ask later, 5 nothing: no such group here
@@ -42,6 +43,8 @@ pub(super) enum Question {
     Resume { stream: u32, id: u64, after: Option<Bytes> },
     /// It is not needed any more.
     End { id: u64 },
+    /// Say what a snapshot would hold, and send nothing of it.
+    Mark,
 }
 
 /// What the sender answers.
@@ -106,6 +109,7 @@ impl Question {
                 out.put_u8(3);
                 out.put_u64(*id);
             }
+            Question::Mark => out.put_u8(4),
         }
         out.into()
     }
@@ -127,6 +131,7 @@ impl Question {
                 Question::Resume { stream, id, after }
             }
             3 => Question::End { id: reader.u64("snapshot")? },
+            4 => Question::Mark,
             _ => return Err(Malformed("kind")),
         };
         reader.end("question")?;

@@ -50,6 +50,7 @@ use store::{Install, Trees};
 use tokio::task::JoinSet;
 
 use super::layout::{self, Mark};
+use super::witness::install_mark;
 pub(crate) use message::{ABOUT_SNAPSHOTS, KEY_MAX};
 pub(crate) use progress::Progress;
 
@@ -92,7 +93,8 @@ impl Default for Pace {
 pub(crate) struct Staged {
     group: GroupId,
     offer: Offer,
-    install: Box<dyn Install>,
+    /// The rows; none: a witness takes the mark alone.
+    install: Option<Box<dyn Install>>,
     trees: Arc<dyn Trees>,
 }
 
@@ -163,6 +165,18 @@ impl Staged {
         LogIndex(self.offer.mark.applied)
     }
 
+    /// The same for a witness, which takes no rows.
+    #[cfg(test)]
+    pub(crate) fn marked(
+        from: &dyn Trees,
+        to: Arc<dyn Trees>,
+        group: GroupId,
+        first: Option<Configuration>,
+    ) -> Option<Staged> {
+        let offer = send::offer(&*from.snapshot(), group, first).expect("it is sound").ok()?;
+        Some(Staged { group, offer, install: None, trees: to })
+    }
+
     /// What a fetch leads to, without a network: the state that `from` has now, for `to`.
     #[cfg(test)]
     pub(crate) fn copied(
@@ -180,7 +194,7 @@ impl Staged {
         let mut install = Arc::clone(&to).begin_install(&prefix).expect("room");
         let all = store::Chunk::read(&*snapshot, &prefix, None, usize::MAX).expect("it is sound");
         install.put(all.rows).expect("room");
-        Some(Staged { group, offer, install, trees: to })
+        Some(Staged { group, offer, install: Some(install), trees: to })
     }
 
     /// Puts it in force, durably; blocks for a few syncs. Nothing of the group may be applied
@@ -189,15 +203,20 @@ impl Staged {
         if applied_here(&*self.trees, self.group)? >= self.offer.mark.applied {
             return Err(overtaken());
         }
-        if !self.install.switch().map_err(store_error)? {
-            return Err(overtaken());
-        }
         let Offer { base, configuration, mark, .. } = self.offer;
         let upto = LogIndex(mark.applied);
+        let fetched = Fetched { upto, base, configuration, mark };
+        let switched = match &mut self.install {
+            None => install_mark(self.group, &*self.trees, &fetched).map(|()| true)?,
+            Some(install) => install.switch().map_err(store_error)?,
+        };
+        if !switched {
+            return Err(overtaken());
+        }
         tracing::info!(
             target: "consensus", group = %self.group, upto = upto.0, "a snapshot is installed"
         );
-        Ok(Fetched { upto, base, configuration, mark })
+        Ok(fetched)
     }
 }
 

@@ -75,6 +75,24 @@ impl Snapshots {
         Err(Error::new(Reason::NotFresh, "the snapshot is forgotten by its sender again and again"))
     }
 
+    /// The same for a witness: it takes the mark, and no rows.
+    pub(crate) async fn fetch_mark(
+        &self,
+        peers: &Peers,
+        group: GroupId,
+        from: NodeId,
+    ) -> Result<Staged> {
+        let question = Question::Mark.write();
+        let answer = peers.ask(from, group, question, ANSWER_MAX).await?;
+        match Answer::read(&answer) {
+            Ok(Answer::Offer(offer)) => {
+                let trees = Arc::clone(&self.trees);
+                Ok(Staged { group, offer, install: None, trees })
+            }
+            _ => Err(Error::new(Reason::NotFresh, format!("node {from} has no mark to give now"))),
+        }
+    }
+
     fn shown(&self) -> MutexGuard<'_, BTreeMap<GroupId, Progress>> {
         self.progress.lock().expect("no one panics while holding it")
     }
@@ -123,6 +141,7 @@ impl Fetch<'_> {
                         self.end(&offer).await;
                         Metrics::count(&self.snapshots.metrics.snapshots_received);
                         let group = self.group;
+                        let install = Some(install);
                         return Ok(Ended::Whole(Staged { group, offer, install, trees }));
                     }
                 }

@@ -110,6 +110,13 @@ impl Sender {
                 }
             }
             Question::Resume { stream, id, after } => self.resume(from, id, stream, after),
+            Question::Mark => match offer(&*self.trees.snapshot(), group, first) {
+                Ok(offered) => (offered.map_or_else(|answer| answer, Answer::Offer), None),
+                Err(error) => {
+                    tracing::warn!(target: "store", %error, "no mark for another node");
+                    (Answer::Busy, None)
+                }
+            },
             Question::End { id } => {
                 let mut all = self.open();
                 let known = all.get(&id).is_some_and(|open| lock(open).to == from);

@@ -61,7 +61,7 @@ impl World {
     /// Nodes that have applied the same have the same rows.
     fn look_at_rows(&self, group: usize) {
         let (id, mut states) = (group_id(group), BTreeMap::<LogIndex, Vec<(Bytes, Bytes)>>::new());
-        for mate in &self.mates {
+        for mate in self.mates.iter().filter(|mate| !mate.witness) {
             let Some(life) = &mate.life else { continue };
             let snapshot = store::Trees::snapshot(&*mate.trees);
             let all = Chunk::read(&*snapshot, &id.0.to_be_bytes(), None, usize::MAX);

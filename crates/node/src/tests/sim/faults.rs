@@ -104,17 +104,22 @@ impl World {
     /// Somebody joins, changes its part, or leaves; never so many that no majority is left.
     fn reconfigure(&mut self) {
         let which = self.chance.below(self.mates.len() as u64) as usize;
-        let (node, group) = (self.mates[which].node, self.any_group());
+        let group = self.any_group();
         let Some(master) = self.master(group) else { return };
         self.mates[master].look_at_the_clock(self.now);
         let Some(life) = &self.mates[master].life else { return };
         let group = life.group(group);
-        let mut members = group.configuration().members().to_vec();
+        let configuration = group.configuration();
+        let waits = |mate: &Mate| mate.witness && !configuration.votes(mate.node);
+        let which = self.mates.iter().position(waits).unwrap_or(which);
+        let node = self.mates[which].node;
+        let mut members = configuration.members().to_vec();
         let voters = members.iter().filter(|member| member.part == Part::Voter).count();
         match members.iter().position(|member| member.node == node) {
             None => members.push(Member { node, part: Part::Learner }),
             Some(place) if members[place].part == Part::Learner => {
-                members[place].part = Part::Voter;
+                let witness = self.mates[which].witness;
+                members[place].part = if witness { Part::Witness } else { Part::Voter };
             }
             Some(_) if voters <= 3 => return,
             Some(place) => {

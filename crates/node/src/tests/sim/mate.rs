@@ -34,6 +34,8 @@ pub(super) struct Mate {
     /// When its next turn is due.
     pub next_turn: u64,
     pub slow_disk: bool,
+    /// It keeps no rows.
+    pub witness: bool,
 }
 
 /// What dies with the node.
@@ -86,6 +88,7 @@ impl Mate {
             sleeps_until: 0,
             next_turn: u64::MAX,
             slow_disk: false,
+            witness: false,
         }
     }
 
@@ -106,6 +109,7 @@ impl Mate {
         for placement in &self.placements {
             terms.add(placement).expect("founders");
         }
+        terms.witness = self.witness;
         let found = replay(&log, records, &*self.trees, &terms).expect("it is replayed");
         let (keeper, outbox, all) = (Keeper::new(), Outbox::default(), OnceLock::new());
         let _ = all.set(peers(outbox.clone()));
@@ -124,6 +128,8 @@ impl Mate {
             peers: Arc::new(all),
             memory_bytes_max: 640 << 20,
             lease_ms: LEASE_MS,
+            witness: self.witness,
+            kept_bytes_max: 1 << 20,
         };
         let simulated = found.into_iter().filter(|group| group.id != DIRECTORY);
         let seats = simulated.map(|found| {

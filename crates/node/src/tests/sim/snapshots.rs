@@ -38,7 +38,12 @@ impl World {
             let configuration = life.group(by.group).configuration();
             let first = Some(configuration).filter(|one| one.id() == ConfigurationId(0));
             let trees = Arc::clone(&self.mates[by.mate].trees);
-            Staged::copied(&*self.mates[sender].trees, trees, group_id(by.group), first)
+            let (from, group) = (&*self.mates[sender].trees, group_id(by.group));
+            match (self.mates[sender].witness, self.mates[by.mate].witness) {
+                (true, _) => None,
+                (_, true) => Staged::marked(from, trees, group, first),
+                _ => Staged::copied(from, trees, group, first),
+            }
         });
         let takes = self.chance.between(1_000, 2_000_000);
         self.at(takes, Event::Staged { by, staged: staged.map(Box::new) });

@@ -204,7 +204,7 @@ fn damaged_data_are_set_aside_and_the_directory_joins_under_another_id() {
     let before = data.node;
     assert_eq!(DataDir::rejoins(&path).expect("read"), None, "nothing is under way");
     let members = ["127.0.0.1:7711".to_string(), "[::1]:7712".to_string()];
-    let rejoin = data.set_aside(&members).expect("moved");
+    let rejoin = data.set_aside(&members, false).expect("moved");
     assert_eq!(rejoin.aside, path.join(format!("damaged-{before:016x}")));
     assert_eq!(rejoin.members, members);
     for kept in ["log/segment", "store/table", "IDENTITY", "MEMBERS", "JOINER", "INCARNATION"] {
@@ -237,7 +237,7 @@ fn setting_aside_that_was_cut_short_between_two_moves_goes_on() {
     let data = lived(&path);
     let (before, members) = (data.node, vec!["127.0.0.1:7711".to_string()]);
     // What is left when the power goes after the first of the moves.
-    let aside = data.set_aside(&members).expect("moved").aside;
+    let aside = data.set_aside(&members, false).expect("moved").aside;
     for name in ["IDENTITY", "MEMBERS", "store", "INCARNATION"] {
         std::fs::rename(aside.join(name), path.join(name)).expect("moved back");
     }
@@ -263,7 +263,22 @@ fn damage_found_while_the_node_ran_is_told_to_its_next_life() {
     DataDir::note_damage(&path, "table 7 is damaged at byte 9:\nits checksum").expect("written");
     assert_eq!(noted(), Some("table 7 is damaged at byte 9: its checksum".into()));
     let data = DataDir::open(&path).expect("opens");
-    data.set_aside(&[]).expect("moved");
+    assert!(data.set_aside(&[], true).expect("moved").witness, "it comes back as what it was");
+    assert!(DataDir::rejoins(&path).expect("read").is_some_and(|rejoin| rejoin.witness));
     let data = joiner(&path).join(&known()).expect("joins");
     assert_eq!(data.noted_damage().expect("read"), None, "the new node has none");
+}
+
+#[test]
+fn a_list_says_who_is_a_witness() {
+    let above = tempfile::tempdir().expect("a directory");
+    let path = above.path().join("data");
+    let mut told = known();
+    let node = joiner(&path).node;
+    let members = vec![(NodeId(1), Part::Voter), (NodeId(node), Part::Witness)];
+    told.groups = vec![Placement { members, ..Placement::default() }];
+    let data = joiner(&path).join(&told).expect("joins");
+    let read = data.members().expect("read").expect("it is there");
+    assert_eq!(read.groups, told.groups, "without founders");
+    assert!(read.is_witness(NodeId(node)) && !read.is_witness(NodeId(1)));
 }

@@ -3,7 +3,7 @@
 use super::world::{Item, World};
 use crate::consensus::Event;
 use crate::consensus::tests::machine::{Identity, Machine};
-use base::LogIndex;
+use base::{LogIndex, Part};
 
 impl World {
     pub fn want_sync(&mut self, node: usize) {
@@ -34,7 +34,7 @@ impl World {
             return;
         }
         self.slots[node].snapshot_under_way = false;
-        if !self.slots[from].up || self.cut[from][node] {
+        if !self.slots[from].up || self.cut[from][node] || self.is_witness(from) {
             return;
         }
         for event in self.slots[node].machine.sync(usize::MAX) {
@@ -61,10 +61,21 @@ impl World {
         }
         let slot = &mut self.slots[node];
         if slot.machine.collapse() {
-            let upto = LogIndex(slot.machine.flushed.len() as u64);
+            let flushed = LogIndex(slot.machine.flushed.len() as u64);
+            let kept = slot.machine.replica.kept();
+            let upto = if self.is_witness(node) { flushed.min(kept) } else { flushed };
+            let slot = &mut self.slots[node];
             slot.floor = slot.floor.max(upto);
             self.step(node, Event::Collapsed { upto });
         }
+    }
+
+    /// A witness has no rows: it gives no snapshot, and keeps what others may lack. Where members
+    /// change at random their parts do, too, which a node never lets them.
+    fn is_witness(&self, node: usize) -> bool {
+        let slot = &self.slots[node];
+        let part = slot.machine.replica.configuration().part(slot.identity.node);
+        !self.changing && part == Some(Part::Witness)
     }
 
     /// All that a node ever wrote is gone, and it comes back under its old name. At most one in a

@@ -32,7 +32,7 @@ const PLAIN: [Rule; 19] = [
 ///
 /// One more, `StagedIsTold`, is held by the story `adopts_more_than_one_flight.txt`: few histories
 /// have so long a log to adopt.
-const SUBTLE: [Rule; 8] = [
+const SUBTLE: [Rule; 9] = [
     Rule::ReadAsksAnew,
     Rule::AnswersToThisAttempt,
     Rule::HighestBallotFirst,
@@ -41,6 +41,7 @@ const SUBTLE: [Rule; 8] = [
     Rule::GrantForbidsPromises,
     Rule::LeaseEndsEarly,
     Rule::GrantEndsLate,
+    Rule::KeptByAll,
 ];
 
 /// The first history that shows that a rule is broken, and how.

@@ -36,6 +36,7 @@ stories!(
     hand_over_fails,
     retires_and_names_an_heir,
     witness_never_leads,
+    witness_keeps_what_a_voter_lacks,
     learner_does_not_count,
     read_asks_a_majority,
 );

@@ -4,7 +4,7 @@ use super::tell::{is_news, tell};
 use crate::consensus::tests::cluster::judge::Judge;
 use crate::consensus::tests::machine::{Identity, Machine};
 use crate::consensus::{Configuration, Effect, Event, LeaseClock, Member, Message, ValueHandle};
-use base::{ConfigurationId, LogIndex, Millis, NodeId};
+use base::{ConfigurationId, LogIndex, Millis, NodeId, Part};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write;
 
@@ -228,7 +228,10 @@ impl World {
         self.sync(name);
         let machine = &mut self.nodes.get_mut(&name).expect("a member").machine;
         if machine.collapse() {
-            let upto = LogIndex(machine.flushed.len() as u64);
+            let flushed = LogIndex(machine.flushed.len() as u64);
+            let replica = &machine.replica;
+            let keeps = replica.configuration().part(name) == Some(Part::Witness);
+            let upto = if keeps { flushed.min(replica.kept()) } else { flushed };
             self.step(name, Event::Collapsed { upto }, &[]);
         }
     }

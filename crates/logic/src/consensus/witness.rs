@@ -1,0 +1,66 @@
+//! What a witness keeps, and for how long.
+//!
+//! A witness votes and logs, and has no rows. What it helped to decide may be on one other disk
+//! only; so it keeps every value until all voters that hold the data have it on disk, which the
+//! master tells with its heartbeats. A voter that comes back while the master that decided is gone
+//! then finds in the witness's log what it missed.
+//!
+//! What a witness may keep is bounded, by its node. One that is *full* says so with its grants;
+//! where no majority goes on without it, the master takes nothing new from clients (the node asks
+//! [`Replica::waits_for`]). Other members still may be agreed on: that is the way out.
+
+use super::effect::Effect;
+use super::message::Body;
+use super::replica::{Replica, Stage};
+use super::rules::{Rule, broken};
+use base::{LogIndex, Millis, NodeId, Part};
+
+impl Replica {
+    /// All voters that hold the data have everything up to here on disk, as far as a master told.
+    /// What of it is decided need not be kept for their sake.
+    pub fn kept(&self) -> LogIndex {
+        self.kept
+    }
+
+    /// This witness keeps as much as it may, or no longer so: its master hears of it at once, for a
+    /// lot may be written until the next heartbeat.
+    pub(super) fn become_full(&mut self, full: bool, effects: &mut Vec<Effect>) {
+        self.full = full;
+        if let Some(master) = self.leader {
+            let (beat, sent, asked) = (0, Millis(0), false);
+            self.send(master, Body::Granted { beat, sent, asked, full }, effects);
+        }
+    }
+
+    /// The master: how far all voters that hold the data have come; 0 where no witness wants to
+    /// know.
+    pub(super) fn kept_by_all(&self) -> LogIndex {
+        let members = self.configuration.members();
+        if !self.stage.replicates() || !members.iter().any(|member| member.part == Part::Witness) {
+            return LogIndex(0);
+        }
+        if broken(Rule::KeptByAll) {
+            return self.decided;
+        }
+        let saved = |node: NodeId| match self.lead.place(node) {
+            _ if node == self.node => self.synced,
+            place => place.and_then(|place| self.lead.followers[place].saved),
+        };
+        let voters = members.iter().filter(|member| member.part.leads());
+        voters.map(|member| saved(member.node).unwrap_or_default()).min().unwrap_or_default()
+    }
+
+    /// The master: the witness that is full, if no majority goes on without such ones.
+    pub fn waits_for(&self) -> Option<NodeId> {
+        let full = self.lead.followers.iter().find(|follower| follower.full)?.node;
+        let heard = |node: NodeId| {
+            let sent = self.lead.contact.of(node).unwrap_or_default();
+            node == self.node || self.now.0 - sent.0 <= self.clock.length.0
+        };
+        let is_full =
+            |node| self.lead.followers.iter().any(|other| other.node == node && other.full);
+        let able = self.configuration.voters().filter(|node| heard(*node) && !is_full(*node));
+        let needed = super::quorum::majority(self.configuration.voters().count());
+        (self.stage == Stage::Leading && able.count() < needed).then_some(full)
+    }
+}
