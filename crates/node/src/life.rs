@@ -93,9 +93,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     let node = Node { inner };
     watch_over(&node);
     become_ready(&node).await?;
-    let (keeper, merger) = (node.inner.clone(), node.inner.clone());
-    start_thread("housekeeper", move || keeper.keep_house())?;
-    start_thread("merger", move || merger.keep_merging())?;
+    start_threads(&node.inner)?;
     tracing::info!(target: "node", took_ms = world::milliseconds() - began, "serving");
     Ok(node)
 }
@@ -132,6 +130,12 @@ pub(crate) fn begin_group(inner: &Arc<Inner>, placement: &Placement) -> Result<(
         drive(inner, group);
     }
     Ok(())
+}
+
+fn start_threads(inner: &Arc<Inner>) -> Result<()> {
+    let (keeper, merger) = (inner.clone(), inner.clone());
+    start_thread("housekeeper", move || keeper.keep_house())?;
+    start_thread("merger", move || merger.keep_merging())
 }
 
 fn start_thread(name: &str, life: impl FnOnce() + Send + 'static) -> Result<()> {

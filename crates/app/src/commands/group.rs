@@ -18,7 +18,7 @@ Examples:
   credenza group create --members n1,n4,n5
   credenza group place 1 n1 n2 n4                  these vote in group 1, nobody else
   credenza group place 1 n1 n2 n4 n5=learner       n5 gets a copy and no vote
-  credenza group place 1 n1 n2 w=witness           w, which joined as a witness, has a vote and no copy
+  credenza group place 1 n1 n2 w=witness           w joined as a witness: a vote and no copy
   credenza group verify 1                          do all replicas hold the same rows?
 
 Group 0 is the directory, group 1 holds the buckets for which no other group is named.

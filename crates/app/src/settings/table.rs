@@ -113,8 +113,8 @@ pub const TABLE: &[Row] = &[
         name: "join_as",
         value: "PART",
         default: "voter",
-        doc: "what a node that joins shall be: `voter`, `learner` (a copy without a vote), or `witness` \
-              (a vote without a copy, for good)",
+        doc: "what a node that joins shall be: `voter`, `learner` (a copy without a vote), or \
+              `witness` (a vote without a copy, for good)",
         take: |settings, text| {
             settings.join_as = Part::parse(text).map_err(|error| error.text())?;
             Ok(())

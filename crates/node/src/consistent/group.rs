@@ -182,9 +182,7 @@ impl Group {
         applied.advance(LogIndex(mark.applied));
         let values = Values::restored(LogIndex(mark.applied), tail.into_values(), runs);
         let loaded = Seals::load(id, &*shared.trees);
-        let keeping = bare
-            .then(|| Keeping::load(id, &*shared.trees, shared.kept_bytes_max).map(Mutex::new))
-            .transpose();
+        let keeping = bare.then(|| Keeping::load(id, &shared)).transpose();
         let failed = loaded.as_ref().err().or(keeping.as_ref().err()).cloned();
         let (seals, observer) = (Arc::new(loaded.unwrap_or_default()), OnceLock::new());
         if id != DIRECTORY {

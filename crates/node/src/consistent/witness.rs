@@ -11,7 +11,7 @@
 //! has it on disk.
 //! Never: answers a read; gives a snapshot.
 
-use super::group::{Group, State};
+use super::group::{Group, Shared, State};
 use super::layout::{self, Mark};
 use super::snapshot::Fetched;
 use super::value::{ValueHead, read_value};
@@ -23,6 +23,7 @@ use bytes::Bytes;
 use logic::consensus::Event;
 use std::collections::VecDeque;
 use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard};
 use store::{Change, Trees};
 
 /// So much may come once a witness is full: what its master had under way.
@@ -37,19 +38,20 @@ pub(crate) struct Keeping {
     /// The size of each.
     sizes: VecDeque<u32>,
     bytes: u64,
+    /// From so much on the witness is full.
     bytes_max: u64,
     /// The replica was told so.
     told_full: bool,
 }
 
 impl Keeping {
-    /// What the store holds. `bytes_max`: from so much on the witness is full.
-    pub fn load(group: GroupId, trees: &dyn Trees, bytes_max: u64) -> Result<Keeping> {
-        let empty = VecDeque::new();
+    /// What the store holds.
+    pub fn load(group: GroupId, shared: &Shared) -> Result<Mutex<Keeping>> {
+        let (empty, bytes_max) = (VecDeque::new(), shared.kept_bytes_max);
         let mut keeping =
             Keeping { first: LogIndex(0), sizes: empty, bytes: 0, bytes_max, told_full: false };
         let (low, high) = (layout::kept_key(group, LogIndex(0)), layout::kept_end(group));
-        let snapshot = trees.snapshot();
+        let snapshot = shared.trees.snapshot();
         for row in snapshot.range(Bound::Included(low), Bound::Excluded(high), false) {
             let (key, value) = row.map_err(store_error)?;
             let index = layout::read_kept_key(&key).ok_or_else(|| {
@@ -57,7 +59,7 @@ impl Keeping {
             })?;
             keeping.push(index, value.len());
         }
-        Ok(keeping)
+        Ok(Mutex::new(keeping))
     }
 
     fn push(&mut self, index: LogIndex, bytes: usize) {
@@ -150,7 +152,7 @@ impl Group {
     }
 
     /// What this witness keeps; none: this node holds the rows.
-    pub(crate) fn keeping(&self) -> Option<std::sync::MutexGuard<'_, Keeping>> {
+    pub(crate) fn keeping(&self) -> Option<MutexGuard<'_, Keeping>> {
         let keeping = self.keeping.as_ref()?;
         Some(keeping.lock().expect("no one panics while holding it"))
     }

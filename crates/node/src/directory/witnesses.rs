@@ -11,7 +11,8 @@ use base::limits::GROUP_VOTERS_MAX;
 use base::{Error, MemberDescription, NodeId, Part, Placement, Reason, Result, Stay};
 
 impl Draft {
-    /// Everything that `old` was to do, `by` does, as what it is; of two parts of its own the greater.
+    /// Everything that `old` was to do, `by` does, as what it is; of two parts of its own the
+    /// greater.
     pub(super) fn take_place(
         &mut self,
         old: &MemberDescription,
