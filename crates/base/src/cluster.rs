@@ -157,8 +157,8 @@ impl ClusterDescription {
     /// Whether a node is a witness: it joined as one, and is one in every group. The directory says
     /// so, in which every member has a part.
     pub fn is_witness(&self, node: NodeId) -> bool {
-        let directory = self.groups.iter().filter(|placement| placement.group == GroupId(0));
-        directory.into_iter().any(|placement| placement.members.contains(&(node, Part::Witness)))
+        let directory = self.placement(GroupId(0));
+        directory.is_some_and(|placement| placement.members.contains(&(node, Part::Witness)))
     }
 }
 
