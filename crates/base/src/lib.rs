@@ -12,6 +12,7 @@ pub mod available;
 pub mod bucket;
 pub mod cluster;
 pub mod codec;
+pub mod datatype;
 pub mod dots;
 pub mod error;
 pub mod ids;

@@ -149,3 +149,9 @@ pub const CONTENT_HEADERS_BYTES_MAX: usize = 64 * 1024;
 pub const CONTENT_HEADERS_MAX: usize = 1_024;
 /// Most partitions of the ring.
 pub const PARTITIONS_MAX: usize = 4_096;
+/// How deep maps nest in maps of a data type.
+pub const TYPE_DEPTH_MAX: usize = 32;
+/// Most steps of one change to a data type.
+pub const TYPE_STEPS_MAX: usize = 100_000;
+/// Most removes that may wait in one data type for what their contexts have seen.
+pub const TYPE_WAITING_MAX: usize = 1_024;

@@ -4,7 +4,7 @@
 //! stand.
 //! Never: waits, reads a clock, touches a file or socket, starts a thread, rolls dice, depends on
 //! hash order.
-//! Read next: `consensus/mod.rs`, `causal/mod.rs`.
+//! Read next: `consensus/mod.rs`, `causal/mod.rs`, `types/mod.rs`.
 
 pub mod causal;
 pub mod consensus;
@@ -12,3 +12,4 @@ pub mod members;
 pub mod quorum;
 pub mod ring;
 pub mod sync;
+pub mod types;

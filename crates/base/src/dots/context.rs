@@ -15,7 +15,7 @@ const VERSION: u8 = 1;
 const CHECKSUM_BYTES: usize = 4;
 
 /// A set of dots, sorted by actor; no actor twice.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DotContext<I> {
     entries: Vec<(I, Seen)>,
 }
@@ -112,13 +112,7 @@ impl<I: Identity> DotContext<I> {
     pub fn encode(&self, salt: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(2 + CHECKSUM_BYTES + 16 * self.entries.len());
         out.put_u8(VERSION);
-        varint::put(self.entries.len() as u64, &mut out);
-        let mut previous = None;
-        for (id, seen) in &self.entries {
-            id.put(previous, &mut out);
-            seen.put(&mut out);
-            previous = Some(id);
-        }
+        self.put(&mut out);
         let sum = sum(&out, salt);
         out.extend_from_slice(&sum);
         out
@@ -139,18 +133,35 @@ impl<I: Identity> DotContext<I> {
         if sum(told, salt) != *given {
             return Err(Malformed("a context that was changed, or belongs to another key"));
         }
+        let context = DotContext::take(&mut from)?;
+        from.end("a context's end")?;
+        Ok(context)
+    }
+
+    /// Appends its entries alone: how many, then each.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        varint::put(self.entries.len() as u64, out);
+        let mut previous = None;
+        for (id, seen) in &self.entries {
+            id.put(previous, out);
+            seen.put(out);
+            previous = Some(id);
+        }
+    }
+
+    /// Reads what [`DotContext::put`] wrote.
+    pub fn take(from: &mut Reader<'_>) -> Result<DotContext<I>, Malformed> {
         let count =
-            varint::take_count(&mut from, I::BYTES_MIN + Seen::BYTES_MIN, "entries of a context")?;
+            varint::take_count(from, I::BYTES_MIN + Seen::BYTES_MIN, "entries of a context")?;
         let mut entries: Vec<(I, Seen)> = Vec::with_capacity(count);
         for _ in 0..count {
             let previous = entries.last().map(|(id, _)| id);
-            let id = I::take(previous, &mut from)?;
+            let id = I::take(previous, from)?;
             if previous.is_some_and(|previous| *previous >= id) {
                 return Err(Malformed("actors of a context out of order"));
             }
-            entries.push((id, Seen::take(&mut from)?));
+            entries.push((id, Seen::take(from)?));
         }
-        from.end("a context's end")?;
         Ok(DotContext { entries })
     }
 }

@@ -12,7 +12,7 @@ use crate::varint;
 pub const COUNT_MAX: u64 = 1 << 53;
 
 /// The counters from `from` to `to`, both included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Span {
     from: u64,
     to: u64,
@@ -20,7 +20,7 @@ struct Span {
 
 /// A set of one actor's counters, never empty: ranges, ascending, with something missing between
 /// any two. The first stands alone, since there is nearly never a second.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seen {
     first: Span,
     more: Vec<Span>,

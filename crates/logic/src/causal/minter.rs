@@ -125,6 +125,17 @@ impl Minter {
         value: V,
         chance: u64,
     ) -> Written<V> {
+        self.write_as(local, context, chance, |_| value)
+    }
+
+    /// The same, for a value that is made of its own dot.
+    pub fn write_as<V: Ord>(
+        &mut self,
+        local: Clock<Actor, V>,
+        context: &DotContext<Actor>,
+        chance: u64,
+        make: impl FnOnce(&Dot<Actor>) -> V,
+    ) -> Written<V> {
         let seen = |minter: &Minter| (local.seen(&minter.actor), context.seen(&minter.actor));
         let (known, named) = seen(self);
         let renewed = self.make_sure(known, named, chance);
@@ -136,6 +147,7 @@ impl Minter {
         self.use_up(count);
         let dot = Dot { id: self.actor, count };
         let mut clock = local.discard(context);
+        let value = make(&dot);
         clock.event(dot.clone(), value);
         Written { clock, dot, renewed }
     }

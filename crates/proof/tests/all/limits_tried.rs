@@ -111,6 +111,9 @@ const TRIED: &[(&str, Tried)] = &[
     ),
     ("CONTENT_HEADERS_MAX", By(&["headers_end_at_their_limits"])),
     ("PARTITIONS_MAX", Not("bounds what nodes tell each other")),
+    ("TYPE_DEPTH_MAX", By(&["changes_end_at_their_limits"])),
+    ("TYPE_STEPS_MAX", By(&["changes_end_at_their_limits"])),
+    ("TYPE_WAITING_MAX", By(&["changes_end_at_their_limits"])),
     ("MGET_KEYS_MAX", By(&["reads_of_many_keys_are_whole_around_the_size_of_one_request"])),
     (
         "connections_max",

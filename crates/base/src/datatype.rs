@@ -1,0 +1,113 @@
+//! Data types that replicas merge by themselves: what can be done to one, and how it is shown.
+
+use bytes::Bytes;
+
+/// What a field of a map is. A map may have two fields of one name and different kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FieldKind {
+    /// A number that many add to.
+    Counter,
+    /// A set; removing needs a context to be exact.
+    Set,
+    /// A set that only grows.
+    Gset,
+    /// A value; the latest stays.
+    Register,
+    /// On or off; on wins.
+    Flag,
+    /// Fields of its own.
+    Map,
+    /// A count of distinct values, about.
+    Hll,
+}
+
+impl FieldKind {
+    /// All of them; a kind's place never changes.
+    pub const ALL: [FieldKind; 7] = {
+        use FieldKind::*;
+        [Counter, Set, Gset, Register, Flag, Map, Hll]
+    };
+
+    /// Its word at every door.
+    pub fn word(self) -> &'static str {
+        ["counter", "set", "gset", "register", "flag", "map", "hll"][self as usize]
+    }
+}
+
+/// A field of a map.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Field {
+    /// Its name.
+    pub name: Bytes,
+    /// What it is.
+    pub kind: FieldKind,
+}
+
+/// A change to a data type. Steps of one change are applied in order, all or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TypeOperation {
+    /// Adds to a counter, perhaps less than nothing.
+    Add(i64),
+    /// Changes a set, a set that only grows, or a count of distinct values.
+    Elements(Vec<ElementStep>),
+    /// Assigns a register.
+    Assign(Bytes),
+    /// Turns a flag on.
+    Enable,
+    /// Turns a flag off, as far as the context has seen it on.
+    Disable,
+    /// Changes a map.
+    Fields(Vec<FieldStep>),
+}
+
+/// A step that changes a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ElementStep {
+    /// Adds an element.
+    Add(Bytes),
+    /// Removes an element, as far as the context has seen it added.
+    Remove(Bytes),
+}
+
+/// A step that changes a map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FieldStep {
+    /// Changes a field; makes it if it is not there.
+    Update(Field, TypeOperation),
+    /// Removes a field, as far as the context has seen what is in it.
+    Remove(Field),
+}
+
+/// A data type as clients see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TypeValue {
+    /// A counter's sum.
+    Counter(i128),
+    /// The elements of a set, in order.
+    Set(Vec<Bytes>),
+    /// The elements of a set that only grows, in order.
+    Gset(Vec<Bytes>),
+    /// A register's value.
+    Register(Bytes),
+    /// Whether a flag is on.
+    Flag(bool),
+    /// A map's fields, in order.
+    Map(Vec<(Field, TypeValue)>),
+    /// About how many distinct values.
+    Hll(u64),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_word_of_its_own() {
+        let words: std::collections::BTreeSet<_> =
+            FieldKind::ALL.iter().map(|kind| kind.word()).collect();
+        assert_eq!(words.len(), FieldKind::ALL.len());
+        for (at, kind) in FieldKind::ALL.iter().enumerate() {
+            assert_eq!(*kind as usize, at);
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! A data type's bytes: short, one form only.
+//!
+//! A version (1), the kind (1), what was heard of as in `base/dots/`, the content, then how many
+//! removes wait and each: its path, what it removes (1), its context. Numbers are varints, strings
+//! have their length in front.
+//!
+//! A dot is its actor's place among those heard of, then its counter. Dots stand in order, each
+//! with what is under it: a counter's two sums, a register's hour and value, registers of a count;
+//! behind a set's element nothing. Registers are told one by one if less than a third are in use
+//! (place behind the one before, rank), else all in a row.
+
+use super::dotted::Dotted;
+use super::hll::{PRECISION_MAX, PRECISION_MIN, Registers};
+use super::state::{Assigned, Elements, Slot, State, Tally};
+use super::typed::{Removal, Target, Typed};
+use base::codec::{Malformed, Reader, Writer};
+use base::datatype::{Field, FieldKind};
+use base::dots::{DotContext, Identity};
+use base::limits::TYPE_DEPTH_MAX;
+use base::varint;
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The version of a data type's bytes; another one is refused.
+const VERSION: u8 = 1;
+
+type Taken<T> = Result<T, Malformed>;
+
+impl<I: Identity> Typed<I> {
+    /// Appends its bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.put_u8(VERSION);
+        out.put_u8(self.kind() as u8);
+        self.heard.put(out);
+        put_state(&self.state, &Actors::of(&self.heard), out);
+        varint::put(self.waiting.len() as u64, out);
+        for removal in &self.waiting {
+            varint::put(removal.path.len() as u64, out);
+            removal.path.iter().for_each(|field| put_field(field, out));
+            match &removal.target {
+                Target::Whole => out.put_u8(0),
+                Target::Inside => out.put_u8(1),
+                Target::Element(element) => {
+                    out.put_u8(2);
+                    varint::put_string(element, out);
+                }
+            }
+            removal.context.put(out);
+        }
+    }
+
+    /// Reads a data type that fills these bytes; names and values are slices of them.
+    pub fn decode(bytes: &Bytes) -> Taken<Typed<I>> {
+        let mut from = Reader::new(bytes);
+        if from.u8("a data type's version")? != VERSION {
+            return Err(Malformed("a data type of a version this node does not know"));
+        }
+        let kind = take_kind(&mut from)?;
+        let heard = DotContext::take(&mut from)?;
+        let mut source = Source { bytes, from, actors: Actors::of(&heard) };
+        let state = source.state(kind, 0)?;
+        let waiting = source.waiting()?;
+        let Source { from, .. } = source;
+        from.end("a data type's end")?;
+        Ok(Typed { heard, state, waiting })
+    }
+}
+
+/// Actors by place and places by actor, and what was heard of each.
+struct Actors<'a, I> {
+    heard: &'a DotContext<I>,
+    ids: Vec<&'a I>,
+}
+
+impl<'a, I: Identity> Actors<'a, I> {
+    fn of(heard: &'a DotContext<I>) -> Actors<'a, I> {
+        Actors { heard, ids: heard.entries().map(|(id, _)| id).collect() }
+    }
+
+    fn place(&self, id: &I) -> u64 {
+        self.ids.binary_search(&id).expect("what is in a type was heard of") as u64
+    }
+}
+
+fn put_dots<I: Identity, P>(
+    dots: &Dotted<I, P>,
+    actors: &Actors<'_, I>,
+    out: &mut Vec<u8>,
+    mut put: impl FnMut(&P, &mut Vec<u8>),
+) {
+    varint::put(dots.len() as u64, out);
+    for ((id, count), under) in dots {
+        varint::put(actors.place(id), out);
+        varint::put(*count, out);
+        put(under, out);
+    }
+}
+
+fn put_state<I: Identity>(state: &State<I>, actors: &Actors<'_, I>, out: &mut Vec<u8>) {
+    match state {
+        State::Counter(dots) => put_dots(dots, actors, out, |tally, out| {
+            varint::put(tally.up, out);
+            varint::put(tally.down, out);
+        }),
+        State::Set(elements) | State::Gset(elements) => {
+            varint::put(elements.len() as u64, out);
+            for (element, dots) in elements {
+                varint::put_string(element, out);
+                put_dots(dots, actors, out, |(), _| {});
+            }
+        }
+        State::Register(dots) => put_dots(dots, actors, out, |assigned, out| {
+            varint::put(assigned.at_ms, out);
+            varint::put_string(&assigned.value, out);
+        }),
+        State::Flag(dots) => put_dots(dots, actors, out, |(), _| {}),
+        State::Map(fields) => {
+            varint::put(fields.len() as u64, out);
+            for (field, slot) in fields {
+                put_field(field, out);
+                put_dots(&slot.present, actors, out, |(), _| {});
+                put_state(&slot.state, actors, out);
+            }
+        }
+        State::Hll(dots) => put_dots(dots, actors, out, put_registers),
+    }
+}
+
+fn put_field(field: &Field, out: &mut Vec<u8>) {
+    out.put_u8(field.kind as u8);
+    varint::put_string(&field.name, out);
+}
+
+/// Whether registers are told one by one.
+fn few(used: usize, all: usize) -> bool {
+    used * 3 < all
+}
+
+fn put_registers(registers: &Registers, out: &mut Vec<u8>) {
+    out.put_u8(registers.precision);
+    let used = registers.ranks.iter().filter(|rank| **rank > 0).count();
+    varint::put(used as u64, out);
+    if !few(used, registers.ranks.len()) {
+        return out.extend_from_slice(&registers.ranks);
+    }
+    let mut next = 0;
+    for (at, rank) in registers.ranks.iter().enumerate().filter(|(_, rank)| **rank > 0) {
+        varint::put((at - next) as u64, out);
+        out.put_u8(*rank);
+        next = at + 1;
+    }
+}
+
+fn take_kind(from: &mut Reader<'_>) -> Taken<FieldKind> {
+    let kind = usize::from(from.u8("which data type")?);
+    FieldKind::ALL.get(kind).copied().ok_or(Malformed("which data type"))
+}
+
+/// Bytes that are being read.
+struct Source<'a, I> {
+    bytes: &'a Bytes,
+    from: Reader<'a>,
+    actors: Actors<'a, I>,
+}
+
+impl<I: Identity> Source<'_, I> {
+    fn string(&mut self) -> Taken<Bytes> {
+        let slice = varint::take_string(&mut self.from, usize::MAX, "a string of a data type")?;
+        Ok(self.bytes.slice_ref(slice))
+    }
+
+    fn field(&mut self) -> Taken<Field> {
+        let kind = take_kind(&mut self.from)?;
+        Ok(Field { name: self.string()?, kind })
+    }
+
+    fn dots<P>(&mut self, mut take: impl FnMut(&mut Self) -> Taken<P>) -> Taken<Dotted<I, P>> {
+        const FIELD: &str = "a dot of a data type";
+        let many = varint::take_count(&mut self.from, 2, FIELD)?;
+        let mut dots = Dotted::new();
+        for _ in 0..many {
+            let place = varint::take(&mut self.from, FIELD)?;
+            let id = usize::try_from(place).ok().and_then(|place| self.actors.ids.get(place));
+            let id = (*id.ok_or(Malformed(FIELD))?).clone();
+            let count = varint::take(&mut self.from, FIELD)?;
+            let dot = (id, count);
+            let after = dots.last_key_value().is_none_or(|(last, _)| *last < dot);
+            if !after || !self.actors.heard.contains(&dot.0, count) {
+                return Err(Malformed(FIELD));
+            }
+            let under = take(self)?;
+            dots.insert(dot, under);
+        }
+        Ok(dots)
+    }
+
+    fn state(&mut self, kind: FieldKind, depth: usize) -> Taken<State<I>> {
+        Ok(match kind {
+            FieldKind::Counter => State::Counter(self.dots(|source| {
+                let up = varint::take(&mut source.from, "a counter")?;
+                Ok(Tally { up, down: varint::take(&mut source.from, "a counter")? })
+            })?),
+            FieldKind::Set => State::Set(self.elements()?),
+            FieldKind::Gset => State::Gset(self.elements()?),
+            FieldKind::Register => State::Register(self.dots(|source| {
+                let at_ms = varint::take(&mut source.from, "a register's hour")?;
+                Ok(Assigned { at_ms, value: source.string()? })
+            })?),
+            FieldKind::Flag => State::Flag(self.dots(|_| Ok(()))?),
+            FieldKind::Map if depth >= TYPE_DEPTH_MAX => {
+                return Err(Malformed("maps in maps too deep"));
+            }
+            FieldKind::Map => State::Map(self.fields(depth)?),
+            FieldKind::Hll => State::Hll(self.dots(Source::registers)?),
+        })
+    }
+
+    fn elements(&mut self) -> Taken<Elements<I>> {
+        const FIELD: &str = "elements of a set";
+        let many = varint::take_count(&mut self.from, 4, FIELD)?;
+        let mut elements = Elements::new();
+        for _ in 0..many {
+            let element = self.string()?;
+            let dots = self.dots(|_| Ok(()))?;
+            let after = elements.last_key_value().is_none_or(|(last, _)| *last < element);
+            if !after || dots.is_empty() {
+                return Err(Malformed(FIELD));
+            }
+            elements.insert(element, dots);
+        }
+        Ok(elements)
+    }
+
+    fn fields(&mut self, depth: usize) -> Taken<BTreeMap<Field, Slot<I>>> {
+        const FIELD: &str = "fields of a map";
+        let many = varint::take_count(&mut self.from, 4, FIELD)?;
+        let mut fields: BTreeMap<Field, Slot<I>> = BTreeMap::new();
+        for _ in 0..many {
+            let field = self.field()?;
+            let present = self.dots(|_| Ok(()))?;
+            let slot = Slot { present, state: self.state(field.kind, depth + 1)? };
+            let after = fields.last_key_value().is_none_or(|(last, _)| *last < field);
+            if !after || slot.is_empty() {
+                return Err(Malformed(FIELD));
+            }
+            fields.insert(field, slot);
+        }
+        Ok(fields)
+    }
+
+    fn registers(&mut self) -> Taken<Registers> {
+        const FIELD: &str = "a count of distinct values";
+        let precision = self.from.u8(FIELD)?;
+        if !(PRECISION_MIN..=PRECISION_MAX).contains(&precision) {
+            return Err(Malformed(FIELD));
+        }
+        let all = 1_usize << precision;
+        let used = varint::take_count(&mut self.from, 1, FIELD)?;
+        let ranks = if few(used, all) {
+            let mut ranks = vec![0; all];
+            let mut next = 0_usize;
+            for _ in 0..used {
+                let skip = varint::take(&mut self.from, FIELD)?;
+                let at = usize::try_from(skip).ok().and_then(|skip| next.checked_add(skip));
+                let at = at.filter(|at| *at < all).ok_or(Malformed(FIELD))?;
+                ranks[at] = self.from.u8(FIELD)?;
+                next = at + 1;
+            }
+            ranks
+        } else {
+            self.from.take(all, FIELD)?.to_vec()
+        };
+        let most = Registers::rank_max(precision);
+        let fits = ranks.iter().all(|rank| *rank <= most);
+        if !fits || ranks.iter().filter(|rank| **rank > 0).count() != used {
+            return Err(Malformed(FIELD));
+        }
+        Ok(Registers { precision, ranks })
+    }
+
+    fn waiting(&mut self) -> Taken<BTreeSet<Removal<I>>> {
+        const FIELD: &str = "removes of a data type";
+        let many = varint::take_count(&mut self.from, 3, FIELD)?;
+        let mut waiting: BTreeSet<Removal<I>> = BTreeSet::new();
+        for _ in 0..many {
+            let depth = varint::take_count(&mut self.from, 2, FIELD)?;
+            let path = (0..depth).map(|_| self.field()).collect::<Taken<Vec<_>>>()?;
+            let target = match self.from.u8(FIELD)? {
+                0 => Target::Whole,
+                1 => Target::Inside,
+                2 => Target::Element(self.string()?),
+                _ => return Err(Malformed(FIELD)),
+            };
+            let removal = Removal { path, target, context: DotContext::take(&mut self.from)? };
+            if waiting.last().is_some_and(|last| *last >= removal) {
+                return Err(Malformed(FIELD));
+            }
+            waiting.insert(removal);
+        }
+        Ok(waiting)
+    }
+}
