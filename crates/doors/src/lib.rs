@@ -6,7 +6,8 @@
 //! Promises: every door enforces the limits of `base::limits` before it allocates.
 //! Never: imports `logic` or `store`; keeps state beyond a connection (counters apart); does more
 //! than translate.
-//! Read next: `listener/mod.rs`, then `native/mod.rs`, `resp/mod.rs` and `arakoon/mod.rs`.
+//! Read next: `listener/mod.rs`, then `native/mod.rs`, `resp/mod.rs`, `arakoon/mod.rs` and
+//! `riak/mod.rs`.
 
 pub mod arakoon;
 mod clock;
@@ -18,6 +19,7 @@ mod listener;
 mod log_levels;
 pub mod native;
 pub mod resp;
+pub mod riak;
 mod settings;
 mod shared;
 mod writer;

@@ -1,0 +1,84 @@
+//! An answer, and its bytes.
+
+use bytes::Bytes;
+use std::io::Write;
+
+/// An answer of the door.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The headers in their order; the length is not among them.
+    pub headers: Vec<(Bytes, Bytes)>,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// Of this status, with nothing more.
+    pub fn bare(status: u16) -> Answer {
+        Answer { status, headers: Vec::new(), body: Bytes::new() }
+    }
+
+    /// With a body of this type.
+    pub fn with_body(status: u16, kind: &'static str, body: impl Into<Bytes>) -> Answer {
+        let answer = Answer { body: body.into(), ..Answer::bare(status) };
+        answer.header("Content-Type", kind)
+    }
+
+    /// A sentence.
+    pub fn text(status: u16, text: impl Into<String>) -> Answer {
+        Answer::with_body(status, "text/plain", Bytes::from(text.into()))
+    }
+
+    /// And this header.
+    pub fn header(mut self, name: &'static str, value: impl Into<Bytes>) -> Answer {
+        self.headers.push((Bytes::from_static(name.as_bytes()), value.into()));
+        self
+    }
+
+    /// Its words.
+    pub fn reason(&self) -> &'static str {
+        match self.status {
+            200 => "OK",
+            201 => "Created",
+            204 => "No Content",
+            300 => "Multiple Choices",
+            304 => "Not Modified",
+            400 => "Bad Request",
+            403 => "Forbidden",
+            404 => "Not Found",
+            405 => "Method Not Allowed",
+            406 => "Not Acceptable",
+            409 => "Conflict",
+            412 => "Precondition Failed",
+            413 => "Content Too Large",
+            415 => "Unsupported Media Type",
+            501 => "Not Implemented",
+            503 => "Service Unavailable",
+            504 => "Gateway Timeout",
+            _ => "Internal Server Error",
+        }
+    }
+
+    /// Appends it; a `HEAD` is answered without the body.
+    pub fn encode(&self, out: &mut Vec<u8>, head_only: bool) {
+        // Writing to a vector can't fail.
+        let _ = write!(out, "HTTP/1.1 {} {}\r\n", self.status, self.reason());
+        for (name, value) in &self.headers {
+            out.extend_from_slice(name);
+            out.extend_from_slice(b": ");
+            // A stored header never ends the line it stands in.
+            let plain = value.iter().map(|byte| if byte.is_ascii_control() { b' ' } else { *byte });
+            out.extend(plain);
+            out.extend_from_slice(b"\r\n");
+        }
+        if !matches!(self.status, 204 | 304) {
+            let _ = write!(out, "Content-Length: {}\r\n", self.body.len());
+        }
+        out.extend_from_slice(b"\r\n");
+        if !head_only && !matches!(self.status, 204 | 304) {
+            out.extend_from_slice(&self.body);
+        }
+    }
+}

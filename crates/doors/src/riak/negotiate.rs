@@ -1,0 +1,51 @@
+//! What a client accepts.
+
+/// How much a client wants a media type, in thousandths: the most exact range counts. Without an
+/// `Accept` everything is welcome.
+pub(super) fn welcome(accept: Option<&str>, kind: &str) -> u16 {
+    let Some(accept) = accept else { return 1_000 };
+    let family = kind.split_once('/').map_or(kind, |(family, _)| family);
+    let mut best = (0, 0);
+    for range in accept.split(',') {
+        let mut parts = range.split(';').map(str::trim);
+        let name = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let exact = match name.as_str() {
+            "*/*" | "*" => 1,
+            name if name.strip_suffix("/*") == Some(family) => 2,
+            name if name == kind => 3,
+            _ => continue,
+        };
+        let weight = parts.find_map(|part| part.strip_prefix("q=")).map_or(1_000, thousandths);
+        if exact > best.0 {
+            best = (exact, weight);
+        }
+    }
+    best.1
+}
+
+/// `0.5` and its like; what is none counts in full.
+fn thousandths(text: &str) -> u16 {
+    let weight: f32 = text.parse().unwrap_or(1.0);
+    (weight.clamp(0.0, 1.0) * 1_000.0) as u16
+}
+
+/// How siblings are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// Their tags, one a line.
+    Tags,
+    /// All of them, as parts.
+    Parts,
+}
+
+/// How a client wants siblings; `equal` where it likes both alike; nothing if it wants neither.
+pub(super) fn siblings(accept: Option<&str>, equal: Manner) -> Option<Manner> {
+    let parts = welcome(accept, "multipart/mixed");
+    let tags = welcome(accept, "text/plain");
+    match parts.cmp(&tags) {
+        _ if parts == 0 && tags == 0 => None,
+        std::cmp::Ordering::Greater => Some(Manner::Parts),
+        std::cmp::Ordering::Less => Some(Manner::Tags),
+        std::cmp::Ordering::Equal => Some(equal),
+    }
+}

@@ -1,0 +1,119 @@
+//! What stands behind the `?`.
+
+use super::answer::Answer;
+use crate::http::percent::{Plus, decode};
+use base::{FetchOptions, Quorum, StoreOptions};
+
+/// The query, decoded; of a name that stands there twice the first counts.
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(super) fn read(text: &str) -> Query {
+        let word = |text: &str| {
+            let bytes = decode(text, Plus::Blank).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        let pair = |pair: &str| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (word(name), word(value))
+        };
+        Query(text.split('&').filter(|pair| !pair.is_empty()).map(pair).collect())
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(super) fn is_true(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+}
+
+/// The options of a request; every wrong one has a line in the refusal, as Riak's clients know it.
+pub(super) struct Options<'a> {
+    query: &'a Query,
+    wrong: String,
+}
+
+impl<'a> Options<'a> {
+    pub(super) fn of(query: &'a Query) -> Options<'a> {
+        Options { query, wrong: String::new() }
+    }
+
+    fn quorum(&mut self, name: &str) -> Option<Quorum> {
+        let text = self.query.get(name)?;
+        match text.to_ascii_lowercase().as_str() {
+            "default" => None,
+            text => Quorum::parse(text).or_else(|| {
+                self.wrong.push_str(&format!(
+                    "{name} query parameter must be an integer or one of the following words: \
+                     'one', 'quorum' or 'all'\n"
+                ));
+                None
+            }),
+        }
+    }
+
+    fn truth(&mut self, name: &str) -> Option<bool> {
+        match self.query.get(name)?.to_ascii_lowercase().as_str() {
+            "true" => Some(true),
+            "false" => Some(false),
+            "default" => None,
+            _ => {
+                self.wrong.push_str(&format!("{name} query parameter must be true or false\n"));
+                None
+            }
+        }
+    }
+
+    fn nodes(&mut self) -> Option<u8> {
+        let text = self.query.get("node_confirms")?;
+        let number = text.parse().ok();
+        if number.is_none() && text != "default" {
+            self.wrong.push_str("node_confirms query parameter must be an integer\n");
+        }
+        number
+    }
+
+    /// A timeout; 0 is none.
+    pub(super) fn timeout(&mut self) -> Option<u64> {
+        let text = self.query.get("timeout")?;
+        let number: Option<u64> = text.parse().ok();
+        if number.is_none() {
+            self.wrong.push_str(&format!("Bad timeout value {text:?}\n"));
+        }
+        number.filter(|number| *number > 0)
+    }
+
+    pub(super) fn fetch(&mut self) -> FetchOptions {
+        FetchOptions {
+            r: self.quorum("r"),
+            pr: self.quorum("pr"),
+            node_confirms: self.nodes(),
+            basic_quorum: self.truth("basic_quorum"),
+            notfound_ok: self.truth("notfound_ok"),
+            timeout_ms: self.timeout(),
+        }
+    }
+
+    pub(super) fn store(&mut self) -> StoreOptions {
+        StoreOptions {
+            w: self.quorum("w"),
+            dw: self.quorum("dw"),
+            pw: self.quorum("pw"),
+            node_confirms: self.nodes(),
+            timeout_ms: self.timeout(),
+            return_body: self.query.is_true("returnbody"),
+        }
+    }
+
+    /// `rw` of a delete stands for what is not said of `r` and `w`.
+    pub(super) fn both(&mut self) -> Option<Quorum> {
+        self.quorum("rw")
+    }
+
+    /// The refusal, if anything was wrong.
+    pub(super) fn end(self) -> Result<(), Answer> {
+        if self.wrong.is_empty() { Ok(()) } else { Err(Answer::text(400, self.wrong)) }
+    }
+}

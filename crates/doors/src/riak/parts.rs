@@ -1,0 +1,63 @@
+//! Siblings as the parts of one body, to the byte as Riak's clients split them.
+
+use super::headers::{content_type, index_headers, link_header, meta_headers};
+use super::hour;
+use super::path::Bucket;
+use base::Sibling;
+use base::codec::checksum;
+use bytes::Bytes;
+
+/// A boundary that stands in no value.
+pub(super) fn boundary(siblings: &[&Sibling]) -> String {
+    let mut salt = siblings.len() as u64;
+    loop {
+        for sibling in siblings {
+            salt = checksum(&sibling.vtag.0.to_le_bytes(), salt);
+        }
+        let text = base::Vtag(salt.into()).to_string();
+        let boundary = text.trim_start_matches('0').to_string();
+        let inside = |sibling: &&&Sibling| {
+            memchr::memmem::find(&sibling.content.value, boundary.as_bytes()).is_some()
+        };
+        if !siblings.iter().any(|sibling| inside(&sibling)) {
+            return boundary;
+        }
+    }
+}
+
+/// The body: begins and ends with a line end.
+pub(super) fn body(siblings: &[&Sibling], bucket: &Bucket, boundary: &str) -> Bytes {
+    let mut out = Vec::new();
+    for sibling in siblings {
+        out.extend_from_slice(format!("\r\n--{boundary}").as_bytes());
+        for (name, value) in part_headers(sibling, bucket) {
+            out.extend_from_slice(b"\r\n");
+            out.extend_from_slice(&name);
+            out.extend_from_slice(b": ");
+            let plain = value.iter().map(|byte| if byte.is_ascii_control() { b' ' } else { *byte });
+            out.extend(plain);
+        }
+        out.extend_from_slice(b"\r\n\r\n");
+        out.extend_from_slice(&sibling.content.value);
+    }
+    out.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
+    out.into()
+}
+
+fn part_headers(sibling: &Sibling, bucket: &Bucket) -> Vec<(Bytes, Bytes)> {
+    let said = &sibling.content.headers;
+    let named = |name: &'static str, value: Bytes| (Bytes::from_static(name.as_bytes()), value);
+    let mut headers = vec![named("Content-Type", content_type(said))];
+    if !said.encoding.is_empty() {
+        headers.push(named("Content-Encoding", said.encoding.clone()));
+    }
+    headers.push(named("Link", link_header(sibling, bucket)));
+    headers.push(named("Etag", sibling.vtag.to_string().into()));
+    headers.push(named("Last-Modified", hour::text(sibling.written_ms).into()));
+    if sibling.tombstone {
+        headers.push(named("X-Riak-Deleted", Bytes::from_static(b"true")));
+    }
+    headers.extend(meta_headers(said));
+    headers.extend(index_headers(said));
+    headers
+}

@@ -1,0 +1,111 @@
+//! What a path names.
+
+use crate::http::percent::{Plus, decode, encode_onto};
+use base::BucketName;
+use base::Key;
+use bytes::Bytes;
+
+/// The type that is meant by paths without one.
+pub(super) const TYPE: &str = "available";
+
+/// Which generation of paths a client speaks; links and locations are written in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// `/riak/B/K`.
+    Old,
+    /// `/buckets/B/keys/K`, also under `/types/T`.
+    New,
+}
+
+/// A bucket as a path names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Bucket {
+    pub(super) name: BucketName,
+    /// As the client knows it.
+    pub(super) bytes: Bytes,
+    /// Whether the path named the type.
+    pub(super) typed: bool,
+    pub(super) style: Style,
+}
+
+impl Bucket {
+    /// The path of the bucket itself, as links and locations begin.
+    pub(super) fn path(&self) -> String {
+        let mut path = match (self.style, self.typed) {
+            (Style::Old, _) => "/riak/".to_string(),
+            (Style::New, false) => "/buckets/".to_string(),
+            (Style::New, true) => format!("/types/{}/buckets/", self.name.kind()),
+        };
+        encode_onto(&mut path, &self.bytes);
+        path
+    }
+
+    /// The path of a key in it.
+    pub(super) fn key_path(&self, key: &[u8]) -> String {
+        let mut path = self.path();
+        path.push_str(if self.style == Style::Old { "/" } else { "/keys/" });
+        encode_onto(&mut path, key);
+        path
+    }
+}
+
+/// What a path names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// `/ping`.
+    Ping,
+    /// All buckets of a type.
+    Buckets { kind: String },
+    /// A bucket's keys; of the old paths its properties, too.
+    Keys(Bucket),
+    /// A key.
+    Object(Bucket, Key),
+}
+
+/// Reads a path, split before it is decoded, so that `%2F` may stand in a key. Nothing if it names
+/// nothing that is served here; an error in words if a name in it can't be.
+pub(super) fn read(path: &str) -> Option<Result<Place, &'static str>> {
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let (kind, rest) = match &segments[..] {
+        ["types", kind, rest @ ..] => (Some(*kind), rest),
+        rest => (None, rest),
+    };
+    let bucket = |name: &str, style| bucket(kind, name, style);
+    let known = kind.unwrap_or(TYPE);
+    Some(match (kind, rest) {
+        (None, ["ping"]) => Ok(Place::Ping),
+        (None, ["riak"]) | (_, ["buckets"]) => Ok(Place::Buckets { kind: known.into() }),
+        (None, ["riak", name]) => bucket(name, Style::Old).map(Place::Keys),
+        (None, ["riak", name, key]) => object(bucket(name, Style::Old), key),
+        (_, ["buckets", name, "keys"]) => bucket(name, Style::New).map(Place::Keys),
+        (_, ["buckets", name, "keys", key]) => object(bucket(name, Style::New), key),
+        _ => return None,
+    })
+}
+
+fn object(bucket: Result<Bucket, &'static str>, key: &str) -> Result<Place, &'static str> {
+    let key = decode(key, Plus::Blank).ok_or("a key's % stands before two hexadecimal digits")?;
+    Ok(Place::Object(bucket?, key))
+}
+
+fn bucket(kind: Option<&str>, name: &str, style: Style) -> Result<Bucket, &'static str> {
+    const WRONG: &str = "a bucket's name has at most 255 bytes, counted percent-encoded";
+    let bytes = decode(name, Plus::Blank).ok_or(WRONG)?;
+    let mut inside = String::new();
+    match &bytes[..] {
+        // These two would be directories wherever names become paths.
+        dots @ (b"." | b"..") => inside = "%2E".repeat(dots.len()),
+        bytes => encode_onto(&mut inside, bytes),
+    }
+    // Riak's type `default` is the one that paths without a type mean.
+    let known = kind.filter(|kind| *kind != "default").unwrap_or(TYPE);
+    let full = BucketName::new(known, &inside).map_err(|_| WRONG)?;
+    let typed = kind.is_some_and(|kind| kind != "default");
+    Ok(Bucket { name: full, bytes, typed, style })
+}
+
+/// The bytes of a bucket's name as its clients know it.
+pub(super) fn known_as(name: &BucketName) -> Bytes {
+    decode(name.name(), Plus::Plus)
+        .unwrap_or_else(|| Bytes::copy_from_slice(name.name().as_bytes()))
+}

@@ -1,0 +1,250 @@
+//! From what the node replies to what the client is told.
+
+use super::answer::Answer;
+use super::asked::Asked;
+use super::headers::{VCLOCK, content_type, index_headers, link_header, meta_headers, vclock};
+use super::negotiate::{Manner, siblings as manner, welcome};
+use super::path::{Bucket, known_as};
+use super::translate::Shape;
+use super::{errors, hour, parts};
+use base::codec::checksum;
+use base::{Body, Context, Error, Kind, Reply, Sibling, Siblings, Vtag};
+use bytes::Bytes;
+
+/// How a reply is told.
+#[derive(Debug)]
+pub(super) enum Form {
+    /// A key's values.
+    Object { bucket: Bucket, vtag: Option<String>, accept: Option<String>, conditions: Conditions },
+    /// A write, perhaps with the key's values behind it.
+    Stored { bucket: Bucket, location: Option<String>, accept: Option<String>, unmet: u16 },
+    /// A delete.
+    Removed,
+    /// A page of keys.
+    Keys { stream: bool },
+    /// A page of buckets.
+    Buckets { stream: bool },
+}
+
+/// When a request is carried out at all.
+#[derive(Debug, Default)]
+pub(super) struct Conditions {
+    matches: Option<Vec<String>>,
+    none_match: Option<Vec<String>>,
+    modified_since: Option<u64>,
+    unmodified_since: Option<u64>,
+}
+
+impl Conditions {
+    pub(super) fn of(asked: &Asked) -> Conditions {
+        let tags = |name: &str| {
+            let text = asked.text(name)?;
+            let tag = |tag: &str| tag.trim().trim_matches('"').to_string();
+            Some(text.split(',').map(tag).collect())
+        };
+        let hour = |name: &str| asked.text(name).and_then(hour::seconds);
+        Conditions {
+            matches: tags("if-match"),
+            none_match: tags("if-none-match"),
+            modified_since: hour("if-modified-since"),
+            unmodified_since: hour("if-unmodified-since"),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.matches.is_none()
+            && self.none_match.is_none()
+            && self.modified_since.is_none()
+            && self.unmodified_since.is_none()
+    }
+
+    /// `If-None-Match: *` and nothing else.
+    pub(super) fn only_if_absent(&self) -> bool {
+        self.none_match.as_ref().is_some_and(|tags| tags[..] == ["*"])
+            && self.matches.is_none()
+            && self.unmodified_since.is_none()
+    }
+
+    /// The status to answer with, if what is there does not fit.
+    pub(super) fn against(&self, found: &Siblings, is_read: bool) -> Option<u16> {
+        if found.living().next().is_none() {
+            return self.matches.is_some().then_some(412);
+        }
+        let (tag, modified) = (entity_tag(found), modified(found) / 1_000);
+        let has = |tags: &Vec<String>| tags.iter().any(|known| known == "*" || *known == tag);
+        if self.matches.as_ref().is_some_and(|tags| !has(tags))
+            || self.unmodified_since.is_some_and(|since| modified > since)
+        {
+            return Some(412);
+        }
+        if self.none_match.as_ref().is_some_and(has) {
+            return Some(if is_read { 304 } else { 412 });
+        }
+        let old = self.modified_since.is_some_and(|since| modified <= since);
+        (is_read && old).then_some(304)
+    }
+}
+
+/// The tag of what is there: the value's, or one made of the context if there are several.
+fn entity_tag(found: &Siblings) -> String {
+    match &found.values[..] {
+        [one] => one.vtag.to_string(),
+        _ => {
+            let half = |salt| u128::from(checksum(&found.context.0, salt));
+            Vtag(half(1) << 64 | half(2)).to_string()
+        }
+    }
+}
+
+fn modified(found: &Siblings) -> u64 {
+    found.values.iter().map(|value| value.written_ms).max().unwrap_or(0)
+}
+
+/// What a reply is to the client.
+pub fn render(shape: &Shape, reply: &Result<Reply, Error>) -> Answer {
+    match (&shape.0, reply) {
+        (Form::Stored { unmet, .. }, Err(error)) if error.kind() == Kind::Conflict => {
+            Answer::text(*unmet, "")
+        }
+        (_, Err(error)) => errors::answer(error),
+        (form, Ok(reply)) => told(form, &reply.body),
+    }
+}
+
+fn told(form: &Form, body: &Body) -> Answer {
+    match (form, body) {
+        (Form::Object { bucket, vtag, accept, conditions }, Body::Siblings(found)) => {
+            let tag = vtag.as_deref();
+            object(found, bucket, tag, accept.as_deref(), conditions)
+        }
+        (Form::Stored { bucket, location, accept, .. }, Body::Siblings(found)) => {
+            let answer = values(found, bucket, accept.as_deref(), Manner::Parts);
+            let answer = if answer.status == 200 && answer.body.is_empty() {
+                Answer { status: 204, ..answer }
+            } else {
+                answer
+            };
+            match location {
+                Some(location) => {
+                    Answer { status: 201, ..answer.header("Location", location.clone()) }
+                }
+                None => answer,
+            }
+        }
+        (Form::Stored { location: Some(location), .. }, Body::Stored(_)) => {
+            Answer::text(201, "").header("Location", location.clone())
+        }
+        (Form::Stored { .. } | Form::Removed, Body::Stored(_)) => Answer::bare(204),
+        (Form::Keys { .. }, Body::Keys(page)) => {
+            Answer::with_body(200, "application/json", list("keys", page.keys.iter().cloned()))
+        }
+        (Form::Buckets { .. }, Body::BucketNames(page)) => {
+            let names = page.names.iter().map(known_as);
+            Answer::with_body(200, "application/json", list("buckets", names))
+        }
+        _ => Answer::text(500, "Error:\nan answer to another question\n"),
+    }
+}
+
+/// Names as the JSON document Riak's clients read. What is no text is shown percent-encoded.
+fn list(name: &str, all: impl Iterator<Item = Bytes>) -> String {
+    let text = |bytes: Bytes| match std::str::from_utf8(&bytes) {
+        Ok(text) => text.to_string(),
+        Err(_) => {
+            let mut text = String::new();
+            crate::http::percent::encode_onto(&mut text, &bytes);
+            text
+        }
+    };
+    let names: Vec<String> = all.map(text).collect();
+    serde_json::json!({ name: names }).to_string()
+}
+
+/// Nothing is there; a tombstone says so, with the context for who writes next.
+pub(super) fn not_found(found: &Siblings) -> Answer {
+    let answer = Answer::text(404, "not found\n");
+    if found.values.is_empty() {
+        return answer;
+    }
+    answer.header("X-Riak-Deleted", "true").header(VCLOCK, vclock(&found.context))
+}
+
+fn object(
+    found: &Siblings,
+    bucket: &Bucket,
+    vtag: Option<&str>,
+    accept: Option<&str>,
+    conditions: &Conditions,
+) -> Answer {
+    if let Some(status) = conditions.against(found, true) {
+        let bare = Answer::bare(status);
+        return bare.header("ETag", format!("\"{}\"", entity_tag(found)));
+    }
+    if found.living().next().is_none() {
+        return not_found(found);
+    }
+    match vtag {
+        None => values(found, bucket, accept, Manner::Tags),
+        Some(vtag) => match found.values.iter().find(|value| value.vtag.to_string() == vtag) {
+            Some(value) => one(value, &found.context, bucket, accept),
+            None => Answer::text(404, "not found\n"),
+        },
+    }
+}
+
+/// One value, or all siblings.
+fn values(found: &Siblings, bucket: &Bucket, accept: Option<&str>, equal: Manner) -> Answer {
+    if let [value] = &found.values[..] {
+        return one(value, &found.context, bucket, accept);
+    }
+    let all: Vec<&Sibling> = found.values.iter().collect();
+    let head = Answer::bare(300)
+        .header(VCLOCK, vclock(&found.context))
+        .header("Vary", "Accept, Accept-Encoding")
+        .header("ETag", format!("\"{}\"", entity_tag(found)))
+        .header("Last-Modified", hour::text(modified(found)));
+    match manner(accept, equal) {
+        None => Answer::text(406, ""),
+        Some(Manner::Parts) => {
+            let boundary = parts::boundary(&all);
+            let kind = format!("multipart/mixed; boundary={boundary}");
+            let body = parts::body(&all, bucket, &boundary);
+            Answer { body, ..head.header("Content-Type", kind) }
+        }
+        Some(Manner::Tags) => {
+            let mut text = String::from("Siblings:\n");
+            all.iter().for_each(|value| text.push_str(&format!("{}\n", value.vtag)));
+            Answer { body: text.into(), ..head.header("Content-Type", "text/plain") }
+        }
+    }
+}
+
+/// One value with what is said about it.
+fn one(value: &Sibling, context: &Context, bucket: &Bucket, accept: Option<&str>) -> Answer {
+    let said = &value.content.headers;
+    let kind = content_type(said);
+    let name = String::from_utf8_lossy(&kind);
+    let name = name.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if welcome(accept, &name) == 0 {
+        return Answer::text(406, "");
+    }
+    let mut answer = Answer::bare(200)
+        .header(VCLOCK, vclock(context))
+        .header("Vary", "Accept-Encoding")
+        .header("ETag", format!("\"{}\"", value.vtag))
+        .header("Last-Modified", hour::text(value.written_ms))
+        .header("Link", link_header(value, bucket));
+    if value.tombstone {
+        answer = answer.header("X-Riak-Deleted", "true");
+    }
+    answer.headers.extend(meta_headers(said));
+    answer.headers.extend(index_headers(said));
+    answer = answer.header("Content-Type", kind);
+    if !said.encoding.is_empty() {
+        answer = answer.header("Content-Encoding", said.encoding.clone());
+    }
+    // A stored value may be a stranger's page: a browser gives it no rights.
+    answer = answer.header("Content-Security-Policy", "default-src 'none'; sandbox");
+    answer = answer.header("X-Content-Type-Options", "nosniff");
+    Answer { body: value.content.value.clone(), ..answer }
+}

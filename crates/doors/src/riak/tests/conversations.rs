@@ -1,0 +1,285 @@
+//! Reading: what is asked, and the bytes that answer.
+
+use super::super::{hour, negotiate};
+use super::{asked, asks, bytes, render, reply, says, sibling, siblings, told};
+use base::{
+    AvailableCall, Body, BucketName, BucketNames, Call, Error, FetchOptions, Keys, Link, Quorum,
+    Reason, Share, Shortfall,
+};
+use bytes::Bytes;
+
+const FIG: &str = "GET /buckets/fruit/keys/fig";
+
+#[test]
+fn three_generations_of_paths_name_one_object() {
+    for path in [
+        "/buckets/fruit/keys/a%2Fb+c",
+        "/riak/fruit/a%2Fb+c",
+        "/types/default/buckets/fruit/keys/a%2Fb%20c",
+        "//buckets//fruit/keys/a%2fb+c/",
+    ] {
+        let (request, _) = asks(&asked(&format!("GET {path}"), &[], ""));
+        assert_eq!(request.bucket.full(), "available/fruit", "{path}");
+        let Call::Available(AvailableCall::Fetch { key, .. }) = request.call else { panic!() };
+        assert_eq!(key, "a/b c");
+    }
+    let typed = asks(&asked("GET /types/plain/buckets/b%C3%A4r/keys/k", &[], "")).0;
+    assert_eq!(typed.bucket.full(), "plain/b%C3%A4r");
+    let dots = asks(&asked("GET /buckets/%2E%2E/keys/k", &[], "")).0;
+    assert_eq!(dots.bucket.full(), "available/%2E%2E");
+    assert_eq!(says(&asked("GET /buckets/b/keys/a%2", &[], "")).status, 400);
+    assert_eq!(says(&asked("GET /nowhere", &[], "")).status, 404);
+    let other = says(&asked("PATCH /buckets/b/keys/a", &[], ""));
+    assert_eq!(
+        (other.status, &other.headers[1].1[..]),
+        (405, &b"GET, HEAD, POST, PUT, DELETE"[..])
+    );
+}
+
+#[test]
+fn options_are_read_and_wrong_ones_named_each_on_a_line() {
+    let line = "?r=2&pr=ONE&basic_quorum=TRUE&notfound_ok=false&timeout=500&node_confirms=2&x=y";
+    let (request, _) = asks(&asked(&format!("{FIG}{line}"), &[], ""));
+    let options = FetchOptions {
+        r: Some(Quorum::Number(2)),
+        pr: Some(Quorum::One),
+        node_confirms: Some(2),
+        basic_quorum: Some(true),
+        notfound_ok: Some(false),
+        timeout_ms: Some(500),
+    };
+    let call = AvailableCall::Fetch { key: "fig".into(), options };
+    assert_eq!(request.call, Call::Available(call));
+    let default = asks(&asked(&format!("{FIG}?r=default&timeout=0"), &[], "")).0;
+    let call = AvailableCall::Fetch { key: "fig".into(), options: FetchOptions::default() };
+    assert_eq!(default.call, Call::Available(call));
+    let refused = says(&asked(&format!("{FIG}?r=abc&basic_quorum=maybe&timeout=abc"), &[], ""));
+    let words = "r query parameter must be an integer or one of the following words: 'one', \
+                 'quorum' or 'all'\nbasic_quorum query parameter must be true or false\n\
+                 Bad timeout value \"abc\"\n";
+    assert_eq!((refused.status, &refused.body[..]), (400, words.as_bytes()));
+}
+
+#[test]
+fn one_value_comes_with_all_that_is_said_about_it() {
+    let mut value = sibling("{\"kg\":3}", 7);
+    let said = &mut value.content.headers;
+    said.content_type = "application/json".into();
+    said.charset = "utf-8".into();
+    said.encoding = "identity".into();
+    said.meta = vec![("Farm".into(), "west\r\nSet-Cookie: x".into())];
+    said.links = vec![Link { bucket: "tree".into(), key: "t,1".into(), tag: "grew_on".into() }];
+    said.indexes = vec![
+        ("colour_bin".into(), "green".into()),
+        ("colour_bin".into(), "yellow".into()),
+        ("ripeness_int".into(), "7".into()),
+    ];
+    let answer = told(&asked(FIG, &[], ""), Body::Siblings(siblings(vec![value])));
+    let expected = "HTTP/1.1 200 OK\r\n\
+        X-Riak-Vclock: c2Vlbg==\r\n\
+        Vary: Accept-Encoding\r\n\
+        ETag: \"0000000000000000000007\"\r\n\
+        Last-Modified: Sat, 21 Nov 2026 09:08:22 GMT\r\n\
+        Link: </buckets/fruit>; rel=\"up\", </buckets/tree/keys/t%2C1>; riaktag=\"grew_on\"\r\n\
+        X-Riak-Meta-Farm: west  Set-Cookie: x\r\n\
+        x-riak-index-colour_bin: green, yellow\r\n\
+        x-riak-index-ripeness_int: 7\r\n\
+        Content-Type: application/json; charset=utf-8\r\n\
+        Content-Encoding: identity\r\n\
+        Content-Security-Policy: default-src 'none'; sandbox\r\n\
+        X-Content-Type-Options: nosniff\r\n\
+        Content-Length: 8\r\n\r\n{\"kg\":3}";
+    assert_eq!(bytes(&answer), expected);
+    let mut head = Vec::new();
+    answer.encode(&mut head, true);
+    assert!(head.ends_with(b"Content-Length: 8\r\n\r\n"));
+}
+
+#[test]
+fn siblings_are_parts_to_the_byte() {
+    let mut gone = sibling("", 9);
+    gone.tombstone = true;
+    let found = siblings(vec![sibling("a", 7), sibling("b", 8), gone]);
+    let accept = [("Accept", "multipart/mixed, application/json, */*;q=0.5")];
+    let answer = told(&asked(FIG, &accept, ""), Body::Siblings(found));
+    let text = bytes(&answer);
+    let boundary = text.split("boundary=").nth(1).and_then(|rest| rest.lines().next());
+    let boundary = boundary.expect("a boundary");
+    let part = |tag: &str, more: &str, value: &str| {
+        format!(
+            "\r\n--{boundary}\r\nContent-Type: text/plain\r\nLink: </buckets/fruit>; rel=\"up\"\r\n\
+             Etag: 000000000000000000000{tag}\r\n\
+             Last-Modified: Sat, 21 Nov 2026 09:08:22 GMT\r\n{more}\r\n{value}"
+        )
+    };
+    let parts =
+        part("7", "", "a") + &part("8", "", "b") + &part("9", "X-Riak-Deleted: true\r\n", "");
+    let expected = parts + &format!("\r\n--{boundary}--\r\n");
+    assert_eq!(answer.body, expected);
+    assert!(text.starts_with(
+        "HTTP/1.1 300 Multiple Choices\r\nX-Riak-Vclock: c2Vlbg==\r\n\
+         Vary: Accept, Accept-Encoding\r\nETag: \""
+    ));
+}
+
+#[test]
+fn no_value_holds_the_boundary_of_its_parts() {
+    let first = siblings(vec![sibling("a", 7), sibling("b", 8)]);
+    let accept = [("Accept", "multipart/mixed")];
+    let boundary = |values| {
+        let answer = told(&asked(FIG, &accept, ""), Body::Siblings(values));
+        let (_, kind) = answer.headers.last().expect("a type").clone();
+        String::from_utf8_lossy(&kind).split_once("boundary=").expect("named").1.to_string()
+    };
+    let known = boundary(first.clone());
+    let mut second = first;
+    second.values[1].content.value = format!("--{known}").into();
+    assert_ne!(boundary(second), known);
+}
+
+#[test]
+fn siblings_are_tags_for_who_does_not_ask_for_parts_and_one_can_be_chosen() {
+    let found = || Body::Siblings(siblings(vec![sibling("a", 7), sibling("b", 8)]));
+    for accept in [&[][..], &[("Accept", "*/*")], &[("Accept", "text/plain")]] {
+        let answer = told(&asked(FIG, accept, ""), found());
+        assert_eq!(answer.status, 300);
+        let body = "Siblings:\n0000000000000000000007\n0000000000000000000008\n";
+        assert_eq!(answer.body, body);
+    }
+    let neither = told(&asked(FIG, &[("Accept", "image/png")], ""), found());
+    assert_eq!(neither.status, 406);
+    let chosen = asked(&format!("{FIG}?vtag=0000000000000000000008"), &[], "");
+    let answer = told(&chosen, found());
+    assert_eq!((answer.status, &answer.body[..]), (200, &b"b"[..]));
+    let absent = asked(&format!("{FIG}?vtag=8"), &[], "");
+    assert_eq!(told(&absent, found()).status, 404);
+    let json = told(
+        &asked(FIG, &[("Accept", "text/html")], ""),
+        Body::Siblings(siblings(vec![sibling("a", 7)])),
+    );
+    assert_eq!(json.status, 406);
+}
+
+#[test]
+fn what_is_not_there_is_told_and_a_tombstone_says_so() {
+    let none = told(&asked(FIG, &[], ""), Body::Siblings(siblings(vec![])));
+    let expected = "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\n\
+                    Content-Length: 10\r\n\r\nnot found\n";
+    assert_eq!(bytes(&none), expected);
+    let mut gone = sibling("", 9);
+    gone.tombstone = true;
+    let answer = told(&asked(FIG, &[], ""), Body::Siblings(siblings(vec![gone])));
+    assert_eq!(answer.status, 404);
+    let deleted = (Bytes::from_static(b"X-Riak-Deleted"), Bytes::from_static(b"true"));
+    let context = (Bytes::from_static(b"X-Riak-Vclock"), Bytes::from_static(b"c2Vlbg=="));
+    assert_eq!(answer.headers[1..], [deleted, context]);
+}
+
+#[test]
+fn conditions_of_reads() {
+    let tag = "\"0000000000000000000007\"";
+    let (old, new) = ("Sat, 21 Nov 2026 09:08:21 GMT", "Sat, 21 Nov 2026 09:08:22 GMT");
+    for (name, value, status) in [
+        ("If-None-Match", tag, 304),
+        ("If-None-Match", "*", 304),
+        ("If-None-Match", "\"other\"", 200),
+        ("If-Match", "\"x\", \"0000000000000000000007\"", 200),
+        ("If-Match", "\"other\"", 412),
+        ("If-Modified-Since", new, 304),
+        ("If-Modified-Since", old, 200),
+        ("If-Unmodified-Since", new, 200),
+        ("If-Unmodified-Since", old, 412),
+        ("If-Unmodified-Since", "yesterday", 200),
+    ] {
+        let found = Body::Siblings(siblings(vec![sibling("a", 7)]));
+        assert_eq!(
+            told(&asked(FIG, &[(name, value)], ""), found).status,
+            status,
+            "{name}: {value}"
+        );
+    }
+    let none = Body::Siblings(siblings(vec![]));
+    assert_eq!(told(&asked(FIG, &[("If-Match", "*")], ""), none).status, 412);
+}
+
+#[test]
+fn errors_are_told_in_riaks_words() {
+    let (_, shape) = asks(&asked(FIG, &[], ""));
+    let quorum = |share| Shortfall { share, got: 1, needed: 2 }.unanswered("wait");
+    for (error, status, body) in [
+        (quorum(Share::R), 503, "R-value unsatisfied: 1/2\n"),
+        (quorum(Share::Pr), 503, "PR-value unsatisfied: 1/2\n"),
+        (quorum(Share::Pw), 503, "PW-value unsatisfied: 1/2\n"),
+        (quorum(Share::W), 503, "Too Many write failures to satisfy W/DW\n"),
+        (quorum(Share::NodeConfirms), 503, "node_confirms-value unsatisfied: 1/2\n"),
+        (Error::new(Reason::DeadlinePassed, "late"), 503, "request timed out\n"),
+        (Error::new(Reason::NoSuchType, "plain"), 404, "Unknown bucket type\n"),
+        (Error::new(Reason::TooLarge, "too large"), 413, "too large\n"),
+        (Error::new(Reason::StoreFailed, "disk"), 500, "Error:\ndisk\n"),
+    ] {
+        let answer = render(&shape, &Err(error));
+        assert_eq!((answer.status, &answer.body[..]), (status, body.as_bytes()));
+    }
+    for reason in Reason::ALL {
+        let answer = render(&shape, &Err(Error::new(reason, "words")));
+        assert!(answer.status >= 400 && answer.reason() != "OK", "{reason:?}");
+    }
+}
+
+#[test]
+fn keys_and_buckets_are_listed_page_by_page() {
+    let list = asked("GET /buckets/people/keys?keys=true", &[], "");
+    let page = |keys: &[&'static [u8]], more| {
+        let keys = keys.iter().map(|key| Bytes::from_static(key)).collect();
+        Body::Keys(Keys { keys, more })
+    };
+    let answer = told(&list, page(&[b"ann", b"b\xff"], false));
+    assert_eq!(answer.body, "{\"keys\":[\"ann\",\"b%FF\"]}");
+    let (request, shape) = asks(&asked("GET /buckets/people/keys?keys=stream", &[], ""));
+    assert!(shape.streams());
+    let next = super::super::next_page(&request, &page(&[b"ann"], true)).expect("more");
+    let Call::Available(AvailableCall::Keys { after, .. }) = next.call else { panic!() };
+    assert_eq!(after, Some("ann".into()));
+    assert!(super::super::next_page(&request, &page(&[b"ann"], false)).is_none());
+    let mut first = page(&[b"ann"], true);
+    super::super::gather(&mut first, page(&[b"bob"], false));
+    assert_eq!(first, page(&[b"ann", b"bob"], false));
+    let names = |text| BucketName::new("available", text).expect("a name");
+    let found = BucketNames { names: vec![names("a%20b"), names("c")], more: false };
+    let (request, shape) = asks(&asked("GET /riak?buckets=true", &[], ""));
+    assert_eq!(request.bucket.kind(), "available");
+    let answer = render(&shape, &Ok(reply(Body::BucketNames(found))));
+    assert_eq!(answer.body, "{\"buckets\":[\"a b\",\"c\"]}");
+    assert_eq!(says(&asked("GET /buckets", &[], "")).body, "{\"buckets\":[]}");
+    assert_eq!(says(&asked("GET /buckets/b/keys", &[], "")).body, "{}");
+    assert_eq!(says(&asked("GET /ping", &[], "")).body, "OK");
+}
+
+#[test]
+fn what_a_client_accepts_is_weighed() {
+    let accept = Some("text/*;q=0.3, text/html;q=0.7, */*;q=0.5");
+    for (kind, weight) in [("text/html", 700), ("text/plain", 300), ("image/png", 500)] {
+        assert_eq!(negotiate::welcome(accept, kind), weight, "{kind}");
+    }
+    assert_eq!(negotiate::welcome(Some("text/html"), "text/plain"), 0);
+    assert_eq!(negotiate::welcome(None, "text/plain"), 1_000);
+}
+
+#[test]
+fn hours_are_written_and_read() {
+    for (ms, text) in [
+        (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+        (951_782_400_000, "Tue, 29 Feb 2000 00:00:00 GMT"),
+        (1_795_252_102_000, "Sat, 21 Nov 2026 09:08:22 GMT"),
+        (4_102_444_799_000, "Thu, 31 Dec 2099 23:59:59 GMT"),
+    ] {
+        assert_eq!(hour::text(ms), text);
+        assert_eq!(hour::seconds(text), Some(ms / 1_000));
+    }
+    for day in 0..60_000 {
+        assert_eq!(hour::seconds(&hour::text(day * 86_400_000)), Some(day * 86_400));
+    }
+    for text in ["", "Thu, 01 Jan 1970", "Thu, 01 Foo 1970 00:00:00 GMT", "1, 1 Jan 1 1:1:1 GMT"] {
+        assert_eq!(hour::seconds(text), None, "{text}");
+    }
+}

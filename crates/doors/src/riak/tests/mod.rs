@@ -1,0 +1,79 @@
+//! Conversations with Riak's clients, and the small things they are made of.
+
+mod conversations;
+mod writing;
+
+use super::{Answer, Asked, Plan, Shape, go_on, plan, render};
+use crate::http::Method;
+use base::{
+    AvailableCall, Body, Call, Content, Context, Headers, LogIndex, Reply, Request, Sibling,
+    Siblings, Store, Vtag,
+};
+use bytes::Bytes;
+
+/// A request: method and path with its query, headers, body.
+fn asked(line: &str, headers: &[(&str, &str)], body: &'static str) -> Asked {
+    let (method, target) = line.split_once(' ').expect("a method and a path");
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let methods = [Method::Get, Method::Head, Method::Put, Method::Post, Method::Delete];
+    let header = |(name, value): &(&str, &str)| (name.to_string(), value.to_string().into());
+    Asked {
+        method: methods.into_iter().find(|known| known.word() == method).unwrap_or(Method::Other),
+        path: path.into(),
+        query: query.into(),
+        headers: headers.iter().map(header).collect(),
+        body: Bytes::from_static(body.as_bytes()),
+        chance: 12_345,
+    }
+}
+
+fn asks(asked: &Asked) -> (Request, Shape) {
+    match plan(asked) {
+        Plan::Ask(request, shape) => (*request, shape),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn says(asked: &Asked) -> Answer {
+    match plan(asked) {
+        Plan::Say(answer) => answer,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What a request is told when the node replies this.
+fn told(asked: &Asked, body: Body) -> Answer {
+    let (_, shape) = asks(asked);
+    render(&shape, &Ok(reply(body)))
+}
+
+fn reply(body: Body) -> Reply {
+    Reply { index: LogIndex(0), body }
+}
+
+fn stored(request: &Request) -> &Store {
+    match &request.call {
+        Call::Available(AvailableCall::Store(store)) => store,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn sibling(value: &'static str, vtag: u128) -> Sibling {
+    let headers = Headers { content_type: "text/plain".into(), ..Headers::default() };
+    Sibling {
+        content: Content { value: value.into(), headers },
+        written_ms: 1_795_252_102_000,
+        vtag: Vtag(vtag),
+        tombstone: false,
+    }
+}
+
+fn siblings(values: Vec<Sibling>) -> Siblings {
+    Siblings { context: Context(Bytes::from_static(b"seen")), values }
+}
+
+fn bytes(answer: &Answer) -> String {
+    let mut out = Vec::new();
+    answer.encode(&mut out, false);
+    String::from_utf8(out).expect("text")
+}

@@ -1,0 +1,235 @@
+//! From a request to what the node is asked.
+
+use super::answer::Answer;
+use super::asked::Asked;
+use super::headers::{content, context};
+use super::parameters::{Options, Query};
+use super::path::{Bucket, Place, read};
+use super::render::{Conditions, Form};
+use crate::http::Method;
+use base::limits::PAGE_ROWS_DEFAULT;
+use base::{
+    AvailableCall, Body, BucketName, Call, Condition, Error, Key, Reply, Request, Store,
+    StoreOptions, Vtag,
+};
+
+/// What is done about a request.
+#[derive(Debug)]
+pub enum Plan {
+    /// The node is asked, and its reply told in this shape.
+    Ask(Box<Request>, Shape),
+    /// The node is asked first what is there; [`go_on`] says how to go on.
+    Look(Box<Request>, Look),
+    /// Nobody is asked.
+    Say(Answer),
+}
+
+/// How a reply is told.
+#[derive(Debug)]
+pub struct Shape(pub(super) Form);
+
+impl Shape {
+    /// Whether a list is told page by page as it comes, one document each, the last one empty.
+    pub fn streams(&self) -> bool {
+        matches!(self.0, Form::Keys { stream: true } | Form::Buckets { stream: true })
+    }
+}
+
+/// A change that looks at what is there first.
+#[derive(Debug)]
+pub struct Look {
+    bucket: BucketName,
+    conditions: Conditions,
+    then: Then,
+}
+
+#[derive(Debug)]
+enum Then {
+    Store(Box<Store>, Shape),
+    Remove { key: Key, context: Option<base::Context>, options: StoreOptions },
+}
+
+fn ask(bucket: &BucketName, call: AvailableCall) -> Box<Request> {
+    Box::new(Request { bucket: bucket.clone(), call: Call::Available(call), retry: None })
+}
+
+/// What is done about a request.
+pub fn plan(asked: &Asked) -> Plan {
+    planned(asked).unwrap_or_else(Plan::Say)
+}
+
+fn planned(asked: &Asked) -> Result<Plan, Answer> {
+    let Some(place) = read(&asked.path) else {
+        return Err(Answer::text(404, "not found\n"));
+    };
+    let place = place.map_err(|words| Answer::text(400, format!("{words}\n")))?;
+    let query = Query::read(&asked.query);
+    use Method::{Delete, Get, Head, Post, Put};
+    match (place, asked.method) {
+        (Place::Ping, Get | Head) => Ok(Plan::Say(Answer::with_body(200, "text/html", "OK"))),
+        (Place::Buckets { kind }, Get | Head) => buckets(&kind, &query),
+        (Place::Keys(bucket), Get | Head) => keys(&bucket, &query),
+        (Place::Keys(bucket), Post) => {
+            let key = Vtag(asked.chance).to_string();
+            let location = bucket.key_path(key.as_bytes());
+            store(asked, &query, bucket, key.into(), Some(location))
+        }
+        (Place::Object(bucket, key), Get | Head) => fetch(asked, &query, bucket, key),
+        (Place::Object(bucket, key), Put | Post) => store(asked, &query, bucket, key, None),
+        (Place::Object(bucket, key), Delete) => remove(asked, &query, &bucket, key),
+        (place, _) => {
+            let allowed = match place {
+                Place::Ping | Place::Buckets { .. } => "GET, HEAD",
+                Place::Keys(_) => "GET, HEAD, POST",
+                Place::Object(..) => "GET, HEAD, POST, PUT, DELETE",
+            };
+            Err(Answer::text(405, "").header("Allow", allowed))
+        }
+    }
+}
+
+fn fetch(asked: &Asked, query: &Query, bucket: Bucket, key: Key) -> Result<Plan, Answer> {
+    let mut options = Options::of(query);
+    let fetch = options.fetch();
+    options.end()?;
+    let request = ask(&bucket.name, AvailableCall::Fetch { key, options: fetch });
+    let form = Form::Object {
+        bucket,
+        vtag: query.get("vtag").map(str::to_string),
+        accept: asked.text("accept").map(str::to_string),
+        conditions: Conditions::of(asked),
+    };
+    Ok(Plan::Ask(request, Shape(form)))
+}
+
+fn store(
+    asked: &Asked,
+    query: &Query,
+    bucket: Bucket,
+    key: Key,
+    location: Option<String>,
+) -> Result<Plan, Answer> {
+    let mut options = Options::of(query);
+    let (store_options, look_options) = (options.store(), options.fetch());
+    options.end()?;
+    let unchanged = context(asked, "X-Riak-If-Not-Modified")?.map(Condition::Unchanged);
+    let conditions = Conditions::of(asked);
+    // What the replica that takes the write can judge itself needs no look before.
+    let absent = conditions.only_if_absent().then_some(Condition::Absent);
+    let unmet = if unchanged.is_some() { 409 } else { 412 };
+    let store = Store {
+        key,
+        content: content(asked, &bucket)?,
+        context: context(asked, super::headers::VCLOCK)?,
+        options: store_options,
+        condition: unchanged.or(absent),
+    };
+    let name = bucket.name.clone();
+    let accept = asked.text("accept").map(str::to_string);
+    let shape = Shape(Form::Stored { bucket, location, accept, unmet });
+    if conditions.is_empty() || store.condition == Some(Condition::Absent) {
+        return Ok(Plan::Ask(ask(&name, AvailableCall::Store(Box::new(store))), shape));
+    }
+    let fetch = AvailableCall::Fetch { key: store.key.clone(), options: look_options };
+    let then = Then::Store(Box::new(store), shape);
+    Ok(Plan::Look(ask(&name, fetch), Look { bucket: name, conditions, then }))
+}
+
+/// A delete looks first: what is not there is told, and without a context it deletes what it saw.
+fn remove(asked: &Asked, query: &Query, bucket: &Bucket, key: Key) -> Result<Plan, Answer> {
+    let mut options = Options::of(query);
+    let (mut fetch, mut store) = (options.fetch(), options.store());
+    let both = options.both();
+    options.end()?;
+    fetch.r = fetch.r.or(both);
+    store.w = store.w.or(both);
+    store.return_body = false;
+    let context = context(asked, super::headers::VCLOCK)?;
+    let look = ask(&bucket.name, AvailableCall::Fetch { key: key.clone(), options: fetch });
+    let then = Then::Remove { key, context, options: store };
+    let conditions = Conditions::of(asked);
+    Ok(Plan::Look(look, Look { bucket: bucket.name.clone(), conditions, then }))
+}
+
+/// How a change goes on after what its look has found.
+pub fn go_on(look: Look, found: &Result<Reply, Error>) -> Plan {
+    let siblings = match found {
+        Ok(Reply { body: Body::Siblings(siblings), .. }) => siblings,
+        Ok(_) => return Plan::Say(Answer::text(500, "Error:\nan answer to another question\n")),
+        Err(error) => return Plan::Say(super::errors::answer(error)),
+    };
+    if let Some(status) = look.conditions.against(siblings, false) {
+        return Plan::Say(Answer::bare(status));
+    }
+    match look.then {
+        Then::Store(mut store, shape) => {
+            // What was judged must still be so where it is written.
+            let judged = || Condition::Unchanged(siblings.context.clone());
+            store.condition.get_or_insert_with(judged);
+            Plan::Ask(ask(&look.bucket, AvailableCall::Store(store)), shape)
+        }
+        Then::Remove { .. } if siblings.living().next().is_none() => {
+            Plan::Say(super::render::not_found(siblings))
+        }
+        Then::Remove { key, context, options } => {
+            let context = context.or_else(|| Some(siblings.context.clone()));
+            let call = AvailableCall::Remove { key, context, options };
+            Plan::Ask(ask(&look.bucket, call), Shape(Form::Removed))
+        }
+    }
+}
+
+fn buckets(kind: &str, query: &Query) -> Result<Plan, Answer> {
+    let wanted = query.get("buckets").unwrap_or_default();
+    if !matches!(wanted, "true" | "stream") {
+        return Err(Answer::with_body(200, "application/json", r#"{"buckets":[]}"#));
+    }
+    let kind = if kind == "default" { super::path::TYPE } else { kind };
+    let name = BucketName::new(kind, "any");
+    let name = name.map_err(|_| Answer::text(404, format!("Unknown bucket type: {kind}\n")))?;
+    let call = AvailableCall::Buckets { after: None, rows_max: PAGE_ROWS_DEFAULT };
+    Ok(Plan::Ask(ask(&name, call), Shape(Form::Buckets { stream: wanted == "stream" })))
+}
+
+fn keys(bucket: &Bucket, query: &Query) -> Result<Plan, Answer> {
+    let mut options = Options::of(query);
+    options.timeout();
+    options.end()?;
+    let wanted = query.get("keys").unwrap_or_default();
+    if !matches!(wanted, "true" | "stream") {
+        return Err(Answer::with_body(200, "application/json", "{}"));
+    }
+    let call = AvailableCall::Keys { after: None, rows_max: PAGE_ROWS_DEFAULT };
+    Ok(Plan::Ask(ask(&bucket.name, call), Shape(Form::Keys { stream: wanted == "stream" })))
+}
+
+/// The request for the page behind this one, if there is more.
+pub fn next_page(request: &Request, body: &Body) -> Option<Box<Request>> {
+    let call = match (&request.call, body) {
+        (Call::Available(AvailableCall::Keys { rows_max, .. }), Body::Keys(page)) => {
+            let after = page.keys.last().filter(|_| page.more)?;
+            AvailableCall::Keys { after: Some(after.clone()), rows_max: *rows_max }
+        }
+        (Call::Available(AvailableCall::Buckets { rows_max, .. }), Body::BucketNames(page)) => {
+            let after = page.names.last().filter(|_| page.more)?;
+            AvailableCall::Buckets { after: Some(after.clone()), rows_max: *rows_max }
+        }
+        _ => return None,
+    };
+    Some(ask(&request.bucket, call))
+}
+
+/// A page with the one behind it.
+pub fn gather(first: &mut Body, next: Body) {
+    match (first, next) {
+        (Body::Keys(first), Body::Keys(next)) => {
+            first.keys.extend(next.keys);
+            first.more = next.more;
+        }
+        (Body::BucketNames(first), Body::BucketNames(next)) => {
+            first.names.extend(next.names);
+            first.more = next.more;
+        }
+        _ => {}
+    }
+}
