@@ -1,6 +1,7 @@
 //! Which buckets and members exist: the node's copy of what the directory (group 0) has decided, a
 //! function of its applied rows.
 
+use crate::available::offered::Offered;
 use crate::consistent::group::Observer;
 use crate::consistent::layout::StoredRow;
 use crate::consistent::view::damaged;
@@ -50,6 +51,8 @@ pub(crate) struct Catalog {
     moving: watch::Sender<BTreeSet<BucketName>>,
     /// Members and placement as the applied rows draw them.
     drawn: Mutex<ClusterDescription>,
+    /// What is known of available buckets.
+    pub(crate) available: Offered,
     /// The newest that this node knows of: while it catches up, what it was told when it joined or
     /// knew before it stopped, so that it does not forget the way to those who can help it.
     cluster: watch::Sender<Arc<ClusterDescription>>,
@@ -63,6 +66,7 @@ impl Catalog {
             buckets: RwLock::default(),
             moving: watch::Sender::default(),
             drawn: Mutex::new(drawn),
+            available: Offered::default(),
             cluster: watch::Sender::new(Arc::new(known)),
         }
     }
@@ -107,6 +111,8 @@ impl Catalog {
             if let Some(name) = rows::bucket_name(key) {
                 self.replace(&name, bucket);
             }
+        } else if self.available.apply(key, value)? {
+            // It was told.
         } else if key.starts_with(MEMBERS) {
             let member = value.map(|value| rows::read_member(key, value)).transpose()?;
             let node = rows::member_of(key);

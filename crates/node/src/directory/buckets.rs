@@ -1,7 +1,7 @@
 //! Buckets and bucket types: what each call changes, under assertions that make it safe.
 
 use super::rows::{
-    BUCKETS, NEXT_BUCKET, TYPES, assert, bad_row, bucket_key, describe, dropped, read_properties,
+    BUCKETS, NEXT_BUCKET, TYPES, assert, bad_row, bucket_key, describe, dropped, properties_of,
     set, type_key, write_bucket, write_properties,
 };
 use super::{Directory, Plan};
@@ -10,13 +10,16 @@ use base::codec::Reader;
 use base::properties::Changes;
 use base::request::Missing;
 use base::{
-    Body, BucketDescription, BucketId, BucketName, DirectoryCall, Error, GroupId, Moving, Promise,
+    Body, BucketDescription, BucketId, BucketName, DataType, DirectoryCall, Error, GroupId, Moving, Promise,
     Properties, Range, Reason, Result, Update, Value, limits,
 };
 use bytes::Bytes;
 
 impl Directory {
     pub(super) fn plan(&self, name: &BucketName, call: &DirectoryCall) -> Result<Plan> {
+        if let Some(plan) = self.plan_available(name, call)? {
+            return Ok(plan);
+        }
         match call {
             DirectoryCall::CreateBucket(changes) => {
                 self.create_bucket(name, changes, DEFAULT_GROUP)
@@ -54,7 +57,7 @@ impl Directory {
             DirectoryCall::ListBuckets { after, rows_max } => self.list_buckets(after, *rows_max),
             DirectoryCall::CreateType(changes) => {
                 let key = type_key(name.kind());
-                if self.get(&key)?.is_some() {
+                if self.template(name.kind()).is_ok() {
                     let text = format!("the bucket type `{}` exists", name.kind());
                     return Err(Error::new(Reason::AlreadyExists, text));
                 }
@@ -64,18 +67,16 @@ impl Directory {
             }
             DirectoryCall::AlterType(changes) => {
                 let key = type_key(name.kind());
-                let value = self.template(name.kind())?;
-                let before = read_properties(&mut Reader::new(&value)).map_err(bad_row)?;
+                let (value, before) = self.template(name.kind())?;
                 let after = supported(before.with(changes)?)?;
+                fixed_promise(before.promise, &after)?;
                 let template = set(key.clone(), write_properties(&after));
-                Ok(Plan::Change(vec![assert(&key, Some(value)), template]))
+                Ok(Plan::Change(vec![assert(&key, value), template]))
             }
             DirectoryCall::DropType => self.drop_type(name.kind()),
             DirectoryCall::ListTypes => self.list_types(),
             DirectoryCall::Cluster(call) => self.plan_members(call),
-            DirectoryCall::Ring(_) => {
-                Err(Error::new(Reason::NotSupported, "this version has no ring yet"))
-            }
+            DirectoryCall::Ring(call) => self.plan_ring(*call),
         }
     }
 
@@ -94,22 +95,30 @@ impl Directory {
             let text = format!("{} buckets exist (buckets_max): drop some", limits::BUCKETS_MAX);
             return Err(Error::new(Reason::TooMany, text));
         }
-        let template = self.template(name.kind())?;
-        let properties = read_properties(&mut Reader::new(&template)).map_err(bad_row)?;
+        let (template, properties) = self.template(name.kind())?;
         let properties = supported(properties.with(changes)?)?;
+        if properties.promise == Promise::Available {
+            let text = "a bucket is available if its type is: make a type with `promise` \
+                        available, and name its buckets";
+            return Err(Error::new(Reason::NotSupported, text));
+        }
         let (mut steps, id) = self.next_id()?;
         let bucket = BucketDescription { name: name.clone(), id, group, properties, moving: None };
-        steps.push(assert(&type_key(name.kind()), Some(template)));
+        steps.push(assert(&type_key(name.kind()), template));
         steps.push(assert(&key, None));
         steps.push(set(key, write_bucket(&bucket)));
         Ok(Plan::Change(steps))
     }
 
     fn drop_type(&self, kind: &str) -> Result<Plan> {
-        let value = self.template(kind)?;
+        let (value, properties) = self.template(kind)?;
         let prefix = Bytes::from(format!("b/{kind}/"));
-        if kind == BucketName::DEFAULT {
-            return Err(Error::new(Reason::NotSupported, "the type `default` can't be dropped"));
+        if kind == BucketName::DEFAULT || properties.promise == Promise::Available {
+            let text = format!(
+                "the type `{kind}` can't be dropped: it is every cluster's, or its buckets exist \
+                 by being named"
+            );
+            return Err(Error::new(Reason::NotSupported, text));
         }
         if !self.page(&Range::prefix(prefix.clone()))?.entries.is_empty() {
             let text = format!("the type `{kind}` has buckets: drop them first");
@@ -118,7 +127,7 @@ impl Directory {
         let key = type_key(kind);
         let none = Update::AssertRange { prefix, keys: Vec::new() };
         let drop = Update::Delete { key: key.clone(), missing: Missing::Fails };
-        Ok(Plan::Change(vec![assert(&key, Some(value)), none, drop]))
+        Ok(Plan::Change(vec![assert(&key, value), none, drop]))
     }
 
     fn list_buckets(&self, after: &Option<BucketName>, rows_max: usize) -> Result<Plan> {
@@ -140,10 +149,15 @@ impl Directory {
         let page = self.page(&range)?;
         let kind = |entry: &base::Entry| {
             let value = entry.row.as_ref().map(|row| row.value.clone()).unwrap_or_default();
-            let properties = read_properties(&mut Reader::new(&value)).map_err(bad_row)?;
+            let properties = properties_of(&value)?;
             Ok((String::from_utf8_lossy(&entry.key[2..]).into_owned(), properties))
         };
-        let types = page.entries.iter().map(kind).collect::<Result<_>>()?;
+        let mut types: Vec<(String, Properties)> =
+            page.entries.iter().map(kind).collect::<Result<_>>()?;
+        let built_in = BucketName::AVAILABLE;
+        if let Err(at) = types.binary_search_by(|(name, _)| name.as_str().cmp(built_in)) {
+            types.insert(at, (built_in.into(), Properties::available()));
+        }
         Ok(Plan::Answer(Body::Types(types)))
     }
 
@@ -183,11 +197,20 @@ impl Directory {
         Ok((value, bucket))
     }
 
-    fn template(&self, kind: &str) -> Result<Value> {
-        self.get(&type_key(kind))?.ok_or_else(|| {
-            let text = format!("no bucket type `{kind}`: create it first");
-            Error::new(Reason::NoSuchType, text)
-        })
+    /// A type's template, and its row. The type `available` is every cluster's, also of one that
+    /// was made before there was such a type: it has a row only where it was altered.
+    pub(super) fn template(&self, kind: &str) -> Result<(Option<Value>, Properties)> {
+        match self.get(&type_key(kind))? {
+            Some(value) => {
+                let properties = properties_of(&value)?;
+                Ok((Some(value), properties))
+            }
+            None if kind == BucketName::AVAILABLE => Ok((None, Properties::available())),
+            None => {
+                let text = format!("no bucket type `{kind}`: create it first");
+                Err(Error::new(Reason::NoSuchType, text))
+            }
+        }
     }
 }
 
@@ -203,15 +226,22 @@ pub(crate) fn no_such_bucket(name: &BucketName) -> Error {
     Error::new(Reason::NoSuchBucket, text)
 }
 
-fn supported(properties: Properties) -> Result<Properties> {
+/// What no bucket can have yet is refused, and not forgotten in silence.
+pub(super) fn supported(properties: Properties) -> Result<Properties> {
     if properties.promise == Promise::Consistent {
         return Ok(properties);
     }
-    let text = "this version serves consistent buckets only: leave out `promise`";
-    Err(Error::new(Reason::NotSupported, text))
+    let refused = if properties.ttl_ms != 0 {
+        "available buckets have no time to live yet: leave out `ttl_ms`"
+    } else if properties.replication.datatype != DataType::None {
+        "available buckets hold plain values yet: leave out `datatype`"
+    } else {
+        return Ok(properties);
+    };
+    Err(Error::new(Reason::NotSupported, refused))
 }
 
-fn fixed_promise(before: Promise, after: &Properties) -> Result<()> {
+pub(super) fn fixed_promise(before: Promise, after: &Properties) -> Result<()> {
     if before == after.promise {
         return Ok(());
     }

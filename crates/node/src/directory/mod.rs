@@ -7,6 +7,7 @@
 //! `cluster/steward.rs`): here only the rows change.
 //! Read next: `rows.rs`, then `buckets.rs` and `members.rs`.
 
+mod available;
 mod buckets;
 mod groups;
 mod members;
@@ -25,9 +26,13 @@ use base::{
     GroupId, Key, LogIndex, MemberDescription, NodeId, Page, Properties, Range, Read, Reason,
     Reply, Result, Update, Value,
 };
+pub(crate) use available::{described as described_ring, read_ring};
 pub(crate) use buckets::no_such_bucket;
 use bytes::Bytes;
-use rows::{BUCKETS, CLUSTER, DROPPED, GROUPS, MEMBERS, describe, dropped_key, type_key};
+use rows::{
+    BUCKETS, CLUSTER, CUSTOM, DROPPED, GROUPS, MEMBERS, RING, TYPES, describe, dropped_key, type_key,
+};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -70,6 +75,20 @@ impl Directory {
             Ok(())
         })?;
         self.catalog.fill(buckets, self.described()?);
+        let (mut types, mut custom) = (BTreeMap::new(), BTreeMap::new());
+        self.each(TYPES, |key, value| {
+            let kind = rows::type_of(key).map(String::from);
+            types.extend(kind.zip(Some(Arc::new(rows::properties_of(value)?))));
+            Ok(())
+        })?;
+        self.each(CUSTOM, |key, value| {
+            let name = rows::custom_of(key);
+            custom.extend(name.zip(Some(Arc::new(rows::properties_of(value)?))));
+            Ok(())
+        })?;
+        let ring = self.get(&Bytes::from_static(RING))?;
+        let ring = ring.map(|value| read_ring(&value)).transpose()?;
+        self.catalog.available.fill(types, custom, ring);
         Ok(())
     }
 
@@ -87,7 +106,8 @@ impl Directory {
             self.execute(&default, call).await?;
             self.execute(&default, DirectoryCall::CreateBucket(Vec::new())).await?;
         }
-        self.change(|| self.plan_founding(founder, lease_ms, groups)).await.map(|_| ())
+        self.change(|| self.plan_founding(founder, lease_ms, groups)).await?;
+        self.change(|| self.plan_first_ring(founder.node)).await.map(|_| ())
     }
 
     /// Carries out a directory call.

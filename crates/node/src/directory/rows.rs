@@ -8,6 +8,8 @@
 //! n/cluster              -> founder, lease, number of changes of what follows
 //! m/<node, 16 digits>    -> name, addresses, incarnation, whether it stays
 //! n/group                -> the next group's number
+//! a/<type>/<name>        -> properties            of an available bucket, where not its type's
+//! r                      -> the ring, as `logic::ring` writes it
 //! g/<group u32 BE>       -> who is wanted in it; form 2: how many voters, and with whom it began
 //! ```
 
@@ -29,6 +31,8 @@ pub(crate) const GROUPS: &[u8] = b"g/";
 pub(crate) const NEXT_BUCKET: &[u8] = b"n/bucket";
 pub(crate) const NEXT_GROUP: &[u8] = b"n/group";
 pub(crate) const CLUSTER: &[u8] = b"n/cluster";
+pub(crate) const CUSTOM: &[u8] = b"a/";
+pub(crate) const RING: &[u8] = b"r";
 
 /// The form of rows of members, groups and the cluster: a newer one is refused in words.
 const FORM: u8 = 1;
@@ -68,6 +72,25 @@ pub(crate) fn bucket_key(name: &BucketName) -> Key {
 
 pub(crate) fn type_key(kind: &str) -> Key {
     Bytes::from(format!("t/{kind}"))
+}
+
+pub(crate) fn custom_key(name: &BucketName) -> Key {
+    Bytes::from(format!("a/{name}"))
+}
+
+/// The type of a row's key.
+pub(crate) fn type_of(key: &[u8]) -> Option<&str> {
+    std::str::from_utf8(key.strip_prefix(TYPES)?).ok()
+}
+
+/// The available bucket of a row's key.
+pub(crate) fn custom_of(key: &[u8]) -> Option<BucketName> {
+    BucketName::from_full(std::str::from_utf8(key.strip_prefix(CUSTOM)?).ok()?).ok()
+}
+
+/// Properties as a row's value.
+pub(crate) fn properties_of(value: &[u8]) -> Result<Properties> {
+    read_properties(&mut Reader::new(value)).map_err(bad_row)
 }
 
 pub(crate) fn member_key(node: NodeId) -> Key {
