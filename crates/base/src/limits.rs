@@ -141,6 +141,8 @@ pub const SIBLINGS_MAX: u16 = 100;
 pub const SIBLINGS_WARN: usize = 25;
 /// Most siblings that a bucket may allow.
 pub const SIBLINGS_HARD_MAX: u16 = 1_000;
+/// Most bytes of all values of a key of an available bucket, with what is kept beside them.
+pub const SIBLINGS_BYTES_MAX: usize = 24 * 1024 * 1024;
 /// Largest context that a client brings or gets: in base 64 it fits into HTTP's headers.
 pub const CONTEXT_BYTES_MAX: usize = 32 * 1024;
 /// Most bytes of headers (metadata, links, indexes) of one value of an available bucket.

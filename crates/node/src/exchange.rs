@@ -1,5 +1,6 @@
 //! What other nodes say, brought to whom it concerns.
 
+use crate::available::{self, ABOUT_VNODES};
 use crate::cluster::{self, ABOUT_MEMBERS};
 use crate::consistent::comparison::ABOUT_COMPARISON;
 use crate::consistent::group::Group;
@@ -94,6 +95,7 @@ impl Receiver for Exchange {
             Some(&ABOUT_SNAPSHOTS) => self.asked_for_snapshot(peers, asked),
             Some(&ABOUT_COMPARISON) => inner.asked_for_rows(peers, asked),
             Some(&ABOUT_MOVES) => transfer::asked(&inner, peers, asked),
+            Some(&ABOUT_VNODES) => available::asked(&inner, peers, asked),
             _ => drop(peers.decline(&asked)),
         }
     }

@@ -183,6 +183,9 @@ impl Inner {
                 keep_from = keep_from.min(start);
             }
         }
+        if let Some(start) = self.shelf.log_needed_from() {
+            keep_from = keep_from.min(start);
+        }
         let applied: Vec<_> = groups.iter().map(|group| group.applied.index()).collect();
         self.trees.rotate().map_err(store_error)?;
         self.trees.flush().map_err(store_error)?;

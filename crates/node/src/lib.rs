@@ -6,6 +6,7 @@
 //! Read next: `submit.rs`, then `route.rs`, then `consistent/mod.rs`.
 
 mod audit;
+mod available;
 mod away;
 mod catalog;
 mod checkpoint;
@@ -43,6 +44,7 @@ pub use submit::{Flow, Submitted, Ticket};
 pub use transfer::{MovePhase, MoveProgress, Movement};
 
 use base::{BucketName, ClusterId, Error, GroupId, NodeId, Reason, Reply, Request, Result};
+use available::shelf::Shelf;
 use catalog::Catalog;
 use consistent::snapshot::Snapshots;
 use directory::Directory;
@@ -85,6 +87,8 @@ pub(crate) struct Inner {
     /// The moves of buckets that this node drives.
     transfers: Transfers,
     keeper: Arc<Keeper>,
+    /// What this node's vnodes hold.
+    shelf: Arc<Shelf>,
     trees: Arc<dyn Trees>,
     metrics: Arc<Metrics>,
     bell: Arc<Bell>,
@@ -235,6 +239,7 @@ impl Inner {
         for group in self.groups.all() {
             group.fail(error.clone());
         }
+        self.shelf.fail(error.clone());
         self.failed.send_if_modified(|failed| {
             let first = failed.is_none();
             failed.get_or_insert(error);

@@ -1,5 +1,7 @@
 //! How a node begins and ends.
 
+use crate::available::layout::VNODES;
+use crate::available::shelf::Shelf;
 use crate::catalog::Catalog;
 use crate::consistent::Mailbox;
 use crate::consistent::comparison::Comparisons;
@@ -33,7 +35,8 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     let recovered = tokio::task::spawn_blocking(move || recover(&for_recovery, first))
         .await
         .unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "recovery ended abnormally")))?;
-    let Recovered { directory: data, incarnation, trees, log, groups: found, witness } = recovered;
+    let Recovered { directory: data, incarnation, trees, log, groups: found, witness, vnodes } =
+        recovered;
     let (keeper, metrics) = (Keeper::new(), Arc::new(Metrics::default()));
     let (bell, peers) = (Arc::new(Bell::default()), Arc::default());
     let snapshots = Snapshots::new(trees.clone(), metrics.clone(), Pace::default());
@@ -52,6 +55,14 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         witness,
         kept_bytes_max: settings.log_bytes_max,
     };
+    let shelf = Shelf::new(
+        shared.node,
+        (incarnation, vnodes),
+        trees.clone(),
+        keeper.clone(),
+        bell.clone(),
+    );
+    let shelf = Arc::new(shelf);
     let group = |found| Arc::new(Group::new(found, shared.clone()));
     let groups = Arc::new(Groups::new(found.into_iter().map(group).collect()));
     let (known, is_written_down) = cluster::known(&data, &settings)?;
@@ -72,6 +83,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         desk: Desk::default(),
         transfers: Transfers::default(),
         keeper,
+        shelf,
         trees,
         metrics,
         bell,
@@ -86,7 +98,11 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         failed: watch::Sender::new(None),
         started_ms: began,
     });
-    let post = Arc::new(Post { groups: inner.groups.clone(), failed: inner.failed.clone() });
+    let post = Arc::new(Post {
+        groups: inner.groups.clone(),
+        shelf: inner.shelf.clone(),
+        failed: inner.failed.clone(),
+    });
     let interval = Duration::from_millis(inner.settings.interval_ms.max(1));
     inner.keeper.start(log, interval, post, inner.metrics.clone())?;
     exchange::begin(&inner).await?;
@@ -101,6 +117,12 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
 fn watch_over(node: &Node) {
     let inner = &node.inner;
     inner.groups.all().into_iter().for_each(|group| drive(inner, group));
+    let (owner, stop) = (inner.clone(), inner.stop.subscribe());
+    tokio::spawn(async move {
+        if let Err(error) = owner.shelf.drive(stop).await {
+            owner.fail(error);
+        }
+    });
     tokio::spawn(cluster::tend(node.clone(), inner.stop.subscribe()));
     tokio::spawn(audit::audit(inner.clone(), inner.stop.subscribe()));
     tokio::spawn(transfer::tend(inner.clone(), inner.stop.subscribe()));
@@ -200,8 +222,10 @@ pub(crate) async fn stop(inner: &Arc<Inner>) -> Result<()> {
         for group in inner.groups.all() {
             group.ends().await;
         }
+        inner.shelf.ends().await
     };
-    let in_time = tokio::time::timeout(STOP_WAIT, retired).await.is_ok();
+    let retired = tokio::time::timeout(STOP_WAIT, retired).await;
+    let (in_time, vnodes_ended) = (retired.is_ok(), retired.unwrap_or(false));
     if let Some(peers) = inner.peers.get() {
         peers.stop().await;
     }
@@ -209,6 +233,9 @@ pub(crate) async fn stop(inner: &Arc<Inner>) -> Result<()> {
     let ended = tokio::task::spawn_blocking(move || {
         ending.keeper.stop();
         let _one = ending.flushing.lock().expect("no one panics while holding it");
+        if vnodes_ended {
+            ending.shelf.end_well()?;
+        }
         ending.trees.rotate().map_err(store_error)?;
         ending.trees.flush().map_err(store_error)
     });
@@ -231,12 +258,17 @@ pub(crate) async fn stop(inner: &Arc<Inner>) -> Result<()> {
 /// Brings the keeper's news to the groups.
 struct Post {
     groups: Arc<Groups>,
+    shelf: Arc<Shelf>,
     failed: watch::Sender<Option<Error>>,
 }
 
 impl Mailbox for Post {
     fn done(&self, done: &[Done]) {
         for mine in done.chunk_by(|one, next| one.group == next.group) {
+            if mine[0].group == VNODES {
+                self.shelf.done(mine);
+                continue;
+            }
             let Some(group) = self.groups.get(mine[0].group) else { continue };
             let mut mailbox = group.mailbox.lock().expect("no one panics while holding it");
             mailbox.extend_from_slice(mine);
@@ -250,6 +282,7 @@ impl Mailbox for Post {
         for group in self.groups.all() {
             group.fail(error.clone());
         }
+        self.shelf.fail(error.clone());
         self.failed.send_replace(Some(error));
     }
 }

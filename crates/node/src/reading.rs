@@ -29,7 +29,7 @@ impl Inner {
         read: &Read,
         consistency: Consistency,
     ) -> Routed {
-        let (bucket, group) = self.bucket(name)?;
+        let (bucket, group) = self.asked_bucket(name)?;
         if consistency == Consistency::Consistent && !group.master.load(Ordering::Acquire) {
             return Err(Error::new(Reason::NotMaster, "None").into());
         }

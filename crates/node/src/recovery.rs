@@ -11,6 +11,8 @@
 //! nothing is cut silently.
 //! Never: answers anyone; writes to the log.
 
+use crate::available::layout::VNODES;
+use crate::available::{batch, replay};
 use crate::consistent::apply::apply_value;
 use crate::consistent::layout::{Mark, configuration_key, mark_key, read_configuration};
 use crate::consistent::records;
@@ -49,6 +51,8 @@ pub(crate) struct Recovered {
     pub groups: Vec<RecoveredGroup>,
     /// This node is a witness.
     pub witness: bool,
+    /// How far the vnodes are.
+    pub vnodes: batch::Mark,
 }
 
 /// What is the same for all groups.
@@ -106,9 +110,9 @@ pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> 
     for placement in known.iter().flat_map(|known| &known.groups) {
         terms.add(placement)?;
     }
-    let groups = replay(&log, records, &*trees, &terms)?;
+    let (groups, vnodes) = replay(&log, records, &*trees, &terms)?;
     let witness = terms.witness;
-    Ok(Recovered { directory, incarnation, trees, log, groups, witness })
+    Ok(Recovered { directory, incarnation, trees, log, groups, witness, vnodes })
 }
 
 /// A group begins with the founder of the cluster alone; none: this node founds one, or has.
@@ -148,7 +152,8 @@ pub(crate) fn replay(
     mut records: store::Replay,
     trees: &dyn Trees,
     terms: &Terms,
-) -> Result<Vec<RecoveredGroup>> {
+) -> Result<(Vec<RecoveredGroup>, batch::Mark)> {
+    let mut vnodes = replay::Replaying::new(trees)?;
     let mut groups = BTreeMap::new();
     for id in [DIRECTORY, DEFAULT_GROUP] {
         groups.insert(id, Replaying::new(id, trees, terms)?);
@@ -162,6 +167,12 @@ pub(crate) fn replay(
     let mut start = log.start();
     for record in records.by_ref() {
         let (position, record) = record.map_err(store_error)?;
+        if record.owner.group == VNODES.0 {
+            vnodes.show(&record, trees).map_err(|error| at(error, position.0))?;
+            start = position;
+            make_room(trees)?;
+            continue;
+        }
         let group = match groups.entry(GroupId(record.owner.group)) {
             Entry::Occupied(group) => group.into_mut(),
             Entry::Vacant(none) => {
@@ -172,16 +183,22 @@ pub(crate) fn replay(
         };
         group.show(record, start, trees).map_err(|error| at(error, position.0))?;
         start = position;
-        if trees.pressure().rotate_is_due() {
-            trees.rotate().map_err(store_error)?;
-            trees.flush().map_err(store_error)?;
-        }
+        make_room(trees)?;
     }
     let found = records.finish().map_err(store_error)?;
     if found.torn_bytes > 0 {
         tracing::info!(target: "log", bytes = found.torn_bytes, "cut a torn tail");
     }
-    groups.into_values().map(|group| group.finish(terms, trees)).collect()
+    let groups = groups.into_values().map(|group| group.finish(terms, trees));
+    Ok((groups.collect::<Result<_>>()?, vnodes.finish()))
+}
+
+fn make_room(trees: &dyn Trees) -> Result<()> {
+    if trees.pressure().rotate_is_due() {
+        trees.rotate().map_err(store_error)?;
+        trees.flush().map_err(store_error)?;
+    }
+    Ok(())
 }
 
 /// What is the same for all groups of this node. `first`: see [`recover`].

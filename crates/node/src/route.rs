@@ -10,7 +10,7 @@ use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
 use crate::{Inner, Node};
 use base::request::Expiry;
 use base::{
-    Body, BucketName, Call, Error, NodeId, Outcome, Promise, Reason, Reply, Request, Result,
+    Body, BucketName, Call, Error, NodeId, Outcome, Reason, Reply, Request, Result,
     RetryId, SessionCall, Update,
 };
 use std::sync::Arc;
@@ -26,6 +26,8 @@ pub(crate) enum Unrouted {
     /// This node has become master of the group, and does not know yet that its directory is as
     /// clients left it.
     Uninformed(Arc<Group>),
+    /// The bucket is available.
+    Available,
 }
 
 impl From<Error> for Unrouted {
@@ -54,12 +56,13 @@ impl Inner {
             Call::Read(read, consistency) => self.read(flow, &request.bucket, read, *consistency),
             Call::Session(call) => self.session(flow, &request.bucket, *call),
             Call::Directory(call) => self.directory(flow, &request.bucket, call),
-            Call::Available(_) => Err(self.not_available(&request.bucket).into()),
+            Call::Available(_) => self.siblings_of(&request.bucket),
         };
         match routed {
             Ok(submitted) => submitted,
             Err(Unrouted::Failed(error)) => self.elsewhere(flow, request, error),
             Err(Unrouted::Uninformed(group)) => self.after_information(flow, group, request),
+            Err(Unrouted::Available) => self.available(request),
         }
     }
 
@@ -139,27 +142,36 @@ impl Inner {
         Ok((bucket, group))
     }
 
+    /// A consistent bucket.
     pub(crate) fn known_bucket(&self, name: &BucketName) -> Result<Arc<Bucket>> {
-        let bucket = self.catalog.find(name).ok_or_else(|| no_such_bucket(name))?;
-        // The one match on a bucket's promise in the whole house.
-        match bucket.properties.promise {
-            Promise::Consistent => Ok(bucket),
-            Promise::Available => {
-                Err(Error::new(Reason::NotSupported, "this version serves consistent buckets only"))
+        self.catalog.find(name).ok_or_else(|| no_such_bucket(name))
+    }
+
+    /// A consistent bucket and its group, on the way of a client's request. What is no consistent
+    /// bucket may be an available one: they exist by being named. The one place that asks for a
+    /// bucket's promise.
+    #[inline]
+    pub(crate) fn asked_bucket(
+        &self,
+        name: &BucketName,
+    ) -> std::result::Result<(Arc<Bucket>, Arc<Group>), Unrouted> {
+        match self.bucket(name) {
+            Err(error) if error.reason == Reason::NoSuchBucket => {
+                match self.catalog.available.find(name) {
+                    Some(_) => Err(Unrouted::Available),
+                    None => Err(error.into()),
+                }
             }
+            found => Ok(found?),
         }
     }
 
-    /// What a bucket is told that is asked for siblings and has none.
-    fn not_available(&self, name: &BucketName) -> Error {
-        match self.known_bucket(name) {
-            Ok(_) => {
-                let text = "this is a consistent bucket: it has no siblings and no contexts; use \
-                            plain reads and updates";
-                Error::new(Reason::NotSupported, text)
-            }
-            Err(error) => error,
-        }
+    /// What a consistent bucket has not.
+    fn siblings_of(&self, name: &BucketName) -> Routed {
+        self.asked_bucket(name)?;
+        let text = "this is a consistent bucket: it has no siblings and no contexts; use plain \
+                    reads and updates";
+        Err(Error::new(Reason::NotSupported, text).into())
     }
 
     fn update(
@@ -170,7 +182,7 @@ impl Inner {
         retry: Option<RetryId>,
     ) -> Routed {
         for _ in 0..LOOKUPS_MAX {
-            let (bucket, group) = self.bucket(name)?;
+            let (bucket, group) = self.asked_bucket(name)?;
             if !group.master.load(Ordering::Acquire) {
                 return Err(Error::new(Reason::NotMaster, "None").into());
             }
@@ -191,7 +203,7 @@ impl Inner {
         Err(Error::new(Reason::Changed, "the bucket keeps changing: repeat").into())
     }
 
-    fn full_disk(&self) -> Error {
+    pub(crate) fn full_disk(&self) -> Error {
         Metrics::count(&self.metrics.updates_refused);
         Error::new(
             Reason::OutOfSpace,
@@ -201,7 +213,7 @@ impl Inner {
     }
 
     fn session(&self, flow: &mut Flow, name: &BucketName, call: SessionCall) -> Routed {
-        let (bucket, group) = self.bucket(name)?;
+        let (bucket, group) = self.asked_bucket(name)?;
         let (ticket, body) = match call {
             SessionCall::Open => {
                 let (ticket, session) = group.open_session(&bucket)?;

@@ -25,6 +25,17 @@ thread_local! {
     pub(crate) static SIMULATED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
+/// What a clock on the wall says, in milliseconds since 1970: told to people, and decided upon only
+/// where a bucket's properties ask for it.
+pub(crate) fn unix_ms() -> u64 {
+    #[cfg(test)]
+    if let Some(now) = SIMULATED.get() {
+        return now / 1_000_000;
+    }
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    time.tv_sec.max(0) as u64 * 1_000 + time.tv_nsec as u64 / 1_000_000
+}
+
 /// A number drawn once per process: it keys hash tables that clients can fill.
 pub(crate) fn salt() -> u64 {
     #[cfg(test)]

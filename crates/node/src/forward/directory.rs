@@ -16,7 +16,7 @@ use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
 use base::limits::FORWARD_MS_MAX;
 use base::{
     BucketName, Call, Consistency, DirectoryCall, Error, LogIndex, Read, Reason, Reply, Request,
-    Result,
+    Result, RingCall,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -57,6 +57,9 @@ impl Inner {
             call,
             DirectoryCall::AlterBucket(_) | DirectoryCall::DropBucket | DirectoryCall::ClearBucket
         );
+        if call == DirectoryCall::Ring(RingCall::Claim) {
+            self.nothing_moves().await?;
+        }
         let whom = self.whom(name).ok().filter(|_| changes);
         let reply = self.directory.execute(name, call).await?;
         match whom {

@@ -104,6 +104,7 @@ const TRIED: &[(&str, Tried)] = &[
     ("SIBLINGS_MAX", Not("what `siblings_max` is where nobody says otherwise")),
     ("SIBLINGS_WARN", Not("refuses nothing: a line in the log")),
     ("SIBLINGS_HARD_MAX", By(&["more_replicas_than_there_are_can_not_be_asked_for"])),
+    ("SIBLINGS_BYTES_MAX", By(&["siblings_end_at_their_number_and_at_their_bytes"])),
     ("CONTEXT_BYTES_MAX", By(&["contexts_and_headers_end_at_their_limits"])),
     (
         "CONTENT_HEADERS_BYTES_MAX",

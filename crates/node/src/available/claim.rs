@@ -1,0 +1,80 @@
+//! Giving the ring to the members: all at once, and only while it holds nothing.
+//!
+//! A partition whose owner changes has to be copied before the new owner answers for it. This
+//! version copies nothing when the ring changes, so it changes the ring only when there is nothing
+//! to be copied: every owner of today is asked whether it holds a row; one that holds none promises
+//! to take none for a while. So no write is left at a node that nobody asks any more.
+
+use super::letter::Question;
+use crate::{Inner, world};
+use base::limits::FORWARD_MS_MAX;
+use base::{Error, Reason, Result};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A node that holds nothing takes no write for so long, unless the ring changes before.
+const FENCE_MS: u64 = 15_000;
+/// The first key of any vnode's rows.
+const FIRST: u32 = 1 << 31;
+
+impl Inner {
+    /// Makes sure that no owner holds a row, and that none will until the ring has changed.
+    pub(crate) async fn nothing_moves(self: &Arc<Inner>) -> Result<()> {
+        let Some(ring) = self.catalog.available.ring() else { return Ok(()) };
+        let within = Duration::from_millis(FORWARD_MS_MAX);
+        for node in ring.layout().nodes().keys() {
+            let holds = if *node == self.node {
+                self.holds_rows().await
+            } else {
+                let answer = self.ask_vnode(*node, Question::Holds.write(), within).await;
+                answer.map(|bytes| bytes.first() != Some(&0))
+            };
+            let name = self.name_of(*node);
+            match holds {
+                Ok(false) => {}
+                Ok(true) => {
+                    let text = format!(
+                        "`{name}` holds data of available buckets, and this version moves none: \
+                         the ring is given out before the first write"
+                    );
+                    return Err(Error::new(Reason::NotSupported, text));
+                }
+                Err(error) => {
+                    let text = format!(
+                        "`{name}` does not say whether it holds data of available buckets: {}; \
+                         nothing was changed, try again when it is up",
+                        error.text()
+                    );
+                    return Err(Error::new(Reason::NoQuorum, text));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether any vnode here holds a row; if none does, none will for a while.
+    pub(super) async fn holds_rows(self: &Arc<Inner>) -> Result<bool> {
+        let epoch = self.catalog.available.ring().map_or(0, |ring| ring.epoch());
+        // What came before the fence is in the store when everything written so far is.
+        let last = self.shelf.fence(epoch, world::milliseconds() + FENCE_MS);
+        self.shelf.settled(last).await?;
+        let snapshot = self.trees.snapshot();
+        let low = Bound::Included(FIRST.to_be_bytes().to_vec().into());
+        let high = Bound::Excluded(super::layout::mark_key());
+        let holds = snapshot.range(low, high, false).next().is_some();
+        if holds {
+            self.shelf.lift();
+        }
+        Ok(holds)
+    }
+
+    /// A ring newer than the one that was to be given out lifts the fence.
+    pub(super) fn look_at_fence(&self) {
+        if let Some(fenced) = self.shelf.fenced()
+            && self.catalog.available.ring().is_some_and(|ring| ring.epoch() > fenced)
+        {
+            self.shelf.lift();
+        }
+    }
+}

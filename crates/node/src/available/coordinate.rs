@@ -1,0 +1,330 @@
+//! One request for one key, from here to the replicas and back: what `logic::quorum` wants done is
+//! done, and what happens is told to it.
+//!
+//! The caller is answered as soon as enough have answered; what is left (the last replicas of a
+//! write, the repairs of a read) goes on behind it, until it is done or the time is up.
+
+use super::crowd::Crowd;
+use super::layout::{Row, read_row};
+use super::letter::{self, Question};
+use super::local::{Rules, Spot, Write, Written};
+use crate::Inner;
+use crate::consistent::view::damaged;
+use base::codec::Malformed;
+use base::{BucketName, Error, GroupId, Key, NodeId, Reason, Result};
+use bytes::Bytes;
+use logic::quorum::{
+    Fetch, FetchEffect, FetchEvent, FetchNeeds, Fetched, Replicas, Store, StoreEffect, StoreEvent,
+    StoreNeeds, Stored, Versions,
+};
+use logic::ring::{Ring, point};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+/// Who has not answered after this long has a fallback asked beside it.
+const LATE: Duration = Duration::from_millis(500);
+/// Questions about vnodes concern no group.
+pub(super) const NO_GROUP: GroupId = GroupId(0);
+
+/// What replicas have of a key.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Held(pub Row);
+
+impl Versions for Held {
+    fn merge(&mut self, other: &Held) {
+        self.0 = std::mem::take(&mut self.0).sync(other.0.clone());
+    }
+}
+
+/// A key, and who keeps it.
+pub(super) struct Ways {
+    pub spot: Spot,
+    pub ring: Arc<Ring>,
+    pub replicas: Replicas,
+}
+
+impl Inner {
+    /// Who keeps a key of which there are `n` copies.
+    pub(super) fn ways(&self, bucket: &BucketName, key: &Key, n: u8) -> Result<Ways> {
+        let ring = self.catalog.available.ring().ok_or_else(no_ring)?;
+        let partition = ring.partition(&point(bucket.full().as_bytes(), key));
+        let mut primaries = ring.preference(partition, n.into());
+        let copies = ring.owners(partition, n.into()).len();
+        let mut fallbacks = primaries.split_off(copies);
+        // Whoever coordinates and is no owner stands in first.
+        if let Some(at) = fallbacks.iter().position(|node| *node == self.node) {
+            fallbacks[..=at].rotate_right(1);
+        }
+        let all = primaries.iter().chain(&fallbacks);
+        let down: BTreeSet<_> = all.filter(|node| !self.reaches(**node)).copied().collect();
+        let spot = Spot { partition, bucket: bucket.clone(), key: key.clone() };
+        Ok(Ways { spot, ring, replicas: Replicas { primaries, fallbacks, down } })
+    }
+
+    pub(super) fn reaches(&self, node: NodeId) -> bool {
+        node == self.node || self.peers.get().is_some_and(|peers| peers.linked(node))
+    }
+
+    /// Writes here, and brings it to all replicas.
+    pub(super) async fn store(
+        self: &Arc<Inner>,
+        ways: Ways,
+        write: Write,
+        (rules, needs): (Rules, StoreNeeds),
+        within: Duration,
+    ) -> Result<Written> {
+        self.look_at_fence();
+        let Ways { spot, replicas, .. } = ways;
+        let hint = self.stands_in_for(&replicas);
+        let written = self.shelf.write(&spot, write, rules, hint)?;
+        let (sender, receiver) = oneshot::channel();
+        let errand = StoreErrand {
+            inner: self.clone(),
+            spot,
+            rules,
+            ticket: written.ticket,
+            row: written.bytes.clone(),
+        };
+        tokio::spawn(errand.run(Store::new(needs, replicas), sender, within));
+        match receiver.await {
+            Ok(Stored::Enough) => Ok(written),
+            Ok(Stored::TooFew(short) | Stored::OutOfTime(short)) => Err(short.unstored(
+                "fewer replicas took the write than were asked for; it is kept where it is and may \
+                 spread: read before you write again",
+            )),
+            Err(_) => Err(Error::new(Reason::GoingDown, "the node is stopping")),
+        }
+    }
+
+    /// In place of which owner this node keeps what it coordinates; none: it is one.
+    fn stands_in_for(&self, replicas: &Replicas) -> Option<NodeId> {
+        let Replicas { primaries, down, .. } = replicas;
+        if primaries.contains(&self.node) {
+            return None;
+        }
+        primaries.iter().find(|node| down.contains(node)).or(primaries.first()).copied()
+    }
+
+    /// What the replicas have, merged; none: they have nothing.
+    pub(super) async fn fetch(
+        self: &Arc<Inner>,
+        ways: Ways,
+        (rules, needs): (Rules, FetchNeeds),
+        within: Duration,
+    ) -> Result<Option<Row>> {
+        let (sender, receiver) = oneshot::channel();
+        let Ways { spot, replicas, .. } = ways;
+        let errand = FetchErrand { inner: self.clone(), spot, rules };
+        tokio::spawn(errand.run(Fetch::new(needs, replicas), sender, within));
+        match receiver.await {
+            Ok(Fetched::Found(held)) => Ok(Some(rules.settle(held.0))),
+            Ok(Fetched::Nothing) => Ok(None),
+            Ok(Fetched::TooFew(short) | Fetched::OutOfTime(short)) => Err(short.unanswered(
+                "fewer replicas answered than were asked for: start the nodes that are down, or \
+                 ask for less",
+            )),
+            Err(_) => Err(Error::new(Reason::GoingDown, "the node is stopping")),
+        }
+    }
+
+    /// Asks a node about vnodes.
+    pub(super) async fn ask_vnode(
+        &self,
+        node: NodeId,
+        question: Bytes,
+        within: Duration,
+    ) -> Result<Bytes> {
+        let alone = || Error::new(Reason::NoQuorum, "this node has no peers");
+        let peers = self.peers.get().ok_or_else(alone)?;
+        let bytes = peers.ask(node, NO_GROUP, question, within).await?;
+        letter::answer(&bytes).unwrap_or_else(|Malformed(field)| {
+            let text = format!("node {:016x} answered what can't be read ({field})", node.0);
+            Err(Error::new(Reason::NoLongerMaster, text))
+        })
+    }
+}
+
+/// A write on its way to the replicas.
+struct StoreErrand {
+    inner: Arc<Inner>,
+    spot: Spot,
+    rules: Rules,
+    /// Reached when it is firm here.
+    ticket: u64,
+    row: Bytes,
+}
+
+impl StoreErrand {
+    async fn run(self, mut machine: Store, caller: oneshot::Sender<Stored>, within: Duration) {
+        let began = Instant::now();
+        let (deadline, mut late) = (began + within, Some(began + LATE));
+        let (mut crowd, mut effects) = (Crowd::new(), Vec::new());
+        let (mut caller, mut waiting) = (Some(caller), BTreeSet::new());
+        machine.step(StoreEvent::Begun, &mut effects);
+        loop {
+            for effect in std::mem::take(&mut effects) {
+                match effect {
+                    StoreEffect::Ask { node, instead_of } => {
+                        waiting.insert(node);
+                        self.ask(node, instead_of, deadline, &mut crowd);
+                    }
+                    StoreEffect::Done(stored) => {
+                        let _ = caller.take().map(|caller| caller.send(stored));
+                    }
+                    StoreEffect::Finished => return,
+                }
+            }
+            tokio::select! {
+                biased;
+                (by, stored) = crowd.next() => {
+                    waiting.remove(&by);
+                    let event =
+                        if stored { StoreEvent::Stored { by } } else { StoreEvent::Failed { by } };
+                    machine.step(event, &mut effects);
+                }
+                () = sleep_until(late.unwrap_or(deadline)) => {
+                    if late.take().is_none_or(|late| late >= deadline) {
+                        machine.step(StoreEvent::OutOfTime, &mut effects);
+                    } else {
+                        for by in waiting.clone() {
+                            machine.step(StoreEvent::Late { by }, &mut effects);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn ask(
+        &self,
+        node: NodeId,
+        hint: Option<NodeId>,
+        deadline: Instant,
+        crowd: &mut Crowd<(NodeId, bool)>,
+    ) {
+        let (inner, ticket) = (self.inner.clone(), self.ticket);
+        if node == inner.node {
+            crowd.push(async move { (node, inner.shelf.settled(ticket).await.is_ok()) });
+            return;
+        }
+        let (spot, rules, row) = (self.spot.clone(), self.rules, self.row.clone());
+        let question = Question::Store { spot, rules, hint, row }.write();
+        crowd.push(async move {
+            let within = deadline.saturating_duration_since(Instant::now());
+            let stored = inner.ask_vnode(node, question, within).await;
+            (node, stored.is_ok())
+        });
+    }
+}
+
+/// A read on its way to the replicas.
+struct FetchErrand {
+    inner: Arc<Inner>,
+    spot: Spot,
+    rules: Rules,
+}
+
+type Told = (NodeId, Result<Option<Held>>);
+
+impl FetchErrand {
+    async fn run(
+        self,
+        mut machine: Fetch<Held>,
+        caller: oneshot::Sender<Fetched<Held>>,
+        within: Duration,
+    ) {
+        let began = Instant::now();
+        let (deadline, mut late) = (began + within, Some(began + LATE));
+        let (mut crowd, mut effects) = (Crowd::new(), Vec::new());
+        let (mut caller, mut waiting) = (Some(caller), BTreeSet::new());
+        machine.step(FetchEvent::Begun, &mut effects);
+        loop {
+            for effect in std::mem::take(&mut effects) {
+                match effect {
+                    FetchEffect::Ask { node, .. } => {
+                        waiting.insert(node);
+                        self.ask(node, deadline, &mut crowd);
+                    }
+                    FetchEffect::Done(fetched) => {
+                        let _ = caller.take().map(|caller| caller.send(fetched));
+                    }
+                    FetchEffect::Repair { node, versions } => self.repair(node, versions, within),
+                    FetchEffect::Finished => return,
+                }
+            }
+            tokio::select! {
+                biased;
+                (by, answer) = crowd.next() => {
+                    waiting.remove(&by);
+                    let event = match answer {
+                        Ok(versions) => FetchEvent::Answered { by, versions },
+                        Err(_) => FetchEvent::Failed { by },
+                    };
+                    machine.step(event, &mut effects);
+                }
+                () = sleep_until(late.unwrap_or(deadline)) => {
+                    if late.take().is_none_or(|late| late >= deadline) {
+                        machine.step(FetchEvent::OutOfTime, &mut effects);
+                    } else {
+                        for by in waiting.clone() {
+                            machine.step(FetchEvent::Late { by }, &mut effects);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn ask(&self, node: NodeId, deadline: Instant, crowd: &mut Crowd<Told>) {
+        let inner = self.inner.clone();
+        if node == inner.node {
+            let spot = self.spot.clone();
+            crowd.push(async move {
+                let held = inner.shelf.read(&spot).and_then(|row| held(row.as_ref()));
+                (node, held)
+            });
+            return;
+        }
+        let question = Question::Fetch(self.spot.clone()).write();
+        crowd.push(async move {
+            let within = deadline.saturating_duration_since(Instant::now());
+            let answer = inner.ask_vnode(node, question, within).await;
+            let held = answer.and_then(|bytes| match bytes.first() {
+                Some(1) => held(Some(&bytes.slice(1..))),
+                Some(0) => Ok(None),
+                _ => Err(damaged(Malformed("yes or no"))),
+            });
+            (node, held)
+        });
+    }
+
+    fn repair(&self, node: NodeId, versions: Held, within: Duration) {
+        let (inner, spot, rules) = (self.inner.clone(), self.spot.clone(), self.rules);
+        if node == inner.node {
+            if let Err(error) = inner.shelf.merge(&spot, versions.0, rules, None) {
+                tracing::debug!(target: "node", %error, "a row is not repaired");
+            }
+            return;
+        }
+        let row = super::layout::write_row(&versions.0);
+        let question = Question::Store { spot, rules, hint: None, row }.write();
+        tokio::spawn(async move {
+            let _ = inner.ask_vnode(node, question, within).await;
+        });
+    }
+}
+
+fn held(row: Option<&Bytes>) -> Result<Option<Held>> {
+    let row = row.map(|bytes| read_row(bytes).map_err(damaged)).transpose()?;
+    // A row that has heard of writes and holds none is still something: what it has heard of
+    // matters to a merge.
+    Ok(row.map(Held))
+}
+
+pub(super) fn no_ring() -> Error {
+    let text = "the cluster has no ring yet: have its members claim one (PUT /v1/cluster/ring)";
+    Error::new(Reason::NotSupported, text)
+}

@@ -1,0 +1,36 @@
+//! Several answers awaited at once, in an order that does not depend on chance.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+
+type One<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Futures of one kind; few, so all are looked at whenever one of them wakes.
+pub(super) struct Crowd<T> {
+    all: Vec<One<T>>,
+}
+
+impl<T> Crowd<T> {
+    pub(super) fn new() -> Crowd<T> {
+        Crowd { all: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, one: impl Future<Output = T> + Send + 'static) {
+        self.all.push(Box::pin(one));
+    }
+
+    /// The next that is ready, the longest waiting first; never, if nobody is awaited.
+    pub(super) async fn next(&mut self) -> T {
+        poll_fn(|context| {
+            for at in 0..self.all.len() {
+                if let Poll::Ready(ready) = self.all[at].as_mut().poll(context) {
+                    drop(self.all.remove(at));
+                    return Poll::Ready(ready);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}

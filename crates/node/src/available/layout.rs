@@ -1,0 +1,276 @@
+//! Where a vnode's things stand in the local store, and how a stored value's bytes look.
+//!
+//! ```text
+//! tree key = owner u32 BE | space u8 | ...      owner = 2^31 + partition, behind every group
+//!   record  (nothing)                           -> who mints (logic::causal::Minter)
+//!   row     length u16 BE | bucket | key        -> clock with its values (logic::causal)
+//!   hint    primary u64 BE | as a row           -> (nothing): that node is to get the row
+//! 2^32 - 1 | 0                                  -> the mark of all vnodes: number of the last
+//!                                                  batch applied u64, life that ended well u64
+//! value    = flags u8 | written, Unix ms, varint | [headers] | bytes
+//! headers  = length, then content type, charset, encoding, pairs of metadata, pairs of indexes,
+//!            links; every length and count a varint
+//! ```
+
+use base::codec::{Malformed, Reader, Writer, checksum};
+use base::limits::{CONTENT_HEADERS_BYTES_MAX, CONTENT_HEADERS_MAX};
+use base::{
+    Actor, BucketName, Content, GroupId, Headers, Key, Link, NodeId, Partition, Sibling, Vtag,
+    varint,
+};
+use bytes::Bytes;
+use logic::causal::{self, Clock, Coded};
+
+/// Whose records those of all vnodes are, in the log.
+pub(crate) const VNODES: GroupId = GroupId(u32::MAX);
+/// The owner of partition 0's rows.
+const FIRST: u32 = 1 << 31;
+
+/// What kind of thing a tree key names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Space {
+    Record = 0,
+    Row = 1,
+    Hint = 2,
+}
+
+const TOMBSTONE: u8 = 1;
+const HEADERS: u8 = 2;
+
+/// A key's row: its values and all that was heard of it.
+pub(crate) type Row = Clock<Actor, Stored>;
+
+/// The key of the mark of all vnodes.
+pub(crate) fn mark_key() -> Bytes {
+    let mut key = VNODES.0.to_be_bytes().to_vec();
+    key.push(Space::Record as u8);
+    key.into()
+}
+
+fn front(partition: Partition, space: Space, room: usize) -> Vec<u8> {
+    let mut key = Vec::with_capacity(5 + room);
+    key.extend_from_slice(&(FIRST + partition.0).to_be_bytes());
+    key.push(space as u8);
+    key
+}
+
+/// The key of a vnode's record.
+pub(crate) fn record_key(partition: Partition) -> Bytes {
+    front(partition, Space::Record, 0).into()
+}
+
+/// The prefix of all rows of a partition.
+pub(crate) fn rows_prefix(partition: Partition) -> Vec<u8> {
+    front(partition, Space::Row, 0)
+}
+
+/// The prefix of a bucket's rows in a partition; with a key, that key's row.
+pub(crate) fn row_key(partition: Partition, bucket: &BucketName, key: &[u8]) -> Bytes {
+    let mut row = front(partition, Space::Row, 2 + bucket.full().len() + key.len());
+    named(bucket, key, &mut row);
+    row.into()
+}
+
+/// The key of a hint.
+pub(crate) fn hint_key(
+    partition: Partition,
+    primary: NodeId,
+    bucket: &BucketName,
+    key: &[u8],
+) -> Bytes {
+    let mut hint = front(partition, Space::Hint, 10 + bucket.full().len() + key.len());
+    hint.extend_from_slice(&primary.0.to_be_bytes());
+    named(bucket, key, &mut hint);
+    hint.into()
+}
+
+fn named(bucket: &BucketName, key: &[u8], out: &mut Vec<u8>) {
+    let name = bucket.full().as_bytes();
+    out.extend_from_slice(&(name.len() as u16).to_be_bytes());
+    out.extend_from_slice(name);
+    out.extend_from_slice(key);
+}
+
+/// Bucket and key of a row's tree key.
+pub(crate) fn read_row_key(tree_key: &Bytes) -> Option<(BucketName, Key)> {
+    let length = u16::from_be_bytes(tree_key.get(5..7)?.try_into().ok()?) as usize;
+    let name = std::str::from_utf8(tree_key.get(7..7 + length)?).ok()?;
+    Some((BucketName::from_full(name).ok()?, tree_key.slice(7 + length..)))
+}
+
+/// A row from its bytes; the values are slices of them.
+pub(crate) fn read_row(bytes: &Bytes) -> Result<Row, Malformed> {
+    causal::decode(bytes, |value| Ok(Stored(bytes.slice_ref(value))))
+}
+
+/// A row's bytes.
+pub(crate) fn write_row(row: &Row) -> Bytes {
+    let values: usize = row.values().map(|value| value.0.len() + 8).sum();
+    let mut out = Vec::with_capacity(16 + 24 * row.entries().len() + values);
+    causal::encode(row, &mut out);
+    out.into()
+}
+
+/// A value as it is stored: its bytes. They order values where two claim one dot.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Stored(Bytes);
+
+impl Coded for Stored {
+    fn coded_bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0);
+    }
+}
+
+impl Stored {
+    /// A content, or a tombstone, written at this hour.
+    pub(crate) fn new(content: Option<&Content>, written_ms: u64) -> Stored {
+        let value = content.map_or(0, |content| content.value.len());
+        let mut out = Vec::with_capacity(12 + value);
+        let headers = content.map(|content| &content.headers).filter(|it| !it.is_empty());
+        let tombstone = if content.is_none() { TOMBSTONE } else { 0 };
+        out.put_u8(tombstone | if headers.is_some() { HEADERS } else { 0 });
+        varint::put(written_ms, &mut out);
+        if let Some(headers) = headers {
+            let mut bytes = Vec::new();
+            write_headers(headers, &mut bytes);
+            varint::put_string(&bytes, &mut out);
+        }
+        if let Some(content) = content {
+            out.extend_from_slice(&content.value);
+        }
+        Stored(out.into())
+    }
+
+    /// Whether it says that the key was deleted.
+    pub(crate) fn is_tombstone(&self) -> bool {
+        self.0.first().is_some_and(|flags| flags & TOMBSTONE != 0)
+    }
+
+    /// When it was written.
+    pub(crate) fn written_ms(&self) -> u64 {
+        let mut reader = Reader::new(self.0.get(1..).unwrap_or_default());
+        varint::take(&mut reader, "written").unwrap_or(0)
+    }
+
+    /// As a client sees it.
+    pub(crate) fn sibling(&self, dot: Option<(&Actor, u64)>) -> Result<Sibling, Malformed> {
+        let mut reader = Reader::new(&self.0);
+        let flags = reader.u8("value's flags")?;
+        let written_ms = varint::take(&mut reader, "value's hour")?;
+        let headers = if flags & HEADERS != 0 {
+            let most = 2 * CONTENT_HEADERS_BYTES_MAX;
+            let bytes = varint::take_string(&mut reader, most, "value's headers")?;
+            self.read_headers(&mut Reader::new(bytes))?
+        } else {
+            Headers::default()
+        };
+        let value = self.0.slice(self.0.len() - reader.rest().len()..);
+        let tombstone = flags & TOMBSTONE != 0;
+        let content = Content { value, headers };
+        Ok(Sibling { content, written_ms, vtag: vtag(dot), tombstone })
+    }
+
+    fn read_headers(&self, from: &mut Reader<'_>) -> Result<Headers, Malformed> {
+        let text = |from: &mut Reader<'_>| {
+            let text = varint::take_string(from, CONTENT_HEADERS_BYTES_MAX, "header")?;
+            Ok(self.0.slice_ref(text))
+        };
+        let (content_type, charset, encoding) = (text(from)?, text(from)?, text(from)?);
+        let count = |from: &mut Reader<'_>, each| {
+            let count = varint::take_count(from, each, "headers")?;
+            if count > CONTENT_HEADERS_MAX { Err(Malformed("headers")) } else { Ok(count) }
+        };
+        let pairs = |from: &mut Reader<'_>| {
+            let mut pairs = Vec::new();
+            for _ in 0..count(from, 2)? {
+                pairs.push((text(from)?, text(from)?));
+            }
+            Ok(pairs)
+        };
+        let (meta, indexes) = (pairs(from)?, pairs(from)?);
+        let mut links = Vec::new();
+        for _ in 0..count(from, 3)? {
+            links.push(Link { bucket: text(from)?, key: text(from)?, tag: text(from)? });
+        }
+        Ok(Headers { content_type, charset, encoding, meta, links, indexes })
+    }
+}
+
+fn write_headers(headers: &Headers, out: &mut Vec<u8>) {
+    let Headers { content_type, charset, encoding, meta, links, indexes } = headers;
+    for text in [content_type, charset, encoding] {
+        varint::put_string(text, out);
+    }
+    for pairs in [meta, indexes] {
+        varint::put(pairs.len() as u64, out);
+        for (name, text) in pairs {
+            varint::put_string(name, out);
+            varint::put_string(text, out);
+        }
+    }
+    varint::put(links.len() as u64, out);
+    for Link { bucket, key, tag } in links {
+        for text in [bucket, key, tag] {
+            varint::put_string(text, out);
+        }
+    }
+}
+
+/// A name of a value that is the same at every replica: it is made of the value's dot.
+fn vtag(dot: Option<(&Actor, u64)>) -> Vtag {
+    let Some((actor, count)) = dot else { return Vtag::default() };
+    let mut bytes = Vec::with_capacity(28);
+    bytes.put_u64(actor.node.0);
+    bytes.put_u32(actor.vnode);
+    bytes.put_u64(actor.incarnation);
+    bytes.put_u64(count);
+    Vtag(u128::from(checksum(&bytes, 1)) << 64 | u128::from(checksum(&bytes, 2)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_reads_back_with_all_that_is_said_of_it() {
+        let text = |text: &'static str| Bytes::from_static(text.as_bytes());
+        let headers = Headers {
+            content_type: text("text/plain"),
+            charset: text("utf-8"),
+            encoding: Bytes::new(),
+            meta: vec![(text("colour"), text("red"))],
+            links: vec![Link { bucket: text("b"), key: text("k"), tag: text("t") }],
+            indexes: vec![(text("age_int"), text("7")), (text("x_bin"), Bytes::new())],
+        };
+        for headers in [headers, Headers::default()] {
+            let content = Content { value: text("value"), headers };
+            let stored = Stored::new(Some(&content), 1_700_000_000_000);
+            let sibling = stored.sibling(None).expect("it reads");
+            assert_eq!((sibling.content, sibling.tombstone), (content, false));
+            assert_eq!(stored.written_ms(), 1_700_000_000_000);
+        }
+        let gone = Stored::new(None, 5);
+        assert!(gone.is_tombstone());
+        assert!(gone.sibling(None).expect("it reads").tombstone);
+        for length in 0..3 {
+            let cut = Stored(Stored::new(None, 300).0.slice(..length));
+            assert_eq!(cut.sibling(None).is_err(), length < 3, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_tree_key_gives_its_bucket_and_key_back() {
+        let bucket = BucketName::new("available", "a%2Fb").expect("a name");
+        let key = Bytes::from_static(b"any\xffkey");
+        let tree = row_key(Partition(63), &bucket, &key);
+        assert!(tree.starts_with(&rows_prefix(Partition(63))));
+        assert!(tree.starts_with(&row_key(Partition(63), &bucket, b"")));
+        assert_eq!(read_row_key(&tree), Some((bucket, key)));
+        assert_eq!(read_row_key(&record_key(Partition(1))), None);
+    }
+}

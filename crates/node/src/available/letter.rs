@@ -1,0 +1,235 @@
+//! What nodes say to each other about available buckets: questions by the lane of calls.
+//!
+//! ```text
+//! question = 16 | kind u8 | fields, as in `base/codec.rs`
+//! answer   = 0 | fields          or   1 | error, as in `base/wire`
+//! ```
+//! Fetch 0, store 1, request passed on 2, keys 3, buckets 4, holds 5.
+
+use super::local::{Rules, Spot};
+use base::codec::{Malformed, Reader, Writer};
+use base::limits::{
+    BUCKET_NAME_BYTES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, PARTITIONS_MAX, SIBLINGS_HARD_MAX,
+};
+use base::{BucketName, Error, Key, NodeId, Partition, Request, Result};
+use bytes::Bytes;
+
+/// The first byte of a call between nodes about available buckets.
+pub(crate) const ABOUT_VNODES: u8 = 16;
+
+type Taken<T> = std::result::Result<T, Malformed>;
+
+/// What a node is asked.
+#[derive(Debug)]
+pub(super) enum Question {
+    /// What the vnode has of a key: yes or no, then the row.
+    Fetch(Spot),
+    /// Takes up what another replica has: nothing.
+    Store {
+        spot: Spot,
+        rules: Rules,
+        /// In place of which node.
+        hint: Option<NodeId>,
+        row: Bytes,
+    },
+    /// A client's request that the asking node can't coordinate: an answer as in `base/wire`.
+    PassedOn(Request),
+    /// A page of the bucket's keys in these partitions: keys, and whether more follow.
+    Keys { partitions: Vec<Partition>, bucket: BucketName, after: Option<Key>, rows_max: usize },
+    /// A page of the type's buckets in these partitions, by full name: the same.
+    Buckets { partitions: Vec<Partition>, kind: String, after: Option<String>, rows_max: usize },
+    /// Whether any vnode here holds a row; if none does, none will until the ring has changed or a
+    /// while has passed: yes or no.
+    Holds,
+}
+
+impl Question {
+    pub(super) fn write(&self) -> Bytes {
+        let mut out = vec![ABOUT_VNODES];
+        match self {
+            Question::Fetch(spot) => {
+                out.put_u8(0);
+                put_spot(spot, &mut out);
+            }
+            Question::Store { spot, rules, hint, row } => {
+                out.reserve(64 + spot.bucket.full().len() + spot.key.len() + row.len());
+                out.put_u8(1);
+                put_spot(spot, &mut out);
+                out.put_u8(u8::from(rules.sync) | u8::from(rules.keeps_one) << 1);
+                out.put_u8(hint.is_some().into());
+                if let Some(hint) = hint {
+                    out.put_u64(hint.0);
+                }
+                out.extend_from_slice(row);
+            }
+            Question::PassedOn(request) => {
+                out.put_u8(2);
+                request.write(&mut out);
+            }
+            Question::Keys { partitions, bucket, after, rows_max } => {
+                out.put_u8(3);
+                put_partitions(partitions, &mut out);
+                out.put_string(bucket.full().as_bytes());
+                put_after(after.as_deref(), *rows_max, &mut out);
+            }
+            Question::Buckets { partitions, kind, after, rows_max } => {
+                out.put_u8(4);
+                put_partitions(partitions, &mut out);
+                out.put_string(kind.as_bytes());
+                put_after(after.as_ref().map(String::as_bytes), *rows_max, &mut out);
+            }
+            Question::Holds => out.put_u8(5),
+        }
+        out.into()
+    }
+
+    pub(super) fn read(bytes: &Bytes) -> Taken<Question> {
+        let mut from = Reader::new(bytes);
+        if from.u8("which call")? != ABOUT_VNODES {
+            return Err(Malformed("which call"));
+        }
+        let question = match from.u8("which question")? {
+            0 => Question::Fetch(take_spot(bytes, &mut from)?),
+            1 => {
+                let spot = take_spot(bytes, &mut from)?;
+                let flags = from.u8("rules")?;
+                let rules = Rules {
+                    sync: flags & 1 != 0,
+                    keeps_one: flags & 2 != 0,
+                    overwrites: false,
+                    siblings_max: SIBLINGS_HARD_MAX.into(),
+                };
+                let hint = match from.u8("hint")? {
+                    0 => None,
+                    1 => Some(NodeId(from.u64("hint")?)),
+                    _ => return Err(Malformed("hint")),
+                };
+                let row = bytes.slice_ref(from.rest());
+                return Ok(Question::Store { spot, rules, hint, row });
+            }
+            2 => return Ok(Question::PassedOn(Request::read(&bytes.slice_ref(from.rest()))?)),
+            3 => {
+                let (partitions, bucket) = (take_partitions(&mut from)?, take_bucket(&mut from)?);
+                let (after, rows_max) = take_after(bytes, &mut from)?;
+                Question::Keys { partitions, bucket, after, rows_max }
+            }
+            4 => {
+                let partitions = take_partitions(&mut from)?;
+                let kind = take_text(NAME_BYTES_MAX, &mut from)?.to_string();
+                let (after, rows_max) = take_after(bytes, &mut from)?;
+                let text = |after: Bytes| String::from_utf8(after.into());
+                let after = after.map(text).transpose().map_err(|_| Malformed("bucket"))?;
+                Question::Buckets { partitions, kind, after, rows_max }
+            }
+            5 => Question::Holds,
+            _ => return Err(Malformed("which question")),
+        };
+        from.end("question")?;
+        Ok(question)
+    }
+}
+
+fn put_spot(spot: &Spot, out: &mut Vec<u8>) {
+    out.put_u32(spot.partition.0);
+    out.put_string(spot.bucket.full().as_bytes());
+    out.put_string(&spot.key);
+}
+
+fn take_spot(whole: &Bytes, from: &mut Reader<'_>) -> Taken<Spot> {
+    let partition = take_partition(from)?;
+    let bucket = take_bucket(from)?;
+    let key = whole.slice_ref(from.string(KEY_BYTES_MAX, "key")?);
+    Ok(Spot { partition, bucket, key })
+}
+
+fn take_partition(from: &mut Reader<'_>) -> Taken<Partition> {
+    let partition = from.u32("partition")?;
+    let fits = (partition as usize) < PARTITIONS_MAX;
+    if fits { Ok(Partition(partition)) } else { Err(Malformed("partition")) }
+}
+
+fn take_text<'a>(max: usize, from: &mut Reader<'a>) -> Taken<&'a str> {
+    std::str::from_utf8(from.string(max, "name")?).map_err(|_| Malformed("name"))
+}
+
+fn take_bucket(from: &mut Reader<'_>) -> Taken<BucketName> {
+    let name = take_text(NAME_BYTES_MAX + 1 + BUCKET_NAME_BYTES_MAX, from)?;
+    BucketName::from_full(name).map_err(|_| Malformed("bucket"))
+}
+
+fn put_partitions(partitions: &[Partition], out: &mut Vec<u8>) {
+    out.put_u32(partitions.len() as u32);
+    partitions.iter().for_each(|partition| out.put_u32(partition.0));
+}
+
+fn take_partitions(from: &mut Reader<'_>) -> Taken<Vec<Partition>> {
+    let count = from.u32("partitions")? as usize;
+    if count > PARTITIONS_MAX || count > from.rest().len() / 4 {
+        return Err(Malformed("partitions"));
+    }
+    (0..count).map(|_| take_partition(from)).collect()
+}
+
+fn put_after(after: Option<&[u8]>, rows_max: usize, out: &mut Vec<u8>) {
+    out.put_u8(after.is_some().into());
+    if let Some(after) = after {
+        out.put_string(after);
+    }
+    out.put_u64(rows_max as u64);
+}
+
+fn take_after(whole: &Bytes, from: &mut Reader<'_>) -> Taken<(Option<Bytes>, usize)> {
+    let after = match from.u8("after")? {
+        0 => None,
+        1 => Some(whole.slice_ref(from.string(KEY_BYTES_MAX, "after")?)),
+        _ => return Err(Malformed("after")),
+    };
+    let rows_max = usize::try_from(from.u64("rows")?).map_err(|_| Malformed("rows"))?;
+    Ok((after, rows_max))
+}
+
+/// An answer that says something.
+pub(super) fn told(fill: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = vec![0];
+    fill(&mut out);
+    out
+}
+
+/// An answer that refuses.
+pub(super) fn refused(error: &Error) -> Vec<u8> {
+    let mut out = vec![1];
+    error.write(&mut out);
+    out
+}
+
+/// What an answer says.
+pub(super) fn answer(bytes: &Bytes) -> Taken<Result<Bytes>> {
+    match bytes.first() {
+        Some(0) => Ok(Ok(bytes.slice(1..))),
+        Some(1) => Ok(Err(Error::read(&bytes.slice(1..))?)),
+        _ => Err(Malformed("which answer")),
+    }
+}
+
+/// Names in order, and whether more follow, as bytes.
+pub(super) fn put_names(names: &[Bytes], more: bool, out: &mut Vec<u8>) {
+    out.put_u8(more.into());
+    out.put_u32(names.len() as u32);
+    names.iter().for_each(|name| out.put_string(name));
+}
+
+/// The same, read.
+pub(super) fn take_names(bytes: &Bytes) -> Taken<(Vec<Bytes>, bool)> {
+    let mut from = Reader::new(bytes);
+    let more = from.u8("more")? != 0;
+    let count = from.u32("names")? as usize;
+    if count > from.rest().len() / 4 {
+        return Err(Malformed("names"));
+    }
+    let mut names = Vec::with_capacity(count);
+    for _ in 0..count {
+        names.push(bytes.slice_ref(from.string(KEY_BYTES_MAX, "name")?));
+    }
+    from.end("names")?;
+    Ok((names, more))
+}

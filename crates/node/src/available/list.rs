@@ -1,0 +1,247 @@
+//! Keys and buckets, page by page: every partition is asked once, of a node that keeps it.
+//!
+//! What is listed is what those replicas have: a key that a node missed while it was down is listed
+//! once it has been repaired there.
+
+use super::layout::{read_row, read_row_key, row_key, rows_prefix};
+use super::letter::{self, Question};
+use super::local::living;
+use crate::Inner;
+use crate::consistent::view::damaged;
+use crate::keeper::store_error;
+use base::codec::Malformed;
+use base::limits::{FORWARD_MS_MAX, PAGE_BYTES_MAX, PAGE_ROWS_MAX};
+use base::{
+    BucketName, BucketNames, Error, Key, Keys, NodeId, Partition, Reason, Result, Share, Shortfall,
+};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Names in order, and whether more follow.
+type Page = (Vec<Bytes>, bool);
+
+impl Inner {
+    pub(super) async fn list_keys(
+        self: &Arc<Inner>,
+        bucket: &BucketName,
+        after: Option<Key>,
+        rows_max: usize,
+    ) -> Result<Keys> {
+        let rows_max = rows_max.clamp(1, PAGE_ROWS_MAX);
+        let mut pages = Vec::new();
+        for (node, partitions) in self.coverage()? {
+            let (bucket, after) = (bucket.clone(), after.clone());
+            pages.push(if node == self.node {
+                self.keys_here(partitions, bucket, after, rows_max).await?
+            } else {
+                let question = Question::Keys { partitions, bucket, after, rows_max };
+                self.page_of(node, question).await?
+            });
+        }
+        let (keys, more) = join(pages, rows_max);
+        Ok(Keys { keys, more })
+    }
+
+    pub(super) async fn list_buckets(
+        self: &Arc<Inner>,
+        kind: &str,
+        after: Option<BucketName>,
+        rows_max: usize,
+    ) -> Result<BucketNames> {
+        let rows_max = rows_max.clamp(1, PAGE_ROWS_MAX);
+        let after = after.map(|after| after.full().to_string());
+        let mut pages = Vec::new();
+        for (node, partitions) in self.coverage()? {
+            let (kind, after) = (kind.to_string(), after.clone());
+            pages.push(if node == self.node {
+                self.buckets_here(partitions, kind, after, rows_max).await?
+            } else {
+                let question = Question::Buckets { partitions, kind, after, rows_max };
+                self.page_of(node, question).await?
+            });
+        }
+        let (names, more) = join(pages, rows_max);
+        let name = |bytes: &Bytes| {
+            let text = std::str::from_utf8(bytes).ok();
+            text.and_then(|text| BucketName::from_full(text).ok())
+        };
+        let names = names.iter().map(|bytes| name(bytes).ok_or(Malformed("bucket")));
+        let names = names.collect::<std::result::Result<_, _>>().map_err(damaged)?;
+        Ok(BucketNames { names, more })
+    }
+
+    /// Which node is asked for which partitions: this one where it can be.
+    fn coverage(&self) -> Result<BTreeMap<NodeId, Vec<Partition>>> {
+        let ring = self.catalog.available.ring().ok_or_else(super::coordinate::no_ring)?;
+        let mut plan: BTreeMap<NodeId, Vec<Partition>> = BTreeMap::new();
+        for partition in (0..ring.partitions()).map(Partition) {
+            let owners = ring.owners(partition, ring.n());
+            let here = owners.iter().find(|node| **node == self.node);
+            let node = here.or_else(|| owners.iter().find(|node| self.reaches(**node)));
+            let Some(node) = node else {
+                let short = Shortfall { share: Share::R, got: 0, needed: 1 };
+                let text = format!("no node that keeps partition {partition} can be reached");
+                return Err(short.unanswered(&text));
+            };
+            plan.entry(*node).or_default().push(partition);
+        }
+        Ok(plan)
+    }
+
+    async fn page_of(&self, node: NodeId, question: Question) -> Result<Page> {
+        let within = Duration::from_millis(FORWARD_MS_MAX);
+        let bytes = self.ask_vnode(node, question.write(), within).await?;
+        letter::take_names(&bytes).map_err(damaged)
+    }
+
+    /// Keys with a value in these partitions of this node.
+    pub(super) async fn keys_here(
+        self: &Arc<Inner>,
+        partitions: Vec<Partition>,
+        bucket: BucketName,
+        after: Option<Key>,
+        rows_max: usize,
+    ) -> Result<Page> {
+        let inner = self.clone();
+        unhurried(move || inner.scan_keys(&partitions, &bucket, after.as_ref(), rows_max)).await
+    }
+
+    fn scan_keys(
+        &self,
+        partitions: &[Partition],
+        bucket: &BucketName,
+        after: Option<&Key>,
+        rows_max: usize,
+    ) -> Result<Page> {
+        let snapshot = self.trees.snapshot();
+        let mut pages = Vec::new();
+        for partition in partitions {
+            let front = row_key(*partition, bucket, b"");
+            let low = match after {
+                Some(after) => Bound::Excluded(row_key(*partition, bucket, after)),
+                None => Bound::Included(front.clone()),
+            };
+            let (mut keys, mut bytes, mut more) = (Vec::new(), 0, false);
+            for row in snapshot.range(low, Bound::Unbounded, false) {
+                let (key, row) = row.map_err(store_error)?;
+                if !key.starts_with(&front) {
+                    break;
+                }
+                if !living(&read_row(&row).map_err(damaged)?) {
+                    continue;
+                }
+                if keys.len() >= rows_max || bytes >= PAGE_BYTES_MAX {
+                    more = true;
+                    break;
+                }
+                bytes += key.len();
+                keys.push(key.slice(front.len()..));
+            }
+            pages.push((keys, more));
+        }
+        Ok(join(pages, rows_max))
+    }
+
+    /// Buckets of a type with a value in these partitions of this node.
+    pub(super) async fn buckets_here(
+        self: &Arc<Inner>,
+        partitions: Vec<Partition>,
+        kind: String,
+        after: Option<String>,
+        rows_max: usize,
+    ) -> Result<Page> {
+        let inner = self.clone();
+        unhurried(move || inner.scan_buckets(&partitions, &kind, after.as_deref(), rows_max)).await
+    }
+
+    /// The rows of a partition lie bucket by bucket (by the length of their names first): from each
+    /// bucket's first living key to the next bucket.
+    fn scan_buckets(
+        &self,
+        partitions: &[Partition],
+        kind: &str,
+        after: Option<&str>,
+        rows_max: usize,
+    ) -> Result<Page> {
+        let snapshot = self.trees.snapshot();
+        let mut names = BTreeSet::new();
+        for partition in partitions {
+            let all = rows_prefix(*partition);
+            let mut low = Bound::Included(Bytes::from(all.clone()));
+            'buckets: loop {
+                let mut found = None;
+                for row in snapshot.range(low.clone(), Bound::Unbounded, false) {
+                    let (key, row) = row.map_err(store_error)?;
+                    if !key.starts_with(&all) {
+                        break 'buckets;
+                    }
+                    let bucket = read_row_key(&key).ok_or(Malformed("row's key"));
+                    let (bucket, _) = bucket.map_err(damaged)?;
+                    let wanted = bucket.kind() == kind && after.is_none_or(|it| bucket.full() > it);
+                    if !wanted || living(&read_row(&row).map_err(damaged)?) {
+                        found = Some((bucket, wanted));
+                        break;
+                    }
+                }
+                let Some((bucket, wanted)) = found else { break };
+                // Behind every key of this bucket.
+                let front = row_key(*partition, &bucket, b"");
+                let Some(next) = base::range::prefix_end(&front) else { break };
+                low = Bound::Included(next.into());
+                if wanted {
+                    names.insert(bucket.full().to_string());
+                }
+            }
+        }
+        let names = names.into_iter().map(Bytes::from).collect();
+        Ok(join(vec![(names, false)], rows_max))
+    }
+}
+
+/// A long read, off the threads that answer.
+async fn unhurried<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let stopping = |_| Err(Error::new(Reason::GoingDown, "the node is stopping"));
+    tokio::task::spawn_blocking(read).await.unwrap_or_else(stopping)
+}
+
+/// Pages of different partitions as one: up to where each of them is known.
+fn join(pages: Vec<Page>, rows_max: usize) -> Page {
+    let known = pages.iter().filter(|(_, more)| *more).filter_map(|(names, _)| names.last());
+    let upto = known.min().cloned();
+    let mut more = upto.is_some();
+    let mut names: Vec<Bytes> = pages.into_iter().flat_map(|(names, _)| names).collect();
+    names.sort_unstable();
+    names.dedup();
+    if let Some(upto) = upto {
+        names.retain(|name| *name <= upto);
+    }
+    if names.len() > rows_max {
+        names.truncate(rows_max);
+        more = true;
+    }
+    (names, more)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_joined_up_to_where_all_are_known() {
+        let page = |names: &str, more| {
+            let names = names.bytes().map(|byte| Bytes::from(vec![byte])).collect();
+            (names, more)
+        };
+        assert_eq!(join(vec![], 3), page("", false));
+        assert_eq!(join(vec![page("ace", false), page("bd", false)], 9), page("abcde", false));
+        assert_eq!(join(vec![page("ace", true), page("bdf", false)], 9), page("abcde", true));
+        assert_eq!(join(vec![page("ac", true), page("bdf", false)], 9), page("abc", true));
+        assert_eq!(join(vec![page("ab", false), page("abc", false)], 2), page("ab", true));
+        assert_eq!(join(vec![page("", false), page("x", true)], 2), page("x", true));
+    }
+}

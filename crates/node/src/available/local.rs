@@ -1,0 +1,249 @@
+//! What a vnode does with a key: a client's write, another replica's state, a read.
+
+use super::layout::{Row, Stored, hint_key, read_row, record_key, row_key, write_row};
+use super::shelf::Shelf;
+use crate::consistent::view::damaged;
+use crate::world;
+use base::dots::DotContext;
+use base::limits::{SIBLINGS_BYTES_MAX, SIBLINGS_WARN};
+use base::{
+    Actor, BucketName, Error, Key, NodeId, Partition, Promise, Properties, Reason, Result,
+    SyncPolicy,
+};
+use bytes::Bytes;
+use logic::causal::Minter;
+
+/// A merge of what others took may hold this many times what one vnode takes.
+const MERGED_TIMES: usize = 2;
+
+/// A key and where it lies.
+#[derive(Clone, Debug)]
+pub(crate) struct Spot {
+    pub partition: Partition,
+    pub bucket: BucketName,
+    pub key: Key,
+}
+
+impl Spot {
+    fn row_key(&self) -> Bytes {
+        row_key(self.partition, &self.bucket, &self.key)
+    }
+}
+
+/// What a bucket's properties mean for a vnode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rules {
+    /// A write counts when it is synced.
+    pub sync: bool,
+    /// Of several values the newest is kept; the others are lost, as the bucket asks.
+    pub keeps_one: bool,
+    /// A write replaces whatever is there.
+    pub overwrites: bool,
+    pub siblings_max: usize,
+}
+
+impl Rules {
+    pub(crate) fn of(properties: &Properties) -> Rules {
+        debug_assert!(properties.promise == Promise::Available);
+        let replication = &properties.replication;
+        Rules {
+            sync: properties.sync == SyncPolicy::Sync,
+            keeps_one: !replication.allow_mult || replication.last_write_wins,
+            overwrites: replication.last_write_wins,
+            siblings_max: replication.siblings_max.into(),
+        }
+    }
+
+    /// Of several values the newest, where the bucket asks for it.
+    pub(crate) fn settle(self, row: Row) -> Row {
+        if !self.keeps_one || row.size() < 2 {
+            return row;
+        }
+        row.lww(|a, b| (a.written_ms(), a) <= (b.written_ms(), b))
+    }
+}
+
+/// What a write has seen.
+#[derive(Clone, Debug)]
+pub(crate) enum Seen {
+    /// Nothing: it replaces nothing.
+    Nothing,
+    /// This.
+    Context(DotContext<Actor>),
+    /// Whatever the vnode has: who writes so overwrites.
+    Everything,
+}
+
+/// When a write is done.
+#[derive(Clone, Debug)]
+pub(crate) enum Only {
+    Always,
+    /// The key has no value.
+    Absent,
+    /// Nothing was written that this has not seen.
+    Unchanged(DotContext<Actor>),
+}
+
+/// A client's write.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub value: Stored,
+    pub seen: Seen,
+    pub only: Only,
+}
+
+/// A write that was evaluated.
+pub(crate) struct Written {
+    /// Reached when it is as firm as the bucket wants.
+    pub ticket: u64,
+    /// The row from now on, for the other replicas.
+    pub bytes: Bytes,
+    pub row: Row,
+    /// What the client has seen now, if it is shown nothing: what it had seen, and its own write.
+    pub context: DotContext<Actor>,
+    /// Whether the key had a value before.
+    pub existed: bool,
+}
+
+impl Shelf {
+    /// A client's write, as this vnode's next dot. `hint`: in place of which node.
+    pub(crate) fn write(
+        &self,
+        spot: &Spot,
+        write: Write,
+        rules: Rules,
+        hint: Option<NodeId>,
+    ) -> Result<Written> {
+        let key = spot.row_key();
+        let mut guard = self.admit()?;
+        let state = &mut *guard;
+        let (_, bytes) = self.newest(state, &key)?;
+        let local = self.row(bytes.as_ref())?;
+        check(&write.only, &local)?;
+        let before = self.minter(state, spot.partition)?;
+        let seen = match write.seen {
+            _ if rules.overwrites => local.join(),
+            Seen::Nothing => DotContext::empty(),
+            Seen::Context(context) => context,
+            Seen::Everything => local.join(),
+        };
+        let existed = living(&local);
+        let (size, mut minter) = (local.size(), before);
+        let written = minter.write(local, &seen, write.value, world::chance());
+        let row = rules.settle(written.clock);
+        if row.size() > rules.siblings_max && row.size() > size {
+            return Err(too_many(spot, rules.siblings_max));
+        }
+        let bytes = write_row(&row);
+        if bytes.len() > SIBLINGS_BYTES_MAX {
+            return Err(too_large(spot, bytes.len(), SIBLINGS_BYTES_MAX));
+        }
+        if row.size() >= SIBLINGS_WARN && size < SIBLINGS_WARN {
+            let (bucket, siblings) = (&spot.bucket, row.size());
+            let key = base::codec::printable(&spot.key);
+            tracing::warn!(target: "node", %bucket, key, siblings, "a key has many siblings");
+        }
+        let mut changes = vec![(key, Some(bytes.clone()))];
+        self.add(&mut changes, spot, (before, minter), hint);
+        state.minters.insert(spot.partition.0, minter);
+        let ticket = self.change(state, changes, rules.sync);
+        let context = seen.and(written.dot.id, written.dot.count);
+        Ok(Written { ticket, bytes, row, context, existed })
+    }
+
+    /// Another replica's state; gives the ticket. `hint`: in place of which node.
+    pub(crate) fn merge(
+        &self,
+        spot: &Spot,
+        incoming: Row,
+        rules: Rules,
+        hint: Option<NodeId>,
+    ) -> Result<u64> {
+        let key = spot.row_key();
+        let mut guard = self.admit()?;
+        let state = &mut *guard;
+        let (index, known) = self.newest(state, &key)?;
+        let local = self.row(known.as_ref())?;
+        let before = self.minter(state, spot.partition)?;
+        let mut minter = before;
+        let (clock, doubt) = minter.merge(local, incoming, world::chance());
+        if let Some(doubt) = doubt {
+            tracing::info!(
+                target: "node", partition = spot.partition.0, ?doubt, actor = %minter.actor(),
+                "a vnode goes on as another actor"
+            );
+        }
+        let bytes = write_row(&rules.settle(clock));
+        let most = MERGED_TIMES * SIBLINGS_BYTES_MAX;
+        if bytes.len() > most {
+            return Err(too_large(spot, bytes.len(), most));
+        }
+        if known.as_ref() == Some(&bytes) && minter == before && hint.is_none() {
+            return Ok(index);
+        }
+        let mut changes = vec![(key, Some(bytes))];
+        self.add(&mut changes, spot, (before, minter), hint);
+        state.minters.insert(spot.partition.0, minter);
+        Ok(self.change(state, changes, rules.sync))
+    }
+
+    fn add(
+        &self,
+        changes: &mut Vec<(Bytes, Option<Bytes>)>,
+        spot: &Spot,
+        (before, minter): (Minter, Minter),
+        hint: Option<NodeId>,
+    ) {
+        let record = minter.record();
+        if record != before.record() {
+            changes.push((record_key(spot.partition), Some(record.into())));
+        }
+        if let Some(primary) = hint {
+            let hint = hint_key(spot.partition, primary, &spot.bucket, &spot.key);
+            changes.push((hint, Some(Bytes::new())));
+        }
+    }
+
+    /// What this vnode has of a key, firm: bytes of a row.
+    pub(crate) fn read(&self, spot: &Spot) -> Result<Option<Bytes>> {
+        self.firm(&spot.row_key())
+    }
+
+    fn row(&self, bytes: Option<&Bytes>) -> Result<Row> {
+        bytes.map_or_else(|| Ok(Row::empty()), |bytes| read_row(bytes).map_err(damaged))
+    }
+}
+
+/// Whether a row has a value.
+pub(crate) fn living(row: &Row) -> bool {
+    row.values().any(|value| !value.is_tombstone())
+}
+
+fn check(only: &Only, local: &Row) -> Result<()> {
+    let fails = |text: &str| Err(Error::new(Reason::Changed, text));
+    match only {
+        Only::Absent if living(local) => fails("the key has a value"),
+        Only::Unchanged(seen) if !seen.covers(&local.join()) => {
+            fails("the key was written since: read it again")
+        }
+        Only::Always | Only::Absent | Only::Unchanged(_) => Ok(()),
+    }
+}
+
+fn too_many(spot: &Spot, most: usize) -> Error {
+    let text = format!(
+        "`{}` allows {most} siblings of a key (siblings_max), and this write would make one more: \
+         read the key, merge its values, and write the result with the context you got",
+        spot.bucket
+    );
+    Error::new(Reason::TooManySiblings, text)
+}
+
+fn too_large(spot: &Spot, bytes: usize, most: usize) -> Error {
+    let text = format!(
+        "the values of this key in `{}` would have {bytes} bytes together, at most {most} are \
+         kept: read the key, merge its values, and write the result with the context you got",
+        spot.bucket
+    );
+    Error::new(Reason::TooLarge, text)
+}

@@ -1,0 +1,31 @@
+//! The available path: any node that reaches enough replicas takes the write; what did not know of
+//! each other stands beside each other.
+//!
+//! A life of a write: `route.rs` says that the bucket is available; `request.rs` makes the client's
+//! words an operation; `coordinate.rs` finds the key's owners on the ring, has this node's vnode
+//! give the write its dot (`shelf.rs`), and brings the result to all owners (`replica.rs`, driven
+//! by `logic::quorum`); for one that is down a fallback keeps it, with a hint. A read asks all
+//! owners and merges what they say. `docs/inside/life-of-an-available-write.md` tells it.
+//!
+//! Promises: a vnode answers after what it wrote is as firm as the bucket wants; a reader sees only
+//! what would outlive a crash; no dot is given twice; an acknowledged value goes only when a
+//! context that had seen it replaced it, or where the bucket's properties ask for less.
+//! Never: needs a majority of the directory; drops a sibling to make room (it refuses the write).
+//! Read next: `layout.rs`, `shelf.rs`, then `coordinate.rs`.
+
+pub(crate) mod batch;
+pub(crate) mod claim;
+mod coordinate;
+mod crowd;
+pub(crate) mod layout;
+mod letter;
+mod list;
+mod local;
+pub(crate) mod offered;
+mod replica;
+pub(crate) mod replay;
+mod request;
+pub(crate) mod shelf;
+
+pub(crate) use letter::ABOUT_VNODES;
+pub(crate) use replica::asked;

@@ -1,0 +1,342 @@
+//! A client's request of an available bucket: what it means, who coordinates it, what is answered.
+//!
+//! Plain words are understood where they have a meaning: a `Get` answers the value if there is one
+//! (several are a `conflict` with the remedy), a `Set` overwrites whatever the coordinating replica
+//! has, as clients that say `SET` mean it; what other replicas took at the same time stays beside
+//! it. Blind writes, which overwrite nothing, are said with `AvailableCall::Store` and no context.
+
+use super::layout::{Row, Stored};
+use super::letter::Question;
+use super::local::{Only, Rules, Seen, Write, living};
+use crate::consistent::view::damaged;
+use crate::metrics::Metrics;
+use crate::submit::Submitted;
+use crate::{Inner, world};
+use base::codec::{Malformed, checksum};
+use base::dots::DotContext;
+use base::limits::{CONTEXT_BYTES_MAX, FORWARD_MS_MAX};
+use base::request::{Expiry, Missing};
+use base::wire::read_answer;
+use base::{
+    Actor, AvailableCall, Body, BucketName, Call, Condition, Consistency, Content, Context, Error,
+    FetchOptions, Key, LogIndex, Outcome, Properties, Quorum, Read, Reason, Reply, Request, Result,
+    Row as PlainRow, Siblings, StoreOptions, Update, Version,
+};
+use logic::quorum::{FetchWish, StoreWish};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A request that names no time may take this long.
+const WITHIN_MS: u64 = 10_000;
+/// A client may ask for this much.
+const WITHIN_MS_MAX: u64 = 60_000;
+
+impl Inner {
+    /// Answers a request of an available bucket.
+    pub(crate) fn available(self: &Arc<Inner>, request: Request) -> Submitted {
+        let inner = self.clone();
+        Submitted::Later(Box::pin(async move { inner.answer_available(request).await }))
+    }
+
+    /// A write is coordinated by a node that keeps the key, if one is there: others' dots would
+    /// make every clock longer.
+    async fn answer_available(self: &Arc<Inner>, request: Request) -> Result<Reply> {
+        if let Some(key) = written(&request.call) {
+            let properties = self.properties(&request.bucket)?;
+            let n = properties.replication.n_val;
+            let ways = self.ways(&request.bucket, key, n)?;
+            let primaries = &ways.replicas.primaries;
+            let there = primaries.iter().find(|node| !ways.replicas.down.contains(node));
+            if let Some(node) = there.filter(|_| !primaries.contains(&self.node)) {
+                Metrics::count(&self.metrics.passed_on);
+                let within = Duration::from_millis(FORWARD_MS_MAX);
+                let question = Question::PassedOn(request).write();
+                let bytes = self.ask_vnode(*node, question, within).await?;
+                return read_answer(&bytes).unwrap_or_else(|Malformed(field)| {
+                    let text = format!("an answer can't be read ({field}): it may have happened");
+                    Err(Error::new(Reason::NoLongerMaster, text))
+                });
+            }
+        }
+        self.coordinate(request).await
+    }
+
+    fn properties(&self, bucket: &BucketName) -> Result<Arc<Properties>> {
+        let found = self.catalog.available.find(bucket);
+        found.ok_or_else(|| crate::directory::no_such_bucket(bucket))
+    }
+
+    /// Coordinates a request here.
+    pub(super) async fn coordinate(self: &Arc<Inner>, request: Request) -> Result<Reply> {
+        let properties = self.properties(&request.bucket)?;
+        let asked = Asked { inner: self, bucket: &request.bucket, properties: &properties };
+        if request.retry.is_some() {
+            return Err(unsupported("a request can't be named for a retry"));
+        }
+        let body = match request.call {
+            Call::Read(read, consistency) => asked.read(read, consistency).await?,
+            Call::Update(update) => asked.update(update).await?,
+            Call::Available(call) => asked.call(call).await?,
+            Call::Session(_) => return Err(unsupported("there are no sessions")),
+            Call::Directory(_) => return Err(unsupported("the directory is asked elsewhere")),
+        };
+        Ok(Reply { index: LogIndex(0), body })
+    }
+}
+
+/// The key that a call writes.
+fn written(call: &Call) -> Option<&Key> {
+    match call {
+        Call::Update(Update::Set { key, .. } | Update::Delete { key, .. })
+        | Call::Available(AvailableCall::Remove { key, .. }) => Some(key),
+        Call::Available(AvailableCall::Store(store)) => Some(&store.key),
+        _ => None,
+    }
+}
+
+fn unsupported(what: &str) -> Error {
+    let text = format!(
+        "in an available bucket {what}: use get, set and delete of one key, or a consistent bucket"
+    );
+    Error::new(Reason::NotSupported, text)
+}
+
+/// A request, and the bucket it asks.
+struct Asked<'a> {
+    inner: &'a Arc<Inner>,
+    bucket: &'a BucketName,
+    properties: &'a Properties,
+}
+
+impl Asked<'_> {
+    async fn read(&self, read: Read, consistency: Consistency) -> Result<Body> {
+        let mut options = FetchOptions::default();
+        match consistency {
+            Consistency::Consistent => {}
+            Consistency::Dirty => options.r = Some(Quorum::One),
+            Consistency::AtLeast(_) => return Err(unsupported("there is no log to wait for")),
+        }
+        match read {
+            Read::Get(key) => self.get(key, &options).await.map(Body::Row),
+            Read::MultiGet(keys) => {
+                let mut rows = Vec::with_capacity(keys.len().min(1_024));
+                for key in keys {
+                    rows.push(self.get(key, &options).await?);
+                }
+                Ok(Body::Rows(rows))
+            }
+            Read::Exists(keys) => {
+                let mut count = 0;
+                for key in keys {
+                    let row = self.fetch(&key, &options).await?;
+                    count += u64::from(row.is_some_and(|row| living(&row)));
+                }
+                Ok(Body::Count(count))
+            }
+            _ => Err(unsupported("keys are not read in ranges, counted or asserted")),
+        }
+    }
+
+    async fn update(&self, update: Update) -> Result<Body> {
+        match update {
+            Update::Set { key, value, expiry: Expiry::Default | Expiry::Never } => {
+                let content = Content::plain(value);
+                let seen = Seen::Everything;
+                self.store(&key, Some(&content), (seen, Only::Always), &StoreOptions::default())
+                    .await?;
+                Ok(Body::Updated(Outcome::Done))
+            }
+            Update::Set { .. } => Err(unsupported("values have no time to live")),
+            Update::Delete { key, missing } => {
+                let removed = self.remove(&key, None, &StoreOptions::default()).await?;
+                match (removed, missing) {
+                    (None, Missing::Fails) => Err(Error::key(Reason::NotFound, &key)),
+                    (removed, _) => Ok(Body::Updated(Outcome::Existed(removed.is_some()))),
+                }
+            }
+            _ => Err(unsupported("nothing is changed under a condition, or together")),
+        }
+    }
+
+    async fn call(&self, call: AvailableCall) -> Result<Body> {
+        match call {
+            AvailableCall::Fetch { key, options } => {
+                let row = self.fetch(&key, &options).await?;
+                let siblings = row.map(|row| self.siblings(&key, &row)).transpose()?;
+                Ok(Body::Siblings(siblings.unwrap_or_default()))
+            }
+            AvailableCall::Store(store) => {
+                let base::Store { key, content, context, options, condition } = *store;
+                content.headers.check()?;
+                let seen = match &context {
+                    Some(context) => Seen::Context(self.seen(&key, context)?),
+                    None => Seen::Nothing,
+                };
+                let only = match &condition {
+                    None => Only::Always,
+                    Some(Condition::Absent) => Only::Absent,
+                    Some(Condition::Unchanged(context)) => {
+                        Only::Unchanged(self.seen(&key, context)?)
+                    }
+                };
+                self.store(&key, Some(&content), (seen, only), &options).await
+            }
+            AvailableCall::Remove { key, context, options } => {
+                match self.remove(&key, context.as_ref(), &options).await? {
+                    Some(body) => Ok(body),
+                    None => Err(Error::key(Reason::NotFound, &key)),
+                }
+            }
+            AvailableCall::Keys { after, rows_max } => {
+                self.inner.list_keys(self.bucket, after, rows_max).await.map(Body::Keys)
+            }
+            AvailableCall::Buckets { after, rows_max } => {
+                let kind = self.bucket.kind();
+                self.inner.list_buckets(kind, after, rows_max).await.map(Body::BucketNames)
+            }
+        }
+    }
+
+    async fn get(&self, key: Key, options: &FetchOptions) -> Result<Option<PlainRow>> {
+        let Some(row) = self.fetch(&key, options).await? else { return Ok(None) };
+        let mut living = row.siblings().filter(|(_, value)| !value.is_tombstone());
+        let Some((dot, value)) = living.next() else { return Ok(None) };
+        let others = living.count();
+        if others > 0 {
+            let text = format!(
+                "this key has {} values that did not know of each other: read them as siblings \
+                 with their context, and write what they become; a plain set replaces them all",
+                others + 1
+            );
+            return Err(Error::new(Reason::Siblings, text));
+        }
+        let sibling = value.sibling(dot).map_err(damaged)?;
+        // As many bits as every reader of JSON keeps exact.
+        let version = Version((sibling.vtag.0 >> 75) as u64);
+        Ok(Some(PlainRow { value: sibling.content.value, version, expires_in_ms: None }))
+    }
+
+    async fn fetch(&self, key: &Key, options: &FetchOptions) -> Result<Option<Row>> {
+        self.check_key(key)?;
+        Metrics::count(&self.inner.metrics.reads);
+        let it = &self.properties.replication;
+        let wish = FetchWish {
+            r: options.r.unwrap_or(it.r),
+            pr: options.pr.unwrap_or(it.pr),
+            node_confirms: options.node_confirms.unwrap_or(it.node_confirms),
+            basic_quorum: options.basic_quorum.unwrap_or(it.basic_quorum),
+            notfound_ok: options.notfound_ok.unwrap_or(it.notfound_ok),
+        };
+        let ways = self.inner.ways(self.bucket, key, it.n_val)?;
+        let nodes = ways.ring.layout().nodes().len();
+        let needs = wish.needs(it.n_val, nodes);
+        let needs = needs.map_err(|error| Error::new(Reason::Malformed, error.to_string()))?;
+        let rules = Rules::of(self.properties);
+        self.inner.fetch(ways, (rules, needs), within(options.timeout_ms)).await
+    }
+
+    async fn store(
+        &self,
+        key: &Key,
+        content: Option<&Content>,
+        (seen, only): (Seen, Only),
+        options: &StoreOptions,
+    ) -> Result<Body> {
+        self.check_key(key)?;
+        self.check_content(content)?;
+        Metrics::count(&self.inner.metrics.updates);
+        let it = &self.properties.replication;
+        let wish = StoreWish {
+            w: options.w.unwrap_or(it.w),
+            dw: options.dw.unwrap_or(it.dw),
+            pw: options.pw.unwrap_or(it.pw),
+            node_confirms: options.node_confirms.unwrap_or(it.node_confirms),
+        };
+        let ways = self.inner.ways(self.bucket, key, it.n_val)?;
+        let nodes = ways.ring.layout().nodes().len();
+        let needs = wish.needs(it.n_val, nodes);
+        let needs = needs.map_err(|error| Error::new(Reason::Malformed, error.to_string()))?;
+        let write = Write { value: Stored::new(content, world::unix_ms()), seen, only };
+        let rules = Rules::of(self.properties);
+        let within = within(options.timeout_ms);
+        let written = self.inner.store(ways, write, (rules, needs), within).await?;
+        if options.return_body {
+            return Ok(Body::Siblings(self.siblings(key, &written.row)?));
+        }
+        Ok(Body::Stored(self.context(key, &written.context)?))
+    }
+
+    /// Deletes what the context has seen; without one, what a read finds. None: nothing was there.
+    async fn remove(
+        &self,
+        key: &Key,
+        context: Option<&Context>,
+        options: &StoreOptions,
+    ) -> Result<Option<Body>> {
+        let seen = match context {
+            Some(context) => self.seen(key, context)?,
+            None => match self.fetch(key, &FetchOptions::default()).await? {
+                Some(row) if living(&row) => row.join(),
+                _ => return Ok(None),
+            },
+        };
+        let how = (Seen::Context(seen), Only::Always);
+        self.store(key, None, how, options).await.map(Some)
+    }
+
+    fn siblings(&self, key: &Key, row: &Row) -> Result<Siblings> {
+        let all = row.siblings().map(|(dot, value)| value.sibling(dot));
+        let mut values = all.collect::<std::result::Result<Vec<_>, _>>().map_err(damaged)?;
+        values.sort_by_key(|value| (std::cmp::Reverse(value.written_ms), value.vtag));
+        Ok(Siblings { context: self.context(key, &row.join())?, values })
+    }
+
+    fn context(&self, key: &Key, seen: &DotContext<Actor>) -> Result<Context> {
+        let bytes = seen.encode(self.salt(key));
+        if bytes.len() > CONTEXT_BYTES_MAX {
+            let text = format!("a context of {} bytes (context_bytes_max)", bytes.len());
+            return Err(Error::new(Reason::TooLarge, text));
+        }
+        Ok(Context(bytes.into()))
+    }
+
+    fn seen(&self, key: &Key, context: &Context) -> Result<DotContext<Actor>> {
+        DotContext::decode(&context.0, self.salt(key)).map_err(|Malformed(field)| {
+            let text = format!("{field}: send a context as it was given for this very key");
+            Error::new(Reason::Malformed, text)
+        })
+    }
+
+    /// A context is one key's in one cluster.
+    fn salt(&self, key: &Key) -> u64 {
+        checksum(key, checksum(self.bucket.full().as_bytes(), self.inner.cluster.0))
+    }
+
+    fn check_key(&self, key: &Key) -> Result<()> {
+        let most = self.properties.key_bytes_max;
+        if key.len() <= most {
+            return Ok(());
+        }
+        let text = format!("a key of {} bytes; at most {most} (key_bytes_max)", key.len());
+        Err(Error::new(Reason::TooLarge, text))
+    }
+
+    fn check_content(&self, content: Option<&Content>) -> Result<()> {
+        let Some(content) = content else { return Ok(()) };
+        let (bytes, most) = (content.value.len(), self.properties.value_bytes_max);
+        if bytes > most {
+            let text = format!("a value of {bytes} bytes; at most {most} (value_bytes_max)");
+            return Err(Error::new(Reason::TooLarge, text));
+        }
+        // Tombstones go on: only they can make room.
+        if self.inner.full.load(Ordering::Relaxed) {
+            return Err(self.inner.full_disk());
+        }
+        Ok(())
+    }
+}
+
+fn within(timeout_ms: Option<u64>) -> Duration {
+    Duration::from_millis(timeout_ms.unwrap_or(WITHIN_MS).clamp(1, WITHIN_MS_MAX))
+}

@@ -1,0 +1,350 @@
+//! What this node's vnodes hold: the local store, and over it what is logged but not yet firm.
+//!
+//! All vnodes of a node write through one shelf, so that whatever arrives while one record is being
+//! synced goes into the next: batches come from the shape. A change is evaluated on the newest
+//! state (`local.rs`); what readers see is the store alone, and that holds only what would outlive
+//! a crash.
+//!
+//! Promises: batches are applied in their order, each with the mark; a ticket is reached when its
+//! batch is in the store.
+//! Never: holds its lock across a wait; knows who else has a replica.
+
+use super::batch::{Batch, Mark, apply};
+use super::layout::{VNODES, record_key};
+use crate::consistent::view::damaged;
+use crate::housekeeping::Bell;
+use crate::keeper::{Done, Job, Keeper, store_error};
+use crate::world;
+use base::{Ballot, Error, LogIndex, NodeId, Partition, Reason, Result};
+use bytes::Bytes;
+use logic::causal::{Minter, Start};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use store::{Kind, Position, Trees};
+use tokio::sync::{Notify, watch};
+
+/// An open batch is closed when it has so many bytes, even while another is being written.
+const BATCH_BYTES_MAX: usize = 4 << 20;
+/// Most bytes of changes that are not yet in the store; one more is answered `overloaded`.
+const UNFIRM_BYTES_MAX: usize = 64 << 20;
+/// Nothing is applied for this long when the store can't be flushed as fast as it is filled.
+const FULL_PAUSE: Duration = Duration::from_millis(2);
+
+/// See the head of this file.
+pub(crate) struct Shelf {
+    pub(super) node: NodeId,
+    pub(super) trees: Arc<dyn Trees>,
+    keeper: Arc<Keeper>,
+    bell: Arc<Bell>,
+    /// The number of this life of the node.
+    life: u64,
+    /// Whether the life before ended with everything in place.
+    ended_well: bool,
+    state: Mutex<State>,
+    mailbox: Mutex<Vec<Done>>,
+    wake: Notify,
+    landed: watch::Sender<Landed>,
+}
+
+/// What is logged, or is to be, and is not in the store yet.
+pub(super) struct State {
+    pub minters: BTreeMap<u32, Minter>,
+    /// The newest of each tree key, and in which batch.
+    overlay: BTreeMap<Bytes, (u64, Option<Bytes>)>,
+    open: Batch,
+    pending: VecDeque<Sent>,
+    /// Bytes in the open batch and those on their way.
+    bytes: usize,
+    closing: bool,
+    /// The ring of this epoch is being given out: no change before this time, milliseconds.
+    fence: Option<(u64, u64)>,
+}
+
+/// A batch that the keeper has.
+struct Sent {
+    index: u64,
+    payload: Bytes,
+    bound: Position,
+}
+
+/// How far batches are in the store, and why no more will be.
+#[derive(Clone, Debug, Default)]
+struct Landed {
+    upto: u64,
+    failed: Option<Error>,
+    ended: bool,
+}
+
+impl Shelf {
+    /// What was found when the node started; `life`: the number of the life that begins.
+    pub(crate) fn new(
+        node: NodeId,
+        (life, mark): (u64, Mark),
+        trees: Arc<dyn Trees>,
+        keeper: Arc<Keeper>,
+        bell: Arc<Bell>,
+    ) -> Shelf {
+        let state = State {
+            minters: BTreeMap::new(),
+            overlay: BTreeMap::new(),
+            open: Batch::new(mark.applied + 1),
+            pending: VecDeque::new(),
+            bytes: 0,
+            closing: false,
+            fence: None,
+        };
+        let landed = Landed { upto: mark.applied, ..Landed::default() };
+        Shelf {
+            node,
+            trees,
+            keeper,
+            bell,
+            life,
+            ended_well: mark.ended > 0 && mark.ended + 1 == life,
+            state: Mutex::new(state),
+            mailbox: Mutex::default(),
+            wake: Notify::new(),
+            landed: watch::Sender::new(landed),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no one panics while holding it")
+    }
+
+    /// The state, for a change.
+    pub(super) fn admit(&self) -> Result<MutexGuard<'_, State>> {
+        if let Some(error) = &self.landed.borrow().failed {
+            return Err(error.clone());
+        }
+        let state = self.state();
+        if state.closing {
+            return Err(going());
+        }
+        if state.fence.is_some_and(|(_, until)| world::milliseconds() < until) {
+            let text = "the ring is being given out: nothing was written; try again in a moment";
+            return Err(Error::new(Reason::Overloaded, text));
+        }
+        if state.bytes > UNFIRM_BYTES_MAX {
+            let text = "too much of available buckets waits for the disk: try again later";
+            return Err(Error::new(Reason::Overloaded, text));
+        }
+        Ok(state)
+    }
+
+    /// Takes no change until then; gives the ticket of the last one that was taken.
+    pub(super) fn fence(&self, epoch: u64, until_ms: u64) -> u64 {
+        let mut state = self.state();
+        state.fence = Some((epoch, until_ms));
+        if state.open.changes > 0 { state.open.index } else { state.open.index - 1 }
+    }
+
+    /// The epoch of the ring that is being given out.
+    pub(super) fn fenced(&self) -> Option<u64> {
+        self.state().fence.map(|(epoch, _)| epoch)
+    }
+
+    /// Takes changes again.
+    pub(super) fn lift(&self) {
+        self.state().fence = None;
+    }
+
+    /// The newest of a tree key, firm or not, and the batch it is in (0: the store has it).
+    pub(super) fn newest(&self, state: &State, key: &Bytes) -> Result<(u64, Option<Bytes>)> {
+        match state.overlay.get(key) {
+            Some((index, value)) => Ok((*index, value.clone())),
+            None => Ok((0, self.trees.get(key).map_err(store_error)?)),
+        }
+    }
+
+    /// Who mints for a partition here.
+    pub(super) fn minter(&self, state: &mut State, partition: Partition) -> Result<Minter> {
+        if let Some(minter) = state.minters.get(&partition.0) {
+            return Ok(*minter);
+        }
+        let (_, record) = self.newest(state, &record_key(partition))?;
+        let record = record.map(|bytes| Minter::recall(&bytes)).transpose().map_err(damaged)?;
+        let found = Start {
+            record,
+            held_before: self.life > 1 && !self.ended_well,
+            // A write goes to the other replicas while this one syncs it: what was not synced when
+            // the node fell may be known to them.
+            unsynced: !self.ended_well,
+            damaged: false,
+            restored: false,
+        };
+        let (minter, doubt) = Minter::start(self.node, partition.0, found, world::chance());
+        if let Some(doubt) = doubt {
+            tracing::debug!(
+                target: "node", partition = partition.0, ?doubt, actor = %minter.actor(),
+                "a vnode goes on as another actor"
+            );
+        }
+        state.minters.insert(partition.0, minter);
+        Ok(minter)
+    }
+
+    /// Changes tree keys together; gives the ticket. `sync`: they must be synced before they count.
+    pub(super) fn change(
+        &self,
+        state: &mut State,
+        changes: impl IntoIterator<Item = (Bytes, Option<Bytes>)>,
+        sync: bool,
+    ) -> u64 {
+        let index = state.open.index;
+        let before = state.open.payload.len();
+        for (key, value) in changes {
+            state.open.change(&key, value.as_deref());
+            state.overlay.insert(key, (index, value));
+        }
+        state.open.sync |= sync;
+        state.bytes += state.open.payload.len() - before;
+        if state.pending.is_empty() || state.open.payload.len() >= BATCH_BYTES_MAX {
+            self.close(state);
+        }
+        index
+    }
+
+    /// Gives the open batch to the keeper.
+    fn close(&self, state: &mut State) {
+        if state.open.changes == 0 {
+            return;
+        }
+        let next = Batch::new(state.open.index + 1);
+        let batch = std::mem::replace(&mut state.open, next);
+        let payload = Bytes::from(batch.payload);
+        // Whatever the keeper writes from now on begins behind what it has written.
+        let bound = self.keeper.end();
+        state.pending.push_back(Sent { index: batch.index, payload: payload.clone(), bound });
+        self.keeper.write([Job {
+            kind: Kind::Vnode,
+            group: VNODES,
+            ballot: Ballot::default(),
+            index: LogIndex(batch.index),
+            decided: LogIndex(0),
+            payload,
+            sync: batch.sync,
+        }]);
+    }
+
+    /// What the store has under a tree key: what would outlive a crash.
+    pub(super) fn firm(&self, key: &[u8]) -> Result<Option<Bytes>> {
+        self.trees.get(key).map_err(store_error)
+    }
+
+    /// Waits until the batch of a ticket is in the store.
+    pub(crate) async fn settled(&self, ticket: u64) -> Result<()> {
+        let mut landed = self.landed.subscribe();
+        let reached = landed.wait_for(|it| it.upto >= ticket || it.failed.is_some()).await;
+        match reached {
+            Ok(it) if it.upto >= ticket => Ok(()),
+            Ok(it) => Err(it.failed.clone().unwrap_or_else(going)),
+            Err(_) => Err(going()),
+        }
+    }
+
+    /// The keeper's news.
+    pub(crate) fn done(&self, done: &[Done]) {
+        self.mailbox.lock().expect("no one panics while holding it").extend_from_slice(done);
+        self.wake.notify_one();
+    }
+
+    /// Nothing more will be written.
+    pub(crate) fn fail(&self, error: Error) {
+        self.landed.send_modify(|landed| {
+            landed.failed.get_or_insert(error);
+        });
+        self.wake.notify_one();
+    }
+
+    /// Applies what is firm, and writes what gathered meanwhile, until the node stops.
+    pub(crate) async fn drive(&self, mut stop: watch::Receiver<bool>) -> Result<()> {
+        let mut stopping = false;
+        loop {
+            tokio::select! {
+                biased;
+                () = self.wake.notified() => {}
+                _ = stop.wait_for(|stop| *stop), if !stopping => {
+                    stopping = true;
+                    self.state().closing = true;
+                }
+            }
+            let applied = self.apply_done(stopping).await;
+            if let Err(error) = applied {
+                self.fail(error.clone());
+                return Err(error);
+            }
+            let ended = {
+                let mut state = self.state();
+                if state.pending.is_empty() {
+                    self.close(&mut state);
+                }
+                stopping && state.pending.is_empty()
+            };
+            if ended || self.landed.borrow().failed.is_some() {
+                self.landed.send_modify(|landed| landed.ended = true);
+                return Ok(());
+            }
+        }
+    }
+
+    async fn apply_done(&self, stopping: bool) -> Result<()> {
+        let done = std::mem::take(
+            &mut *self.mailbox.lock().expect("no one panics while holding it"),
+        );
+        let Some(upto) = done.iter().map(|done| done.index.0).max() else { return Ok(()) };
+        loop {
+            let next = {
+                let state = self.state();
+                let front = state.pending.front().filter(|sent| sent.index <= upto);
+                front.map(|sent| (sent.index, sent.payload.clone()))
+            };
+            let Some((index, payload)) = next else { return Ok(()) };
+            // The disk is behind. A stopping node must come to its end, whatever memory that takes.
+            while self.trees.pressure().must_wait() && !stopping {
+                self.bell.ring();
+                tokio::time::sleep(FULL_PAUSE).await;
+            }
+            apply(&*self.trees, index, &payload)?;
+            if self.trees.pressure().rotate_is_due() {
+                self.bell.ring();
+            }
+            self.land(index, payload.len());
+        }
+    }
+
+    fn land(&self, index: u64, bytes: usize) {
+        {
+            let mut guard = self.state();
+            let state = &mut *guard;
+            state.pending.pop_front();
+            state.bytes = state.bytes.saturating_sub(bytes);
+            // What a later batch holds newer stays.
+            state.overlay.retain(|_, (newest, _)| *newest > index);
+        }
+        self.landed.send_modify(|landed| landed.upto = index);
+    }
+
+    /// Where the first record begins that a restart would still need, or a little before.
+    pub(crate) fn log_needed_from(&self) -> Option<Position> {
+        self.state().pending.front().map(|sent| sent.bound)
+    }
+
+    /// Waits until everything that was begun is in the store; false: something failed.
+    pub(crate) async fn ends(&self) -> bool {
+        let mut landed = self.landed.subscribe();
+        landed.wait_for(|it| it.ended).await.is_ok_and(|it| it.failed.is_none())
+    }
+
+    /// The life ends with everything in place: the next one goes on as the same actors.
+    pub(crate) fn end_well(&self) -> Result<()> {
+        let mark = Mark { applied: self.landed.borrow().upto, ended: self.life };
+        self.trees.apply(&mut std::iter::once(mark.change())).map_err(store_error)?;
+        Ok(())
+    }
+}
+
+fn going() -> Error {
+    Error::new(Reason::GoingDown, "the node is stopping")
+}
