@@ -43,8 +43,8 @@ pub use status::{
 pub use submit::{Flow, Submitted, Ticket};
 pub use transfer::{MovePhase, MoveProgress, Movement};
 
-use base::{BucketName, ClusterId, Error, GroupId, NodeId, Reason, Reply, Request, Result};
 use available::shelf::Shelf;
+use base::{BucketName, ClusterId, Error, GroupId, NodeId, Reason, Reply, Request, Result};
 use catalog::Catalog;
 use consistent::snapshot::Snapshots;
 use directory::Directory;

@@ -55,13 +55,8 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         witness,
         kept_bytes_max: settings.log_bytes_max,
     };
-    let shelf = Shelf::new(
-        shared.node,
-        (incarnation, vnodes),
-        trees.clone(),
-        keeper.clone(),
-        bell.clone(),
-    );
+    let shelf =
+        Shelf::new(shared.node, (incarnation, vnodes), trees.clone(), keeper.clone(), bell.clone());
     let shelf = Arc::new(shelf);
     let group = |found| Arc::new(Group::new(found, shared.clone()));
     let groups = Arc::new(Groups::new(found.into_iter().map(group).collect()));

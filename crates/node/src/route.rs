@@ -10,8 +10,8 @@ use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
 use crate::{Inner, Node};
 use base::request::Expiry;
 use base::{
-    Body, BucketName, Call, Error, NodeId, Outcome, Reason, Reply, Request, Result,
-    RetryId, SessionCall, Update,
+    Body, BucketName, Call, Error, NodeId, Outcome, Reason, Reply, Request, Result, RetryId,
+    SessionCall, Update,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -10,7 +10,7 @@ use crate::keeper::store_error;
 use base::Result;
 use base::codec::{Malformed, Reader, Writer};
 use bytes::Bytes;
-use store::{Change, Position, Trees};
+use store::{Change, Trees};
 
 const FORM: u8 = 1;
 
@@ -21,14 +21,12 @@ pub(super) struct Batch {
     pub sync: bool,
     pub payload: Vec<u8>,
     pub changes: usize,
-    /// Where its record can begin at the earliest; known once it is given to the keeper.
-    pub bound: Position,
 }
 
 impl Batch {
     pub(super) fn new(index: u64) -> Batch {
         let payload = vec![FORM];
-        Batch { index, sync: false, payload, changes: 0, bound: Position(0) }
+        Batch { index, sync: false, payload, changes: 0 }
     }
 
     pub(super) fn change(&mut self, key: &[u8], value: Option<&[u8]>) {

@@ -5,7 +5,8 @@
 //! to be copied: every owner of today is asked whether it holds a row; one that holds none promises
 //! to take none for a while. So no write is left at a node that nobody asks any more.
 
-use super::letter::Question;
+use super::letter::{Meanwhile, Question};
+use crate::keeper::store_error;
 use crate::{Inner, world};
 use base::limits::FORWARD_MS_MAX;
 use base::{Error, Reason, Result};
@@ -14,20 +15,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A node that holds nothing takes no write for so long, unless the ring changes before.
-const FENCE_MS: u64 = 15_000;
+const FENCE_MS: u64 = 10_000;
 /// The first key of any vnode's rows.
 const FIRST: u32 = 1 << 31;
 
 impl Inner {
     /// Makes sure that no owner holds a row, and that none will until the ring has changed.
     pub(crate) async fn nothing_moves(self: &Arc<Inner>) -> Result<()> {
+        // Nobody refuses a write for a ring that can't be given out.
+        self.nothing_held(Meanwhile::Open).await?;
+        self.nothing_held(Meanwhile::Fenced).await
+    }
+
+    async fn nothing_held(self: &Arc<Inner>, meanwhile: Meanwhile) -> Result<()> {
         let Some(ring) = self.catalog.available.ring() else { return Ok(()) };
         let within = Duration::from_millis(FORWARD_MS_MAX);
         for node in ring.layout().nodes().keys() {
             let holds = if *node == self.node {
-                self.holds_rows().await
+                self.holds_rows(meanwhile).await
             } else {
-                let answer = self.ask_vnode(*node, Question::Holds.write(), within).await;
+                let question = Question::Holds(meanwhile).write();
+                let answer = self.ask_vnode(*node, question, within).await;
                 answer.map(|bytes| bytes.first() != Some(&0))
             };
             let name = self.name_of(*node);
@@ -53,20 +61,27 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether any vnode here holds a row; if none does, none will for a while.
-    pub(super) async fn holds_rows(self: &Arc<Inner>) -> Result<bool> {
+    /// Whether any vnode here holds a row; fenced: if none does, none will for a while.
+    pub(super) async fn holds_rows(self: &Arc<Inner>, meanwhile: Meanwhile) -> Result<bool> {
+        if meanwhile == Meanwhile::Open {
+            return self.has_rows();
+        }
         let epoch = self.catalog.available.ring().map_or(0, |ring| ring.epoch());
         // What came before the fence is in the store when everything written so far is.
         let last = self.shelf.fence(epoch, world::milliseconds() + FENCE_MS);
         self.shelf.settled(last).await?;
-        let snapshot = self.trees.snapshot();
-        let low = Bound::Included(FIRST.to_be_bytes().to_vec().into());
-        let high = Bound::Excluded(super::layout::mark_key());
-        let holds = snapshot.range(low, high, false).next().is_some();
+        let holds = self.has_rows()?;
         if holds {
             self.shelf.lift();
         }
         Ok(holds)
+    }
+
+    fn has_rows(&self) -> Result<bool> {
+        let snapshot = self.trees.snapshot();
+        let low = Bound::Included(FIRST.to_be_bytes().to_vec().into());
+        let high = Bound::Excluded(super::layout::mark_key());
+        Ok(snapshot.range(low, high, false).next().transpose().map_err(store_error)?.is_some())
     }
 
     /// A ring newer than the one that was to be given out lifts the fence.

@@ -40,7 +40,7 @@ impl Versions for Held {
 }
 
 /// A key, and who keeps it.
-pub(super) struct Ways {
+pub(crate) struct Ways {
     pub spot: Spot,
     pub ring: Arc<Ring>,
     pub replicas: Replicas,
@@ -48,7 +48,7 @@ pub(super) struct Ways {
 
 impl Inner {
     /// Who keeps a key of which there are `n` copies.
-    pub(super) fn ways(&self, bucket: &BucketName, key: &Key, n: u8) -> Result<Ways> {
+    pub(crate) fn ways(&self, bucket: &BucketName, key: &Key, n: u8) -> Result<Ways> {
         let ring = self.catalog.available.ring().ok_or_else(no_ring)?;
         let partition = ring.partition(&point(bucket.full().as_bytes(), key));
         let mut primaries = ring.preference(partition, n.into());
@@ -64,7 +64,7 @@ impl Inner {
         Ok(Ways { spot, ring, replicas: Replicas { primaries, fallbacks, down } })
     }
 
-    pub(super) fn reaches(&self, node: NodeId) -> bool {
+    pub(crate) fn reaches(&self, node: NodeId) -> bool {
         node == self.node || self.peers.get().is_some_and(|peers| peers.linked(node))
     }
 

@@ -4,7 +4,7 @@
 //! question = 16 | kind u8 | fields, as in `base/codec.rs`
 //! answer   = 0 | fields          or   1 | error, as in `base/wire`
 //! ```
-//! Fetch 0, store 1, request passed on 2, keys 3, buckets 4, holds 5.
+//! Fetch 0, store 1, request passed on 2, keys 3, buckets 4, holds 5 (6: and takes no write).
 
 use super::local::{Rules, Spot};
 use base::codec::{Malformed, Reader, Writer};
@@ -38,9 +38,17 @@ pub(super) enum Question {
     Keys { partitions: Vec<Partition>, bucket: BucketName, after: Option<Key>, rows_max: usize },
     /// A page of the type's buckets in these partitions, by full name: the same.
     Buckets { partitions: Vec<Partition>, kind: String, after: Option<String>, rows_max: usize },
-    /// Whether any vnode here holds a row; if none does, none will until the ring has changed or a
-    /// while has passed: yes or no.
-    Holds,
+    /// Whether any vnode here holds a row: yes or no.
+    Holds(Meanwhile),
+}
+
+/// What happens to writes of a node that holds nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meanwhile {
+    /// They are taken.
+    Open,
+    /// They are refused until the ring has changed, or a while has passed.
+    Fenced,
 }
 
 impl Question {
@@ -78,7 +86,8 @@ impl Question {
                 out.put_string(kind.as_bytes());
                 put_after(after.as_ref().map(String::as_bytes), *rows_max, &mut out);
             }
-            Question::Holds => out.put_u8(5),
+            Question::Holds(Meanwhile::Open) => out.put_u8(5),
+            Question::Holds(Meanwhile::Fenced) => out.put_u8(6),
         }
         out.into()
     }
@@ -121,7 +130,8 @@ impl Question {
                 let after = after.map(text).transpose().map_err(|_| Malformed("bucket"))?;
                 Question::Buckets { partitions, kind, after, rows_max }
             }
-            5 => Question::Holds,
+            5 => Question::Holds(Meanwhile::Open),
+            6 => Question::Holds(Meanwhile::Fenced),
             _ => return Err(Malformed("which question")),
         };
         from.end("question")?;

@@ -101,8 +101,6 @@ pub(crate) struct Written {
     pub row: Row,
     /// What the client has seen now, if it is shown nothing: what it had seen, and its own write.
     pub context: DotContext<Actor>,
-    /// Whether the key had a value before.
-    pub existed: bool,
 }
 
 impl Shelf {
@@ -127,7 +125,6 @@ impl Shelf {
             Seen::Context(context) => context,
             Seen::Everything => local.join(),
         };
-        let existed = living(&local);
         let (size, mut minter) = (local.size(), before);
         let written = minter.write(local, &seen, write.value, world::chance());
         let row = rules.settle(written.clock);
@@ -148,7 +145,7 @@ impl Shelf {
         state.minters.insert(spot.partition.0, minter);
         let ticket = self.change(state, changes, rules.sync);
         let context = seen.and(written.dot.id, written.dot.count);
-        Ok(Written { ticket, bytes, row, context, existed })
+        Ok(Written { ticket, bytes, row, context })
     }
 
     /// Another replica's state; gives the ticket. `hint`: in place of which node.

@@ -22,8 +22,8 @@ mod letter;
 mod list;
 mod local;
 pub(crate) mod offered;
-mod replica;
 pub(crate) mod replay;
+mod replica;
 mod request;
 pub(crate) mod shelf;
 

@@ -78,16 +78,15 @@ impl Inner {
                 Ok(letter::told(|out| write_answer(&answer, room - 1, out)))
             }
             Question::Keys { partitions, bucket, after, rows_max } => {
-                let (keys, more) =
-                    self.keys_here(partitions, bucket, after, rows_max).await?;
+                let (keys, more) = self.keys_here(partitions, bucket, after, rows_max).await?;
                 Ok(letter::told(|out| letter::put_names(&keys, more, out)))
             }
             Question::Buckets { partitions, kind, after, rows_max } => {
                 let (names, more) = self.buckets_here(partitions, kind, after, rows_max).await?;
                 Ok(letter::told(|out| letter::put_names(&names, more, out)))
             }
-            Question::Holds => {
-                let holds = self.holds_rows().await?;
+            Question::Holds(meanwhile) => {
+                let holds = self.holds_rows(meanwhile).await?;
                 Ok(letter::told(|out| out.push(holds.into())))
             }
         }

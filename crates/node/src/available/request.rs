@@ -163,8 +163,7 @@ impl Asked<'_> {
         match call {
             AvailableCall::Fetch { key, options } => {
                 let row = self.fetch(&key, &options).await?;
-                let siblings = row.map(|row| self.siblings(&key, &row)).transpose()?;
-                Ok(Body::Siblings(siblings.unwrap_or_default()))
+                Ok(Body::Siblings(self.siblings(&key, &row.unwrap_or_default())?))
             }
             AvailableCall::Store(store) => {
                 let base::Store { key, content, context, options, condition } = *store;

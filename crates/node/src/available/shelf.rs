@@ -65,6 +65,7 @@ pub(super) struct State {
 struct Sent {
     index: u64,
     payload: Bytes,
+    /// Where its record can begin at the earliest.
     bound: Position,
 }
 
@@ -290,9 +291,8 @@ impl Shelf {
     }
 
     async fn apply_done(&self, stopping: bool) -> Result<()> {
-        let done = std::mem::take(
-            &mut *self.mailbox.lock().expect("no one panics while holding it"),
-        );
+        let done =
+            std::mem::take(&mut *self.mailbox.lock().expect("no one panics while holding it"));
         let Some(upto) = done.iter().map(|done| done.index.0).max() else { return Ok(()) };
         loop {
             let next = {

@@ -79,7 +79,12 @@ impl Directory {
         }
     }
 
-    fn customize(&self, name: &BucketName, template: Properties, changes: &Changes) -> Result<Plan> {
+    fn customize(
+        &self,
+        name: &BucketName,
+        template: Properties,
+        changes: &Changes,
+    ) -> Result<Plan> {
         if changes.is_empty() {
             return Ok(Plan::Answer(Body::Done));
         }
@@ -107,6 +112,11 @@ impl Directory {
             }
             RingCall::Claim => self.claim(known),
         }
+    }
+
+    /// Whether giving out the ring would change it.
+    pub(crate) fn claim_changes(&self) -> Result<bool> {
+        Ok(!matches!(self.plan_ring(RingCall::Claim)?, Plan::Answer(_)))
     }
 
     /// Every member that stays takes its part at once.
@@ -179,7 +189,7 @@ pub(crate) fn read_ring(value: &[u8]) -> Result<Ring> {
 }
 
 /// The ring in words that every room knows.
-pub(crate) fn described(ring: &Ring) -> RingDescription {
+fn described(ring: &Ring) -> RingDescription {
     let owner = |partition| ring.owners(base::Partition(partition), 1).first().copied();
     let owners = (0..ring.partitions()).map(|partition| owner(partition).unwrap_or_default());
     RingDescription { epoch: ring.epoch(), owners: owners.collect() }

@@ -10,8 +10,8 @@ use base::codec::Reader;
 use base::properties::Changes;
 use base::request::Missing;
 use base::{
-    Body, BucketDescription, BucketId, BucketName, DataType, DirectoryCall, Error, GroupId, Moving, Promise,
-    Properties, Range, Reason, Result, Update, Value, limits,
+    Body, BucketDescription, BucketId, BucketName, DataType, DirectoryCall, Error, GroupId, Moving,
+    Promise, Properties, Range, Reason, Result, Update, Value, limits,
 };
 use bytes::Bytes;
 

@@ -19,6 +19,7 @@ use crate::catalog::{Bucket, Catalog};
 use crate::consistent::group::Group;
 use crate::consistent::read;
 use crate::consistent::seals::OWN;
+pub(crate) use available::read_ring;
 use base::codec::Reader;
 use base::request::{Missing, Steps};
 use base::{
@@ -26,11 +27,11 @@ use base::{
     GroupId, Key, LogIndex, MemberDescription, NodeId, Page, Properties, Range, Read, Reason,
     Reply, Result, Update, Value,
 };
-pub(crate) use available::{described as described_ring, read_ring};
 pub(crate) use buckets::no_such_bucket;
 use bytes::Bytes;
 use rows::{
-    BUCKETS, CLUSTER, CUSTOM, DROPPED, GROUPS, MEMBERS, RING, TYPES, describe, dropped_key, type_key,
+    BUCKETS, CLUSTER, CUSTOM, DROPPED, GROUPS, MEMBERS, RING, TYPES, describe, dropped_key,
+    type_key,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;

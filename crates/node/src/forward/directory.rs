@@ -57,7 +57,7 @@ impl Inner {
             call,
             DirectoryCall::AlterBucket(_) | DirectoryCall::DropBucket | DirectoryCall::ClearBucket
         );
-        if call == DirectoryCall::Ring(RingCall::Claim) {
+        if call == DirectoryCall::Ring(RingCall::Claim) && self.directory.claim_changes()? {
             self.nothing_moves().await?;
         }
         let whom = self.whom(name).ok().filter(|_| changes);

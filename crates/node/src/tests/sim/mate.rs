@@ -110,7 +110,7 @@ impl Mate {
             terms.add(placement).expect("founders");
         }
         terms.witness = self.witness;
-        let found = replay(&log, records, &*self.trees, &terms).expect("it is replayed");
+        let (found, _) = replay(&log, records, &*self.trees, &terms).expect("it is replayed");
         let (keeper, outbox, all) = (Keeper::new(), Outbox::default(), OnceLock::new());
         let _ = all.set(peers(outbox.clone()));
         keeper.publish(&log);

@@ -1,0 +1,84 @@
+//! Available buckets: on one node beside a model, and on three that are stopped and started.
+
+mod one;
+mod three;
+
+use super::many::ask;
+use super::{bytes, reason};
+use crate::Node;
+use base::{
+    AvailableCall, Body, BucketName, Call, Consistency, Content, Context, FetchOptions, Key, Read,
+    Reason, Result, Siblings, Store, StoreOptions,
+};
+use bytes::Bytes;
+
+fn bucket() -> BucketName {
+    BucketName::new(BucketName::AVAILABLE, "b").expect("a name")
+}
+
+async fn call(node: &Node, call: AvailableCall) -> Result<Body> {
+    ask(node, &bucket(), Call::Available(call)).await.map(|reply| reply.body)
+}
+
+fn storing(key: &str, value: &str, context: Option<&Context>) -> AvailableCall {
+    AvailableCall::Store(Box::new(Store {
+        key: bytes(key),
+        content: Content::plain(bytes(value)),
+        context: context.cloned(),
+        ..Store::default()
+    }))
+}
+
+/// Writes; gives the context of the client's own write.
+async fn store(node: &Node, key: &str, value: &str, context: Option<&Context>) -> Result<Context> {
+    match call(node, storing(key, value, context)).await? {
+        Body::Stored(context) => Ok(context),
+        other => panic!("a write is stored, not {other:?}"),
+    }
+}
+
+async fn fetch(node: &Node, key: &str) -> Result<Siblings> {
+    let options = FetchOptions::default();
+    match call(node, AvailableCall::Fetch { key: bytes(key), options }).await? {
+        Body::Siblings(siblings) => Ok(siblings),
+        other => panic!("a read gives siblings, not {other:?}"),
+    }
+}
+
+async fn remove(node: &Node, key: &str, context: Option<&Context>) -> Result<Body> {
+    let (key, context) = (bytes(key), context.cloned());
+    call(node, AvailableCall::Remove { key, context, options: StoreOptions::default() }).await
+}
+
+/// The living values, in order.
+fn values(siblings: &Siblings) -> Vec<Bytes> {
+    let mut values: Vec<_> =
+        siblings.living().map(|sibling| sibling.content.value.clone()).collect();
+    values.sort();
+    values
+}
+
+async fn living(node: &Node, key: &str) -> Vec<Bytes> {
+    values(&fetch(node, key).await.expect("a read"))
+}
+
+async fn keys(node: &Node, after: Option<&str>, rows_max: usize) -> (Vec<Key>, bool) {
+    let after = after.map(bytes);
+    match call(node, AvailableCall::Keys { after, rows_max }).await.expect("a list") {
+        Body::Keys(keys) => (keys.keys, keys.more),
+        other => panic!("keys are listed, not {other:?}"),
+    }
+}
+
+/// A plain get.
+async fn get(node: &Node, key: &str) -> Result<Option<Bytes>> {
+    let call = Call::Read(Read::Get(bytes(key)), Consistency::Consistent);
+    match ask(node, &bucket(), call).await?.body {
+        Body::Row(row) => Ok(row.map(|row| row.value)),
+        other => panic!("a get gives a row, not {other:?}"),
+    }
+}
+
+fn refused<T: std::fmt::Debug>(result: Result<T>, wanted: Reason) {
+    assert_eq!(reason(result), wanted);
+}
