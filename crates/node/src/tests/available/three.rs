@@ -36,7 +36,7 @@ async fn settled(cluster: &Cluster) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_ring_is_given_out_evenly_and_only_while_it_holds_nothing() {
-    let cluster = three().await;
+    let mut cluster = three().await;
     let described = ring(&cluster, RingCall::Describe).await;
     let mut parts: BTreeMap<NodeId, usize> = BTreeMap::new();
     described.owners.iter().for_each(|owner| *parts.entry(*owner).or_default() += 1);
@@ -44,6 +44,7 @@ async fn a_ring_is_given_out_evenly_and_only_while_it_holds_nothing() {
     assert!(parts.values().all(|part| (21..=22).contains(part)), "{parts:?}");
     assert_eq!(ring(&cluster, RingCall::Claim).await, described, "asked again, nothing changes");
     store(cluster.node(0), "k", "v", None).await.expect("a write");
+    cluster.join().await;
     let claim = Call::Directory(DirectoryCall::Ring(RingCall::Claim));
     let master = cluster.master(0).await;
     refused(ask(cluster.node(master), &BucketName::default(), claim).await, Reason::NotSupported);
