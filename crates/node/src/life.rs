@@ -1,5 +1,6 @@
 //! How a node begins and ends.
 
+use crate::available::batch::Mark;
 use crate::available::layout::VNODES;
 use crate::available::shelf::Shelf;
 use crate::catalog::Catalog;
@@ -31,12 +32,8 @@ const STOP_WAIT: Duration = Duration::from_secs(30);
 /// See [`Node::start`].
 pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) -> Result<Node> {
     let began = world::milliseconds();
-    let for_recovery = settings.clone();
-    let recovered = tokio::task::spawn_blocking(move || recover(&for_recovery, first))
-        .await
-        .unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "recovery ended abnormally")))?;
     let Recovered { directory: data, incarnation, trees, log, groups: found, witness, vnodes } =
-        recovered;
+        found(settings.clone(), first).await?;
     let (keeper, metrics) = (Keeper::new(), Arc::new(Metrics::default()));
     let (bell, peers) = (Arc::new(Bell::default()), Arc::default());
     let snapshots = Snapshots::new(trees.clone(), metrics.clone(), Pace::default());
@@ -55,9 +52,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         witness,
         kept_bytes_max: settings.log_bytes_max,
     };
-    let shelf =
-        Shelf::new(shared.node, (incarnation, vnodes), trees.clone(), keeper.clone(), bell.clone());
-    let shelf = Arc::new(shelf);
+    let shelf = shelf(&shared, (incarnation, vnodes));
     let group = |found| Arc::new(Group::new(found, shared.clone()));
     let groups = Arc::new(Groups::new(found.into_iter().map(group).collect()));
     let (known, is_written_down) = cluster::known(&data, &settings)?;
@@ -93,11 +88,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         failed: watch::Sender::new(None),
         started_ms: began,
     });
-    let post = Arc::new(Post {
-        groups: inner.groups.clone(),
-        shelf: inner.shelf.clone(),
-        failed: inner.failed.clone(),
-    });
+    let post = Arc::new(Post::of(&inner));
     let interval = Duration::from_millis(inner.settings.interval_ms.max(1));
     inner.keeper.start(log, interval, post, inner.metrics.clone())?;
     exchange::begin(&inner).await?;
@@ -107,6 +98,18 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
     start_threads(&node.inner)?;
     tracing::info!(target: "node", took_ms = world::milliseconds() - began, "serving");
     Ok(node)
+}
+
+/// What the data directory holds.
+async fn found(settings: NodeSettings, first: Option<Configuration>) -> Result<Recovered> {
+    let recovered = tokio::task::spawn_blocking(move || recover(&settings, first)).await;
+    recovered.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "recovery ended abnormally")))
+}
+
+/// What the vnodes hold, as it was found.
+fn shelf(shared: &Shared, found: (u64, Mark)) -> Arc<Shelf> {
+    let Shared { node, trees, keeper, bell, .. } = shared;
+    Arc::new(Shelf::new(*node, found, trees.clone(), keeper.clone(), bell.clone()))
 }
 
 fn watch_over(node: &Node) {
@@ -255,6 +258,13 @@ struct Post {
     groups: Arc<Groups>,
     shelf: Arc<Shelf>,
     failed: watch::Sender<Option<Error>>,
+}
+
+impl Post {
+    fn of(inner: &Inner) -> Post {
+        let (groups, shelf) = (inner.groups.clone(), inner.shelf.clone());
+        Post { groups, shelf, failed: inner.failed.clone() }
+    }
 }
 
 impl Mailbox for Post {

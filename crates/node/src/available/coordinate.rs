@@ -8,8 +8,8 @@ use super::crowd::Crowd;
 use super::layout::{Row, read_row};
 use super::letter::{self, Question};
 use super::local::{Rules, Spot, Write, Written};
-use crate::Inner;
 use crate::consistent::view::damaged;
+use crate::{Inner, world};
 use base::codec::Malformed;
 use base::{BucketName, Error, GroupId, Key, NodeId, Reason, Result};
 use bytes::Bytes;
@@ -22,10 +22,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep;
 
 /// Who has not answered after this long has a fallback asked beside it.
-const LATE: Duration = Duration::from_millis(500);
+const LATE_MS: u64 = 500;
 /// Questions about vnodes concern no group.
 pub(super) const NO_GROUP: GroupId = GroupId(0);
 
@@ -159,8 +159,9 @@ struct StoreErrand {
 
 impl StoreErrand {
     async fn run(self, mut machine: Store, caller: oneshot::Sender<Stored>, within: Duration) {
-        let began = Instant::now();
-        let (deadline, mut late) = (began + within, Some(began + LATE));
+        let began = world::milliseconds();
+        let deadline = began + within.as_millis() as u64;
+        let mut late = Some(began + LATE_MS);
         let (mut crowd, mut effects) = (Crowd::new(), Vec::new());
         let (mut caller, mut waiting) = (Some(caller), BTreeSet::new());
         machine.step(StoreEvent::Begun, &mut effects);
@@ -185,7 +186,7 @@ impl StoreErrand {
                         if stored { StoreEvent::Stored { by } } else { StoreEvent::Failed { by } };
                     machine.step(event, &mut effects);
                 }
-                () = sleep_until(late.unwrap_or(deadline)) => {
+                () = sleep(until(late.unwrap_or(deadline))) => {
                     if late.take().is_none_or(|late| late >= deadline) {
                         machine.step(StoreEvent::OutOfTime, &mut effects);
                     } else {
@@ -202,7 +203,7 @@ impl StoreErrand {
         &self,
         node: NodeId,
         hint: Option<NodeId>,
-        deadline: Instant,
+        deadline: u64,
         crowd: &mut Crowd<(NodeId, bool)>,
     ) {
         let (inner, ticket) = (self.inner.clone(), self.ticket);
@@ -213,8 +214,7 @@ impl StoreErrand {
         let (spot, rules, row) = (self.spot.clone(), self.rules, self.row.clone());
         let question = Question::Store { spot, rules, hint, row }.write();
         crowd.push(async move {
-            let within = deadline.saturating_duration_since(Instant::now());
-            let stored = inner.ask_vnode(node, question, within).await;
+            let stored = inner.ask_vnode(node, question, until(deadline)).await;
             (node, stored.is_ok())
         });
     }
@@ -236,8 +236,9 @@ impl FetchErrand {
         caller: oneshot::Sender<Fetched<Held>>,
         within: Duration,
     ) {
-        let began = Instant::now();
-        let (deadline, mut late) = (began + within, Some(began + LATE));
+        let began = world::milliseconds();
+        let deadline = began + within.as_millis() as u64;
+        let mut late = Some(began + LATE_MS);
         let (mut crowd, mut effects) = (Crowd::new(), Vec::new());
         let (mut caller, mut waiting) = (Some(caller), BTreeSet::new());
         machine.step(FetchEvent::Begun, &mut effects);
@@ -265,7 +266,7 @@ impl FetchErrand {
                     };
                     machine.step(event, &mut effects);
                 }
-                () = sleep_until(late.unwrap_or(deadline)) => {
+                () = sleep(until(late.unwrap_or(deadline))) => {
                     if late.take().is_none_or(|late| late >= deadline) {
                         machine.step(FetchEvent::OutOfTime, &mut effects);
                     } else {
@@ -278,7 +279,7 @@ impl FetchErrand {
         }
     }
 
-    fn ask(&self, node: NodeId, deadline: Instant, crowd: &mut Crowd<Told>) {
+    fn ask(&self, node: NodeId, deadline: u64, crowd: &mut Crowd<Told>) {
         let inner = self.inner.clone();
         if node == inner.node {
             let spot = self.spot.clone();
@@ -290,8 +291,7 @@ impl FetchErrand {
         }
         let question = Question::Fetch(self.spot.clone()).write();
         crowd.push(async move {
-            let within = deadline.saturating_duration_since(Instant::now());
-            let answer = inner.ask_vnode(node, question, within).await;
+            let answer = inner.ask_vnode(node, question, until(deadline)).await;
             let held = answer.and_then(|bytes| match bytes.first() {
                 Some(1) => held(Some(&bytes.slice(1..))),
                 Some(0) => Ok(None),
@@ -315,6 +315,11 @@ impl FetchErrand {
             let _ = inner.ask_vnode(node, question, within).await;
         });
     }
+}
+
+/// How long it is until then.
+fn until(ms: u64) -> Duration {
+    Duration::from_millis(ms.saturating_sub(world::milliseconds()))
 }
 
 fn held(row: Option<&Bytes>) -> Result<Option<Held>> {

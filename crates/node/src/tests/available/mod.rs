@@ -1,4 +1,9 @@
 //! Available buckets: on one node beside a model, and on three that are stopped and started.
+//!
+//! Promises: real files and real sockets; what a model says of every key is compared with what
+//! clients read.
+//! Never: waits for a fixed time where it can wait for what must come about.
+//! Read next: `one.rs`, then `three.rs`.
 
 mod one;
 mod three;

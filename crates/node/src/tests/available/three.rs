@@ -1,6 +1,7 @@
-//! Three nodes: concurrent writes stand beside each other, and one that is down is missed by nobody.
+//! Three nodes: concurrent writes stand beside each other, and nobody misses one that is down.
 
 use super::{bucket, fetch, get, keys, living, refused, remove, store, values};
+use crate::available::layout::Stored;
 use crate::tests::house::wait;
 use crate::tests::many::{Cluster, ask};
 use crate::tests::{bytes, set};
@@ -112,8 +113,8 @@ async fn a_node_that_is_down_is_missed_by_nobody_and_comes_back_to_what_it_misse
             let row = inner.shelf.read(&ways.spot).expect("it reads");
             row.is_some_and(|row| {
                 let row = crate::available::layout::read_row(&row).expect("it reads");
-                row.values()
-                    .all(|value| value.sibling(None).expect("it reads").content.value == "new")
+                let value = |value: &Stored| value.sibling(None).expect("it reads").content.value;
+                row.values().all(|stored| value(stored) == "new")
             })
         })
     };
