@@ -152,7 +152,7 @@ impl Cluster {
             self.from_clients(|| {
                 wait("a write", || {
                     let mut redis = Resp::with_patience(address, ANSWER_MAX)
-                        .map_err(|error| format!("node {node}: {error}"))?;
+                        .map_err(|error| format!("node {node}: {error}\n{}", self.last_words()))?;
                     match redis.say("SET probe served") {
                         Ok(Word::Simple(_)) => Ok(()),
                         other => Err(format!("node {node}: {other:?}\n{}", self.words())),
@@ -219,7 +219,7 @@ impl Cluster {
     }
 
     /// The last lines that each process wrote.
-    fn last_words(&self) -> String {
+    pub(super) fn last_words(&self) -> String {
         const LINES: usize = 80;
         let servers = self.members.iter().filter_map(|member| member.server.as_ref());
         let last = servers.map(|server| {

@@ -288,7 +288,11 @@ impl Cluster {
             let output = self.tool(1, words);
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             assert!(matches!(output.status.code(), Some(0 | 5)), "{words:?}: {said}");
-            if output.status.success() { Ok(()) } else { Err(said) }
+            if output.status.success() {
+                Ok(())
+            } else {
+                Err(format!("{said}\n{}", self.last_words()))
+            }
         });
     }
 

@@ -17,6 +17,7 @@ mod idle;
 mod links;
 mod master;
 mod members;
+mod moves;
 mod once;
 mod snapshots;
 mod space;

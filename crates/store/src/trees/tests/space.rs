@@ -1,5 +1,6 @@
 //! Space: it comes back by itself, and a reader holds on to what it sees and to nothing more.
 
+use lsm_tree::AbstractTree;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -258,4 +259,29 @@ fn what_a_failed_flush_left_is_swept_and_nothing_else() {
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), before);
     assert_eq!(reader.get(b"a").unwrap().unwrap(), "old");
     assert_eq!(trees.get(b"a").unwrap().unwrap(), "new");
+}
+
+/// An assertion of the crate, in builds with debug settings only, says that no level below another
+/// is ever empty, and its code behind the assertion copes with one (`Cargo.toml` turns it off).
+#[test]
+fn a_bottom_that_was_dropped_whole_is_filled_again_from_above() {
+    let scratch = Scratch::new();
+    let trees = open(&scratch);
+    let tables = || {
+        let version = trees.tree.current_version();
+        let count: Vec<_> = version.iter_levels().map(|level| level.table_count()).collect();
+        count
+    };
+    (0..12).for_each(|bucket| fill(&trees, &format!("x{bucket}")));
+    (0..3).for_each(|bucket| fill(&trees, &format!("a{bucket}")));
+    trees.drop_prefix(b"x").unwrap();
+    assert!(tables()[5] > 0 && tables()[6] == 0, "the bottom is to be empty: {:?}", tables());
+    for bucket in ["a0", "a1"] {
+        for from in (0..ROWS).step_by(500) {
+            apply(&trees, (from..from + 500).map(|n| remove(key(bucket, n))));
+        }
+    }
+    to_disk(&trees);
+    assert!(tables()[6] > 0, "{:?}", tables());
+    assert_eq!(count(&*trees.snapshot()), ROWS);
 }
