@@ -46,6 +46,8 @@ pub enum Name {
     SetPart,
     PlaceGroup,
     CreateGroup,
+    SeeRing,
+    ClaimRing,
     OpenSession,
     CloseSession,
     Checkpoint,

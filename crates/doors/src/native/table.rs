@@ -17,7 +17,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes; the most travelled ones first.
-pub const ROUTES: [Route; 46] = [
+pub const ROUTES: [Route; 48] = [
     Route {
         query: &[Consistency],
         gives: Gives::Value,
@@ -288,6 +288,16 @@ pub const ROUTES: [Route; 46] = [
         (Name::CreateGroup, Method::Post, "/v1/cluster/groups"),
         (Takes::MaybeJson("NewGroup"), Gives::CreatedJson("Group")),
         "Makes a group on members that are named, or on those that are in the fewest.",
+    ),
+    cluster(
+        (Name::SeeRing, Method::Get, "/v1/cluster/ring"),
+        (Takes::Nothing, Gives::Json("Ring")),
+        "Who owns which partition of available buckets.",
+    ),
+    cluster(
+        (Name::ClaimRing, Method::Put, "/v1/cluster/ring"),
+        (Takes::Nothing, Gives::Json("Ring")),
+        "Every member that stays takes an even part of the ring, while that holds no data.",
     ),
     Route {
         gives: Gives::CreatedJson("Session"),

@@ -8,7 +8,8 @@ use super::routes::Name;
 use super::target::{Tags, Target};
 use base::request::{Call, Missing, SessionCall, Steps, When};
 use base::{
-    BucketName, ClusterCall, DirectoryCall, Error, GroupId, Range, Read, Request, Update, Version,
+    BucketName, ClusterCall, DirectoryCall, Error, GroupId, Range, Read, Request, RingCall, Update,
+    Version,
 };
 use bytes::Bytes;
 
@@ -174,6 +175,8 @@ fn directory(target: &mut Target, body: &[u8]) -> Result<(Call, Shape), Error> {
         Name::CreateType => (DirectoryCall::CreateType(bodies::changes(body)?), Shape::Created),
         Name::AlterType => (DirectoryCall::AlterType(bodies::changes(body)?), Shape::Nothing),
         Name::DropType => (DirectoryCall::DropType, Shape::Nothing),
+        Name::SeeRing => (DirectoryCall::Ring(RingCall::Describe), Shape::Json),
+        Name::ClaimRing => (DirectoryCall::Ring(RingCall::Claim), Shape::Json),
         _ => return members(target, body),
     };
     Ok((Call::Directory(call), shape))

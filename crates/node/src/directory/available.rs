@@ -120,11 +120,14 @@ impl Directory {
     }
 
     /// Every member that stays takes its part at once.
-    fn claim(&self, known: Option<(Value, Ring)>) -> Result<Plan> {
-        let members = self.described()?.members;
-        let stays = members.iter().filter(|member| member.stay == Stay::Member);
+    fn claim(&self, before: Option<(Value, Ring)>) -> Result<Plan> {
+        let known = self.described()?;
+        // A witness keeps no data.
+        let keeps = |node| !known.is_witness(node);
+        let stays = known.members.iter().filter(|member| member.stay == Stay::Member);
+        let stays = stays.filter(|member| keeps(member.node));
         let stays: Vec<NodeId> = stays.map(|member| member.node).collect();
-        let (value, ring) = match known {
+        let (value, ring) = match before {
             Some((value, ring)) => (Some(value), ring),
             None => {
                 let first = stays.first().copied().ok_or_else(|| {

@@ -50,7 +50,10 @@ pub fn reply(call: &Call, answer: &Answer) -> Result<Reply> {
         }
         Call::Directory(DirectoryCall::ListBuckets { .. } | DirectoryCall::ListTypes)
         | Call::Session(SessionCall::Open) => done(body(&answer.json()?)?),
-        Call::Available(_) | Call::Directory(DirectoryCall::Ring(_)) => Err(strange()),
+        Call::Directory(DirectoryCall::Ring(_)) => {
+            done(Body::Ring(cluster::ring(&answer.json()?).ok_or_else(strange)?))
+        }
+        Call::Available(_) => Err(strange()),
         Call::Directory(_) | Call::Session(_) => done(Body::Done),
     }
 }

@@ -10,7 +10,7 @@ use base::range::Direction;
 use base::request::{BucketPlace, Call, DirectoryCall, Expiry, SessionCall};
 use base::{
     Bound, BucketName, ClusterCall, Consistency, Key, MemberDescription, Part, Range, Read,
-    Request, Update, Want,
+    Request, RingCall, Update, Want,
 };
 use serde_json::json;
 use std::fmt::Write;
@@ -128,7 +128,8 @@ fn directory(bucket: &BucketName, call: &DirectoryCall) -> Sent {
         DirectoryCall::DropType => Sent::new("DELETE", of_type),
         DirectoryCall::ListTypes => Sent::new("GET", "/v1/types"),
         DirectoryCall::Cluster(call) => members(call),
-        DirectoryCall::Ring(_) => Sent::new("POST", "/v1/cluster/ring"),
+        DirectoryCall::Ring(RingCall::Describe) => Sent::new("GET", "/v1/cluster/ring"),
+        DirectoryCall::Ring(RingCall::Claim) => Sent::new("PUT", "/v1/cluster/ring"),
         DirectoryCall::PlaceBucket { changes, place } => {
             let mut changes = changes.clone();
             changes.push(match place {

@@ -7,7 +7,7 @@ use super::write::{list_onto, number_onto, text_onto};
 use crate::native::errors::malformed;
 use base::{
     ClusterCall, ClusterDescription, Error, GroupId, MemberDescription, NodeId, Part, Placement,
-    Stay,
+    RingDescription, Stay,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -21,6 +21,13 @@ fn read_id(text: &str) -> Result<NodeId, Error> {
     let id = Some(text).filter(|text| text.len() == 16);
     let id = id.and_then(|text| u64::from_str_radix(text, 16).ok()).filter(|id| *id != 0);
     id.map(NodeId).ok_or_else(|| malformed("a node's id is 16 hexadecimal digits, not all 0"))
+}
+
+/// The ring that an answer tells.
+pub fn ring(json: &Value) -> Option<RingDescription> {
+    let owners = json["owners"].as_array()?.iter();
+    let owners = owners.map(|owner| read_id(owner.as_str()?).ok());
+    Some(RingDescription { epoch: json["epoch"].as_u64()?, owners: owners.collect::<Option<_>>()? })
 }
 
 /// What the directory knows as fields, without braces around.

@@ -108,6 +108,7 @@ fn known(schemas: &mut Map<String, Value>) {
         "group": group(), "members": list(placed), "replicas": count(), "founders": list(id()),
     }));
     schemas.insert("Group".into(), placement.clone());
+    schemas.insert("Ring".into(), object(json!({ "epoch": count(), "owners": list(id()) })));
     let members = object(json!({
         "cluster": id(), "founder": id(), "lease_ms": count(), "changes": count(),
         "members": list(object(member())), "groups": list(placement),
