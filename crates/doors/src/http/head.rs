@@ -2,6 +2,7 @@
 
 use super::answer::Status;
 use base::limits::{HTTP_HEADER_BYTES_MAX, HTTP_HEADERS_MAX, HTTP_LINE_BYTES_MAX, KEY_BYTES_MAX};
+use bytes::Bytes;
 
 // A range may name three keys of the largest size, every byte percent-encoded.
 const _: () = assert!(HTTP_LINE_BYTES_MAX == 3 * 3 * KEY_BYTES_MAX + 4 * 1024);
@@ -109,7 +110,34 @@ fn refused<T>(status: Status, detail: &'static str) -> Result<T, Refused> {
 /// Reads one head from the beginning of `bytes`.
 pub fn parse(bytes: &[u8]) -> Result<Parsed<'_>, Refused> {
     let mut headers = [httparse::EMPTY_HEADER; HTTP_HEADERS_MAX];
-    let mut request = httparse::Request::new(&mut headers);
+    read(bytes, &mut headers, |slots, name, value| slots.take(name, value))
+}
+
+/// Most headers of a client that sends one for each link of a value.
+const OPEN_HEADERS_MAX: usize = 512;
+
+/// The same for clients whose headers belong to what they store: all are kept in `kept`, and only
+/// those that frame the request are understood.
+pub fn parse_open<'a>(
+    bytes: &'a [u8],
+    kept: &mut Vec<(String, Bytes)>,
+) -> Result<Parsed<'a>, Refused> {
+    const FRAMING: [&str; 6] =
+        ["host", "connection", "expect", "origin", "content-length", "transfer-encoding"];
+    let mut headers = [httparse::EMPTY_HEADER; OPEN_HEADERS_MAX];
+    read(bytes, &mut headers, |slots, name, value| {
+        kept.push((name.to_string(), Bytes::copy_from_slice(value)));
+        let framing = FRAMING.iter().any(|known| name.eq_ignore_ascii_case(known));
+        if framing { slots.take(name, value) } else { Ok(()) }
+    })
+}
+
+fn read<'a>(
+    bytes: &'a [u8],
+    headers: &mut [httparse::Header<'a>],
+    mut take: impl FnMut(&mut Slots<'a>, &'a str, &'a [u8]) -> Result<(), Refused>,
+) -> Result<Parsed<'a>, Refused> {
+    let mut request = httparse::Request::new(headers);
     let length = match request.parse(bytes) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return partial(bytes),
@@ -126,7 +154,7 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed<'_>, Refused> {
     };
     let mut slots = Slots::default();
     for header in request.headers.iter() {
-        slots.take(header.name, header.value)?;
+        take(&mut slots, header.name, header.value)?;
     }
     let head = words(Method::read(method), target, version == 0, &slots)?;
     Ok(Parsed::Head(head, length))

@@ -4,7 +4,7 @@ use super::tongue::{self, Foreign, Told};
 use super::{Connection, Face, Shutdown, refusal};
 use crate::counters::Tongue;
 use crate::shared::Shared;
-use crate::{arakoon, native, resp};
+use crate::{arakoon, native, resp, riak};
 use base::limits::HELLO_MS_MAX;
 use bytes::BytesMut;
 use std::io::ErrorKind;
@@ -153,7 +153,12 @@ async fn greet(mut stream: TcpStream, face: Face, shared: &Arc<Shared>, mut shut
         }
         // What is no prologue is closed without a byte, as Arakoon does.
         _ if face == Face::Arakoon => shared.counters.foreign(),
-        Told::Http => {
+        // What operators ask of their own address is never Riak's.
+        Told::Riak if face != Face::Operators => {
+            let _open = shared.counters.open(Tongue::Http);
+            riak::serve(connection(stream, first), shared.clone(), shutdown).await;
+        }
+        Told::Http | Told::Riak => {
             let _open = shared.counters.open(Tongue::Http);
             native::serve(connection(stream, first), shared.clone(), shutdown).await;
         }

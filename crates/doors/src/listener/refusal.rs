@@ -29,7 +29,7 @@ pub fn too_many(told: Told, limit: usize) -> Vec<u8> {
             return format!("-ERR max number of clients reached ({limit})\r\n").into_bytes();
         }
         Told::Arakoon => return arakoon::too_many(),
-        Told::Http | Told::More | Told::Foreign(_) => {}
+        Told::Http | Told::Riak | Told::More | Told::Foreign(_) => {}
     }
     unavailable("too_many", &format!("there are {limit} connections already; try again later"))
 }
@@ -46,7 +46,7 @@ pub fn starting(told: Told, first: &[u8]) -> Vec<u8> {
         Told::Resp => format!("-LOADING {WORDS}\r\n").into_bytes(),
         Told::Arakoon => arakoon::starting(WORDS),
         Told::Foreign(language) => foreign(language, first),
-        Told::Http | Told::More => unavailable("going_down", WORDS),
+        Told::Http | Told::Riak | Told::More => unavailable("going_down", WORDS),
     }
 }
 

@@ -7,6 +7,8 @@ pub enum Told {
     More,
     /// HTTP/1.
     Http,
+    /// HTTP/1 with one of Riak's paths.
+    Riak,
     /// Redis' protocol, framed or inline.
     Resp,
     /// Arakoon's client protocol.
@@ -121,7 +123,7 @@ fn word(first: &[u8]) -> Told {
     };
     let word = &first[..end];
     if HTTP_METHODS.contains(&word) {
-        Told::Http
+        path(&first[end..])
     } else if word == b"PRI" {
         match begins_with(first, HTTP2_PREFACE, Told::Foreign(Foreign::Http2)) {
             Told::Foreign(Foreign::Unknown) => Told::Resp,
@@ -141,13 +143,31 @@ fn get(first: &[u8]) -> Told {
         Some(end) => {
             let line = first[..end].strip_suffix(b"\r").unwrap_or(&first[..end]);
             let is_http = line.windows(6).any(|window| window == b" HTTP/");
-            if is_http { Told::Http } else { Told::Resp }
+            if is_http { path(&first[3..]) } else { Told::Resp }
         }
         // A key can't be told from a path before the line ends, unless it is longer than anyone
         // types.
         None if first.len() < FIRST_BYTES_MAX => Told::More,
-        None if first[4..].starts_with(b"/") => Told::Http,
+        None if first[4..].starts_with(b"/") => path(&first[3..]),
         None => Told::Resp,
+    }
+}
+
+/// The first segments of Riak's paths.
+const RIAKS: [&[u8]; 5] = [b"riak", b"buckets", b"types", b"ping", b"stats"];
+
+/// Whose paths these are, told by their first segment; `line` begins with the blank behind the
+/// method.
+fn path(line: &[u8]) -> Told {
+    let Some(rest) = line.get(1..) else { return Told::More };
+    let Some(rest) = rest.strip_prefix(b"/") else {
+        return if rest.is_empty() { Told::More } else { Told::Http };
+    };
+    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b' ' | b'\r' | b'\n'));
+    match end {
+        Some(end) if RIAKS.contains(&&rest[..end]) => Told::Riak,
+        None if RIAKS.iter().any(|known| known.starts_with(rest)) => Told::More,
+        _ => Told::Http,
     }
 }
 
@@ -158,7 +178,14 @@ mod tests {
     #[test]
     fn each_language_is_told_by_its_first_bytes() {
         let long = format!("GET /v1/{}", "x".repeat(600));
-        let cases: [(&[u8], Told); 24] = [
+        let cases: [(&[u8], Told); 31] = [
+            (b"POST http://x/", Told::Http),
+            (b"PUT /bucket", Told::More),
+            (b"PUT /buckets/", Told::Riak),
+            (b"PUT /bucketsx", Told::Http),
+            (b"GET /riak?buckets=true HTTP/1.1\r\n", Told::Riak),
+            (b"GET /ping HTTP/1.1\r\n", Told::Riak),
+            (b"GET /status HTTP/1.1\r\n", Told::Http),
             (b"", Told::More),
             (b"\r\n", Told::More),
             (b"*1\r\n$4\r\nPING\r\n", Told::Resp),
@@ -171,7 +198,7 @@ mod tests {
             (b"GET / HTTP/1.1\r\n", Told::Http),
             (b"GET / HTTP/1.0\n", Told::Http),
             (long.as_bytes(), Told::Http),
-            (b"POST ", Told::Http),
+            (b"POST ", Told::More),
             (b"DELETE /v1", Told::Http),
             (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Told::Foreign(Foreign::Http2)),
             (b"PRI * HT", Told::More),
@@ -191,7 +218,8 @@ mod tests {
 
     #[test]
     fn what_is_told_once_stays_told_when_more_arrives() {
-        let whole: [&[u8]; 5] = [
+        let whole: [&[u8]; 6] = [
+            b"DELETE /types/t/buckets/b/keys/k HTTP/1.1\r\n",
             b"GET /v1/buckets HTTP/1.1\r\nHost: x\r\n\r\n",
             b"GET key\r\nGET other\r\n",
             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",

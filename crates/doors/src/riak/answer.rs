@@ -56,13 +56,25 @@ impl Answer {
             415 => "Unsupported Media Type",
             501 => "Not Implemented",
             503 => "Service Unavailable",
+            408 => "Request Timeout",
+            411 => "Length Required",
+            414 => "URI Too Long",
+            417 => "Expectation Failed",
+            421 => "Misdirected Request",
+            431 => "Request Header Fields Too Large",
             504 => "Gateway Timeout",
+            505 => "HTTP Version Not Supported",
             _ => "Internal Server Error",
         }
     }
 
     /// Appends it; a `HEAD` is answered without the body.
     pub fn encode(&self, out: &mut Vec<u8>, head_only: bool) {
+        self.encode_on(out, head_only, true);
+    }
+
+    /// Appends it for a connection that may end with it.
+    pub(super) fn encode_on(&self, out: &mut Vec<u8>, head_only: bool, keep_alive: bool) {
         // Writing to a vector can't fail.
         let _ = write!(out, "HTTP/1.1 {} {}\r\n", self.status, self.reason());
         for (name, value) in &self.headers {
@@ -72,6 +84,9 @@ impl Answer {
             let plain = value.iter().map(|byte| if byte.is_ascii_control() { b' ' } else { *byte });
             out.extend(plain);
             out.extend_from_slice(b"\r\n");
+        }
+        if !keep_alive {
+            out.extend_from_slice(b"Connection: close\r\n");
         }
         if !matches!(self.status, 204 | 304) {
             let _ = write!(out, "Content-Length: {}\r\n", self.body.len());

@@ -1,19 +1,20 @@
 //! Riak's tongue over HTTP: what its clients ask of objects, keys and buckets, and how they are
 //! told.
 //!
-//! Here is all of it that is no socket: a request as words ([`Asked`]) becomes a [`Plan`], and what
-//! the node replies becomes an [`Answer`] with its bytes. Three generations of paths name the same
+//! A request as words ([`Asked`]) becomes a [`Plan`], and what the node replies becomes an [`Answer`]
+//! with its bytes; `serve.rs` alone owns the socket. Three generations of paths name the same
 //! things: `/riak/B/K`, `/buckets/B/keys/K`, `/types/T/buckets/B/keys/K`. A bucket without a type
 //! is one of the type `available`; its name may be any bytes, and is percent-encoded inside.
 //!
 //! Promises: header names, texts of errors and the bytes of parts are those that Riak's clients
 //! read; siblings are never hidden; whatever is sent, nothing panics.
-//! Never: waits, or touches a socket; keeps state.
+//! Never: keeps state beyond a connection.
 //! Read next: `path.rs`, `translate.rs`, `render.rs`, then `tests/conversations.rs`.
 
 mod answer;
 mod asked;
 mod errors;
+mod frame;
 mod headers;
 mod hour;
 mod negotiate;
@@ -21,11 +22,13 @@ mod parameters;
 mod parts;
 mod path;
 mod render;
+mod serve;
 mod translate;
 
 pub use answer::Answer;
 pub use asked::Asked;
 pub use render::render;
+pub(crate) use serve::serve;
 pub use translate::{Look, Plan, Shape, gather, go_on, next_page, plan};
 
 #[cfg(test)]

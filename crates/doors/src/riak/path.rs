@@ -54,6 +54,10 @@ impl Bucket {
 pub(super) enum Place {
     /// `/ping`.
     Ping,
+    /// `/stats`.
+    Statistics,
+    /// `/`: what is served.
+    Root,
     /// All buckets of a type.
     Buckets { kind: String },
     /// A bucket's keys; of the old paths its properties, too.
@@ -73,6 +77,8 @@ pub(super) fn read(path: &str) -> Option<Result<Place, &'static str>> {
     let bucket = |name: &str, style| bucket(kind, name, style);
     let known = kind.unwrap_or(TYPE);
     Some(match (kind, rest) {
+        (None, []) => Ok(Place::Root),
+        (None, ["stats"]) => Ok(Place::Statistics),
         (None, ["ping"]) => Ok(Place::Ping),
         (None, ["riak"]) | (_, ["buckets"]) => Ok(Place::Buckets { kind: known.into() }),
         (None, ["riak", name]) => bucket(name, Style::Old).map(Place::Keys),

@@ -35,6 +35,16 @@ impl Shape {
     }
 }
 
+impl Shape {
+    /// The document that ends a stream of this list.
+    pub(super) fn last_page(&self) -> &'static [u8] {
+        match self.0 {
+            Form::Buckets { .. } => b"{\"buckets\":[]}",
+            _ => b"{\"keys\":[]}",
+        }
+    }
+}
+
 /// A change that looks at what is there first.
 #[derive(Debug)]
 pub struct Look {
@@ -47,6 +57,19 @@ pub struct Look {
 enum Then {
     Store(Box<Store>, Shape),
     Remove { key: Key, context: Option<base::Context>, options: StoreOptions },
+}
+
+/// The version of Riak whose HTTP is spoken here: clients ask for it before all else, to know what
+/// they may ask for.
+const STATISTICS: &str = r#"{"riak_kv_version":"2.2.3"}"#;
+/// The resources that are served, as clients look them up.
+const RESOURCES: &str = concat!(
+    r#"{"riak_kv_wm_buckets":"/buckets","riak_kv_wm_keylist":"/buckets","#,
+    r#""riak_kv_wm_object":"/buckets","riak_kv_wm_ping":"/ping","riak_kv_wm_stats":"/stats"}"#
+);
+
+fn json(document: &'static str) -> Answer {
+    Answer::with_body(200, "application/json", document)
 }
 
 fn ask(bucket: &BucketName, call: AvailableCall) -> Box<Request> {
@@ -67,6 +90,8 @@ fn planned(asked: &Asked) -> Result<Plan, Answer> {
     use Method::{Delete, Get, Head, Post, Put};
     match (place, asked.method) {
         (Place::Ping, Get | Head) => Ok(Plan::Say(Answer::with_body(200, "text/html", "OK"))),
+        (Place::Statistics, Get | Head) => Ok(Plan::Say(json(STATISTICS))),
+        (Place::Root, Get | Head) => Ok(Plan::Say(json(RESOURCES))),
         (Place::Buckets { kind }, Get | Head) => buckets(&kind, &query),
         (Place::Keys(bucket), Get | Head) => keys(&bucket, &query),
         (Place::Keys(bucket), Post) => {
@@ -79,7 +104,9 @@ fn planned(asked: &Asked) -> Result<Plan, Answer> {
         (Place::Object(bucket, key), Delete) => remove(asked, &query, &bucket, key),
         (place, _) => {
             let allowed = match place {
-                Place::Ping | Place::Buckets { .. } => "GET, HEAD",
+                Place::Ping | Place::Statistics | Place::Root | Place::Buckets { .. } => {
+                    "GET, HEAD"
+                }
                 Place::Keys(_) => "GET, HEAD, POST",
                 Place::Object(..) => "GET, HEAD, POST, PUT, DELETE",
             };

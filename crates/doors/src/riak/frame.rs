@@ -1,0 +1,114 @@
+//! Bytes to requests, and the frame around answers. Pure.
+
+use super::answer::Answer;
+use super::asked::Asked;
+use crate::counters::Verdict;
+use crate::guard::Guard;
+use crate::http::{Body, Method, Parsed, Refused, head as http_head};
+use base::Kind;
+use bytes::Bytes;
+
+/// Bodies beyond this count against the memory that all connections share.
+pub(super) const SMALL_BYTES_MAX: usize = 64 * 1024;
+
+/// A request's head, and how its body is framed.
+pub(super) struct Framed {
+    pub(super) asked: Asked,
+    pub(super) body: Body,
+    pub(super) keep_alive: bool,
+    pub(super) expects_continue: bool,
+    host: Bytes,
+    origin: Option<Bytes>,
+}
+
+/// Reads a head from the beginning of what was heard, if it is complete.
+pub(super) fn head(bytes: &[u8]) -> Result<Option<(Framed, usize)>, Answer> {
+    let mut headers = Vec::new();
+    let parsed = http_head::parse_open(bytes, &mut headers).map_err(refused)?;
+    let Parsed::Head(head, used) = parsed else { return Ok(None) };
+    let asked = Asked {
+        method: head.method,
+        path: head.path.into(),
+        query: head.query.into(),
+        headers,
+        body: Bytes::new(),
+        chance: 0,
+    };
+    let framed = Framed {
+        asked,
+        body: head.body,
+        // What is streamed comes in chunks, which HTTP/1.0 does not know.
+        keep_alive: head.keep_alive && !head.is_http_10,
+        expects_continue: head.expects_continue,
+        host: Bytes::copy_from_slice(head.host),
+        origin: head.origin.map(Bytes::copy_from_slice),
+    };
+    Ok(Some((framed, used)))
+}
+
+/// Whether the request may come in: under a name of this server, and from no stranger's page.
+pub(super) fn check(framed: &Framed, guard: &Guard) -> Result<(), Answer> {
+    if !guard.knows_host(&framed.host) {
+        let words = "this server is not known under the name in `host`; the setting `hosts` lists \
+                     its names\n";
+        return Err(Answer::text(403, words));
+    }
+    let is_safe = matches!(framed.asked.method, Method::Get | Method::Head);
+    let foreign =
+        framed.origin.as_ref().is_some_and(|origin| !guard.trusts_origin(origin, &framed.host));
+    if !is_safe && foreign {
+        return Err(Answer::text(403, "pages of other origins may not write here\n"));
+    }
+    Ok(())
+}
+
+/// What is no request is told, and the connection ends.
+pub(super) fn refused(refused: Refused) -> Answer {
+    Answer::text(refused.status.code(), format!("{}\n", refused.detail))
+}
+
+pub(super) fn too_large() -> Answer {
+    Answer::text(413, "a value has at most 8 MiB\n")
+}
+
+pub(super) fn overloaded() -> Answer {
+    Answer::text(503, "too many large requests are on their way; nothing was changed\n")
+}
+
+/// The head of an answer whose documents follow in chunks.
+pub(super) fn streaming(keep_alive: bool) -> Vec<u8> {
+    let mut out = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
+        Transfer-Encoding: chunked\r\n"
+        .to_vec();
+    if !keep_alive {
+        out.extend_from_slice(b"Connection: close\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+    out
+}
+
+/// One chunk.
+pub(super) fn chunk(document: &[u8]) -> Vec<u8> {
+    let mut out = format!("{:x}\r\n", document.len()).into_bytes();
+    out.extend_from_slice(document);
+    out.extend_from_slice(b"\r\n");
+    out
+}
+
+/// What stands in a stream that breaks off.
+pub(super) fn broken() -> Bytes {
+    Bytes::from_static(b"{\"error\":\"timeout\"}")
+}
+
+/// What an answer was, for the counters.
+pub(super) fn verdict(status: u16) -> Verdict {
+    match status {
+        0..400 => Verdict::Fine,
+        403 => Verdict::Failed(Kind::Denied),
+        404 | 409 | 412 => Verdict::Failed(Kind::Conflict),
+        400..500 => Verdict::Failed(Kind::Invalid),
+        500 => Verdict::Failed(Kind::Corrupt),
+        504 => Verdict::Failed(Kind::Unknown),
+        _ => Verdict::Failed(Kind::Unavailable),
+    }
+}

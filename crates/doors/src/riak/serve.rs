@@ -1,0 +1,281 @@
+//! The socket: requests one after the other, each answered before the next is read.
+
+use super::frame::{self, Framed, SMALL_BYTES_MAX};
+use super::{Answer, Plan, Shape, gather, go_on, next_page, plan, render};
+use crate::counters::{Operation, Tongue};
+use crate::http::{Body, Chunks, Decoded};
+use crate::listener::{Connection, Shutdown};
+use crate::shared::Shared;
+use base::limits::{ANSWER_WRITE_MS_MAX, PAGE_BYTES_MAX, REQUEST_READ_MS_MAX, VALUE_BYTES_MAX};
+use base::{Error, Reason, Reply, Request};
+use bytes::{Buf, Bytes, BytesMut};
+use node::{Flow, Submitted};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// What is read at a time.
+const READ_BYTES: usize = 16 * 1024;
+/// Most names in a list that is answered as a whole; a stream has no such limit.
+const NAMES_MAX: usize = 16 * PAGE_BYTES_MAX / 64;
+
+/// Serves one connection until it ends or the doors close.
+pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, shutdown: Shutdown) {
+    let Connection { stream, first, .. } = connection;
+    let flow = Flow::default();
+    let mut talk = Talk { stream, bytes: first, shared, shutdown, flow, reserved: None };
+    if let Err(Ended::Refused(answer)) = talk.run().await {
+        // The connection ends either way; that the client still reads is its own affair.
+        let _ = talk.say(&answer, false, false).await;
+    }
+}
+
+/// Why a connection ends.
+enum Ended {
+    /// The socket is dead, or idle, or the doors close.
+    Silent,
+    /// This is answered first.
+    Refused(Answer),
+}
+
+impl From<io::Error> for Ended {
+    fn from(_: io::Error) -> Ended {
+        Ended::Silent
+    }
+}
+
+impl From<Answer> for Ended {
+    fn from(answer: Answer) -> Ended {
+        Ended::Refused(answer)
+    }
+}
+
+struct Talk {
+    stream: TcpStream,
+    bytes: BytesMut,
+    shared: Arc<Shared>,
+    shutdown: Shutdown,
+    flow: Flow,
+    /// A share of the common memory for a large body.
+    reserved: Option<OwnedSemaphorePermit>,
+}
+
+impl Talk {
+    async fn run(&mut self) -> Result<(), Ended> {
+        loop {
+            let (framed, deadline) = self.head().await?;
+            frame::check(&framed, &self.shared.guard)?;
+            if framed.expects_continue {
+                self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+            }
+            let mut asked = framed.asked;
+            asked.body = self.body(framed.body, deadline).await?;
+            asked.chance = rand::random();
+            let since = Instant::now();
+            let head_only = asked.method == crate::http::Method::Head;
+            let keep_alive = framed.keep_alive && !self.shutdown.is_called();
+            let status = self.answer(plan(&asked), head_only, keep_alive).await?;
+            self.reserved = None;
+            let verdict = frame::verdict(status);
+            let operation = Operation::Other;
+            self.shared.counters.observe(Tongue::Http, operation, verdict, since.elapsed());
+            if !keep_alive {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for a request's head; none comes before the client has said something.
+    async fn head(&mut self) -> Result<(Framed, Instant), Ended> {
+        let mut deadline = None;
+        loop {
+            if let Some((framed, used)) = frame::head(&self.bytes)? {
+                self.bytes.advance(used);
+                let bound = Duration::from_millis(REQUEST_READ_MS_MAX);
+                return Ok((framed, deadline.unwrap_or_else(|| Instant::now() + bound)));
+            }
+            self.bytes.reserve(READ_BYTES);
+            let begun = !self.bytes.is_empty();
+            let idle = self.shared.settings.http_idle_ms_max;
+            let bound = Duration::from_millis(if begun { REQUEST_READ_MS_MAX } else { idle });
+            let until = match begun {
+                true => *deadline.get_or_insert_with(|| Instant::now() + bound),
+                false => Instant::now() + bound,
+            };
+            let read = tokio::select! {
+                biased;
+                read = timeout_at(until, self.stream.read_buf(&mut self.bytes)) => read,
+                () = self.shutdown.called(), if !begun => return Err(Ended::Silent),
+            };
+            match read {
+                Ok(Ok(1..)) => {}
+                _ => return Err(Ended::Silent),
+            }
+        }
+    }
+
+    async fn fill(&mut self, deadline: Instant) -> Result<(), Ended> {
+        self.bytes.reserve(READ_BYTES);
+        match timeout_at(deadline, self.stream.read_buf(&mut self.bytes)).await {
+            Ok(Ok(1..)) => Ok(()),
+            _ => Err(Ended::Silent),
+        }
+    }
+
+    async fn body(&mut self, body: Body, deadline: Instant) -> Result<Bytes, Ended> {
+        match body {
+            Body::None => Ok(Bytes::new()),
+            Body::Length(length) => {
+                let length = usize::try_from(length).ok().filter(|it| *it <= VALUE_BYTES_MAX);
+                let length = length.ok_or_else(frame::too_large)?;
+                self.reserve(length)?;
+                while self.bytes.len() < length {
+                    self.fill(deadline).await?;
+                }
+                // A copy: a small value must not keep the whole buffer alive.
+                let body = Bytes::copy_from_slice(&self.bytes[..length]);
+                self.bytes.advance(length);
+                Ok(body)
+            }
+            Body::Chunked => self.chunked(deadline).await,
+        }
+    }
+
+    async fn chunked(&mut self, deadline: Instant) -> Result<Bytes, Ended> {
+        let mut chunks = Chunks::default();
+        let mut body = Vec::new();
+        self.reserve(VALUE_BYTES_MAX)?;
+        loop {
+            match chunks.step(&self.bytes).map_err(frame::refused)? {
+                Decoded::Data(bytes, used) => {
+                    if body.len() + bytes.len() > VALUE_BYTES_MAX {
+                        return Err(frame::too_large().into());
+                    }
+                    body.extend_from_slice(bytes);
+                    self.bytes.advance(used);
+                }
+                Decoded::Skip(used) => self.bytes.advance(used),
+                Decoded::End => return Ok(body.into()),
+                Decoded::More => self.fill(deadline).await?,
+            }
+        }
+    }
+
+    /// Counts a large body against the memory that all connections share.
+    fn reserve(&mut self, bytes: usize) -> Result<(), Ended> {
+        if bytes <= SMALL_BYTES_MAX {
+            return Ok(());
+        }
+        self.reserved = self.shared.reserve(bytes);
+        match self.reserved {
+            Some(_) => Ok(()),
+            None => Err(frame::overloaded().into()),
+        }
+    }
+
+    /// Carries a plan out and says its answer; its status is told.
+    async fn answer(
+        &mut self,
+        plan: Plan,
+        head_only: bool,
+        keep_alive: bool,
+    ) -> Result<u16, Ended> {
+        let plan = match plan {
+            Plan::Look(request, look) => {
+                let found = self.ask(*request).await;
+                go_on(look, &found)
+            }
+            plan => plan,
+        };
+        let answer = match plan {
+            Plan::Say(answer) => answer,
+            Plan::Ask(request, shape) if shape.streams() && !head_only => {
+                return self.stream_pages(*request, &shape, keep_alive).await;
+            }
+            Plan::Ask(request, shape) => {
+                let reply = self.all_pages(*request).await;
+                render(&shape, &reply)
+            }
+            // What has looked does not look again.
+            Plan::Look(..) => Answer::text(500, "Error:\nlooked twice\n"),
+        };
+        self.say(&answer, head_only, keep_alive).await?;
+        Ok(answer.status)
+    }
+
+    async fn ask(&mut self, request: Request) -> Result<Reply, Error> {
+        match self.shared.node.submit(&mut self.flow, request) {
+            Submitted::Ready(result) => result,
+            Submitted::Later(reply) => reply.await,
+            Submitted::Pending(ticket, result) => {
+                self.shared.node.decided(ticket).await?;
+                result
+            }
+        }
+    }
+
+    /// A reply with all pages behind it.
+    async fn all_pages(&mut self, request: Request) -> Result<Reply, Error> {
+        let mut reply = self.ask(request.clone()).await?;
+        let mut names = 0;
+        let mut next = next_page(&request, &reply.body);
+        while let Some(request) = next {
+            names += base::limits::PAGE_ROWS_DEFAULT;
+            if names > NAMES_MAX {
+                let words = format!("more than {NAMES_MAX} names: ask for a stream");
+                return Err(Error::new(Reason::TooLarge, words));
+            }
+            let page = self.ask((*request).clone()).await?;
+            next = next_page(&request, &page.body);
+            gather(&mut reply.body, page.body);
+        }
+        Ok(reply)
+    }
+
+    /// Pages as chunks, each a document of its own, the last one empty.
+    async fn stream_pages(
+        &mut self,
+        request: Request,
+        shape: &Shape,
+        keep_alive: bool,
+    ) -> Result<u16, Ended> {
+        let mut request = request;
+        let mut reply = self.ask(request.clone()).await;
+        if reply.is_err() {
+            let answer = render(shape, &reply);
+            self.say(&answer, false, keep_alive).await?;
+            return Ok(answer.status);
+        }
+        self.write(&frame::streaming(keep_alive)).await?;
+        loop {
+            let page = render(shape, &reply);
+            let document = if reply.is_ok() { page.body } else { frame::broken() };
+            self.write(&frame::chunk(&document)).await?;
+            let next = reply.as_ref().ok().and_then(|reply| next_page(&request, &reply.body));
+            let Some(next) = next else { break };
+            request = *next;
+            reply = self.ask(request.clone()).await;
+        }
+        let mut last = frame::chunk(&shape.last_page());
+        last.extend_from_slice(b"0\r\n\r\n");
+        self.write(&last).await?;
+        Ok(200)
+    }
+
+    async fn say(&mut self, answer: &Answer, head_only: bool, keep_alive: bool) -> io::Result<()> {
+        let mut out = Vec::with_capacity(512 + answer.body.len());
+        answer.encode_on(&mut out, head_only, keep_alive);
+        self.write(&out).await
+    }
+
+    /// Writes all; a client that does not take it in time is given up.
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let bound = Duration::from_millis(ANSWER_WRITE_MS_MAX);
+        let written = timeout(bound, self.stream.write_all(bytes)).await;
+        written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    }
+}
