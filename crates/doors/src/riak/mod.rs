@@ -1,8 +1,8 @@
 //! Riak's tongue over HTTP: what its clients ask of objects, keys and buckets, and how they are
 //! told.
 //!
-//! A request as words ([`Asked`]) becomes a [`Plan`], and what the node replies becomes an [`Answer`]
-//! with its bytes; `serve.rs` alone owns the socket. Three generations of paths name the same
+//! A request as words ([`Asked`]) becomes a [`Plan`], and what the node replies an [`Answer`] with
+//! its bytes; `serve.rs` alone owns the socket. Three generations of paths name the same
 //! things: `/riak/B/K`, `/buckets/B/keys/K`, `/types/T/buckets/B/keys/K`. A bucket without a type
 //! is one of the type `available`; its name may be any bytes, and is percent-encoded inside.
 //!

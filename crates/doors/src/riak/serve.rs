@@ -260,7 +260,7 @@ impl Talk {
             request = *next;
             reply = self.ask(request.clone()).await;
         }
-        let mut last = frame::chunk(&shape.last_page());
+        let mut last = frame::chunk(shape.last_page());
         last.extend_from_slice(b"0\r\n\r\n");
         self.write(&last).await?;
         Ok(200)

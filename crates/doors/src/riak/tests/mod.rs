@@ -1,6 +1,7 @@
 //! Conversations with Riak's clients, and the small things they are made of.
 
 mod conversations;
+mod live;
 mod writing;
 
 use super::{Answer, Asked, Plan, Shape, go_on, plan, render};

@@ -1,0 +1,146 @@
+//! Over a socket, to a real node: what a client of Riak sends, and what it reads.
+
+use crate::tests::house::House;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// A connection of a client.
+struct Client(TcpStream);
+
+impl Client {
+    fn of(house: &House) -> Client {
+        let stream = TcpStream::connect(house.address).expect("connects");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
+        Client(stream)
+    }
+
+    /// Status, head and body of the answer to a request.
+    fn ask(&mut self, request: &str) -> (u16, String, String) {
+        self.0.write_all(request.as_bytes()).expect("sent");
+        let mut heard = Vec::new();
+        let head = loop {
+            if let Some(end) = memchr::memmem::find(&heard, b"\r\n\r\n") {
+                break String::from_utf8_lossy(&heard[..end + 2]).into_owned();
+            }
+            self.more(&mut heard);
+        };
+        let status = head[9..12].parse().expect("a status");
+        let length = head.split("Content-Length: ").nth(1).and_then(|it| it.lines().next());
+        let start = head.len() + 2;
+        match length {
+            Some(length) => {
+                let length: usize = length.parse().expect("a length");
+                while heard.len() < start + length {
+                    self.more(&mut heard);
+                }
+            }
+            None if head.contains("chunked") => {
+                while !heard.ends_with(b"\r\n0\r\n\r\n") {
+                    self.more(&mut heard);
+                }
+            }
+            None => {}
+        }
+        (status, head, String::from_utf8_lossy(&heard[start..]).into_owned())
+    }
+
+    fn more(&mut self, heard: &mut Vec<u8>) {
+        let mut piece = [0; 4096];
+        let read = self.0.read(&mut piece).expect("an answer");
+        assert!(read > 0, "the connection ended: {}", String::from_utf8_lossy(heard));
+        heard.extend_from_slice(&piece[..read]);
+    }
+
+    fn get(&mut self, path: &str) -> (u16, String, String) {
+        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+    }
+
+    fn put(&mut self, path: &str, headers: &str, value: &str) -> (u16, String, String) {
+        let length = value.len();
+        self.ask(&format!(
+            "PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n\
+             Content-Length: {length}\r\n{headers}\r\n{value}"
+        ))
+    }
+}
+
+fn header<'a>(head: &'a str, name: &str) -> &'a str {
+    head.split(&format!("{name}: ")).nth(1).and_then(|rest| rest.lines().next()).expect("there")
+}
+
+/// One node has one replica of each key: clients of so small a cluster ask for one.
+const KEY: &str = "/buckets/fruit/keys/fig?w=1&dw=1&r=1&pr=0&pw=0";
+
+#[test]
+fn a_client_writes_reads_settles_siblings_and_deletes() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    assert_eq!(client.get("/ping").2, "OK");
+    assert!(client.get("/stats").2.contains("\"riak_kv_version\":\"2."));
+    assert!(client.get("/").2.contains("riak_kv_wm_object"));
+    assert_eq!(client.get(KEY).0, 404);
+    let (status, head, body) = client.put(KEY, "X-Riak-Meta-Farm: west\r\n", "green");
+    assert_eq!((status, &body[..]), (204, ""), "{head}");
+    let (status, head, body) = client.get(KEY);
+    assert_eq!((status, &body[..]), (200, "green"), "{head}");
+    assert_eq!(header(&head, "X-Riak-Meta-Farm"), "west");
+    assert_eq!(client.put(KEY, "", "blue").0, 204, "blind: one more sibling");
+    let (status, head, _) = client.get(KEY);
+    assert_eq!(status, 300, "{head}");
+    let seen = format!("X-Riak-Vclock: {}\r\n", header(&head, "X-Riak-Vclock"));
+    assert_eq!(client.put(KEY, &seen, "ripe").0, 204);
+    assert_eq!(client.get(KEY).2, "ripe");
+    let delete = |key: &str| format!("DELETE {key} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(client.ask(&delete(KEY)).0, 204);
+    let (status, head, _) = client.ask(&delete(KEY));
+    assert_eq!((status, head.contains("X-Riak-Deleted: true")), (404, true));
+    assert_eq!(client.get(KEY).0, 404);
+}
+
+#[test]
+fn keys_and_buckets_are_listed_and_streamed() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    for key in ["a", "b%2Fc"] {
+        let path = format!("/buckets/b%C3%A4r/keys/{key}?w=1&dw=1");
+        assert_eq!(client.put(&path, "", "x").0, 204);
+    }
+    let (_, _, body) = client.get("/buckets/b%C3%A4r/keys?keys=true");
+    assert_eq!(body, "{\"keys\":[\"a\",\"b/c\"]}");
+    let (_, _, body) = client.get("/buckets/b%C3%A4r/keys?keys=stream");
+    let page = "{\"keys\":[\"a\",\"b/c\"]}";
+    assert_eq!(body, format!("14\r\n{page}\r\nb\r\n{{\"keys\":[]}}\r\n0\r\n\r\n"));
+    assert_eq!(client.get("/buckets?buckets=true").2, "{\"buckets\":[\"bär\"]}");
+}
+
+#[test]
+fn what_is_no_request_is_told_and_ends_the_connection() {
+    let house = House::build();
+    for (request, status) in [
+        ("PUT /buckets/b/keys/k HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403),
+        ("PUT /buckets/b/keys/k HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\n\r\n", 403),
+        ("PUT /buckets/b/keys/k HTTP/1.1\r\n\r\n", 400),
+        ("PUT /riak/b/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n", 413),
+    ] {
+        let mut client = Client::of(&house);
+        let (told, head, _) = client.ask(request);
+        assert_eq!((told, header(&head, "Connection")), (status, "close"), "{request}");
+    }
+}
+
+/// A client that sends a header for each link, as Riak's own does, and its value in chunks.
+#[test]
+fn three_hundred_links_and_chunks_are_read() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    let links: String =
+        (0..300).map(|at| format!("Link: </buckets/b/keys/{at}>; riaktag=\"t\"\r\n")).collect();
+    let request = format!(
+        "PUT {KEY} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n{links}\
+         Transfer-Encoding: chunked\r\n\r\n3\r\nfig\r\n0\r\n\r\n"
+    );
+    assert_eq!(client.ask(&request).0, 204);
+    let (_, head, body) = client.get(KEY);
+    assert_eq!((header(&head, "Link").matches("riaktag").count(), &body[..]), (300, "fig"));
+}
