@@ -30,7 +30,9 @@ impl Inner {
     async fn nothing_held(self: &Arc<Inner>, meanwhile: Meanwhile) -> Result<()> {
         let Some(ring) = self.catalog.available.ring() else { return Ok(()) };
         let within = Duration::from_millis(FORWARD_MS_MAX);
-        for node in ring.layout().nodes().keys() {
+        // Who was taken out of the cluster is not waited for.
+        let members = ring.layout().nodes().keys();
+        for node in members.filter(|node| self.catalog.member(**node).is_some()) {
             let holds = if *node == self.node {
                 self.holds_rows(meanwhile).await
             } else {
@@ -59,6 +61,34 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// Refuses to take a member out that can be reached and holds data of available buckets: this
+    /// version moves none.
+    pub(crate) async fn holds_nothing(self: &Arc<Inner>, name: &str) -> Result<()> {
+        let known = self.catalog.cluster();
+        let member = known.members.iter().find(|member| member.name == name);
+        let ring = self.catalog.available.ring();
+        let placed = |node| ring.is_some_and(|ring| ring.layout().nodes().contains_key(&node));
+        let Some(node) = member.map(|member| member.node).filter(|node| placed(*node)) else {
+            return Ok(());
+        };
+        let within = Duration::from_millis(FORWARD_MS_MAX);
+        let holds = if node == self.node {
+            self.has_rows()?
+        } else {
+            let answer =
+                self.ask_vnode(node, Question::Holds(Meanwhile::Open).write(), within).await;
+            answer.is_ok_and(|bytes| bytes.first() != Some(&0))
+        };
+        if !holds {
+            return Ok(());
+        }
+        let text = format!(
+            "`{name}` holds data of available buckets, and this version moves none: it stays, or \
+             is stopped for good first"
+        );
+        Err(Error::new(Reason::NotSupported, text))
     }
 
     /// Whether any vnode here holds a row; fenced: if none does, none will for a while.

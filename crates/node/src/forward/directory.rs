@@ -15,8 +15,8 @@ use crate::route::Routed;
 use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
 use base::limits::FORWARD_MS_MAX;
 use base::{
-    BucketName, Call, Consistency, DirectoryCall, Error, LogIndex, Read, Reason, Reply, Request,
-    Result, RingCall,
+    BucketName, Call, ClusterCall, Consistency, DirectoryCall, Error, LogIndex, Read, Reason,
+    Reply, Request, Result, RingCall,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -59,6 +59,12 @@ impl Inner {
         );
         if call == DirectoryCall::Ring(RingCall::Claim) && self.directory.claim_changes()? {
             self.nothing_moves().await?;
+        }
+        if let DirectoryCall::Cluster(
+            ClusterCall::RemoveMember { name } | ClusterCall::ReplaceMember { name, .. },
+        ) = &call
+        {
+            self.holds_nothing(name).await?;
         }
         let whom = self.whom(name).ok().filter(|_| changes);
         let reply = self.directory.execute(name, call).await?;

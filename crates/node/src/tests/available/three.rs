@@ -5,7 +5,9 @@ use crate::available::layout::Stored;
 use crate::tests::house::wait;
 use crate::tests::many::{Cluster, ask};
 use crate::tests::{bytes, set};
-use base::{Body, BucketName, Call, DirectoryCall, NodeId, Reason, RingCall, RingDescription};
+use base::{
+    Body, BucketName, Call, ClusterCall, DirectoryCall, NodeId, Reason, RingCall, RingDescription,
+};
 use std::collections::BTreeMap;
 
 async fn ring(cluster: &Cluster, call: RingCall) -> RingDescription {
@@ -51,6 +53,11 @@ async fn a_ring_is_given_out_evenly_and_only_while_it_holds_nothing() {
     refused(ask(cluster.node(master), &BucketName::default(), claim).await, Reason::NotSupported);
     assert_eq!(living(cluster.node(1), "k").await, [bytes("v")], "and nothing is lost by it");
     store(cluster.node(2), "k", "w", None).await.expect("writes go on");
+    // Nor does anyone leave with what it holds.
+    let gone = ClusterCall::RemoveMember { name: "n1".into() };
+    let gone = Call::Directory(DirectoryCall::Cluster(gone));
+    let master = cluster.master(0).await;
+    refused(ask(cluster.node(master), &BucketName::default(), gone).await, Reason::NotSupported);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
