@@ -23,7 +23,7 @@ pub struct Report {
     pub log: LogReport,
     /// Its store.
     pub trees: TreeReport,
-    /// Every damaged place of both.
+    /// Every damaged place of both, and of the small files beside.
     pub damage: Vec<Damage>,
 }
 
@@ -58,8 +58,24 @@ pub fn verify(data: &DataDir) -> Outcome<Report> {
         let file = data.log().join(&segment.file).display().to_string();
         Some(Damage { file, offset: bad.offset, what: bad.what.clone() })
     });
-    let damage = bad.chain(trees.damage.iter().cloned()).collect();
+    let mut damage: Vec<_> = bad.chain(trees.damage.iter().cloned()).collect();
+    damage.extend(of_small_files(data)?);
     Ok(Report { log, trees, damage })
+}
+
+/// What is wrong with the files beside: without them no node starts, whatever the log holds.
+fn of_small_files(data: &DataDir) -> Outcome<Vec<Damage>> {
+    let mut damage = Vec::new();
+    for read in [data.members().map(|_| ()), data.check_log()] {
+        match read {
+            Ok(()) => {}
+            Err(StoreError::Corrupt { file, offset, what }) => {
+                damage.push(Damage { file, offset, what });
+            }
+            Err(error) => return Err(failure(error)),
+        }
+    }
+    Ok(damage)
 }
 
 /// A directory that is not there, or holds nothing.

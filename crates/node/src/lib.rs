@@ -33,7 +33,9 @@ mod submit;
 mod transfer;
 mod world;
 
-pub use cluster::{ClusterStatus, Joining, MemberStatus, PartStatus, PlaceStatus, Rejoining};
+pub use cluster::{
+    ClusterStatus, GroupRemains, Joining, MemberStatus, PartStatus, PlaceStatus, Rejoining, Remains,
+};
 pub use place::{Member, Place};
 pub use settings::{NodeSettings, PeerPlace};
 pub use status::{

@@ -20,6 +20,7 @@ mod identity;
 mod incarnation;
 mod joiner;
 mod members;
+mod refound;
 mod unfinished;
 mod whole;
 

@@ -1,6 +1,7 @@
 //! `credenza cluster`: members of the cluster, and how it goes with them.
 
 use super::bucket::plain;
+use super::recover::Recover;
 use super::settle;
 use super::view::View;
 use crate::client::{Address, Call, Client};
@@ -22,6 +23,7 @@ Examples:
   credenza cluster replace n3 --by n4 --wait       n4, a member already, takes it at once
   credenza cluster transfer n2                     n2 becomes master of every group
   credenza cluster plan                            what is still to be done
+  credenza cluster recover --data /srv/n1          a majority is lost: what does n1 have?
 
 Each of these changes what is wanted; the masters of the groups then go there step by step.";
 
@@ -46,6 +48,8 @@ pub enum Cluster {
     Replace(Replace),
     /// Make a member master
     Transfer(Transfer),
+    /// When a majority is lost for good: show what a stopped member has, make it the only one
+    Recover(Recover),
 }
 
 /// A first start.
@@ -150,6 +154,7 @@ impl Cluster {
                 replace.named.send(call).await
             }
             Cluster::Transfer(transfer) => transfer.run().await,
+            Cluster::Recover(recover) => recover.run().await,
         }
     }
 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// Longest wait for one answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
+/// What a member does that does not let a node in.
+const NOT_YET: &str = "does not let this node in yet";
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Attempts between two words about it.
@@ -32,7 +34,7 @@ pub async fn join_through(settings: &Settings, members: &[String], part: Part) -
         tracing::info!("this node belongs to a cluster already: `join` means nothing to it");
         return Ok(());
     };
-    let Body::Cluster(known) = ask(members, joining.call()).await? else {
+    let Body::Cluster(known) = ask(members, joining.call(), NOT_YET).await? else {
         let text = "a member answers what no member does";
         return Err(Failure::new(Kind::Invalid, text));
     };
@@ -58,8 +60,9 @@ pub async fn blocking<T: Send + 'static>(
 }
 
 /// Asks one member after the other until there is an answer: a member may start later than this
-/// node, and a cluster may be without a master for a while.
-pub async fn ask(members: &[String], call: DirectoryCall) -> Outcome<Body> {
+/// node, and a cluster may be without a master for a while. `not_yet`: what each that does not
+/// answer yet is said to do.
+pub async fn ask(members: &[String], call: DirectoryCall, not_yet: &str) -> Outcome<Body> {
     let mut clients = Vec::new();
     for member in members {
         let client = Client::new(&format!("http://{member}"), ANSWER_WAIT).map_err(not_started)?;
@@ -71,9 +74,9 @@ pub async fn ask(members: &[String], call: DirectoryCall) -> Outcome<Body> {
                 Ok(reply) => return Ok(reply.body),
                 Err(error) if passes(&error) => {
                     if attempt % SAID_EVERY == 0 {
-                        tracing::warn!(%member, %error, "not let in yet: asking again");
+                        tracing::warn!(%member, %error, "{not_yet}: asking again");
                         let text = error.text();
-                        eprintln!("credenza: {member} does not let this node in yet: {text}");
+                        eprintln!("credenza: {member} {not_yet}: {text}");
                     }
                 }
                 Err(error) => return Err(not_started(error)),

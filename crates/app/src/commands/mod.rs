@@ -22,6 +22,7 @@ mod log_levels;
 mod moves;
 mod put;
 mod range;
+mod recover;
 mod rejoin;
 mod restore;
 mod sequence;

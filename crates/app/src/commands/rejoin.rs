@@ -7,6 +7,11 @@ use crate::settings::Settings;
 use base::{Error, Kind, Reason};
 use node::{Node, Rejoining};
 
+/// Said at once, for where no majority of sound members is left this waits for a person.
+const NOT_YET: &str = "can't let this damaged member's place be taken yet (that takes a majority \
+                       of sound voters; where the others are damaged or lost, too, stop them all \
+                       and look with `credenza cluster recover --data DIR` at what each has)";
+
 /// Starts the node, damaged or not.
 pub async fn start(settings: &Settings) -> Outcome<Node> {
     go_on(settings).await?;
@@ -55,7 +60,7 @@ async fn repair(settings: &Settings, damage: Error) -> Outcome {
     );
     eprintln!("credenza: {}: fetching everything from the other members", damage.text());
     let members = rejoining.members.clone();
-    let let_go = join::ask(&members, rejoining.call()).await;
+    let let_go = join::ask(&members, rejoining.call(), NOT_YET).await;
     let_go.map_err(|failure| {
         let kind = failure.kind().unwrap_or(Kind::Corrupt);
         let words = "no member lets this node's place be taken";

@@ -8,6 +8,7 @@
 
 mod join;
 mod preferred;
+mod recover;
 mod rejoin;
 mod steward;
 mod tend;
@@ -23,6 +24,7 @@ use base::{
     Reason, Result, Stay,
 };
 pub use join::Joining;
+pub use recover::{GroupRemains, Remains};
 pub use rejoin::Rejoining;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;

@@ -215,6 +215,26 @@ impl Draft {
         self.done()
     }
 
+    /// Members that are lost for good are forgotten at once: there is nothing left that they could
+    /// leave.
+    pub(super) fn survive(mut self, own: NodeId, groups: &[GroupId]) -> Result<Plan> {
+        for member in self.known.members.clone() {
+            if member.node != own {
+                let key = member_key(member.node);
+                self.steps.push(Update::Delete { key, missing: Missing::Fails });
+            } else if member.stay != Stay::Member {
+                self.put_member(&MemberDescription { stay: Stay::Member, ..member });
+            }
+        }
+        for mut placement in self.known.groups.clone() {
+            if groups.contains(&placement.group) {
+                placement.members = vec![(own, Part::Voter)];
+                self.put_group(placement)?;
+            }
+        }
+        self.done()
+    }
+
     fn set_part(mut self, name: &str, part: Option<Part>, group: Option<GroupId>) -> Result<Plan> {
         let member = self.named(name)?;
         match part {

@@ -133,6 +133,12 @@ impl Directory {
         self.change(|| self.plan_forgetting(node)).await.map(|_| ())
     }
 
+    /// Nobody is left but this member, which has these groups: the others are forgotten, and it is
+    /// the voter of each.
+    pub(crate) async fn survive(&self, own: NodeId, groups: &[GroupId]) -> Result<()> {
+        self.change(|| self.draft()?.survive(own, groups)).await.map(|_| ())
+    }
+
     /// Plans and changes, again if others changed the same meanwhile.
     async fn change(&self, plan: impl Fn() -> Result<Plan>) -> Result<(LogIndex, Body)> {
         let _turn = self.turn.lock().await;

@@ -15,6 +15,7 @@ mod moves;
 mod order;
 mod overload;
 mod preferred;
+mod recover;
 mod sessions;
 mod sim;
 mod staged;

@@ -54,6 +54,12 @@ fn a_checkpoint_is_verified_and_restored_into_a_new_directory_of_the_same_node()
     assert!(again.0 == 2 && again.2.contains("is not empty"), "{again:?}");
     let identity = |data: &Path| fs::read(data.join("IDENTITY")).expect("it has one");
     assert_eq!(identity(&copy), identity(&server.setup.data), "it is another node's");
+    // Without its list of members a member does not start, so a directory is not sound without.
+    fs::write(copy.join("MEMBERS"), "credenza members 1\nrubbish\n").expect("ours");
+    let (code, report) = json(&["check", text(&copy), "--json"]);
+    assert_eq!((code, &report["sound"]), (7, &Value::Bool(false)), "{report}");
+    assert!(report["damage"][0]["file"].as_str().is_some_and(|file| file.ends_with("MEMBERS")));
+    fs::remove_file(copy.join("MEMBERS")).expect("ours");
     assert!(server.stop(Duration::from_secs(30)).is_some());
     let restored = Server::must(&Setup::on(&copy));
     let mut redis = resp(&restored);

@@ -97,3 +97,42 @@ fn a_damaged_log_is_set_aside_and_its_node_is_whole_again_by_itself() {
     assert_eq!(refusal.code, Some(7), "{refusal}");
     assert!(refusal.words.contains("is damaged at byte"), "{refusal}");
 }
+
+#[test]
+fn two_of_three_are_lost_for_good_and_the_third_goes_on_with_all_it_had() {
+    let scratch = Scratch::new("recover");
+    let quick = Options { lease: Duration::from_millis(600), ..Options::of(3) };
+    let mut cluster = Cluster::start(&scratch, quick);
+    put(&cluster, 1, 1);
+    cluster.must_be_level();
+    for node in 1..=3 {
+        cluster.kill(node);
+    }
+    for lost in [2, 3] {
+        std::fs::remove_dir_all(&cluster.how(lost).data).expect("its disk is gone");
+    }
+    let data = cluster.how(1).data.display().to_string();
+    let recover = |sure: &[&str]| {
+        let words = [&["cluster", "recover", "--data", &data], sure].concat();
+        let output = proof::rigs::run(&words);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let seen = recover(&[]);
+    assert!(seen.contains("Nothing was changed"), "{seen}");
+    let done = recover(&["--yes-lose-what-the-others-had"]);
+    assert!(done.contains("the only member"), "{done}");
+    // The others are fresh nodes of the old names.
+    for node in 1..=3 {
+        cluster.begin(node);
+    }
+    cluster.must_settle();
+    cluster.must_be_level();
+    cluster.kill(1);
+    cluster.must_settle();
+    let mut redis = proof::client::Resp::connect(cluster.client(2)).expect("it listens");
+    for number in 0..VALUES {
+        let found = format!("{:?}", redis.say(&format!("GET k{number}")).expect("it answers"));
+        assert!(found.contains('1') || found.contains("49"), "k{number}: {found}");
+    }
+}

@@ -1,0 +1,99 @@
+//! `credenza cluster recover`: a majority is lost for good, and one of those that are left goes on
+//! without them.
+
+use super::join::not_started;
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use base::Kind;
+use node::{GroupRemains, NodeSettings, Remains};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// `credenza cluster recover`.
+#[derive(clap::Args)]
+pub struct Recover {
+    /// The data directory of a stopped member
+    #[arg(long, default_value = "data")]
+    data: PathBuf,
+    /// Make this member the only one of a new cluster. What the others decided and this one never
+    /// got is lost, acknowledged or not
+    #[arg(long)]
+    yes_lose_what_the_others_had: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Recover {
+    /// Shows it, and does it if that was said.
+    pub async fn run(self) -> Outcome {
+        if !self.data.join("IDENTITY").exists() {
+            let text = format!("{} is no data directory", self.data.display());
+            return Err(Failure::new(Kind::Invalid, text));
+        }
+        let settings = NodeSettings { data: self.data.clone(), ..NodeSettings::default() };
+        let sure = self.yes_lose_what_the_others_had;
+        let remains = match sure {
+            true => Remains::take_over(settings).await.map_err(not_started)?,
+            false => super::join::blocking(move || Remains::look(&settings)).await?,
+        };
+        if self.json {
+            return output::json(&as_json(&remains, sure));
+        }
+        self.show(&remains)?;
+        let (data, name) = (self.data.display(), &remains.name);
+        output::text(&match sure {
+            true => format!(
+                "\n{name} is the only member of the new cluster {}. Start it as before; let fresh \
+                 nodes join it with --join. Those of the old cluster are refused: empty their \
+                 directories first.\n",
+                remains.cluster
+            ),
+            false => format!(
+                "\nNothing was changed. A majority that can still be started needs none of this. \
+                 If it is lost for good:\nlook at every member that is left, and choose the one \
+                 whose log was accepted under the highest ballot and, of equals, is the \
+                 longest.\nThen, and for that one only:\n  credenza cluster recover --data {data} \
+                 --yes-lose-what-the-others-had\n"
+            ),
+        })
+    }
+
+    fn show(&self, remains: &Remains) -> Outcome {
+        let (cluster, node, name) = (remains.cluster, remains.node, &remains.name);
+        output::text(&format!("{name}, node {:016x} of cluster {cluster}\n\n", node.0))?;
+        let row = |group: &GroupRemains| {
+            vec![
+                group.group.to_string(),
+                group.part.word().into(),
+                group.voters.join(" "),
+                group.ballot.to_string(),
+                group.last.to_string(),
+                group.decided.to_string(),
+                group.applied.to_string(),
+            ]
+        };
+        let head = ["group", "part", "voters", "ballot", "last", "decided", "applied"];
+        output::table(&head, remains.groups.iter().map(row).collect())?;
+        for group in &remains.absent {
+            output::text(&format!("group {group}: this member has no part in it\n"))?;
+        }
+        Ok(())
+    }
+}
+
+fn as_json(remains: &Remains, taken: bool) -> Value {
+    let group = |group: &GroupRemains| {
+        json!({
+            "group": group.group.0, "part": group.part.word(), "voters": group.voters,
+            "ballot": group.ballot.to_string(),
+            "last": group.last.0, "decided": group.decided.0, "applied": group.applied.0,
+        })
+    };
+    json!({
+        "cluster": remains.cluster.to_string(), "node": format!("{:016x}", remains.node.0),
+        "name": remains.name, "taken_over": taken,
+        "groups": remains.groups.iter().map(group).collect::<Vec<_>>(),
+        "absent": remains.absent.iter().map(|group| group.0).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,184 @@
+//! A majority is lost for good: what a stopped member has, and how it becomes the only one.
+//!
+//! Nothing here is agreed on, so a person says it, knowing what may be lost: values that the lost
+//! members decided, and this one never got. Everything it has accepted is kept, for any of it may
+//! have been acknowledged: behind it a stop-sign goes into the log, with this node as the only
+//! voter, and both count as decided. So the next start applies them as it would have anyway.
+//!
+//! The directory gets a new cluster's id first: from then on nobody who speaks under the old one is
+//! heard, not even a majority of the lost ones that comes back after all. Cut short anywhere, it is
+//! said again and goes on.
+//!
+//! Promises: what this node has accepted is kept; whoever was left behind is refused.
+//! Never: runs beside a serving node (the directory's lock); chooses the survivor.
+
+use crate::consistent::batch::Batch;
+use crate::consistent::records;
+use crate::consistent::value::read_value;
+use crate::consistent::view::damaged;
+use crate::keeper::{record, store_error};
+use crate::recovery::{DIRECTORY, Recovered, RecoveredGroup, recover};
+use crate::{Node, NodeSettings};
+use base::{
+    Ballot, ClusterDescription, ClusterId, ConfigurationId, Error, GroupId, LogIndex, NodeId, Part,
+    Reason, Result,
+};
+use logic::consensus::Configuration;
+use store::Log;
+
+/// What a stopped member has.
+#[derive(Clone, Debug)]
+pub struct Remains {
+    /// The cluster's id.
+    pub cluster: ClusterId,
+    /// The member's id.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// Each group it has something of.
+    pub groups: Vec<GroupRemains>,
+    /// Groups it has nothing of.
+    pub absent: Vec<GroupId>,
+}
+
+/// What it has of one group. Of two members the one whose log was accepted under the higher ballot
+/// has more; under the same ballot, the one with the longer log.
+#[derive(Clone, Debug)]
+pub struct GroupRemains {
+    /// Which.
+    pub group: GroupId,
+    /// What the member is in it.
+    pub part: Part,
+    /// The voters, this one among them, by name.
+    pub voters: Vec<String>,
+    /// The ballot its log was accepted under.
+    pub ballot: Ballot,
+    /// The last value it has.
+    pub last: LogIndex,
+    /// The last value it knows to be decided.
+    pub decided: LogIndex,
+    /// The last value its store has applied.
+    pub applied: LogIndex,
+}
+
+impl Remains {
+    /// Looks; nothing is changed beyond what a start changes. Blocking.
+    pub fn look(settings: &NodeSettings) -> Result<Remains> {
+        let (known, found) = open(settings)?;
+        Ok(Remains::of(&known, &found))
+    }
+
+    fn of(known: &ClusterDescription, found: &Recovered) -> Remains {
+        let node = NodeId(found.directory.node);
+        let name = |node: NodeId| {
+            known
+                .member(node)
+                .map_or_else(|| format!("{:016x}", node.0), |known| known.name.clone())
+        };
+        let here = found.groups.iter().filter_map(|group| {
+            let replica = &group.replica;
+            Some(GroupRemains {
+                group: group.id,
+                part: part_of(group, node)?,
+                voters: replica.configuration().voters().map(name).collect(),
+                ballot: replica.accepted_ballot(),
+                last: replica.last(),
+                decided: replica.decided(),
+                applied: LogIndex(group.mark.applied),
+            })
+        });
+        let groups: Vec<_> = here.collect();
+        let is_here = |id: GroupId| groups.iter().any(|group| group.group == id);
+        let placed = known.groups.iter().map(|placement| placement.group);
+        let absent = placed.filter(|id| !is_here(*id)).collect();
+        Remains { cluster: known.cluster, node, name: name(node), groups, absent }
+    }
+
+    /// Makes this member the only one of a new cluster, with everything it has.
+    pub async fn take_over(settings: NodeSettings) -> Result<Remains> {
+        let (again, offline) = (settings.clone(), move || take(&settings));
+        let taken = tokio::task::spawn_blocking(offline).await;
+        let (remains, lease_ms) =
+            taken.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "it broke off")))?;
+        let name = remains.name.clone();
+        // Alone it needs nobody, and nobody may reach it yet.
+        let alone = NodeSettings { peers: None, name, lease_ms, ..again };
+        let node = Node::start(alone).await?;
+        let groups: Vec<_> = remains.groups.iter().map(|group| group.group).collect();
+        let inner = &node.inner;
+        let settled = inner.directory.survive(remains.node, &groups).await;
+        let written = settled.and_then(|()| {
+            let data = inner.data.lock().expect("no one panics while holding it");
+            let known = inner.catalog.cluster();
+            data.as_ref().map_or(Ok(()), |data| data.write_members(&known).map_err(store_error))
+        });
+        node.stop().await?;
+        written.map(|()| remains)
+    }
+}
+
+/// The part in force of a group of which there is something.
+fn part_of(group: &RecoveredGroup, node: NodeId) -> Option<Part> {
+    group.replica.configuration().part(node)
+}
+
+fn open(settings: &NodeSettings) -> Result<(ClusterDescription, Recovered)> {
+    let found = recover(settings, None)?;
+    let known = found.directory.members().map_err(store_error)?;
+    let known = known.ok_or_else(|| {
+        let text = "this node never knew others: nothing of it is anywhere else";
+        Error::new(Reason::Changed, text)
+    })?;
+    Ok((known, found))
+}
+
+fn take(settings: &NodeSettings) -> Result<(Remains, u64)> {
+    let (known, mut found) = open(settings)?;
+    let remains = Remains::of(&known, &found);
+    if found.witness {
+        let text = "this member is a witness: it holds no rows to go on with. Recover one that \
+                    holds the data";
+        return Err(Error::new(Reason::NotSupported, text));
+    }
+    if remains.groups.iter().all(|group| group.group != DIRECTORY) {
+        let text = "this member has no part in the directory (group 0): recover another";
+        return Err(Error::new(Reason::NotSupported, text));
+    }
+    let left = known.members.iter().filter(|member| member.node == remains.node).cloned();
+    let alone = ClusterDescription { members: left.collect(), ..known.clone() };
+    let cluster = found.directory.refound(&alone).map_err(store_error)?;
+    for group in &found.groups {
+        if part_of(group, remains.node).is_some() {
+            seal(&mut found.log, group, remains.node)?;
+        }
+    }
+    let Recovered { log, .. } = found;
+    log.close().map_err(store_error)?;
+    Ok((Remains { cluster: ClusterId(cluster), ..remains }, known.lease_ms))
+}
+
+/// Decides all that was accepted, and behind it that this node goes on alone.
+fn seal(log: &mut Log, group: &RecoveredGroup, node: NodeId) -> Result<()> {
+    let replica = &group.replica;
+    let mut id = replica.configuration().id();
+    let (mut time, mut next_version) = (group.mark.time, group.mark.next_version);
+    for payload in group.tail.values() {
+        let (head, _) = read_value(payload).map_err(damaged)?;
+        (time, next_version) = (head.time, head.first_version + u64::from(head.updates));
+        id = head.sign.map_or(id, |sign| sign.id());
+    }
+    let members = replica.configuration().members();
+    if group.tail.is_empty() && members.len() == 1 {
+        return Ok(());
+    }
+    let alone = Configuration::alone(ConfigurationId(id.0 + 1), node);
+    let alone = alone.map_err(|error| Error::new(Reason::Damaged, error.to_string()))?;
+    let (last, index) = (replica.last(), replica.last().next());
+    let ballot = replica.promised().max(Ballot { round: 1, node });
+    let sign = Batch::sign(index, time, next_version, alone).close();
+    let accepted = records::accept(group.id, ballot, index, last, sign, true);
+    for job in [accepted, records::decided(group.id, index, true)] {
+        log.append(&record(&job)).map_err(store_error)?;
+    }
+    log.commit(true).map(|_| ()).map_err(store_error)
+}
