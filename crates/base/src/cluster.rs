@@ -225,6 +225,11 @@ pub enum ClusterCall {
         /// Its voters by name; none named: the members that are in the fewest groups.
         members: Vec<String>,
     },
+    /// A group without buckets ends, everywhere and for good. `Body::Done`.
+    DropGroup {
+        /// The group.
+        group: GroupId,
+    },
 }
 
 /// Checks a member's name: it stands in paths, logs and Arakoon's answers.

@@ -84,6 +84,15 @@ impl Catalog {
         mine.map(|(name, bucket)| (bucket.id, name.clone())).collect()
     }
 
+    /// A bucket that lives in this group, or moves there.
+    pub(crate) fn in_or_into(&self, group: GroupId) -> Option<BucketName> {
+        let buckets = self.buckets.read().expect("no one panics while holding it");
+        let there = |bucket: &Arc<Bucket>| {
+            bucket.group == group || bucket.moving.is_some_and(|moving| moving.group == group)
+        };
+        buckets.iter().find(|(_, bucket)| there(bucket)).map(|(name, _)| name.clone())
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.buckets.read().expect("no one panics while holding it").len()

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
-/// Groups by id. They become more while the node lives, and never fewer.
+/// Groups by id. They become more while the node lives, and fewer only when one is dropped.
 #[derive(Default)]
 pub(crate) struct Groups {
     all: RwLock<BTreeMap<GroupId, Arc<Group>>>,
@@ -31,6 +31,11 @@ impl Groups {
             all.insert(group.id, group);
         }
         fits
+    }
+
+    /// One was dropped, and its part here has ended.
+    pub(crate) fn remove(&self, id: GroupId) {
+        self.all.write().expect("no one panics while holding it").remove(&id);
     }
 
     /// No group begins from here on.

@@ -152,6 +152,31 @@ pub(crate) fn begin_group(inner: &Arc<Inner>, placement: &Placement) -> Result<(
     Ok(())
 }
 
+/// Ends a group that was dropped: its part here, then its rows. The log lets go of its records as
+/// of all that nobody needs. Cut short, the next start goes on.
+pub(crate) fn end_group(inner: &Arc<Inner>, group: Arc<Group>) {
+    if !group.end() {
+        return;
+    }
+    let inner = inner.clone();
+    tokio::spawn(async move {
+        group.ends().await;
+        let id = group.id;
+        inner.groups.remove(id);
+        let owner = inner.clone();
+        let dropping = move || {
+            owner.trees.drop_prefix(&id.0.to_be_bytes()).map_err(store_error)?;
+            owner.flush_and_collapse()
+        };
+        match tokio::task::spawn_blocking(dropping).await {
+            Ok(Ok(())) => tracing::info!(target: "node", group = id.0, "a group has ended"),
+            Ok(Err(error)) if error.reason == Reason::Damaged => inner.fail(error),
+            Ok(Err(error)) => tracing::warn!(target: "node", %error, "a group's rows stay"),
+            Err(error) => tracing::error!(target: "node", %error, "ending a group broke off"),
+        }
+    });
+}
+
 fn start_threads(inner: &Arc<Inner>) -> Result<()> {
     let (keeper, merger) = (inner.clone(), inner.clone());
     start_thread("housekeeper", move || keeper.keep_house())?;

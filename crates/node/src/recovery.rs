@@ -32,8 +32,8 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::{
-    DataDir, FileDisk, Log, LogSettings, LsmTrees, OwnedRecord, Position, StoreError, TreeSettings,
-    Trees,
+    Chunk, DataDir, FileDisk, Log, LogSettings, LsmTrees, OwnedRecord, Position, StoreError,
+    TreeSettings, Trees,
 };
 
 /// The directory's group.
@@ -65,6 +65,9 @@ pub(crate) struct Terms {
     made: BTreeMap<GroupId, Configuration>,
     /// Those of them in which this node has a part, or is to get one.
     own: BTreeSet<GroupId>,
+    /// The highest number that any group had; of those below, the ones that are not known were
+    /// dropped.
+    made_upto: GroupId,
     /// This node is a witness: it keeps rows of the directory only.
     pub witness: bool,
 }
@@ -110,7 +113,9 @@ pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> 
     for placement in known.iter().flat_map(|known| &known.groups) {
         terms.add(placement)?;
     }
+    terms.made_upto = directory.made_upto().map_err(store_error)?.max(DEFAULT_GROUP);
     let (groups, vnodes) = replay(&log, records, &*trees, &terms)?;
+    drop_rows(&terms, &*trees)?;
     let witness = terms.witness;
     Ok(Recovered { directory, incarnation, trees, log, groups, witness, vnodes })
 }
@@ -173,6 +178,10 @@ pub(crate) fn replay(
             make_room(trees)?;
             continue;
         }
+        if terms.is_dropped(GroupId(record.owner.group)) {
+            start = position;
+            continue;
+        }
         let group = match groups.entry(GroupId(record.owner.group)) {
             Entry::Occupied(group) => group.into_mut(),
             Entry::Vacant(none) => {
@@ -201,6 +210,19 @@ fn make_room(trees: &dyn Trees) -> Result<()> {
     Ok(())
 }
 
+/// A group may have been dropped when its rows were not gone yet.
+fn drop_rows(terms: &Terms, trees: &dyn Trees) -> Result<()> {
+    let numbers = (DEFAULT_GROUP.0 + 1)..=terms.made_upto.0;
+    for id in numbers.map(GroupId).filter(|id| terms.is_dropped(*id)) {
+        let prefix = id.0.to_be_bytes();
+        let found = Chunk::read(&*trees.snapshot(), &prefix, None, 1).map_err(store_error)?;
+        if !found.rows.is_empty() {
+            trees.drop_prefix(&prefix).map_err(store_error)?;
+        }
+    }
+    Ok(())
+}
+
 /// What is the same for all groups of this node. `first`: see [`recover`].
 pub(crate) fn terms(node: NodeId, lease_ms: u64, first: Option<Configuration>) -> Result<Terms> {
     let lease = LeaseClock { length: Millis(lease_ms), ..LeaseClock::default() };
@@ -208,7 +230,15 @@ pub(crate) fn terms(node: NodeId, lease_ms: u64, first: Option<Configuration>) -
     let first = first
         .map_or_else(alone, Ok)
         .map_err(|error| Error::new(Reason::Damaged, error.to_string()))?;
-    Ok(Terms { node, lease, first, made: BTreeMap::new(), own: BTreeSet::new(), witness: false })
+    Ok(Terms {
+        node,
+        lease,
+        first,
+        made: BTreeMap::new(),
+        own: BTreeSet::new(),
+        made_upto: DEFAULT_GROUP,
+        witness: false,
+    })
 }
 
 impl Terms {
@@ -222,6 +252,11 @@ impl Terms {
             self.own.insert(placement.group);
         }
         Ok(())
+    }
+
+    /// Whether there was a group of this number, and is none any more.
+    fn is_dropped(&self, group: GroupId) -> bool {
+        group > DEFAULT_GROUP && group <= self.made_upto && !self.made.contains_key(&group)
     }
 
     /// Whether it is known whom the group of a record began with.

@@ -7,7 +7,7 @@
 use crate::StoreError;
 use crate::disk::{Disk, FileDisk};
 use crate::failpoint::{Point, reach};
-use base::ClusterDescription;
+use base::{ClusterDescription, GroupId};
 use identity::{Identity, damaged};
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -87,6 +87,11 @@ impl DataDir {
             return Err(members::lost(&self.path));
         }
         Ok(known)
+    }
+
+    /// The highest number that any group had, as far as this node ever knew; 0: it knew none.
+    pub fn made_upto(&self) -> Result<GroupId, StoreError> {
+        members::made_upto(&self.disk()?, &self.path)
     }
 
     /// Writes down whom this node knows, durably.

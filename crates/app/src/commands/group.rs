@@ -19,6 +19,7 @@ Examples:
   credenza group place 1 n1 n2 n4                  these vote in group 1, nobody else
   credenza group place 1 n1 n2 n4 n5=learner       n5 gets a copy and no vote
   credenza group place 1 n1 n2 w=witness           w joined as a witness: a vote and no copy
+  credenza group drop 2                            when no bucket lives in it any more
   credenza group verify 1                          do all replicas hold the same rows?
 
 Group 0 is the directory, group 1 holds the buckets for which no other group is named.
@@ -33,6 +34,8 @@ pub enum Group {
     Create(Create),
     /// Say who is wanted in a group
     Place(Place),
+    /// End a group in which no bucket lives; its number is never given again
+    Drop(Drop),
     /// Compare the replicas of a group, or of all: exit code 7 if they differ
     Verify(Verify),
 }
@@ -75,6 +78,15 @@ pub struct Place {
     address: Address,
 }
 
+/// Ends a group.
+#[derive(clap::Args)]
+pub struct Drop {
+    /// The group's number
+    group: u32,
+    #[command(flatten)]
+    address: Address,
+}
+
 impl Group {
     /// Does it.
     pub async fn run(self) -> Outcome {
@@ -82,6 +94,7 @@ impl Group {
             Group::Status(status) => status.show().await,
             Group::Create(create) => create.send().await,
             Group::Place(place) => place.send().await,
+            Group::Drop(drop) => drop.send().await,
             Group::Verify(verify) => verify.run().await,
         }
     }
@@ -131,6 +144,13 @@ impl Create {
         output::text(&format!(
             "group {number}: {members}\nuse it: credenza bucket create NAME --group {number}\n"
         ))
+    }
+}
+
+impl Drop {
+    async fn send(self) -> Outcome {
+        let call = Call::new(Method::DELETE, format!("/v1/cluster/groups/{}", self.group));
+        Client::new(&self.address)?.call(call).await.map(|_| ())
     }
 }
 

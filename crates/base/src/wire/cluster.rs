@@ -53,6 +53,9 @@ pub(super) fn put_call<W: Fields>(call: &ClusterCall, out: &mut W) {
                 out.bytes(name.as_bytes());
             });
         }
+        ClusterCall::DropGroup { group } => {
+            out.byte(8).half(group.0);
+        }
     }
 }
 
@@ -90,6 +93,7 @@ pub(super) fn take_call(from: &mut Source<'_>) -> Taken<ClusterCall> {
             replicas: from.maybe("replicas or none", |from| from.half("replicas"))?,
             members: from.list((GROUP_MEMBERS_MAX, 4), "how many members", take_name)?,
         },
+        8 => ClusterCall::DropGroup { group: GroupId(from.half("group")?) },
         _ => return Err(Malformed("which cluster call")),
     })
 }

@@ -48,6 +48,7 @@ pub enum Name {
     CreateGroup,
     SeeRing,
     ClaimRing,
+    DropGroup,
     OpenSession,
     CloseSession,
     Checkpoint,

@@ -17,7 +17,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes; the most travelled ones first.
-pub const ROUTES: [Route; 48] = [
+pub const ROUTES: [Route; 49] = [
     Route {
         query: &[Consistency],
         gives: Gives::Value,
@@ -298,6 +298,11 @@ pub const ROUTES: [Route; 48] = [
         (Name::ClaimRing, Method::Put, "/v1/cluster/ring"),
         (Takes::Nothing, Gives::Json("Ring")),
         "Every member that stays takes an even part of the ring, while that holds no data.",
+    ),
+    cluster(
+        (Name::DropGroup, Method::Delete, "/v1/cluster/groups/{group}"),
+        (Takes::Nothing, Gives::Nothing),
+        "A group without buckets ends; its number is never given again.",
     ),
     Route {
         gives: Gives::CreatedJson("Session"),

@@ -8,6 +8,7 @@ use super::{described, parts_of, told};
 use crate::consistent::group::Group;
 use crate::keeper::store_error;
 use crate::peers::{Incarnation, Member};
+use crate::recovery::DEFAULT_GROUP;
 use crate::{Inner, Node, NodeSettings, life, world};
 use base::{
     BucketName, Call, ClusterCall, ClusterDescription, DirectoryCall, GroupId, MemberDescription,
@@ -68,6 +69,7 @@ impl Tending {
         self.tell_peers(inner, &known);
         self.write(inner, &known).await;
         self.begin_groups(inner, &known);
+        self.end_groups(inner, &known);
         self.tell_of_itself(node, &known).await;
         let leads_directory = inner.directory.group.master.load(Ordering::Acquire);
         if leads_directory {
@@ -102,7 +104,8 @@ impl Tending {
 
     /// A node that was always alone, in the groups that every cluster has, writes nothing.
     async fn write(&mut self, inner: &Arc<Inner>, known: &Arc<ClusterDescription>) {
-        let needless = known.members.len() == 1 && !inner.is_written_down;
+        let is_written = inner.is_written_down || self.written.is_some();
+        let needless = known.members.len() == 1 && !is_written;
         let made = known.groups.iter().any(|placement| !placement.founders.is_empty());
         if self.has_written(known) || (needless && !made) {
             return;
@@ -132,6 +135,19 @@ impl Tending {
         let made = known.groups.iter().filter(|placement| !placement.founders.is_empty());
         for placement in made.filter(|placement| placement.concerns(inner.node)) {
             quietly("a group that begins", life::begin_group(inner, placement));
+        }
+    }
+
+    /// Groups that were dropped end, once it stands on disk that they are none any more: a start
+    /// then passes by what the log still holds of them.
+    fn end_groups(&self, inner: &Arc<Inner>, known: &Arc<ClusterDescription>) {
+        if !self.has_written(known) {
+            return;
+        }
+        for group in inner.groups.all() {
+            if group.id > DEFAULT_GROUP && known.placement(group.id).is_none() {
+                life::end_group(inner, group);
+            }
         }
     }
 

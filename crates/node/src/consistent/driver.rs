@@ -40,6 +40,11 @@ impl Group {
         self.begin();
         let mut fetches = Fetches::default();
         loop {
+            if self.dropped.load(Ordering::Acquire) {
+                let text = format!("group {} was dropped", self.id);
+                self.fail(Error::new(Reason::Moved, text));
+                return Ok(());
+            }
             let sleep = match self.turn(*stop.borrow()) {
                 Ok(sleep) => sleep,
                 Err(error) => {
@@ -62,6 +67,13 @@ impl Group {
                 _ = stop.changed() => self.retire(),
             }
         }
+    }
+
+    /// The group ends for good: its part here does no more. `false`: that is so already.
+    pub(crate) fn end(&self) -> bool {
+        let first = !self.dropped.swap(true, Ordering::AcqRel);
+        self.wake.notify_one();
+        first
     }
 
     fn has_retired(&self) -> bool {

@@ -106,6 +106,8 @@ pub(crate) struct Group {
     pub(super) lease_until: AtomicU64,
     /// Who leads, for those who wait for a change.
     pub(super) standing: watch::Sender<Standing>,
+    /// The directory let go of it.
+    pub(super) dropped: AtomicBool,
     /// Whether the driver goes on.
     pub(super) driven: watch::Sender<bool>,
     /// Written records that the driver has not seen yet.
@@ -204,6 +206,7 @@ impl Group {
             informed: AtomicU64::new(0),
             lease_until: AtomicU64::new(0),
             standing: watch::Sender::new(Standing::default()),
+            dropped: AtomicBool::new(false),
             driven: watch::Sender::new(true),
             mailbox: Mutex::new(Vec::new()),
             inbox: Mutex::new(Vec::new()),

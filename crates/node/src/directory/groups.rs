@@ -1,11 +1,13 @@
-//! Making groups: a number that was never used, and the members that are in the fewest others.
+//! Making groups: a number that was never used, and the members that are in the fewest others; and
+//! ending them.
 
-use super::members::Draft;
-use super::rows::{NEXT_GROUP, read_next_group, set, write_next_group};
+use super::members::{Draft, no_such_group};
+use super::rows::{NEXT_GROUP, group_key, read_next_group, set, write_next_group};
 use super::{Directory, Plan};
 use base::limits::{GROUP_VOTERS_MAX, GROUPS_MAX};
+use base::request::Missing;
 use base::{
-    Body, Error, GroupId, MemberDescription, NodeId, Part, Placement, Reason, Result, Stay,
+    Body, Error, GroupId, MemberDescription, NodeId, Part, Placement, Reason, Result, Stay, Update,
 };
 use bytes::Bytes;
 
@@ -44,6 +46,29 @@ impl Directory {
             Plan::Change(steps) => Ok(Plan::Made(steps, Body::Group(made))),
             other => Ok(other),
         }
+    }
+
+    /// A group without buckets ends: its row goes, and its members end their parts when they see
+    /// that (`cluster/tend.rs`). The count of numbers stays, so that none is given twice.
+    pub(super) fn drop_group(&self, group: GroupId) -> Result<Plan> {
+        let mut draft = self.draft()?;
+        if group.0 < FIRST {
+            let text = "groups 0 and 1 are what a cluster is made of: they stay";
+            return Err(Error::new(Reason::NotSupported, text));
+        }
+        if draft.known.placement(group).is_none() {
+            return Err(no_such_group(group));
+        }
+        if let Some(name) = self.catalog.in_or_into(group) {
+            let text = format!(
+                "the bucket `{}` lives in group {group}, or moves there: drop it, or move it to \
+                 another (`credenza bucket move`)",
+                name.full()
+            );
+            return Err(Error::new(Reason::Changed, text));
+        }
+        draft.steps.push(Update::Delete { key: group_key(group), missing: Missing::Fails });
+        draft.done()
     }
 
     /// Members with the fewest groups; of those that are connected, as long as there are enough.

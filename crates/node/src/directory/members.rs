@@ -43,6 +43,7 @@ impl Directory {
             }
             ClusterCall::PlaceGroup { group, members } => self.draft()?.place(*group, members),
             ClusterCall::CreateGroup { replicas, members } => self.create_group(*replicas, members),
+            ClusterCall::DropGroup { group } => self.drop_group(*group),
         }
     }
 
@@ -362,7 +363,7 @@ fn no_such_member(name: &str) -> Error {
     Error::new(Reason::NotFound, text)
 }
 
-fn no_such_group(group: GroupId) -> Error {
+pub(super) fn no_such_group(group: GroupId) -> Error {
     let text = format!("no group {group}: `credenza group status` lists them");
     Error::new(Reason::NotFound, text)
 }

@@ -304,3 +304,83 @@ async fn the_only_voter_of_a_group_is_not_given_up_for_a_fresh_node() {
     })
     .await;
 }
+
+fn drop_group(group: u32) -> Call {
+    Call::Directory(DirectoryCall::Cluster(ClusterCall::DropGroup { group: GroupId(group) }))
+}
+
+/// Rows that a node's store holds of a group.
+fn rows(cluster: &Cluster, which: usize, group: u32) -> usize {
+    let snapshot = cluster.node(which).inner.trees.snapshot();
+    let rows = store::Chunk::read(&*snapshot, &group.to_be_bytes(), None, usize::MAX);
+    rows.expect("it is sound").rows.len()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_without_buckets_ends_everywhere_and_its_number_is_never_given_again() {
+    let mut cluster = Cluster::new(3).await;
+    let made = cluster.create(Some(3), &[]).await;
+    let name = cluster.bucket("b", made.group).await;
+    cluster.put(0, &name, "k", "v").await;
+    cluster.put(1, &BucketName::default(), "k", "v").await;
+    let default = BucketName::default();
+    let refused = cluster.surely(default.clone(), drop_group(2)).await.expect_err("it is in use");
+    assert_eq!(refused.reason, Reason::Changed);
+    assert!(refused.text().contains("`b`") && refused.text().contains("move"), "{refused}");
+    for (group, wanted) in
+        [(0, Reason::NotSupported), (1, Reason::NotSupported), (9, Reason::NotFound)]
+    {
+        let refused = cluster.surely(default.clone(), drop_group(group)).await;
+        assert_eq!(reason(refused), wanted, "{group}");
+    }
+    cluster.surely(name.clone(), Call::Directory(DirectoryCall::DropBucket)).await.expect("gone");
+    // One is away when it ends, and hears of it when it is back.
+    cluster.stop(2).await;
+    cluster.surely(default.clone(), drop_group(2)).await.expect("nothing lives there");
+    let ended = |cluster: &Cluster, which: usize| {
+        let here = cluster.node(which).inner.groups.get(GroupId(2)).is_some();
+        (!here && rows(cluster, which, 2) == 0).then_some(())
+    };
+    for which in [0, 1] {
+        wait("the end", || ended(&cluster, which)).await;
+        let status = cluster.node(which).status();
+        assert!(status.groups.iter().all(|group| group.id != GroupId(2)));
+        assert!(cluster.node(which).cluster().groups.iter().all(|group| group.group.0 != 2));
+    }
+    cluster.start(2).await;
+    wait("the end, later", || ended(&cluster, 2)).await;
+    // The log still holds what it said: a start passes that by.
+    for which in 0..3 {
+        cluster.stop(which).await;
+    }
+    for which in 0..3 {
+        cluster.start(which).await;
+    }
+    assert_eq!(cluster.get(2, &default, "k").await, Some(bytes("v")));
+    assert_eq!(cluster.create(Some(3), &[]).await.group, GroupId(3), "a number is given once");
+    let again = cluster.bucket("b", GroupId(3)).await;
+    cluster.put(2, &again, "k", "w").await;
+    assert_eq!(cluster.get(0, &again, "k").await, Some(bytes("w")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_that_is_cut_short_is_gone_on_with_at_the_next_start() {
+    let mut cluster = Cluster::new(1).await;
+    let made = cluster.create(None, &[]).await;
+    let name = cluster.bucket("b", made.group).await;
+    cluster.put(0, &name, "k", "v").await;
+    let call = Call::Directory(DirectoryCall::DropBucket);
+    cluster.surely(name, call).await.expect("gone");
+    let before = Place::new();
+    copy(&cluster.places[0], &before);
+    cluster.surely(BucketName::default(), drop_group(2)).await.expect("nothing lives there");
+    wait("the end", || cluster.node(0).inner.groups.get(GroupId(2)).is_none().then_some(())).await;
+    cluster.stop(0).await;
+    // The list says that it ended; log and store are those of a moment before.
+    std::fs::copy(cluster.places[0].path().join("MEMBERS"), before.path().join("MEMBERS"))
+        .expect("copied");
+    let settings = NodeSettings { data: before.path().to_path_buf(), ..cluster.settings(0) };
+    cluster.nodes[0] = Some(Node::start(settings).await.expect("it starts"));
+    assert!(cluster.node(0).inner.groups.get(GroupId(2)).is_none());
+    assert_eq!(rows(&cluster, 0, 2), 0);
+}

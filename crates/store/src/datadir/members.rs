@@ -20,6 +20,8 @@ pub(super) const FILE: WholeFile = WholeFile {
     head: "credenza members 1",
     bytes_max: 16 << 20,
 };
+/// In front of the highest number that any group had.
+const MADE: &str = "made ";
 /// Stands where an address is not known.
 const NONE: &str = "-";
 
@@ -42,7 +44,19 @@ pub(super) fn write(
         let what = format!("can't write {}", path.join(FILE.name).display());
         StoreError::io(what, io::Error::new(io::ErrorKind::InvalidInput, why))
     })?;
-    FILE.replace(disk, path, &text)
+    // A number that was given once is known for good.
+    let made = known.groups.iter().map(|placement| placement.group.0).max().unwrap_or(0);
+    let made = made.max(made_upto(disk, path)?.0);
+    FILE.replace(disk, path, &format!("{text}{MADE}{made}\n"))
+}
+
+/// The highest number that any group had which this list ever knew; 0: it says nothing of it.
+pub(super) fn made_upto(disk: &dyn Disk, path: &Path) -> Result<GroupId, StoreError> {
+    let lines = FILE.read(disk, path)?.unwrap_or_default();
+    let made = lines.last().and_then(|line| line.strip_prefix(MADE)?.parse().ok());
+    let made =
+        made.map_or_else(|| parse(&lines)?.groups.iter().map(|known| known.group.0).max(), Some);
+    Ok(GroupId(made.unwrap_or(0)))
 }
 
 /// A node that joined and lost its list knows nobody: it must not begin a cluster of its own.
@@ -85,6 +99,10 @@ fn parse(lines: &[String]) -> Option<ClusterDescription> {
     let [cluster, founder, lease_ms, changes, rest @ ..] = lines else { return None };
     let of_members = rest.iter().take_while(|line| line.starts_with("member ")).count();
     let (members, groups) = rest.split_at(of_members);
+    let groups = match groups.split_last() {
+        Some((last, groups)) if last.starts_with(MADE) => groups,
+        _ => groups,
+    };
     let field = |line: &str, name: &str| {
         line.strip_prefix(name).and_then(|rest| rest.strip_prefix(' ')).map(String::from)
     };

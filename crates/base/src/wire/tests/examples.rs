@@ -317,6 +317,12 @@ pub fn group_calls() -> Vec<Call> {
     .into()
 }
 
+/// What is said of groups that end.
+pub fn ending_calls() -> Vec<Call> {
+    let drop = ClusterCall::DropGroup { group: GroupId(7) };
+    vec![Call::Directory(DirectoryCall::Cluster(drop))]
+}
+
 /// What the directory knows of groups that were made.
 pub fn group_bodies(of: &Stuff) -> Vec<Body> {
     let [one, two] = of.numbers;

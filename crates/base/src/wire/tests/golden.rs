@@ -2,8 +2,8 @@
 //! bytes if they are missing.
 
 use super::examples::{
-    bodies, calls, cluster_bodies, cluster_calls, group_bodies, group_calls, kept, outcomes,
-    place_bodies, place_calls, updates,
+    bodies, calls, cluster_bodies, cluster_calls, ending_calls, group_bodies, group_calls, kept,
+    outcomes, place_bodies, place_calls, updates,
 };
 use super::{answered, available, failed, replied, request, updated, written};
 use crate::wire::read_answer;
@@ -49,6 +49,7 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
         later(&mut text, calls, bodies);
     }
     reasons(&mut text, later_reasons);
+    later(&mut text, ending_calls(), Vec::new());
     if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !path.exists() {
         std::fs::write(&path, &text).expect("the kept bytes can be written");
     }

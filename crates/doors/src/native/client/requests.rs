@@ -187,6 +187,9 @@ fn members(call: &ClusterCall) -> Sent {
             let body = json!({ "replicas": replicas, "members": members });
             json("POST", "/v1/cluster/groups".into(), body)
         }
+        ClusterCall::DropGroup { group } => {
+            Sent::new("DELETE", format!("/v1/cluster/groups/{group}"))
+        }
     }
 }
 

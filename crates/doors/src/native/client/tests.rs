@@ -193,6 +193,7 @@ fn members() -> impl Strategy<Value = ClusterCall> {
         name().prop_map(|name| ClusterCall::RemoveMember { name }),
         replace,
         create,
+        group().prop_map(|group| ClusterCall::DropGroup { group }),
         set,
         place,
     ]
