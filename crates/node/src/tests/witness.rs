@@ -99,6 +99,8 @@ async fn a_witness_that_keeps_all_it_may_stops_the_writers_until_the_voter_is_ba
     cluster.join_as(Part::Witness).await;
     cluster.put(0, &default(), "k", "v").await;
     cluster.stop(1).await;
+    // For a lease's length the master counts on who is gone.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let large = "x".repeat(1 << 20);
     let refused: Error = loop {
         let answer = ask(cluster.node(0), &default(), Call::Update(set("large", &large))).await;
