@@ -3,6 +3,7 @@
 use crate::available::batch::Mark;
 use crate::available::layout::VNODES;
 use crate::available::shelf::Shelf;
+use crate::available::{hints, sync};
 use crate::catalog::Catalog;
 use crate::consistent::Mailbox;
 use crate::consistent::comparison::Comparisons;
@@ -17,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::recovery::{self, DIRECTORY, Recovered, recover};
 use crate::transfer::Transfers;
 use crate::{Inner, Node, NodeSettings, audit, cluster, exchange, transfer, world};
-use base::{ClusterId, Error, NodeId, Placement, Reason, Result};
+use base::{BucketName, ClusterId, Error, NodeId, Placement, Reason, Result};
 use logic::consensus::Configuration;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -52,11 +53,11 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         witness,
         kept_bytes_max: settings.log_bytes_max,
     };
-    let shelf = shelf(&shared, (incarnation, vnodes));
-    let group = |found| Arc::new(Group::new(found, shared.clone()));
-    let groups = Arc::new(Groups::new(found.into_iter().map(group).collect()));
     let (known, is_written_down) = cluster::known(&data, &settings)?;
     let catalog = Arc::new(Catalog::new(known));
+    let shelf = shelf(&shared, catalog.clone(), (incarnation, vnodes));
+    let group = |found| Arc::new(Group::new(found, shared.clone()));
+    let groups = Arc::new(Groups::new(found.into_iter().map(group).collect()));
     let directory = Directory::new(groups.find(DIRECTORY)?, catalog.clone())?;
     let inner = Arc::new(Inner {
         settings,
@@ -107,9 +108,12 @@ async fn found(settings: NodeSettings, first: Option<Configuration>) -> Result<R
 }
 
 /// What the vnodes hold, as it was found.
-fn shelf(shared: &Shared, found: (u64, Mark)) -> Arc<Shelf> {
+fn shelf(shared: &Shared, catalog: Arc<Catalog>, found: (u64, Mark)) -> Arc<Shelf> {
     let Shared { node, trees, keeper, bell, .. } = shared;
-    Arc::new(Shelf::new(*node, found, trees.clone(), keeper.clone(), bell.clone()))
+    let copies =
+        move |bucket: &BucketName| Some(catalog.available.find(bucket)?.replication.n_val);
+    let copies = Box::new(copies);
+    Arc::new(Shelf::new(*node, found, trees.clone(), keeper.clone(), bell.clone(), copies))
 }
 
 fn watch_over(node: &Node) {
@@ -124,6 +128,8 @@ fn watch_over(node: &Node) {
     tokio::spawn(cluster::tend(node.clone(), inner.stop.subscribe()));
     tokio::spawn(audit::audit(inner.clone(), inner.stop.subscribe()));
     tokio::spawn(transfer::tend(inner.clone(), inner.stop.subscribe()));
+    tokio::spawn(hints::tend(inner.clone(), inner.stop.subscribe()));
+    tokio::spawn(sync::tend(inner.clone(), inner.stop.subscribe()));
 }
 
 fn drive(inner: &Arc<Inner>, group: Arc<Group>) {

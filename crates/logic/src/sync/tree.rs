@@ -76,6 +76,18 @@ impl HashTree {
         self.rows
     }
 
+    /// Takes up what happened to another tree: what was done while the rows were being read, on top
+    /// of what was read. Numbers wrap, so a tree may have seen more rows go than come.
+    pub fn add_all(&mut self, other: &HashTree) {
+        self.rows = self.rows.wrapping_add(other.rows);
+        for (chunk, leaves) in other.chunks.iter().enumerate() {
+            let Some(leaves) = leaves else { continue };
+            for (at, digest) in leaves.iter().enumerate().filter(|(_, digest)| **digest != 0) {
+                self.add(Leaf((chunk * CHUNK + at) as u16), *digest);
+            }
+        }
+    }
+
     /// A row has come.
     pub fn insert(&mut self, row: RowHash) {
         self.rows += 1;
@@ -84,7 +96,7 @@ impl HashTree {
 
     /// A row has gone; it is given as it was.
     pub fn remove(&mut self, row: RowHash) {
-        self.rows = self.rows.checked_sub(1).expect("a row goes that came before");
+        self.rows = self.rows.wrapping_sub(1);
         self.add(row.leaf, row.digest.wrapping_neg());
     }
 

@@ -322,7 +322,7 @@ fn until(ms: u64) -> Duration {
     Duration::from_millis(ms.saturating_sub(world::milliseconds()))
 }
 
-fn held(row: Option<&Bytes>) -> Result<Option<Held>> {
+pub(super) fn held(row: Option<&Bytes>) -> Result<Option<Held>> {
     let row = row.map(|bytes| read_row(bytes).map_err(damaged)).transpose()?;
     // A row that has heard of writes and holds none is still something: what it has heard of
     // matters to a merge.

@@ -99,6 +99,32 @@ pub(crate) fn read_row_key(tree_key: &Bytes) -> Option<(BucketName, Key)> {
     Some((BucketName::from_full(name).ok()?, tree_key.slice(7 + length..)))
 }
 
+/// The partition of a row's tree key; none: it is no row's.
+pub(crate) fn partition_of(tree_key: &[u8]) -> Option<Partition> {
+    let owner = u32::from_be_bytes(tree_key.get(..4)?.try_into().ok()?);
+    let is_row = tree_key.get(4) == Some(&(Space::Row as u8)) && owner != VNODES.0;
+    owner.checked_sub(FIRST).filter(|_| is_row).map(Partition)
+}
+
+/// What of a row's tree key is the same at every replica, whatever partitions are numbered.
+pub(crate) fn row_tail(tree_key: &Bytes) -> &[u8] {
+    tree_key.get(5..).unwrap_or_default()
+}
+
+/// The prefix of all hints of a partition.
+pub(crate) fn hints_prefix(partition: Partition) -> Vec<u8> {
+    front(partition, Space::Hint, 0)
+}
+
+/// For which node a hint is kept, and of which key.
+pub(crate) fn read_hint_key(tree_key: &Bytes) -> Option<(NodeId, BucketName, Key)> {
+    let primary = u64::from_be_bytes(tree_key.get(5..13)?.try_into().ok()?);
+    let length = u16::from_be_bytes(tree_key.get(13..15)?.try_into().ok()?) as usize;
+    let name = std::str::from_utf8(tree_key.get(15..15 + length)?).ok()?;
+    let bucket = BucketName::from_full(name).ok()?;
+    Some((NodeId(primary), bucket, tree_key.slice(15 + length..)))
+}
+
 /// A row from its bytes; the values are slices of them.
 pub(crate) fn read_row(bytes: &Bytes) -> Result<Row, Malformed> {
     causal::decode(bytes, |value| Ok(Stored(bytes.slice_ref(value))))
@@ -270,7 +296,13 @@ mod tests {
         let tree = row_key(Partition(63), &bucket, &key);
         assert!(tree.starts_with(&rows_prefix(Partition(63))));
         assert!(tree.starts_with(&row_key(Partition(63), &bucket, b"")));
-        assert_eq!(read_row_key(&tree), Some((bucket, key)));
+        assert_eq!(read_row_key(&tree), Some((bucket.clone(), key.clone())));
+        assert_eq!(partition_of(&tree), Some(Partition(63)));
+        assert_eq!(partition_of(&record_key(Partition(63))), None);
+        assert_eq!(partition_of(&mark_key()), None);
+        let hint = hint_key(Partition(63), NodeId(9), &bucket, &key);
+        assert!(hint.starts_with(&hints_prefix(Partition(63))));
+        assert_eq!(read_hint_key(&hint), Some((NodeId(9), bucket, key)));
         assert_eq!(read_row_key(&record_key(Partition(1))), None);
     }
 }

@@ -4,8 +4,10 @@
 //! question = 16 | kind u8 | fields, as in `base/codec.rs`
 //! answer   = 0 | fields          or   1 | error, as in `base/wire`
 //! ```
-//! Fetch 0, store 1, request passed on 2, keys 3, buckets 4, holds 5 (6: and takes no write).
+//! Fetch 0, store 1, request passed on 2, keys 3, buckets 4, holds 5 (6: and takes no write),
+//! compare 7.
 
+use super::hashes::Which;
 use super::local::{Rules, Spot};
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{
@@ -13,6 +15,7 @@ use base::limits::{
 };
 use base::{BucketName, Error, Key, NodeId, Partition, Request, Result};
 use bytes::Bytes;
+use logic::sync;
 
 /// The first byte of a call between nodes about available buckets.
 pub(crate) const ABOUT_VNODES: u8 = 16;
@@ -40,6 +43,9 @@ pub(super) enum Question {
     Buckets { partitions: Vec<Partition>, kind: String, after: Option<String>, rows_max: usize },
     /// Whether any vnode here holds a row: yes or no.
     Holds(Meanwhile),
+    /// Part of a comparison of two copies of a partition, of the buckets with so many copies: an
+    /// answer of `logic::sync`.
+    Compare { which: Which, question: sync::Question },
 }
 
 /// What happens to writes of a node that holds nothing.
@@ -88,6 +94,12 @@ impl Question {
             }
             Question::Holds(Meanwhile::Open) => out.put_u8(5),
             Question::Holds(Meanwhile::Fenced) => out.put_u8(6),
+            Question::Compare { which: (partition, copies), question } => {
+                out.put_u8(7);
+                out.put_u32(partition.0);
+                out.put_u8(*copies);
+                question.write(&mut out);
+            }
         }
         out.into()
     }
@@ -132,6 +144,10 @@ impl Question {
             }
             5 => Question::Holds(Meanwhile::Open),
             6 => Question::Holds(Meanwhile::Fenced),
+            7 => {
+                let which = (take_partition(&mut from)?, from.u8("copies")?);
+                Question::Compare { which, question: sync::Question::read(&mut from)? }
+            }
             _ => return Err(Malformed("which question")),
         };
         from.end("question")?;

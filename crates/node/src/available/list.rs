@@ -202,7 +202,7 @@ impl Inner {
 }
 
 /// A long read, off the threads that answer.
-async fn unhurried<T: Send + 'static>(
+pub(super) async fn unhurried<T: Send + 'static>(
     read: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let stopping = |_| Err(Error::new(Reason::GoingDown, "the node is stopping"));

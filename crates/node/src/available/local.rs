@@ -12,6 +12,7 @@ use base::{
 };
 use bytes::Bytes;
 use logic::causal::Minter;
+use std::sync::atomic::Ordering;
 
 /// A merge of what others took may hold this many times what one vnode takes.
 const MERGED_TIMES: usize = 2;
@@ -198,6 +199,7 @@ impl Shelf {
         if let Some(primary) = hint {
             let hint = hint_key(spot.partition, primary, &spot.bucket, &spot.key);
             changes.push((hint, Some(Bytes::new())));
+            self.hinted.store(true, Ordering::Release);
         }
     }
 

@@ -17,6 +17,8 @@ pub(crate) mod batch;
 pub(crate) mod claim;
 mod coordinate;
 mod crowd;
+mod hashes;
+pub(crate) mod hints;
 pub(crate) mod layout;
 mod letter;
 mod list;
@@ -26,6 +28,7 @@ pub(crate) mod replay;
 mod replica;
 mod request;
 pub(crate) mod shelf;
+pub(crate) mod sync;
 
 pub(crate) use letter::ABOUT_VNODES;
 pub(crate) use replica::asked;

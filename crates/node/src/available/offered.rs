@@ -43,6 +43,18 @@ impl Offered {
         available.then(|| told.custom.get(name).unwrap_or(kind).clone())
     }
 
+    /// How many copies the keys of each type's and each single bucket have, in one order: what the
+    /// hash trees are made for.
+    pub(crate) fn copies(&self) -> Vec<(String, u8)> {
+        let told = self.told.read().expect("no one panics while holding it");
+        let built_in = [(BucketName::AVAILABLE.to_string(), &told.built_in)];
+        let types = told.types.iter().map(|(kind, properties)| (kind.clone(), properties));
+        let custom = told.custom.iter().map(|(name, it)| (name.full().to_string(), it));
+        let all = built_in.into_iter().chain(types).chain(custom);
+        let available = all.filter(|(_, properties)| properties.promise == Promise::Available);
+        available.map(|(name, properties)| (name, properties.replication.n_val)).collect()
+    }
+
     /// The ring, once there is one.
     pub(crate) fn ring(&self) -> Option<Arc<Ring>> {
         self.told.read().expect("no one panics while holding it").ring.clone()

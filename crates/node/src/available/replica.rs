@@ -85,6 +85,10 @@ impl Inner {
                 let (names, more) = self.buckets_here(partitions, kind, after, rows_max).await?;
                 Ok(letter::told(|out| letter::put_names(&names, more, out)))
             }
+            Question::Compare { which, question } => {
+                let answer = self.compared(which, question).await?;
+                Ok(letter::told(|out| answer.write(out)))
+            }
             Question::Holds(meanwhile) => {
                 let holds = self.holds_rows(meanwhile).await?;
                 Ok(letter::told(|out| out.push(holds.into())))

@@ -10,6 +10,7 @@
 //! Never: holds its lock across a wait; knows who else has a replica.
 
 use super::batch::{Batch, Mark, apply};
+use super::hashes::{Copies, Hashes};
 use super::layout::{VNODES, record_key};
 use crate::consistent::view::damaged;
 use crate::housekeeping::Bell;
@@ -19,6 +20,7 @@ use base::{Ballot, Error, LogIndex, NodeId, Partition, Reason, Result};
 use bytes::Bytes;
 use logic::causal::{Minter, Start};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use store::{Kind, Position, Trees};
@@ -45,13 +47,17 @@ pub(crate) struct Shelf {
     mailbox: Mutex<Vec<Done>>,
     wake: Notify,
     landed: watch::Sender<Landed>,
+    /// How many copies a bucket's keys have.
+    pub(super) copies: Copies,
+    /// Whether there may be a hint.
+    pub(super) hinted: AtomicBool,
 }
 
 /// What is logged, or is to be, and is not in the store yet.
 pub(super) struct State {
     pub minters: BTreeMap<u32, Minter>,
     /// The newest of each tree key, and in which batch.
-    overlay: BTreeMap<Bytes, (u64, Option<Bytes>)>,
+    pub overlay: BTreeMap<Bytes, (u64, Option<Bytes>)>,
     open: Batch,
     pending: VecDeque<Sent>,
     /// Bytes in the open batch and those on their way.
@@ -59,6 +65,7 @@ pub(super) struct State {
     closing: bool,
     /// The ring of this epoch is being given out: no change before this time, milliseconds.
     fence: Option<(u64, u64)>,
+    pub hashes: Hashes,
 }
 
 /// A batch that the keeper has.
@@ -85,6 +92,7 @@ impl Shelf {
         trees: Arc<dyn Trees>,
         keeper: Arc<Keeper>,
         bell: Arc<Bell>,
+        copies: Copies,
     ) -> Shelf {
         let state = State {
             minters: BTreeMap::new(),
@@ -94,6 +102,7 @@ impl Shelf {
             bytes: 0,
             closing: false,
             fence: None,
+            hashes: Hashes::default(),
         };
         let landed = Landed { upto: mark.applied, ..Landed::default() };
         Shelf {
@@ -107,10 +116,12 @@ impl Shelf {
             mailbox: Mutex::default(),
             wake: Notify::new(),
             landed: watch::Sender::new(landed),
+            copies,
+            hinted: AtomicBool::new(true),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no one panics while holding it")
     }
 
@@ -196,6 +207,7 @@ impl Shelf {
         let index = state.open.index;
         let before = state.open.payload.len();
         for (key, value) in changes {
+            self.follow(state, &key, value.as_ref());
             state.open.change(&key, value.as_deref());
             state.overlay.insert(key, (index, value));
         }

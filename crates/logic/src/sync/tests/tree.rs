@@ -28,6 +28,19 @@ proptest! {
     }
 }
 
+/// What is done while a tree is being built is added to it at the end.
+#[test]
+fn what_happened_meanwhile_is_added() {
+    let mut copy = Copy::of(100);
+    let mut built = copy.rebuilt();
+    copy.tree = HashTree::new();
+    (0..30).for_each(|number| copy.remove(number));
+    (50..150).for_each(|number| copy.set(number, b"another"));
+    built.add_all(&copy.tree);
+    assert!(built == copy.rebuilt());
+    assert_eq!(built.rows(), 120);
+}
+
 #[test]
 fn rows_spread_over_the_leaves() {
     let leaves: BTreeSet<_> = (0..LEAVES).map(|key| leaf_of(&key.to_be_bytes())).collect();

@@ -1,0 +1,195 @@
+//! Hash trees of the partitions kept here, one for each number of copies that buckets ask for:
+//! two nodes compare only what both of them keep.
+//!
+//! A tree is built when it is first asked for: from a snapshot, off the threads that answer, while
+//! writes go on and are noted in a tree of differences that is added at the end. From then on each
+//! change of a row changes its tree.
+//!
+//! Promises: a whole tree is that of the newest rows, whatever was written while it was built.
+//! Never: reads the store while a write waits.
+
+use super::layout::{partition_of, read_row_key, row_tail, rows_prefix};
+use super::shelf::{Shelf, State};
+use crate::keeper::store_error;
+use base::{BucketName, Partition, Result};
+use bytes::Bytes;
+use logic::sync::{HashTree, RowHash, row_hash};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use store::Snapshot;
+
+/// A partition, and how many copies its buckets' keys have.
+pub(super) type Which = (Partition, u8);
+
+/// How many copies the keys of a bucket have; none: there is no such bucket.
+pub(crate) type Copies = Box<dyn Fn(&BucketName) -> Option<u8> + Send + Sync>;
+
+/// See the head of this file.
+#[derive(Default)]
+pub(super) struct Hashes {
+    trees: BTreeMap<Which, Known>,
+}
+
+enum Known {
+    /// What happened since the snapshot.
+    Building(HashTree),
+    Whole(HashTree),
+}
+
+impl Hashes {
+    /// The tree, if it is whole.
+    pub(super) fn whole(&self, which: Which) -> Option<&HashTree> {
+        match self.trees.get(&which) {
+            Some(Known::Whole(tree)) => Some(tree),
+            _ => None,
+        }
+    }
+
+    /// Whether a tree of this partition, or any at all, is kept up to date.
+    pub(super) fn follows(&self, key: &[u8]) -> bool {
+        if self.trees.is_empty() {
+            return false;
+        }
+        let Some(partition) = partition_of(key) else { return false };
+        self.trees.range((partition, 0)..=(partition, u8::MAX)).next().is_some()
+    }
+
+    /// Begins a tree, with what the snapshot does not show. False: it is begun or whole already.
+    pub(super) fn begin(&mut self, which: Which, unseen: HashTree) -> bool {
+        if self.trees.contains_key(&which) {
+            return false;
+        }
+        self.trees.insert(which, Known::Building(unseen));
+        true
+    }
+
+    /// The snapshot's rows are read. False: it was forgotten meanwhile.
+    pub(super) fn built(&mut self, which: Which, mut tree: HashTree) -> bool {
+        match self.trees.get_mut(&which) {
+            Some(known @ Known::Building(_)) => {
+                if let Known::Building(since) = known {
+                    tree.add_all(since);
+                }
+                *known = Known::Whole(tree);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A row was changed.
+    pub(super) fn changed(
+        &mut self,
+        key: &Bytes,
+        (before, after): (Option<&Bytes>, Option<&Bytes>),
+        copies: &Copies,
+    ) {
+        let Some(which) = which(key, copies) else { return };
+        if let Some(Known::Building(tree) | Known::Whole(tree)) = self.trees.get_mut(&which) {
+            tree.change(before.map(|row| hash(key, row)), after.map(|row| hash(key, row)));
+        }
+    }
+
+    /// Which bucket has how many copies is not what it was.
+    pub(super) fn forget(&mut self) {
+        self.trees.clear();
+    }
+
+    /// It could not be built.
+    pub(super) fn drop_one(&mut self, which: Which) {
+        self.trees.remove(&which);
+    }
+}
+
+/// In which tree a row counts.
+pub(super) fn which(key: &Bytes, copies: &Copies) -> Option<Which> {
+    let partition = partition_of(key)?;
+    let (bucket, _) = read_row_key(key)?;
+    Some((partition, copies(&bucket)?))
+}
+
+/// What the tree knows of a row.
+pub(super) fn hash(key: &Bytes, row: &[u8]) -> RowHash {
+    row_hash(row_tail(key), row)
+}
+
+impl Shelf {
+    /// A row is about to be changed: its tree follows.
+    pub(super) fn follow(&self, state: &mut State, key: &Bytes, after: Option<&Bytes>) {
+        if !state.hashes.follows(key) {
+            return;
+        }
+        match self.newest(state, key) {
+            Ok((_, before)) => state.hashes.changed(key, (before.as_ref(), after), &self.copies),
+            // Whoever writes hears of it; the trees are built again from what can be read.
+            Err(_) => state.hashes.forget(),
+        }
+    }
+
+    /// Has a look at a whole tree; none: it is not whole.
+    pub(super) fn hashed<T>(&self, which: Which, look: impl FnOnce(&HashTree) -> T) -> Option<T> {
+        self.state().hashes.whole(which).map(look)
+    }
+
+    /// Builds a tree, unless there is one or it is being built. Long: off the threads that answer.
+    pub(super) fn build(&self, which: Which) -> Result<()> {
+        let Some(snapshot) = self.begin_tree(which)? else { return Ok(()) };
+        let read = || -> Result<HashTree> {
+            let mut tree = HashTree::new();
+            let front = rows_prefix(which.0);
+            for row in rows_behind(&*snapshot, &front, None) {
+                let (key, row) = row?;
+                if self::which(&key, &self.copies) == Some(which) {
+                    tree.insert(hash(&key, &row));
+                }
+            }
+            Ok(tree)
+        };
+        match read() {
+            Ok(tree) => {
+                self.state().hashes.built(which, tree);
+                Ok(())
+            }
+            Err(error) => {
+                self.state().hashes.drop_one(which);
+                Err(error)
+            }
+        }
+    }
+
+    /// A snapshot, and a tree of what it does not show: what is logged and not in the store yet.
+    fn begin_tree(&self, which: Which) -> Result<Option<Box<dyn Snapshot>>> {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let snapshot = self.trees.snapshot();
+        let mut unseen = HashTree::new();
+        for (key, (_, newest)) in &state.overlay {
+            if self::which(key, &self.copies) == Some(which) {
+                let shown = snapshot.get(key).map_err(store_error)?;
+                let hashed = |row: &Option<Bytes>| row.as_ref().map(|row| hash(key, row));
+                unseen.change(hashed(&shown), hashed(newest));
+            }
+        }
+        Ok(state.hashes.begin(which, unseen).then_some(snapshot))
+    }
+
+    /// Trees were built for other numbers of copies than there are now.
+    pub(super) fn forget_trees(&self) {
+        self.state().hashes.forget();
+    }
+}
+
+/// The rows under a prefix, behind a key, in their order.
+pub(super) fn rows_behind<'a>(
+    snapshot: &'a dyn Snapshot,
+    front: &'a [u8],
+    after: Option<&[u8]>,
+) -> impl Iterator<Item = Result<(Bytes, Bytes)>> + 'a {
+    let low = match after {
+        Some(after) => Bound::Excluded(Bytes::from([front, after].concat())),
+        None => Bound::Included(Bytes::from(front.to_vec())),
+    };
+    let rows = snapshot.range(low, Bound::Unbounded, false);
+    let rows = rows.map(|row| row.map_err(store_error));
+    rows.take_while(move |row| row.as_ref().map_or(true, |(key, _)| key.starts_with(front)))
+}

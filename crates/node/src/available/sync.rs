@@ -1,0 +1,291 @@
+//! Copies of a partition are compared in the background, and what differs is brought together: for
+//! keys that nobody reads.
+//!
+//! Of each two owners of a partition the one that stands first in its list asks. What differs is
+//! sent, fetched and merged like any write of another replica, so it does not matter who does it,
+//! nor that rows go on changing meanwhile.
+//!
+//! Promises: equal copies cost one question and one answer a round; what a comparison moves is in
+//! proportion to what differs; at most [`MENDING`] rows of it are on their way at a time.
+//! Never: takes anything away (a merge only adds what is newer); goes on while the ring changes.
+
+use super::coordinate::held;
+use super::crowd::Crowd;
+use super::hashes::{Which, rows_behind, which};
+use super::layout::{read_row_key, row_tail, rows_prefix};
+use super::letter::Question;
+use super::list::unhurried;
+use super::local::{Rules, Spot};
+use crate::consistent::view::damaged;
+use crate::{Inner, world};
+use base::codec::{Malformed, Reader};
+use base::limits::FORWARD_MS_MAX;
+use base::{Error, Key, NodeId, Reason, Result};
+use bytes::Bytes;
+use logic::sync::{
+    self, Answer, Effect, Event, Exchange, Leaf, ROWS_PER_PAGE_MAX, RowDigest, Side, Summary,
+};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+/// Every pair of copies is compared so often.
+const ROUND_MS: u64 = 10_000;
+/// Between two comparisons.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How often a node looks whether there is something to compare.
+const IDLE: Duration = Duration::from_secs(1);
+/// So many rows that differ are on their way at a time.
+const MENDING: usize = 32;
+/// An answer with rows has at most so many bytes of keys.
+const PAGE_KEYS_BYTES_MAX: usize = 256 * 1024;
+
+/// Compares, round by round, until the node stops.
+pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
+    let mut copies = Vec::new();
+    while !*stop.borrow_and_update() {
+        let began = world::milliseconds();
+        let now = inner.catalog.available.copies();
+        if now != copies {
+            inner.shelf.forget_trees();
+            copies = now;
+        }
+        let numbers: BTreeSet<u8> = copies.iter().map(|(_, copies)| *copies).collect();
+        for (which, other) in inner.pairs(&numbers) {
+            if *stop.borrow_and_update() {
+                return;
+            }
+            if !inner.reaches(other) {
+                continue;
+            }
+            match inner.compare_copies(which, other).await {
+                Ok(Summary { rows: 0, .. }) => {}
+                Ok(Summary { rows, questions, complete }) => tracing::info!(
+                    target: "node", partition = which.0.0, copies = which.1,
+                    other = %inner.name_of(other), rows, questions, complete,
+                    "two copies of a partition differed"
+                ),
+                Err(error) => {
+                    tracing::debug!(target: "node", %error, "two copies were not compared");
+                }
+            }
+            sleep(PAUSE).await;
+        }
+        let rest = (began + ROUND_MS).saturating_sub(world::milliseconds());
+        tokio::select! {
+            biased;
+            _ = stop.changed() => {}
+            () = sleep(Duration::from_millis(rest).max(IDLE)) => {}
+        }
+    }
+}
+
+impl Inner {
+    /// The copies that this node compares with another's.
+    fn pairs(&self, numbers: &BTreeSet<u8>) -> Vec<(Which, NodeId)> {
+        let Some(ring) = self.catalog.available.ring() else { return Vec::new() };
+        if ring.pending().is_some() || ring.layout().nodes().len() < 2 {
+            return Vec::new();
+        }
+        let mut pairs = Vec::new();
+        for partition in (0..ring.partitions()).map(base::Partition) {
+            for copies in numbers {
+                let owners = ring.owners(partition, usize::from(*copies));
+                let behind = owners.iter().skip_while(|node| **node != self.node).skip(1);
+                pairs.extend(behind.map(|other| ((partition, *copies), *other)));
+            }
+        }
+        pairs
+    }
+
+    /// Compares one copy with another node's, and brings together what differs.
+    pub(super) async fn compare_copies(
+        self: &Arc<Inner>,
+        which: Which,
+        other: NodeId,
+    ) -> Result<Summary> {
+        self.whole_tree(which).await?;
+        let mut exchange = Exchange::new();
+        let mut event = Event::Begun;
+        loop {
+            let mut effects = Vec::new();
+            let looked = self.shelf.hashed(which, |tree| {
+                exchange.step(event.clone(), tree, &mut effects);
+            });
+            looked.ok_or_else(forgotten)?;
+            let mut differ = Vec::new();
+            let mut next = None;
+            for effect in effects {
+                match effect {
+                    Effect::Ask(question) => {
+                        next = Some(self.ask_other(which, other, question).await)
+                    }
+                    Effect::List { leaves, after, upto } => {
+                        next = Some(match self.rows_here(which, leaves, after, upto).await {
+                            Ok(rows) => Event::Listed(rows),
+                            Err(_) => Event::Failed,
+                        });
+                    }
+                    Effect::Differs { key, at } => differ.push((key, at)),
+                    Effect::Done(summary) => {
+                        self.mend(which, other, differ).await;
+                        return Ok(summary);
+                    }
+                }
+            }
+            self.mend(which, other, differ).await;
+            event = next.unwrap_or(Event::Failed);
+        }
+    }
+
+    async fn ask_other(
+        self: &Arc<Inner>,
+        which: Which,
+        other: NodeId,
+        question: sync::Question,
+    ) -> Event {
+        let within = Duration::from_millis(FORWARD_MS_MAX);
+        let question = Question::Compare { which, question }.write();
+        let answer = self.ask_vnode(other, question, within).await;
+        match answer.map(|bytes| Answer::read(&mut Reader::new(&bytes))) {
+            Ok(Ok(answer)) => Event::Answered(answer),
+            _ => Event::Failed,
+        }
+    }
+
+    /// This node's side of another one's comparison.
+    pub(super) async fn compared(
+        self: &Arc<Inner>,
+        which: Which,
+        question: sync::Question,
+    ) -> Result<Answer> {
+        self.whole_tree(which).await?;
+        let answer = self.shelf.hashed(which, |tree| question.answer(tree));
+        if let Some(answer) = answer.ok_or_else(forgotten)? {
+            return Ok(answer);
+        }
+        let sync::Question::Rows { leaves, after } = question else { return Err(forgotten()) };
+        let inner = self.clone();
+        unhurried(move || {
+            let (rows, more) = inner.scan(which, &leaves, after.as_ref(), None, true)?;
+            Ok(Answer::Rows { rows, more })
+        })
+        .await
+    }
+
+    /// Sees to it that there is a tree.
+    async fn whole_tree(self: &Arc<Inner>, which: Which) -> Result<()> {
+        if self.shelf.hashed(which, |_| ()).is_some() {
+            return Ok(());
+        }
+        let inner = self.clone();
+        unhurried(move || inner.shelf.build(which)).await?;
+        self.shelf.hashed(which, |_| ()).ok_or_else(forgotten)
+    }
+
+    async fn rows_here(
+        self: &Arc<Inner>,
+        which: Which,
+        leaves: Vec<Leaf>,
+        after: Option<Key>,
+        upto: Option<Key>,
+    ) -> Result<Vec<RowDigest>> {
+        let inner = self.clone();
+        unhurried(move || {
+            let rows = inner.scan(which, &leaves, after.as_ref(), upto.as_ref(), false)?;
+            Ok(rows.0)
+        })
+        .await
+    }
+
+    /// The rows here that fall into these leaves, and whether more follow.
+    fn scan(
+        &self,
+        of: Which,
+        leaves: &[Leaf],
+        after: Option<&Key>,
+        upto: Option<&Key>,
+        page: bool,
+    ) -> Result<(Vec<RowDigest>, bool)> {
+        let snapshot = self.trees.snapshot();
+        let front = rows_prefix(of.0);
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        for row in rows_behind(&*snapshot, &front, after.map(|after| &after[..])) {
+            let (key, row) = row?;
+            let tail = row_tail(&key);
+            if upto.is_some_and(|upto| tail > &upto[..]) {
+                break;
+            }
+            let hash = super::hashes::hash(&key, &row);
+            let wanted = leaves.binary_search(&hash.leaf).is_ok();
+            if !wanted || which(&key, &self.shelf.copies) != Some(of) {
+                continue;
+            }
+            if page && (rows.len() >= ROWS_PER_PAGE_MAX || bytes >= PAGE_KEYS_BYTES_MAX) {
+                return Ok((rows, true));
+            }
+            bytes += tail.len();
+            rows.push(RowDigest { key: key.slice(front.len()..), digest: hash.digest });
+        }
+        Ok((rows, false))
+    }
+
+    /// Brings together what differs, a few rows at a time.
+    async fn mend(self: &Arc<Inner>, which: Which, other: NodeId, differ: Vec<(Key, Side)>) {
+        let mut crowd = Crowd::new();
+        let mut waiting = 0;
+        for (tail, at) in differ {
+            if waiting == MENDING {
+                let _: Result<()> = crowd.next().await;
+                waiting -= 1;
+            }
+            let inner = self.clone();
+            crowd.push(async move { inner.mend_one(which, other, &tail, at).await });
+            waiting += 1;
+        }
+        for _ in 0..waiting {
+            if let Err(error) = crowd.next().await {
+                tracing::debug!(target: "node", %error, "a row that differs stays so for now");
+            }
+        }
+    }
+
+    async fn mend_one(
+        self: &Arc<Inner>,
+        which: Which,
+        other: NodeId,
+        tail: &Key,
+        at: Side,
+    ) -> Result<()> {
+        let whole = Bytes::from([&rows_prefix(which.0)[..], &tail[..]].concat());
+        let named = read_row_key(&whole).ok_or_else(|| damaged(Malformed("row's key")))?;
+        let (bucket, key) = named;
+        let Some(properties) = self.catalog.available.find(&bucket) else { return Ok(()) };
+        let (rules, partition) = (Rules::of(&properties), which.0);
+        let spot = Spot { partition, bucket, key };
+        let within = Duration::from_millis(FORWARD_MS_MAX);
+        if at != Side::There
+            && let Some(row) = self.shelf.read(&spot)?
+        {
+            let question = Question::Store { spot: spot.clone(), rules, hint: None, row };
+            self.ask_vnode(other, question.write(), within).await?;
+        }
+        if at != Side::Here {
+            let answer =
+                self.ask_vnode(other, Question::Fetch(spot.clone()).write(), within).await?;
+            if answer.first() == Some(&1)
+                && let Some(theirs) = held(Some(&answer.slice(1..)))?
+            {
+                let ticket = self.shelf.merge(&spot, theirs.0, rules, None)?;
+                self.shelf.settled(ticket).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn forgotten() -> Error {
+    Error::new(Reason::Overloaded, "the tree of the partition is being built: try again later")
+}
