@@ -54,10 +54,10 @@ pub(crate) struct Shelf {
 }
 
 /// What is logged, or is to be, and is not in the store yet.
-pub(super) struct State {
-    pub minters: BTreeMap<u32, Minter>,
+pub(crate) struct State {
+    pub(super) minters: BTreeMap<u32, Minter>,
     /// The newest of each tree key, and in which batch.
-    pub overlay: BTreeMap<Bytes, (u64, Option<Bytes>)>,
+    pub(super) overlay: BTreeMap<Bytes, (u64, Option<Bytes>)>,
     open: Batch,
     pending: VecDeque<Sent>,
     /// Bytes in the open batch and those on their way.
@@ -65,7 +65,7 @@ pub(super) struct State {
     closing: bool,
     /// The ring of this epoch is being given out: no change before this time, milliseconds.
     fence: Option<(u64, u64)>,
-    pub hashes: Hashes,
+    pub(super) hashes: Hashes,
 }
 
 /// A batch that the keeper has.
@@ -126,7 +126,7 @@ impl Shelf {
     }
 
     /// The state, for a change.
-    pub(super) fn admit(&self) -> Result<MutexGuard<'_, State>> {
+    pub(crate) fn admit(&self) -> Result<MutexGuard<'_, State>> {
         if let Some(error) = &self.landed.borrow().failed {
             return Err(error.clone());
         }
@@ -198,7 +198,7 @@ impl Shelf {
     }
 
     /// Changes tree keys together; gives the ticket. `sync`: they must be synced before they count.
-    pub(super) fn change(
+    pub(crate) fn change(
         &self,
         state: &mut State,
         changes: impl IntoIterator<Item = (Bytes, Option<Bytes>)>,

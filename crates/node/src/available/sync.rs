@@ -84,7 +84,7 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
 
 impl Inner {
     /// The copies that this node compares with another's.
-    fn pairs(&self, numbers: &BTreeSet<u8>) -> Vec<(Which, NodeId)> {
+    pub(crate) fn pairs(&self, numbers: &BTreeSet<u8>) -> Vec<(Which, NodeId)> {
         let Some(ring) = self.catalog.available.ring() else { return Vec::new() };
         if ring.pending().is_some() || ring.layout().nodes().len() < 2 {
             return Vec::new();
@@ -101,7 +101,7 @@ impl Inner {
     }
 
     /// Compares one copy with another node's, and brings together what differs.
-    pub(super) async fn compare_copies(
+    pub(crate) async fn compare_copies(
         self: &Arc<Inner>,
         which: Which,
         other: NodeId,

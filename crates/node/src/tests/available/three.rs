@@ -18,14 +18,14 @@ async fn ring(cluster: &Cluster, call: RingCall) -> RingDescription {
 }
 
 /// Three nodes, each with its part of the ring, and connected.
-async fn three() -> Cluster {
+pub(super) async fn three() -> Cluster {
     let cluster = Cluster::new(3).await;
     ring(&cluster, RingCall::Claim).await;
     settled(&cluster).await;
     cluster
 }
 
-async fn settled(cluster: &Cluster) {
+pub(super) async fn settled(cluster: &Cluster) {
     let ids: Vec<NodeId> = cluster.nodes.iter().flatten().map(|node| node.inner.node).collect();
     let ready = || {
         cluster.nodes.iter().flatten().all(|node| {

@@ -1,0 +1,189 @@
+//! Copies come together by themselves: what was kept for a node that was away goes home, and what
+//! nobody reads is compared in the background.
+
+use super::three::{settled, three};
+use super::{bucket, fetch, living, store};
+use crate::Inner;
+use crate::available::layout::{hints_prefix, read_row, row_key};
+use crate::tests::bytes;
+use crate::tests::house::wait;
+use crate::tests::many::Cluster;
+use base::{Call, DirectoryCall, NodeId, Partition};
+use logic::sync::Summary;
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// The bucket of these tests keeps so many copies from now on, at every node.
+async fn copies(cluster: &Cluster, n: u8) {
+    let changes = vec![("n_val".into(), n.to_string())];
+    let alter = Call::Directory(DirectoryCall::AlterBucket(changes));
+    cluster.surely(bucket(), alter).await.expect("altered");
+    let known = || {
+        cluster.nodes.iter().flatten().all(|node| {
+            let found = node.inner.catalog.available.find(&bucket());
+            found.is_some_and(|properties| properties.replication.n_val == n)
+        })
+    };
+    wait("the number of copies", || known().then_some(())).await;
+}
+
+fn inner(cluster: &Cluster, which: usize) -> &Arc<Inner> {
+    &cluster.node(which).inner
+}
+
+/// How many hints a node keeps.
+fn hints(inner: &Inner) -> usize {
+    let snapshot = inner.trees.snapshot();
+    let in_one = |partition| {
+        let front = hints_prefix(Partition(partition));
+        let rows = snapshot.range(Bound::Included(front.clone().into()), Bound::Unbounded, false);
+        rows.take_while(|row| row.as_ref().expect("it reads").0.starts_with(&front)).count()
+    };
+    (0..64).map(in_one).sum()
+}
+
+/// The owners of a key, and what a node has of it itself.
+fn owners(inner: &Inner, key: &str, n: u8) -> Vec<NodeId> {
+    inner.ways(&bucket(), &bytes(key), n).expect("a ring").replicas.primaries
+}
+
+fn own_values(inner: &Inner, key: &str) -> Option<Vec<bytes::Bytes>> {
+    let spot = inner.ways(&bucket(), &bytes(key), 3).expect("a ring").spot;
+    let row = inner.shelf.read(&spot).expect("it reads")?;
+    let row = read_row(&row).expect("it reads");
+    let value = |value: &crate::available::layout::Stored| {
+        value.sibling(None).expect("it reads").content.value
+    };
+    Some(row.values().map(value).collect())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hints_go_home_when_their_node_is_back_and_guests_keep_nothing() {
+    let mut cluster = three().await;
+    copies(&cluster, 2).await;
+    let away = inner(&cluster, 2).node;
+    let key = |number: usize| format!("k{number}");
+    cluster.stop(2).await;
+    for number in 0..60 {
+        store(cluster.node(number % 2), &key(number), "kept", None).await.expect("a write");
+    }
+    let missed: Vec<_> =
+        (0..60).map(key).filter(|key| owners(inner(&cluster, 0), key, 2).contains(&away)).collect();
+    assert!(missed.len() > 20, "two thirds are the third node's: {}", missed.len());
+    let kept = |cluster: &Cluster| hints(inner(cluster, 0)) + hints(inner(cluster, 1));
+    wait("the hints", || (kept(&cluster) == missed.len()).then_some(())).await;
+
+    // Hints are on disk like the rows: whoever keeps them may stop and start.
+    cluster.stop(0).await;
+    cluster.start(0).await;
+    assert_eq!(kept(&cluster), missed.len());
+
+    cluster.start(2).await;
+    wait("all hints at home", || (kept(&cluster) == 0).then_some(())).await;
+    for key in &missed {
+        assert_eq!(own_values(inner(&cluster, 2), key), Some(vec![bytes("kept")]), "{key}");
+    }
+    settled(&cluster).await;
+    for number in 0..60 {
+        let owners = owners(inner(&cluster, 0), &key(number), 2);
+        for which in 0..3 {
+            let has = own_values(inner(&cluster, which), &key(number)).is_some();
+            let owns = owners.contains(&inner(&cluster, which).node);
+            assert_eq!(has, owns, "key {number} at node {which}: owners have it, guests do not");
+        }
+        assert_eq!(living(cluster.node(number % 3), &key(number)).await, [bytes("kept")]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guest_that_coordinated_may_write_the_key_again_after_it_went_home() {
+    let mut cluster = three().await;
+    copies(&cluster, 2).await;
+    let away = inner(&cluster, 2).node;
+    let guest = inner(&cluster, 0).node;
+    let fits = |key: &String| {
+        let owners = owners(inner(&cluster, 0), key, 2);
+        owners.contains(&away) && !owners.contains(&guest)
+    };
+    let key = (0..).map(|number| format!("g{number}")).find(fits).expect("there is one");
+    cluster.stop(2).await;
+    store(cluster.node(0), &key, "one", None).await.expect("a write");
+    cluster.start(2).await;
+    settled(&cluster).await;
+    wait("the hint at home", || (hints(inner(&cluster, 0)) == 0).then_some(())).await;
+    assert_eq!(own_values(inner(&cluster, 0), &key), None);
+    cluster.stop(2).await;
+    store(cluster.node(0), &key, "two", None).await.expect("a write that has seen nothing");
+    cluster.start(2).await;
+    settled(&cluster).await;
+    wait("the hint at home", || (hints(inner(&cluster, 0)) == 0).then_some(())).await;
+    let seen = fetch(cluster.node(1), &key).await.expect("a read");
+    assert_eq!(super::values(&seen), [bytes("one"), bytes("two")], "no dot was given twice");
+}
+
+/// Compares all copies of all partitions once; how many rows differed, and whether each comparison
+/// was one question.
+async fn round(cluster: &Cluster) -> (u64, bool) {
+    let (mut rows, mut quiet) = (0, true);
+    for which in 0..3 {
+        let inner = inner(cluster, which);
+        for (copies, other) in inner.pairs(&BTreeSet::from([2, 3])) {
+            let compared = inner.compare_copies(copies, other).await.expect("compared");
+            assert!(compared.complete);
+            rows += compared.rows;
+            quiet &= compared == Summary { complete: true, questions: 1, rows: 0 };
+        }
+    }
+    (rows, quiet)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_node_missed_or_lost_comes_back_though_nobody_reads_it() {
+    let mut cluster = three().await;
+    let key = |number: usize| format!("k{number}");
+    for number in 0..50 {
+        store(cluster.node(number % 3), &key(number), "old", None).await.expect("a write");
+    }
+    cluster.stop(2).await;
+    for number in 40..90 {
+        let node = cluster.node(number % 2);
+        let context = fetch(node, &key(number)).await.expect("a read").context;
+        store(node, &key(number), "new", Some(&context)).await.expect("a write");
+    }
+    cluster.start(2).await;
+    settled(&cluster).await;
+    // A row that was lost without a trace, as by damage that was cut away.
+    let lost = inner(&cluster, 1);
+    let spot = lost.ways(&bucket(), &bytes("k7"), 3).expect("a ring").spot;
+    let gone = row_key(spot.partition, &spot.bucket, &spot.key);
+    let ticket = {
+        let mut state = lost.shelf.admit().expect("it takes changes");
+        lost.shelf.change(&mut state, [(gone, None)], true)
+    };
+    lost.shelf.settled(ticket).await.expect("it is gone");
+    assert_eq!(own_values(lost, "k7"), None);
+
+    round(&cluster).await;
+    for number in 0..90 {
+        let value = if number < 40 { "old" } else { "new" };
+        for which in 0..3 {
+            let has = own_values(inner(&cluster, which), &key(number));
+            assert_eq!(has, Some(vec![bytes(value)]), "key {number} at node {which}");
+        }
+    }
+    // What a lost row brings back is heard of by all, and then there is nothing left to say.
+    round(&cluster).await;
+    assert_eq!(round(&cluster).await, (0, true), "equal copies ask once each");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn buckets_with_other_numbers_of_copies_are_compared_by_themselves() {
+    let cluster = three().await;
+    copies(&cluster, 2).await;
+    for number in 0..40 {
+        store(cluster.node(number % 3), &format!("k{number}"), "v", None).await.expect("a write");
+    }
+    round(&cluster).await;
+    assert_eq!(round(&cluster).await, (0, true), "the third node lacks nothing");
+}
