@@ -12,17 +12,20 @@
 
 use super::crowd::Crowd;
 use super::hashes::rows_behind;
-use super::layout::{hint_key, hints_prefix, read_hint_key, row_key};
+use super::layout::{hint_key, hints_of_prefix, hints_prefix, read_hint_key, row_key};
 use super::letter::Question;
 use super::list::unhurried;
 use super::local::{Rules, Spot};
+use super::shelf::{Shelf, State};
 use crate::Inner;
-use base::limits::FORWARD_MS_MAX;
+use crate::keeper::store_error;
+use base::limits::{FORWARD_MS_MAX, PARTITIONS_MAX};
 use base::{NodeId, Partition, Result};
 use bytes::Bytes;
 use logic::ring::{Ring, point};
+use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -45,18 +48,14 @@ struct Homeward {
     homes: Vec<NodeId>,
 }
 
+/// Where a page begins: behind a hint of a partition, or at the partition's first.
+type Place = (Partition, Option<Bytes>);
+
 /// Hands hints back until the node stops.
 pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
     while !*stop.borrow_and_update() {
-        let goes_on = match inner.hand_back(&mut stop).await {
-            Ok(sent) => sent > 0,
-            Err(error) => {
-                tracing::warn!(target: "node", %error, "hints stay for now");
-                false
-            }
-        };
-        if goes_on {
-            continue;
+        if let Err(error) = inner.hand_back(&stop).await {
+            tracing::warn!(target: "node", %error, "hints stay for now");
         }
         tokio::select! {
             biased;
@@ -67,23 +66,65 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
 }
 
 impl Inner {
-    /// Hands back a page of what can go home now; how many did.
-    async fn hand_back(self: &Arc<Inner>, stop: &mut watch::Receiver<bool>) -> Result<usize> {
-        if !self.shelf.hinted.swap(false, Ordering::AcqRel) {
-            return Ok(0);
-        }
+    /// Hands back, once, what is kept for whoever can be reached. What is kept for others is not
+    /// even read: a node may be away for long, and much may be kept for it.
+    async fn hand_back(self: &Arc<Inner>, stop: &watch::Receiver<bool>) -> Result<()> {
+        let Some(ring) = self.catalog.available.ring() else { return Ok(()) };
         let inner = self.clone();
-        let (page, kept) = unhurried(move || inner.homeward()).await?;
-        if kept || !page.is_empty() {
-            self.shelf.hinted.store(true, Ordering::Release);
+        let named = unhurried(move || inner.shelf.hinted_nodes()).await?;
+        let gone = |node: &NodeId| !ring.layout().nodes().contains_key(node);
+        for primary in named.into_iter().filter(|node| gone(node) || self.reaches(*node)) {
+            let kept = self.shelf.begin_handing_back(primary);
+            let handed = self.hand_back_to(&ring, primary, stop).await;
+            if kept || handed.as_ref().map_or(true, |(_, left)| *left) {
+                self.shelf.names_again(primary);
+            }
+            let (sent, _) = handed?;
+            if sent > 0 {
+                let other = self.name_of(primary);
+                tracing::info!(target: "node", other, sent, "hints went home");
+            }
         }
+        Ok(())
+    }
+
+    /// Sends all that is kept for one node; how many went home, and whether any are left.
+    async fn hand_back_to(
+        self: &Arc<Inner>,
+        ring: &Arc<Ring>,
+        primary: NodeId,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<(usize, bool)> {
+        let (mut sent, mut left) = (0, false);
+        let mut next = Some((Partition(0), None));
+        while let Some(from) = next {
+            let (inner, ring) = (self.clone(), ring.clone());
+            let (page, behind) = unhurried(move || inner.homeward(&ring, primary, from)).await?;
+            let (went, stays) = self.hand_page(page, stop).await;
+            sent += went;
+            left |= stays;
+            if *stop.borrow() {
+                return Ok((sent, true));
+            }
+            next = behind;
+        }
+        Ok((sent, left))
+    }
+
+    /// Sends these; how many went home, and whether any stay.
+    async fn hand_page(
+        self: &Arc<Inner>,
+        page: Vec<Homeward>,
+        stop: &watch::Receiver<bool>,
+    ) -> (usize, bool) {
+        let all = page.len();
         let (mut crowd, mut waiting, mut sent) = (Crowd::new(), 0, 0);
         for one in page {
             if waiting == SENDING {
                 sent += usize::from(crowd.next().await);
                 waiting -= 1;
             }
-            if *stop.borrow_and_update() {
+            if *stop.borrow() {
                 break;
             }
             let inner = self.clone();
@@ -92,42 +133,41 @@ impl Inner {
                 home.inspect_err(|error| {
                     tracing::debug!(target: "node", %error, "a hint stays for now");
                 })
-                .is_ok()
+                .unwrap_or(false)
             });
             waiting += 1;
         }
         for _ in 0..waiting {
             sent += usize::from(crowd.next().await);
         }
-        if sent > 0 {
-            tracing::info!(target: "node", sent, "hints went home");
-        }
-        Ok(sent)
+        (sent, sent < all)
     }
 
-    /// A page of hints whose homes can be reached, and whether there are others.
-    fn homeward(&self) -> Result<(Vec<Homeward>, bool)> {
-        let Some(ring) = self.catalog.available.ring() else { return Ok((Vec::new(), true)) };
+    /// A page of what is kept for a node, and where the next one begins.
+    fn homeward(
+        &self,
+        ring: &Ring,
+        primary: NodeId,
+        (first, mut after): Place,
+    ) -> Result<(Vec<Homeward>, Option<Place>)> {
         let snapshot = self.trees.snapshot();
-        let (mut page, mut kept) = (Vec::new(), false);
-        for partition in (0..ring.partitions()).map(Partition) {
-            for hint in rows_behind(&*snapshot, &hints_prefix(partition), None) {
-                let (key, _) = hint?;
-                let Some((primary, bucket, key)) = read_hint_key(&key) else { continue };
-                let Some(homes) = self.homes(&ring, primary, &bucket, &key) else { continue };
+        let mut page = Vec::new();
+        for kept_in in (first.0..PARTITIONS_MAX as u32).map(Partition) {
+            let front = hints_of_prefix(kept_in, primary);
+            for hint in rows_behind(&*snapshot, &front, after.take().as_deref()) {
+                let (whole, _) = hint?;
+                let Some((_, bucket, key)) = read_hint_key(&whole) else { continue };
+                let Some(homes) = self.homes(ring, primary, &bucket, &key) else { continue };
+                let partition = ring.partition(&point(bucket.full().as_bytes(), &key));
+                let spot = Spot { partition, bucket, key };
+                page.push(Homeward { spot, kept_in, primary, homes });
                 if page.len() == PAGE {
-                    return Ok((page, true));
+                    let behind = whole.slice(front.len()..);
+                    return Ok((page, Some((kept_in, Some(behind)))));
                 }
-                if !homes.iter().all(|home| self.reaches(*home)) {
-                    kept = true;
-                    continue;
-                }
-                let now = ring.partition(&point(bucket.full().as_bytes(), &key));
-                let spot = Spot { partition: now, bucket, key };
-                page.push(Homeward { spot, kept_in: partition, primary, homes });
             }
         }
-        Ok((page, kept))
+        Ok((page, None))
     }
 
     /// Who has to have a row before its hint goes: whom it names, or, if that one does not own the
@@ -149,8 +189,8 @@ impl Inner {
         Some(owners)
     }
 
-    /// Sends one row home; gives an error if its hint stays.
-    async fn hand_one(self: &Arc<Inner>, one: &Homeward) -> Result<()> {
+    /// Sends one row home; whether its hint has gone.
+    async fn hand_one(self: &Arc<Inner>, one: &Homeward) -> Result<bool> {
         let Homeward { spot, kept_in, homes, .. } = one;
         let kept = Spot { partition: *kept_in, ..spot.clone() };
         let sent = self.shelf.read(&kept)?;
@@ -167,31 +207,32 @@ impl Inner {
                 self.ask_vnode(*home, question.write(), within).await?;
             }
         }
-        let released = self.release(one, sent.as_ref())?;
-        self.shelf.settled(released).await
+        let Some(released) = self.release(one, sent.as_ref())? else { return Ok(false) };
+        self.shelf.settled(released).await?;
+        Ok(true)
     }
 
     /// The hint goes, unless the row is another one by now; so does the row, if nobody needs it
     /// here. Gives the ticket.
-    fn release(&self, one: &Homeward, sent: Option<&Bytes>) -> Result<u64> {
+    fn release(&self, one: &Homeward, sent: Option<&Bytes>) -> Result<Option<u64>> {
         let Homeward { spot, kept_in, primary, .. } = one;
         let row = row_key(*kept_in, &spot.bucket, &spot.key);
         let hint = |node| hint_key(*kept_in, node, &spot.bucket, &spot.key);
         let mut guard = self.shelf.admit()?;
         let state = &mut *guard;
-        let (index, newest) = self.shelf.newest(state, &row)?;
+        let (_, newest) = self.shelf.newest(state, &row)?;
         if newest.as_ref() != sent {
-            return Ok(index);
+            return Ok(None);
         }
         let mut changes = vec![(hint(*primary), None)];
         if newest.is_some() && self.is_only_a_guest(state, one)? {
             changes.push((row, None));
         }
-        Ok(self.shelf.change(state, changes, false))
+        Ok(Some(self.shelf.change(state, changes, false)))
     }
 
     /// Whether this node keeps a row for nobody else, and not as its own.
-    fn is_only_a_guest(&self, state: &super::shelf::State, one: &Homeward) -> Result<bool> {
+    fn is_only_a_guest(&self, state: &State, one: &Homeward) -> Result<bool> {
         let Homeward { spot, kept_in, primary, .. } = one;
         let Some(ring) = self.catalog.available.ring() else { return Ok(false) };
         let Some(copies) = (self.shelf.copies)(&spot.bucket) else { return Ok(false) };
@@ -205,5 +246,58 @@ impl Inner {
             }
         }
         Ok(true)
+    }
+}
+
+impl Shelf {
+    /// For whom hints may be kept. After a start the store is asked once; from then on whoever adds
+    /// a hint says so.
+    fn hinted_nodes(&self) -> Result<BTreeSet<NodeId>> {
+        let snapshot = {
+            let mut state = self.state();
+            if let Some(hinted) = &state.hinted {
+                return Ok(hinted.clone());
+            }
+            let unseen = state.overlay.keys().filter_map(read_hint_key);
+            let unseen = unseen.map(|(primary, ..)| primary).collect();
+            state.hinted = Some(unseen);
+            self.trees.snapshot()
+        };
+        let mut found = BTreeSet::new();
+        for partition in (0..PARTITIONS_MAX as u32).map(Partition) {
+            let front = hints_prefix(partition);
+            let mut from: Option<u64> = Some(0);
+            // From each node's first hint to the next node.
+            while let Some(at) = from {
+                let low = [&front[..], &at.to_be_bytes()].concat();
+                let first =
+                    snapshot.range(Bound::Included(low.into()), Bound::Unbounded, false).next();
+                let Some((key, _)) = first.transpose().map_err(store_error)? else { break };
+                let Some((primary, ..)) = read_hint_key(&key).filter(|_| key.starts_with(&front))
+                else {
+                    break;
+                };
+                found.insert(primary);
+                from = primary.0.checked_add(1);
+            }
+        }
+        let mut state = self.state();
+        let hinted = state.hinted.get_or_insert_default();
+        hinted.extend(found);
+        Ok(hinted.clone())
+    }
+
+    /// What is kept for a node is about to be read from the store; whether there is something that
+    /// is not in the store yet.
+    fn begin_handing_back(&self, primary: NodeId) -> bool {
+        let mut state = self.state();
+        state.hinted.get_or_insert_default().remove(&primary);
+        let mut unseen = state.overlay.keys().filter_map(read_hint_key);
+        unseen.any(|(named, ..)| named == primary)
+    }
+
+    /// Something is kept for this node still.
+    fn names_again(&self, primary: NodeId) {
+        self.state().hinted.get_or_insert_default().insert(primary);
     }
 }

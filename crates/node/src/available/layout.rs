@@ -116,8 +116,18 @@ pub(crate) fn hints_prefix(partition: Partition) -> Vec<u8> {
     front(partition, Space::Hint, 0)
 }
 
-/// For which node a hint is kept, and of which key.
+/// The prefix of all hints of a partition for one node.
+pub(crate) fn hints_of_prefix(partition: Partition, primary: NodeId) -> Vec<u8> {
+    let mut front = front(partition, Space::Hint, 8);
+    front.extend_from_slice(&primary.0.to_be_bytes());
+    front
+}
+
+/// For which node a hint is kept, and of which key; none: it is no hint.
 pub(crate) fn read_hint_key(tree_key: &Bytes) -> Option<(NodeId, BucketName, Key)> {
+    if tree_key.get(4) != Some(&(Space::Hint as u8)) {
+        return None;
+    }
     let primary = u64::from_be_bytes(tree_key.get(5..13)?.try_into().ok()?);
     let length = u16::from_be_bytes(tree_key.get(13..15)?.try_into().ok()?) as usize;
     let name = std::str::from_utf8(tree_key.get(15..15 + length)?).ok()?;

@@ -1,7 +1,7 @@
 //! What a vnode does with a key: a client's write, another replica's state, a read.
 
 use super::layout::{Row, Stored, hint_key, read_row, record_key, row_key, write_row};
-use super::shelf::Shelf;
+use super::shelf::{Shelf, State};
 use crate::consistent::view::damaged;
 use crate::world;
 use base::dots::DotContext;
@@ -12,7 +12,6 @@ use base::{
 };
 use bytes::Bytes;
 use logic::causal::Minter;
-use std::sync::atomic::Ordering;
 
 /// A merge of what others took may hold this many times what one vnode takes.
 const MERGED_TIMES: usize = 2;
@@ -142,7 +141,7 @@ impl Shelf {
             tracing::warn!(target: "node", %bucket, key, siblings, "a key has many siblings");
         }
         let mut changes = vec![(key, Some(bytes.clone()))];
-        self.add(&mut changes, spot, (before, minter), hint);
+        self.add(state, &mut changes, spot, (before, minter), hint);
         state.minters.insert(spot.partition.0, minter);
         let ticket = self.change(state, changes, rules.sync);
         let context = seen.and(written.dot.id, written.dot.count);
@@ -180,13 +179,14 @@ impl Shelf {
             return Ok(index);
         }
         let mut changes = vec![(key, Some(bytes))];
-        self.add(&mut changes, spot, (before, minter), hint);
+        self.add(state, &mut changes, spot, (before, minter), hint);
         state.minters.insert(spot.partition.0, minter);
         Ok(self.change(state, changes, rules.sync))
     }
 
     fn add(
         &self,
+        state: &mut State,
         changes: &mut Vec<(Bytes, Option<Bytes>)>,
         spot: &Spot,
         (before, minter): (Minter, Minter),
@@ -199,7 +199,9 @@ impl Shelf {
         if let Some(primary) = hint {
             let hint = hint_key(spot.partition, primary, &spot.bucket, &spot.key);
             changes.push((hint, Some(Bytes::new())));
-            self.hinted.store(true, Ordering::Release);
+            if let Some(hinted) = &mut state.hinted {
+                hinted.insert(primary);
+            }
         }
     }
 

@@ -19,8 +19,7 @@ use crate::world;
 use base::{Ballot, Error, LogIndex, NodeId, Partition, Reason, Result};
 use bytes::Bytes;
 use logic::causal::{Minter, Start};
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::AtomicBool;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use store::{Kind, Position, Trees};
@@ -49,8 +48,6 @@ pub(crate) struct Shelf {
     landed: watch::Sender<Landed>,
     /// How many copies a bucket's keys have.
     pub(super) copies: Copies,
-    /// Whether there may be a hint.
-    pub(super) hinted: AtomicBool,
 }
 
 /// What is logged, or is to be, and is not in the store yet.
@@ -66,6 +63,8 @@ pub(crate) struct State {
     /// The ring of this epoch is being given out: no change before this time, milliseconds.
     fence: Option<(u64, u64)>,
     pub(super) hashes: Hashes,
+    /// For whom hints may be kept; none: the store was not asked yet.
+    pub(super) hinted: Option<BTreeSet<NodeId>>,
 }
 
 /// A batch that the keeper has.
@@ -103,6 +102,7 @@ impl Shelf {
             closing: false,
             fence: None,
             hashes: Hashes::default(),
+            hinted: None,
         };
         let landed = Landed { upto: mark.applied, ..Landed::default() };
         Shelf {
@@ -117,7 +117,6 @@ impl Shelf {
             wake: Notify::new(),
             landed: watch::Sender::new(landed),
             copies,
-            hinted: AtomicBool::new(true),
         }
     }
 
