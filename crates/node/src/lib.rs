@@ -46,6 +46,7 @@ pub use submit::{Flow, Submitted, Ticket};
 pub use transfer::{MovePhase, MoveProgress, Movement};
 
 use available::shelf::Shelf;
+use available::watching::Watching;
 use base::{BucketName, ClusterId, Error, GroupId, NodeId, Reason, Reply, Request, Result};
 use catalog::Catalog;
 use consistent::snapshot::Snapshots;
@@ -91,6 +92,8 @@ pub(crate) struct Inner {
     keeper: Arc<Keeper>,
     /// What this node's vnodes hold.
     shelf: Arc<Shelf>,
+    /// What this node thinks of the others.
+    watching: Watching,
     trees: Arc<dyn Trees>,
     metrics: Arc<Metrics>,
     bell: Arc<Bell>,

@@ -3,6 +3,7 @@
 use crate::available::batch::Mark;
 use crate::available::layout::VNODES;
 use crate::available::shelf::Shelf;
+use crate::available::watching::{self, Watching};
 use crate::available::{hints, sync};
 use crate::catalog::Catalog;
 use crate::consistent::Mailbox;
@@ -75,6 +76,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         transfers: Transfers::default(),
         keeper,
         shelf,
+        watching: Watching::default(),
         trees,
         metrics,
         bell,
@@ -110,8 +112,7 @@ async fn found(settings: NodeSettings, first: Option<Configuration>) -> Result<R
 /// What the vnodes hold, as it was found.
 fn shelf(shared: &Shared, catalog: Arc<Catalog>, found: (u64, Mark)) -> Arc<Shelf> {
     let Shared { node, trees, keeper, bell, .. } = shared;
-    let copies =
-        move |bucket: &BucketName| Some(catalog.available.find(bucket)?.replication.n_val);
+    let copies = move |bucket: &BucketName| Some(catalog.available.find(bucket)?.replication.n_val);
     let copies = Box::new(copies);
     Arc::new(Shelf::new(*node, found, trees.clone(), keeper.clone(), bell.clone(), copies))
 }
@@ -128,6 +129,7 @@ fn watch_over(node: &Node) {
     tokio::spawn(cluster::tend(node.clone(), inner.stop.subscribe()));
     tokio::spawn(audit::audit(inner.clone(), inner.stop.subscribe()));
     tokio::spawn(transfer::tend(inner.clone(), inner.stop.subscribe()));
+    tokio::spawn(watching::tend(inner.clone(), inner.stop.subscribe()));
     tokio::spawn(hints::tend(inner.clone(), inner.stop.subscribe()));
     tokio::spawn(sync::tend(inner.clone(), inner.stop.subscribe()));
 }

@@ -136,6 +136,11 @@ impl Watch {
         self.nodes.get(&node).map_or(Standing::Down, |known| known.told)
     }
 
+    /// Whether requests speak against a node, though there may be a link to it.
+    pub fn doubts(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|known| known.doubt.is_some())
+    }
+
     /// The members for whom somebody else is asked.
     pub fn down(&self) -> BTreeSet<NodeId> {
         let shunned = self.nodes.iter().filter(|(_, known)| known.told != Standing::Up);

@@ -65,7 +65,8 @@ impl Inner {
     }
 
     pub(crate) fn reaches(&self, node: NodeId) -> bool {
-        node == self.node || self.peers.get().is_some_and(|peers| peers.linked(node))
+        let linked = || self.peers.get().is_some_and(|peers| peers.linked(node));
+        node == self.node || (linked() && !self.watching.doubts(node))
     }
 
     /// Writes here, and brings it to all replicas.
@@ -214,7 +215,8 @@ impl StoreErrand {
         let (spot, rules, row) = (self.spot.clone(), self.rules, self.row.clone());
         let question = Question::Store { spot, rules, hint, row }.write();
         crowd.push(async move {
-            let stored = inner.ask_vnode(node, question, until(deadline)).await;
+            let asking = inner.ask_vnode(node, question, until(deadline));
+            let stored = inner.witnessed(node, asking).await;
             (node, stored.is_ok())
         });
     }
@@ -291,7 +293,8 @@ impl FetchErrand {
         }
         let question = Question::Fetch(self.spot.clone()).write();
         crowd.push(async move {
-            let answer = inner.ask_vnode(node, question, until(deadline)).await;
+            let asking = inner.ask_vnode(node, question, until(deadline));
+            let answer = inner.witnessed(node, asking).await;
             let held = answer.and_then(|bytes| match bytes.first() {
                 Some(1) => held(Some(&bytes.slice(1..))),
                 Some(0) => Ok(None),

@@ -29,6 +29,7 @@ mod replica;
 mod request;
 pub(crate) mod shelf;
 pub(crate) mod sync;
+pub(crate) mod watching;
 
 pub(crate) use letter::ABOUT_VNODES;
 pub(crate) use replica::asked;

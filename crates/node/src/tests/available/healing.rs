@@ -8,7 +8,8 @@ use crate::available::layout::{hints_prefix, read_row, row_key};
 use crate::tests::bytes;
 use crate::tests::house::wait;
 use crate::tests::many::Cluster;
-use base::{Call, DirectoryCall, NodeId, Partition};
+use base::{Call, DirectoryCall, Millis, NodeId, Partition};
+use logic::members::Event;
 use logic::sync::Summary;
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -186,4 +187,38 @@ async fn buckets_with_other_numbers_of_copies_are_compared_by_themselves() {
     }
     round(&cluster).await;
     assert_eq!(round(&cluster).await, (0, true), "the third node lacks nothing");
+}
+
+/// Three requests that found no answer, as the coordinators tell them.
+fn speak_against(inner: &Inner, node: NodeId) {
+    for _ in 0..3 {
+        let now = Millis(crate::world::milliseconds());
+        let after = Millis(1_000);
+        inner.watching.hear(Event::Unanswered { node, after, now });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_doubted_is_stood_in_for_until_its_probes_are_answered() {
+    let cluster = three().await;
+    copies(&cluster, 2).await;
+    let (writer, doubted) = (inner(&cluster, 0), inner(&cluster, 2).node);
+    let owned = |key: &String| owners(writer, key, 2).contains(&doubted);
+    let keys: Vec<_> = (0..30).map(|number| format!("k{number}")).filter(owned).collect();
+    // It is heard once the node knows its members.
+    let begun = || {
+        speak_against(writer, doubted);
+        writer.watching.doubts(doubted)
+    };
+    wait("the doubt", || begun().then_some(())).await;
+    assert!(!writer.reaches(doubted), "there is a link, and yet it is spared");
+    for key in &keys {
+        store(cluster.node(0), key, "v", None).await.expect("a write");
+    }
+    wait("the trust", || writer.reaches(doubted).then_some(())).await;
+    let all_home = || {
+        let has = |key: &String| own_values(inner(&cluster, 2), key) == Some(vec![bytes("v")]);
+        keys.iter().all(has) && (0..2).all(|which| hints(inner(&cluster, which)) == 0)
+    };
+    wait("all at home", || all_home().then_some(())).await;
 }

@@ -1,0 +1,127 @@
+//! Who is asked first and who is spared: what requests say of the nodes they went to is told to
+//! `logic::members`, and a node that is in doubt is probed until it does as well as the others.
+//!
+//! Promises: without a link nobody is asked; with one, a node is spared only upon evidence of its
+//! own requests; no request waits here.
+//! Never: tells others what it thinks (each node finds out for itself).
+
+use super::letter::{Meanwhile, Question};
+use crate::{Inner, world};
+use base::{Error, Kind, Millis, NodeId, Result};
+use logic::members::{Effect, Event, Watch};
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+/// How often links are looked at and probes are sent.
+const PAUSE: Duration = Duration::from_millis(250);
+/// A request without an answer for so long speaks against its node, whatever comes later.
+const LATE_MS: u64 = 500;
+/// A probe waits for its answer at most so long.
+const PROBE: Duration = Duration::from_secs(2);
+
+/// What this node thinks of the others.
+#[derive(Default)]
+pub(crate) struct Watching {
+    watch: Mutex<Watch>,
+}
+
+impl Watching {
+    /// Whether requests speak against a node.
+    pub(crate) fn doubts(&self, node: NodeId) -> bool {
+        self.watch.lock().expect("no one panics while holding it").doubts(node)
+    }
+
+    /// Takes in what was heard; gives who is to be probed.
+    pub(crate) fn hear(&self, event: Event) -> Vec<NodeId> {
+        let mut effects = Vec::new();
+        self.watch.lock().expect("no one panics while holding it").step(event, &mut effects);
+        let mut probes = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Changed { node, to } => {
+                    tracing::info!(target: "node", %node, "for available buckets: {to:?}");
+                }
+                Effect::Probe { node } => probes.push(node),
+            }
+        }
+        probes
+    }
+}
+
+/// Looks at links and sends probes until the node stops.
+pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
+    let mut linked = BTreeSet::new();
+    let mut members = BTreeSet::new();
+    while !*stop.borrow_and_update() {
+        let now = Millis(world::milliseconds());
+        let known = inner.catalog.cluster();
+        let others: BTreeSet<NodeId> = known.members.iter().map(|member| member.node).collect();
+        let others: BTreeSet<_> = others.into_iter().filter(|node| *node != inner.node).collect();
+        if others != members {
+            linked.retain(|node| others.contains(node));
+            inner.watching.hear(Event::Members { nodes: others.clone(), now });
+            members = others;
+        }
+        for node in &members {
+            let is = inner.peers.get().is_some_and(|peers| peers.linked(*node));
+            if is && linked.insert(*node) {
+                inner.watching.hear(Event::Connected { node: *node });
+            } else if !is && linked.remove(node) {
+                inner.watching.hear(Event::Broken { node: *node, now });
+            }
+        }
+        for node in inner.watching.hear(Event::Tick { now }) {
+            let inner = inner.clone();
+            tokio::spawn(async move {
+                let question = Question::Holds(Meanwhile::Open).write();
+                let asking = inner.ask_vnode(node, question, PROBE);
+                let _ = inner.witnessed(node, asking).await;
+            });
+        }
+        tokio::select! {
+            biased;
+            _ = stop.changed() => {}
+            () = sleep(PAUSE) => {}
+        }
+    }
+}
+
+impl Inner {
+    /// Asks, and tells how that went.
+    pub(super) async fn witnessed<T>(
+        &self,
+        node: NodeId,
+        asking: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let began = world::milliseconds();
+        let mut asking = pin!(asking);
+        let mut was_late = false;
+        let answer = tokio::select! {
+            biased;
+            answer = &mut asking => answer,
+            () = sleep(Duration::from_millis(LATE_MS)) => {
+                was_late = true;
+                let (after, now) = (Millis(LATE_MS), Millis(began + LATE_MS));
+                self.watching.hear(Event::Unanswered { node, after, now });
+                asking.await
+            }
+        };
+        let now = Millis(world::milliseconds());
+        let after = Millis(now.0.saturating_sub(began));
+        match answer.as_ref().map_err(Error::kind) {
+            Ok(_) => self.watching.hear(Event::Answered { node, after, now }),
+            Err(Kind::Unavailable) => self.watching.hear(Event::Failed { node, now }),
+            Err(Kind::Unknown) if !was_late => {
+                self.watching.hear(Event::Unanswered { node, after, now })
+            }
+            // It has answered: what it says concerns the request.
+            Err(Kind::Unknown) => Vec::new(),
+            Err(_) => self.watching.hear(Event::Answered { node, after, now }),
+        };
+        answer
+    }
+}
