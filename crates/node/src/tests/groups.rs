@@ -326,7 +326,7 @@ async fn a_group_without_buckets_ends_everywhere_and_its_number_is_never_given_a
     let default = BucketName::default();
     let refused = cluster.surely(default.clone(), drop_group(2)).await.expect_err("it is in use");
     assert_eq!(refused.reason, Reason::Changed);
-    assert!(refused.text().contains("`b`") && refused.text().contains("move"), "{refused}");
+    assert!(refused.text().contains("b` lives") && refused.text().contains("move"), "{refused}");
     for (group, wanted) in
         [(0, Reason::NotSupported), (1, Reason::NotSupported), (9, Reason::NotFound)]
     {
