@@ -2,6 +2,7 @@
 
 use super::bucket::plain;
 use super::recover::Recover;
+use super::ring::Ring;
 use super::settle;
 use super::view::View;
 use crate::client::{Address, Call, Client};
@@ -23,6 +24,7 @@ Examples:
   credenza cluster replace n3 --by n4 --wait       n4, a member already, takes it at once
   credenza cluster transfer n2                     n2 becomes master of every group
   credenza cluster plan                            what is still to be done
+  credenza cluster ring --give-out                 every member keeps a part of available buckets
   credenza cluster recover --data /srv/n1          a majority is lost: what does n1 have?
 
 Each of these changes what is wanted; the masters of the groups then go there step by step.";
@@ -48,6 +50,8 @@ pub enum Cluster {
     Replace(Replace),
     /// Make a member master
     Transfer(Transfer),
+    /// Show who keeps the partitions of available buckets, or give them out
+    Ring(Ring),
     /// When a majority is lost for good: show what a stopped member has, make it the only one
     Recover(Recover),
 }
@@ -154,6 +158,7 @@ impl Cluster {
                 replace.named.send(call).await
             }
             Cluster::Transfer(transfer) => transfer.run().await,
+            Cluster::Ring(ring) => ring.run().await,
             Cluster::Recover(recover) => recover.run().await,
         }
     }

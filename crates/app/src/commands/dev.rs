@@ -1,6 +1,6 @@
 //! `credenza dev`: a cluster of several nodes on this machine, to try things out.
 
-use super::settle;
+use super::{ring, settle};
 use crate::client::{Address, Call, Client};
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -148,7 +148,12 @@ impl Dev {
             }
             tokio::time::sleep(PAUSE).await;
         }
-        settle::settle(&self.address()).await
+        settle::settle(&self.address()).await?;
+        // A ring that was given out before and holds data stays as it is.
+        match ring::give_out(&self.address()).await {
+            Err(failure) if failure.kind() != Some(Kind::Invalid) => Err(failure),
+            _ => Ok(()),
+        }
     }
 
     /// How many are to vote in the group that holds the buckets.
@@ -174,7 +179,10 @@ impl Dev {
              credenza get hello --url http://127.0.0.1:{last}\n  \
              credenza cluster status\n  \
              credenza cluster transfer n{nodes}\n  \
-             kill -9 $(head -1 {data}/n{nodes}/LOCK)      one node dies: the rest goes on\n\n\
+             curl -X PUT http://127.0.0.1:{port}/buckets/fruit/keys/fig -H 'Content-Type: text/plain' \
+             -d ripe      # Riak's way: an available bucket\n  \
+             curl http://127.0.0.1:{last}/buckets/fruit/keys/fig\n  \
+             kill -9 $(head -1 {data}/n{nodes}/LOCK)      # one node dies: the rest goes on\n\n\
              Ctrl-C stops all of them.\n"
         )
     }

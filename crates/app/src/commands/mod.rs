@@ -25,6 +25,7 @@ mod range;
 mod recover;
 mod rejoin;
 mod restore;
+mod ring;
 mod sequence;
 mod serve;
 mod settings;
