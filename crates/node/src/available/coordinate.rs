@@ -333,6 +333,6 @@ pub(super) fn held(row: Option<&Bytes>) -> Result<Option<Held>> {
 }
 
 pub(super) fn no_ring() -> Error {
-    let text = "the cluster has no ring yet: have its members claim one (PUT /v1/cluster/ring)";
+    let text = "the cluster has no ring yet: `credenza cluster ring --give-out`";
     Error::new(Reason::NotSupported, text)
 }
