@@ -221,7 +221,7 @@ impl Properties {
             "`{name}` is a property of available buckets, and this one is consistent: leave it \
              out, or make a bucket of a type whose `promise` is available"
         );
-        Err(Error::new(Reason::Malformed, text))
+        Err(Error::new(Reason::NotSupported, text))
     }
 
     /// The properties that buckets of this promise have, in the table's order.

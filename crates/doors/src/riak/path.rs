@@ -98,11 +98,10 @@ fn bucket(kind: Option<&str>, name: &str, style: Style) -> Result<Bucket, &'stat
     const WRONG: &str = "a bucket's name has at most 255 bytes, counted percent-encoded";
     let bytes = decode(name, Plus::Blank).ok_or(WRONG)?;
     let mut inside = String::new();
-    match &bytes[..] {
-        // These two would be directories wherever names become paths.
-        dots @ (b"." | b"..") => inside = "%2E".repeat(dots.len()),
-        bytes => encode_onto(&mut inside, bytes),
-    }
+    // A dot in front could be a directory wherever names become paths.
+    let rest = bytes.strip_prefix(b".");
+    inside.push_str(if rest.is_some() { "%2E" } else { "" });
+    encode_onto(&mut inside, rest.unwrap_or(&bytes));
     // Riak's type `default` is the one that paths without a type mean.
     let known = kind.filter(|kind| *kind != "default").unwrap_or(TYPE);
     let full = BucketName::new(known, &inside).map_err(|_| WRONG)?;

@@ -90,7 +90,7 @@ impl HashTree {
 
     /// A row has come.
     pub fn insert(&mut self, row: RowHash) {
-        self.rows += 1;
+        self.rows = self.rows.wrapping_add(1);
         self.add(row.leaf, row.digest);
     }
 

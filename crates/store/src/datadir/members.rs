@@ -22,6 +22,8 @@ pub(super) const FILE: WholeFile = WholeFile {
 };
 /// In front of the highest number that any group had.
 const MADE: &str = "made ";
+/// No group that every cluster begins with has a higher number.
+const DEFAULT_GROUP: u32 = 1;
 /// Stands where an address is not known.
 const NONE: &str = "-";
 
@@ -39,15 +41,20 @@ pub(super) fn write(
     path: &Path,
     known: &ClusterDescription,
 ) -> Result<(), StoreError> {
-    let text = text(known).ok_or_else(|| {
+    let mut text = text(known).ok_or_else(|| {
         let why = "a member's name or address holds a blank";
         let what = format!("can't write {}", path.join(FILE.name).display());
         StoreError::io(what, io::Error::new(io::ErrorKind::InvalidInput, why))
     })?;
-    // A number that was given once is known for good.
-    let made = known.groups.iter().map(|placement| placement.group.0).max().unwrap_or(0);
-    let made = made.max(made_upto(disk, path)?.0);
-    FILE.replace(disk, path, &format!("{text}{MADE}{made}\n"))
+    // A number that was given once is known for good, also when the group that had it is gone.
+    let highest = |groups: &mut dyn Iterator<Item = &Placement>| {
+        groups.map(|placement| placement.group.0).max().unwrap_or(0)
+    };
+    let made = highest(&mut known.groups.iter()).max(made_upto(disk, path)?.0);
+    if made > highest(&mut told(known)) && made > DEFAULT_GROUP {
+        let _ = writeln!(text, "{MADE}{made}");
+    }
+    FILE.replace(disk, path, &text)
 }
 
 /// The highest number that any group had which this list ever knew; 0: it says nothing of it.
@@ -66,7 +73,7 @@ pub(super) fn lost(path: &Path) -> StoreError {
 }
 
 fn text(known: &ClusterDescription) -> Option<String> {
-    let ClusterDescription { cluster, founder, lease_ms, changes, members, groups } = known;
+    let ClusterDescription { cluster, founder, lease_ms, changes, members, .. } = known;
     let mut text = String::new();
     let _ = write!(text, "cluster {:016x}\nfounder {:016x}\n", cluster.0, founder.0);
     let _ = write!(text, "lease_ms {lease_ms}\nchanges {changes}\n");
@@ -80,10 +87,7 @@ fn text(known: &ClusterDescription) -> Option<String> {
         let (node, stay) = (node.0, stay.word());
         let _ = writeln!(text, "member {node:016x} {incarnation} {stay} {name} {peer} {client}");
     }
-    let is_told =
-        |placement: &&Placement| placement.witnesses() > 0 || !placement.founders.is_empty();
-    for placement in groups.iter().filter(is_told) {
-        let Placement { group, members, replicas, founders } = placement;
+    for Placement { group, members, replicas, founders } in told(known) {
         let founders: Vec<_> = founders.iter().map(|node| format!("{:016x}", node.0)).collect();
         let founders = if founders.is_empty() { NONE.into() } else { founders.join(",") };
         let _ = write!(text, "group {group} {replicas} {founders}");
@@ -93,6 +97,12 @@ fn text(known: &ClusterDescription) -> Option<String> {
         text.push('\n');
     }
     Some(text)
+}
+
+/// The groups of which something stands in the list.
+fn told(known: &ClusterDescription) -> impl Iterator<Item = &Placement> {
+    let is_told = |one: &&Placement| one.witnesses() > 0 || !one.founders.is_empty();
+    known.groups.iter().filter(is_told)
 }
 
 fn parse(lines: &[String]) -> Option<ClusterDescription> {

@@ -14,10 +14,14 @@ use base::limits::{KEYS_PER_READ_MAX, PAGE_ROWS_MAX, SEQUENCE_STEPS_MAX, TTL_MS_
 use base::properties::{PROPERTIES, Property, Shape};
 use serde_json::{Map, Value, json};
 
+/// A bucket's name within its type.
+pub const BUCKET_PART_PATTERN: &str = "^[A-Za-z0-9_~%-][A-Za-z0-9._~%-]{0,254}$";
 /// A bucket's full name.
-pub const BUCKET_PATTERN: &str = "^[a-z0-9][a-z0-9_-]{0,62}/[a-z0-9][a-z0-9_-]{0,62}$";
+pub const BUCKET_PATTERN: &str =
+    "^[a-z0-9][a-z0-9_-]{0,62}/[A-Za-z0-9_~%-][A-Za-z0-9._~%-]{0,254}$";
 /// The same, whose type may be left out if it is `default`.
-pub const SHORT_BUCKET_PATTERN: &str = "^([a-z0-9][a-z0-9_-]{0,62}/)?[a-z0-9][a-z0-9_-]{0,62}$";
+pub const SHORT_BUCKET_PATTERN: &str =
+    "^([a-z0-9][a-z0-9_-]{0,62}/)?[A-Za-z0-9_~%-][A-Za-z0-9._~%-]{0,254}$";
 /// Standard base64 with padding, in its one form.
 const BASE64_PATTERN: &str =
     "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
