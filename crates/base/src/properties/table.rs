@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn consistent_buckets_refuse_in_words_what_only_available_ones_have() {
         let refused = with(&Properties::default(), "n_val", "3").expect_err("consistent");
-        assert_eq!(refused.reason, Reason::Malformed);
+        assert_eq!(refused.reason, Reason::NotSupported);
         assert!(refused.text().contains("available buckets"), "{refused}");
         assert!(with(&Properties::available(), "n_val", "3").is_ok());
         let consistent = with(&Properties::available(), "promise", "consistent").expect("plain");
