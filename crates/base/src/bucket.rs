@@ -104,7 +104,8 @@ fn no_name() -> Error {
     Error::new(
         Reason::Malformed,
         "a bucket name has two parts, type/bucket: the type 1 to 63 of a-z 0-9 _ - and beginning \
-         with a letter or digit, the bucket 1 to 255 of A-Z a-z 0-9 - . _ ~ % (not beginning with a dot)",
+         with a letter or digit, the bucket 1 to 255 of A-Z a-z 0-9 - . _ ~ % (not beginning with \
+         a dot)",
     )
 }
 

@@ -179,8 +179,8 @@ impl Dev {
              credenza get hello --url http://127.0.0.1:{last}\n  \
              credenza cluster status\n  \
              credenza cluster transfer n{nodes}\n  \
-             curl -X PUT http://127.0.0.1:{port}/buckets/fruit/keys/fig -H 'Content-Type: text/plain' \
-             -d ripe      # Riak's way: an available bucket\n  \
+             curl -X PUT http://127.0.0.1:{port}/buckets/fruit/keys/fig \
+             -H 'Content-Type: text/plain' -d ripe      # Riak's way: an available bucket\n  \
              curl http://127.0.0.1:{last}/buckets/fruit/keys/fig\n  \
              kill -9 $(head -1 {data}/n{nodes}/LOCK)      # one node dies: the rest goes on\n\n\
              Ctrl-C stops all of them.\n"

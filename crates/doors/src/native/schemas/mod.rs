@@ -14,8 +14,6 @@ use base::limits::{KEYS_PER_READ_MAX, PAGE_ROWS_MAX, SEQUENCE_STEPS_MAX, TTL_MS_
 use base::properties::{PROPERTIES, Property, Shape};
 use serde_json::{Map, Value, json};
 
-/// A bucket's name within its type.
-pub const BUCKET_PART_PATTERN: &str = "^[A-Za-z0-9_~%-][A-Za-z0-9._~%-]{0,254}$";
 /// A bucket's full name.
 pub const BUCKET_PATTERN: &str =
     "^[a-z0-9][a-z0-9_-]{0,62}/[A-Za-z0-9_~%-][A-Za-z0-9._~%-]{0,254}$";

@@ -8,7 +8,7 @@ use base::limits::{
     PIPELINE_DEPTH_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX, UPDATE_BYTES_MAX,
 };
 use proof::client::{Answer, Http, Word};
-use proof::rigs::Scratch;
+use proof::rigs::{Scratch, wait};
 use proof::server::{Server, Setup};
 use std::io::Write as _;
 
@@ -22,6 +22,12 @@ fn post(server: &Server, path: &str, body: &str) -> Answer {
 
 /// The index of the last decided value of each group.
 fn decided(server: &Server) -> Vec<u64> {
+    // The last of what a fresh node writes by itself.
+    wait("the first ring", || {
+        let ring = http(server).ask("GET", "/v1/cluster/ring", b"").expect("answers").json();
+        let owners = ring["owners"].as_array().map_or(0, Vec::len);
+        if owners > 0 { Ok(()) } else { Err(ring.to_string()) }
+    });
     let status = http(server).ask("GET", "/status", b"").expect("answers").json();
     let groups = status["groups"].as_array().expect("groups");
     groups.iter().filter_map(|group| group["decided"].as_u64()).collect()
