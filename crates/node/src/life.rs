@@ -317,10 +317,12 @@ impl Mailbox for Post {
 
     fn failed(&self, error: Error) {
         tracing::error!(target: "log", %error, "the log failed: the node stops");
+        // First, so that whoever asks whether the node is ready is told this, and not what follows
+        // from it. Nothing is acknowledged any more: the log says nothing more.
+        self.failed.send_replace(Some(error.clone()));
         for group in self.groups.all() {
             group.fail(error.clone());
         }
-        self.shelf.fail(error.clone());
-        self.failed.send_replace(Some(error));
+        self.shelf.fail(error);
     }
 }
