@@ -17,7 +17,7 @@ use logic::quorum::{
     Fetch, FetchEffect, FetchEvent, FetchNeeds, Fetched, Replicas, Store, StoreEffect, StoreEvent,
     StoreNeeds, Stored, Versions,
 };
-use logic::ring::{Ring, point};
+use logic::ring::point;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,8 @@ impl Versions for Held {
 /// A key, and who keeps it.
 pub(crate) struct Ways {
     pub spot: Spot,
-    pub ring: Arc<Ring>,
+    /// How many nodes keep anything.
+    pub nodes: usize,
     pub replicas: Replicas,
 }
 
@@ -61,7 +62,8 @@ impl Inner {
         let all = primaries.iter().chain(&fallbacks);
         let down: BTreeSet<_> = all.filter(|node| !self.reaches(**node)).copied().collect();
         let spot = Spot { partition, bucket: bucket.clone(), key: key.clone() };
-        Ok(Ways { spot, ring, replicas: Replicas { primaries, fallbacks, down } })
+        let nodes = ring.layout().nodes().len();
+        Ok(Ways { spot, nodes, replicas: Replicas { primaries, fallbacks, down } })
     }
 
     pub(crate) fn reaches(&self, node: NodeId) -> bool {

@@ -22,7 +22,7 @@ use base::{
     FetchOptions, Key, LogIndex, Outcome, Properties, Quorum, Read, Reason, Reply, Request, Result,
     Row as PlainRow, Siblings, StoreOptions, Update, Version,
 };
-use logic::quorum::{FetchWish, StoreWish};
+use logic::quorum::{Excess, FetchWish, StoreWish};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -228,9 +228,7 @@ impl Asked<'_> {
             notfound_ok: options.notfound_ok.unwrap_or(it.notfound_ok),
         };
         let ways = self.inner.ways(self.bucket, key, it.n_val)?;
-        let nodes = ways.ring.layout().nodes().len();
-        let needs = wish.needs(it.n_val, nodes);
-        let needs = needs.map_err(|error| Error::new(Reason::Malformed, error.to_string()))?;
+        let needs = wish.needs(it.n_val, ways.nodes).map_err(excessive)?;
         let rules = Rules::of(self.properties);
         self.inner.fetch(ways, (rules, needs), within(options.timeout_ms)).await
     }
@@ -253,9 +251,7 @@ impl Asked<'_> {
             node_confirms: options.node_confirms.unwrap_or(it.node_confirms),
         };
         let ways = self.inner.ways(self.bucket, key, it.n_val)?;
-        let nodes = ways.ring.layout().nodes().len();
-        let needs = wish.needs(it.n_val, nodes);
-        let needs = needs.map_err(|error| Error::new(Reason::Malformed, error.to_string()))?;
+        let needs = wish.needs(it.n_val, ways.nodes).map_err(excessive)?;
         let write = Write { value: Stored::new(content, world::unix_ms()), seen, only };
         let rules = Rules::of(self.properties);
         let within = within(options.timeout_ms);
@@ -334,6 +330,10 @@ impl Asked<'_> {
         }
         Ok(())
     }
+}
+
+fn excessive(error: Excess) -> Error {
+    Error::new(Reason::Malformed, error.to_string())
 }
 
 fn within(timeout_ms: Option<u64>) -> Duration {

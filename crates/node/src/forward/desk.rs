@@ -8,7 +8,7 @@ use crate::peers::{Asked, Peers, Sending};
 use base::codec::Malformed;
 use base::limits::{FORWARD_MS_MAX, FORWARDED_BYTES_MAX, FORWARDED_MAX};
 use base::wire::write_answer;
-use base::{Call, Reply, Result};
+use base::{Call, GroupId, Reply, Result};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,42 +51,62 @@ impl Desk {
     }
 }
 
+/// Answers what another node asks, or declines it: where there is no seat (`false`), or where it is
+/// malformed. `what` it is called in the log. Hands over and returns.
+pub(crate) fn serve<A>(
+    inner: &Arc<Inner>,
+    peers: &Peers,
+    asked: Asked,
+    what: &'static str,
+    answer: impl FnOnce(Arc<Inner>, GroupId, Bytes) -> A + Send + 'static,
+) -> bool
+where
+    A: Future<Output = std::result::Result<Bytes, Malformed>> + Send,
+{
+    let Some(seat) = inner.desk.sit(asked.payload.len()) else {
+        peers.decline(&asked);
+        return false;
+    };
+    let (inner, peers) = (inner.clone(), peers.clone());
+    tokio::spawn(async move {
+        // Behind this time nobody reads the answer.
+        let within = asked.within.min(Duration::from_millis(FORWARD_MS_MAX));
+        let served = async {
+            match answer(inner, asked.group, asked.payload.clone()).await {
+                Ok(answer) => send(&peers, &asked, &answer).await,
+                Err(Malformed(field)) => {
+                    let from = format_args!("{:016x}", asked.from.0);
+                    tracing::warn!(target: "node", %from, "{what} is malformed: {field}");
+                    peers.decline(&asked);
+                }
+            }
+        };
+        let _ = timeout(within, served).await;
+        drop(seat);
+    });
+    true
+}
+
 /// Takes a request that another node passes on, or declines it. Hands over and returns.
 pub(crate) fn answer(inner: &Arc<Inner>, asked: Asked) {
     let Some(peers) = inner.peers.get() else { return };
-    match inner.desk.sit(asked.payload.len()) {
-        Some(seat) => {
-            let (inner, peers) = (inner.clone(), peers.clone());
-            tokio::spawn(async move {
-                // Behind this time nobody reads the answer.
-                let within = asked.within.min(Duration::from_millis(FORWARD_MS_MAX));
-                let _ = timeout(within, attend(&inner, &peers, &asked)).await;
-                drop(seat);
-            });
-        }
-        None => {
-            Metrics::count(&inner.metrics.passed_here_declined);
-            peers.decline(&asked);
-        }
-    }
-}
-
-async fn attend(inner: &Arc<Inner>, peers: &Peers, asked: &Asked) {
-    match evaluate(inner, asked).await {
-        Ok(answer) => send(peers, asked, &answer).await,
-        Err(Malformed(field)) => {
-            let from = format_args!("{:016x}", asked.from.0);
-            tracing::warn!(target: "node", %from, "a request passed on is malformed: {field}");
-            peers.decline(asked);
-        }
+    let attend = |inner: Arc<Inner>, group, payload: Bytes| async move {
+        let answer = evaluate(&inner, group, &payload).await?;
+        let mut bytes = Vec::new();
+        write_answer(&answer, BYTES_MAX, &mut bytes);
+        Ok(bytes.into())
+    };
+    if !serve(inner, peers, asked, "a request passed on", attend) {
+        Metrics::count(&inner.metrics.passed_here_declined);
     }
 }
 
 async fn evaluate(
     inner: &Arc<Inner>,
-    asked: &Asked,
+    group: GroupId,
+    payload: &Bytes,
 ) -> std::result::Result<Result<Reply>, Malformed> {
-    let (directory, request) = letter::read(&asked.payload)?;
+    let (directory, request) = letter::read(payload)?;
     Metrics::count(&inner.metrics.passed_here);
     if let Err(error) = inner.directory_reaches(directory).await {
         return Ok(Err(error));
@@ -94,7 +114,7 @@ async fn evaluate(
     // This node's directory is not behind: who asked looked for the bucket where it lived before.
     let bucket = inner.catalog.find(&request.bucket);
     let lives = !matches!(request.call, Call::Directory(_));
-    if lives && bucket.is_some_and(|bucket| bucket.group != asked.group) {
+    if lives && bucket.is_some_and(|bucket| bucket.group != group) {
         return Ok(Err(sealed()));
     }
     Ok(inner.here(request).await)
@@ -102,12 +122,9 @@ async fn evaluate(
 
 /// Sends the answer. While the lane is full the seat is kept, so that no more comes in than goes
 /// out.
-async fn send(peers: &Peers, asked: &Asked, answer: &Result<Reply>) {
-    let mut bytes = Vec::new();
-    write_answer(answer, BYTES_MAX, &mut bytes);
-    let bytes = Bytes::from(bytes);
+async fn send(peers: &Peers, asked: &Asked, answer: &Bytes) {
     // Without a link the one who asked is told so by its own side.
-    while let Ok(Sending::Full) = peers.answer(asked, bytes.clone()) {
+    while let Ok(Sending::Full) = peers.answer(asked, answer.clone()) {
         sleep(PAUSE).await;
     }
 }

@@ -15,7 +15,7 @@
 //! keeps an order among requests: those of one connection wait for each other in their door.
 //! Read next: `errand.rs`, then `desk.rs`.
 
-mod desk;
+pub(crate) mod desk;
 mod directory;
 mod errand;
 mod letter;

@@ -19,18 +19,15 @@ use crate::consistent::layout::StoredRow;
 use crate::consistent::outcome;
 use crate::consistent::seals::{OWN, intake_key};
 use crate::consistent::view::{View, damaged};
-use crate::peers::{Asked, Peers, Sending};
+use crate::forward::desk;
+use crate::peers::{Asked, Peers};
 use base::codec::{Malformed, Reader};
-use base::limits::{FORWARD_MS_MAX, SESSION_TTL_MS, SESSION_WINDOW};
+use base::limits::{SESSION_TTL_MS, SESSION_WINDOW};
 use base::{BucketId, Error, GroupId, Reason, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
-use tokio::time::{sleep, timeout};
 
 const FORM: u8 = 1;
-/// Between two attempts to send an answer through a full lane.
-const PAUSE: Duration = Duration::from_millis(5);
 
 /// How far an intake is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,32 +72,16 @@ impl Intake {
 
 /// Answers another node's question about a move. Hands over and returns.
 pub(crate) fn asked(inner: &Arc<Inner>, peers: &Peers, asked: Asked) {
-    let Some(seat) = inner.desk.sit(asked.payload.len()) else {
-        peers.decline(&asked);
-        return;
-    };
-    let (inner, peers) = (inner.clone(), peers.clone());
-    tokio::spawn(async move {
-        let within = asked.within.min(Duration::from_millis(FORWARD_MS_MAX));
-        let _ = timeout(within, attend(&inner, &peers, &asked)).await;
-        drop(seat);
-    });
-}
-
-async fn attend(inner: &Arc<Inner>, peers: &Peers, asked: &Asked) {
-    let question = match Question::read(&asked.payload) {
-        Ok(question) => question,
-        Err(Malformed(field)) => {
-            let from = format_args!("{:016x}", asked.from.0);
-            tracing::warn!(target: "node", %from, "a question about a move: malformed {field}");
-            peers.decline(asked);
-            return;
-        }
-    };
-    let bytes = answer(inner, asked.group, question).await.write();
-    while let Ok(Sending::Full) = peers.answer(asked, bytes.clone()) {
-        sleep(PAUSE).await;
-    }
+    desk::serve(
+        inner,
+        peers,
+        asked,
+        "a question about a move",
+        |inner, group, payload| async move {
+            let question = Question::read(&payload)?;
+            Ok(answer(&inner, group, question).await.write())
+        },
+    );
 }
 
 /// Answers a question, this node's own too.

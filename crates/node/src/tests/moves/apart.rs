@@ -2,7 +2,7 @@
 //! without a part in either find the way.
 
 use super::load::Load;
-use super::{all_rows, at_gate, begin, close_gate, name, open_gate, rests, running};
+use super::{all_rows, at_gate, begin, close_gate, fill, name, open_gate, rests, running};
 use crate::tests::many::Cluster;
 use base::{BucketName, BucketPlace, Call, DirectoryCall, GroupId};
 
@@ -19,10 +19,7 @@ async fn apart() -> (Cluster, BucketName) {
     let place = BucketPlace::Group(GroupId(2));
     let make = DirectoryCall::PlaceBucket { changes: Vec::new(), place };
     cluster.surely(bucket.clone(), Call::Directory(make)).await.expect("made");
-    for row in 0..super::ROWS {
-        let value = format!("value{row}").repeat(20);
-        cluster.put(row % 3, &bucket, &format!("row{row:04}"), &value).await;
-    }
+    fill(&cluster, &bucket).await;
     (cluster, bucket)
 }
 

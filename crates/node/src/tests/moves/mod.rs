@@ -36,10 +36,16 @@ async fn filled(nodes: usize) -> (Cluster, BucketName) {
     let bucket = name("moved");
     let make = Call::Directory(DirectoryCall::CreateBucket(Vec::new()));
     cluster.surely(bucket.clone(), make).await.expect("made");
-    for row in 0..ROWS {
-        cluster.put(0, &bucket, &format!("row{row:04}"), &format!("value{row}").repeat(20)).await;
-    }
+    fill(&cluster, &bucket).await;
     (cluster, bucket)
+}
+
+/// The rows, put by each node in turn.
+async fn fill(cluster: &Cluster, bucket: &BucketName) {
+    for row in 0..ROWS {
+        let (by, value) = (row % cluster.nodes.len(), format!("value{row}").repeat(20));
+        cluster.put(by, bucket, &format!("row{row:04}"), &value).await;
+    }
 }
 
 async fn begin(cluster: &Cluster, bucket: &BucketName, group: u32) {

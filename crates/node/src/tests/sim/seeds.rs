@@ -14,7 +14,13 @@ const THREADS: usize = 2;
 /// Histories within which every broken rule must show.
 const FLAWED_SEEDS: u64 = 5_000;
 
-fn history(seed: u64) -> (u64, BTreeMap<&'static str, u64>) {
+type Counts = BTreeMap<&'static str, u64>;
+
+fn add(all: &mut Counts, counts: Counts) {
+    counts.into_iter().for_each(|(name, many)| *all.entry(name).or_default() += many);
+}
+
+fn history(seed: u64) -> (u64, Counts) {
     let mut world = World::new(seed);
     world.run(SECONDS * 1_000_000);
     world.heal();
@@ -35,20 +41,20 @@ fn whatever_happens_no_acknowledged_write_is_lost_and_no_read_is_stale() {
     };
     let count = seeds.end - seeds.start;
     let share = |which: usize| {
-        let mut all = BTreeMap::<_, u64>::new();
+        let mut all = Counts::new();
         for seed in seeds.clone().skip(which).step_by(THREADS) {
             let counts = std::panic::catch_unwind(|| history(seed).1);
             let counts = counts.unwrap_or_else(|_| panic!("seed {seed}"));
-            counts.into_iter().for_each(|(name, many)| *all.entry(name).or_default() += many);
+            add(&mut all, counts);
         }
         all
     };
-    let mut all = BTreeMap::<_, u64>::new();
+    let mut all = Counts::new();
     std::thread::scope(|threads| {
         let threads: Vec<_> =
             (0..THREADS).map(|which| threads.spawn(move || share(which))).collect();
         for counts in threads.into_iter().map(|thread| thread.join().expect("no seed failed")) {
-            counts.into_iter().for_each(|(name, many)| *all.entry(name).or_default() += many);
+            add(&mut all, counts);
         }
     });
     println!("{count} histories of {SECONDS} s: {all:?}");
