@@ -1,9 +1,10 @@
 //! The words of `credenza bench`.
 
-use crate::config::{Config, Items};
+use crate::config::{Config, Items, is_erlang, ported, read_erlang};
 use crate::wrong::Wrong;
 use crate::{codec, disk, job, suite};
 use clap::{Args, Subcommand};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +14,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   credenza bench load.toml                      run a load, write tests/<time>/
   credenza bench load.toml --set concurrent=64  the same with another number of clients
+  credenza bench old.config --set concurrent=64  a config of Basho Bench, as it is
   credenza bench suite                          servers beside each other
   credenza bench suite --quick --only redis-sync   one point of it, a short look
   credenza bench disk data                      how fast the disk makes writes durable
@@ -30,8 +32,8 @@ pub struct BenchArguments {
 
 #[derive(Args, Debug)]
 struct RunArguments {
-    /// Files of settings; later ones replace what earlier ones say
-    #[arg(value_name = "FILE.toml")]
+    /// Files of settings, TOML or Basho Bench's terms; later ones replace what earlier ones say
+    #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Where runs are written [default: test_dir of the settings, or ./tests]
     #[arg(short = 'd', long, value_name = "DIR")]
@@ -120,10 +122,7 @@ fn run_load(arguments: RunArguments) -> Result<(), Wrong> {
     if arguments.files.is_empty() && arguments.settings.is_empty() {
         return Err("bench needs a file of settings (see `credenza bench --help`)".into());
     }
-    let mut items = Items::default();
-    for file in &arguments.files {
-        items.merge(Items::parse(&file.display().to_string(), &read(file)?)?);
-    }
+    let mut items = of_files(&arguments.files)?;
     items.merge(settings(&arguments.settings)?);
     let mut config = Config::read(items)?;
     if let Some(directory) = arguments.results_dir {
@@ -146,6 +145,23 @@ fn run_load(arguments: RunArguments) -> Result<(), Wrong> {
         return Err(Wrong::unreachable(text));
     }
     Ok(())
+}
+
+/// What the files say together. Configs of Basho Bench come first, since their keys stand for
+/// others only when all of them are known.
+fn of_files(files: &[PathBuf]) -> Result<Items, String> {
+    let (mut terms, mut later) = (BTreeMap::new(), Items::default());
+    for file in files {
+        let (name, text) = (file.display().to_string(), read(file)?);
+        if is_erlang(&text) {
+            terms.extend(read_erlang(&name, &text)?);
+        } else {
+            later.merge(Items::parse(&name, &text)?);
+        }
+    }
+    let mut items = if terms.is_empty() { Items::default() } else { ported(terms)? };
+    items.merge(later);
+    Ok(items)
 }
 
 fn run_suite(arguments: SuiteArguments) -> Result<(), Wrong> {

@@ -13,6 +13,8 @@ pub enum DriverConfig {
     Resp(RespConfig),
     /// Credenza's native HTTP door.
     Http(HttpConfig),
+    /// Riak, or whoever speaks its HTTP.
+    Riak(RiakConfig),
     /// A node in this process.
     Embedded(EmbeddedConfig),
     /// etcd, version 3 of its interface.
@@ -43,6 +45,22 @@ pub struct HttpConfig {
     pub read_query: String,
 }
 
+/// Settings of `riak`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RiakConfig {
+    /// `host:port` each; clients take them in turn.
+    pub addresses: Vec<String>,
+    /// What stands before a key: `/buckets/NAME/keys`, `/types/TYPE/buckets/NAME/keys`,
+    /// `/riak/NAME`.
+    pub path: String,
+    /// Query of all requests, such as `timeout=500`; empty: none.
+    pub query: String,
+    /// Query of reads, such as `r=2`.
+    pub read_query: String,
+    /// Query of writes, such as `w=2`.
+    pub write_query: String,
+}
+
 /// Settings of `embedded`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmbeddedConfig {
@@ -68,10 +86,11 @@ pub struct EtcdConfig {
 impl DriverConfig {
     /// Takes `driver` and its keys.
     pub(super) fn read(items: &mut Items) -> Result<DriverConfig, String> {
-        let names = "wants one of resp, http, embedded, etcd, null";
+        let names = "wants one of resp, http, riak, embedded, etcd, null";
         let driver = items.need("a run", "driver", |item| {
             let name = item.text()?.to_string();
-            let known = ["resp", "http", "embedded", "etcd", "null"].contains(&name.as_str());
+            let known =
+                ["resp", "http", "riak", "embedded", "etcd", "null"].contains(&name.as_str());
             if known { Ok(name) } else { Err(item.error(names)) }
         })?;
         let text = |item: &Item| item.text().map(str::to_string);
@@ -87,6 +106,13 @@ impl DriverConfig {
                 address: items.read("http_address", address, text)?,
                 bucket: items.read("http_bucket", BucketName::default(), bucket_of)?,
                 read_query: items.read("http_read_query", String::new(), text)?,
+            }),
+            "riak" => DriverConfig::Riak(RiakConfig {
+                addresses: items.read("riak_addresses", vec![address], some_texts)?,
+                path: items.read("riak_path", "/buckets/test/keys".into(), path_of)?,
+                query: items.read("riak_query", String::new(), text)?,
+                read_query: items.read("riak_read_query", String::new(), text)?,
+                write_query: items.read("riak_write_query", String::new(), text)?,
             }),
             "embedded" => DriverConfig::Embedded(EmbeddedConfig {
                 data: items.need("the driver `embedded`", "embedded_data", |item| {
@@ -115,6 +141,7 @@ impl DriverConfig {
             DriverConfig::Null => "null",
             DriverConfig::Resp(_) => "resp",
             DriverConfig::Http(_) => "http",
+            DriverConfig::Riak(_) => "riak",
             DriverConfig::Embedded(_) => "embedded",
             DriverConfig::Etcd(_) => "etcd",
         }
@@ -133,4 +160,20 @@ fn bucket_of(item: &Item) -> Result<BucketName, String> {
 fn properties_of(item: &Item) -> Result<Vec<(String, String)>, String> {
     let entries = item.table()?.rest().into_iter();
     entries.map(|(name, item)| Ok((name, item.text()?.to_string()))).collect()
+}
+
+fn some_texts(item: &Item) -> Result<Vec<String>, String> {
+    match item.texts()? {
+        texts if texts.is_empty() => Err(item.error("wants at least one")),
+        texts => Ok(texts),
+    }
+}
+
+fn path_of(item: &Item) -> Result<String, String> {
+    let path = item.text()?.trim_end_matches('/');
+    let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'?' && byte != b'#';
+    if path.starts_with('/') && path.bytes().all(plain) {
+        return Ok(path.into());
+    }
+    Err(item.error("wants a path such as \"/buckets/test/keys\""))
 }

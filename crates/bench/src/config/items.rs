@@ -38,6 +38,11 @@ pub struct Items {
 }
 
 impl Item {
+    /// A value at a place.
+    pub fn new(file: Arc<str>, line: usize, value: Value) -> Item {
+        Item { file, line, value }
+    }
+
     /// `file:line: what`.
     pub fn error(&self, what: impl std::fmt::Display) -> String {
         format!("{}:{}: {what}", self.file, self.line)
@@ -146,6 +151,16 @@ impl Items {
     /// Lets the keys of `later` replace those of the same name; tables as a whole.
     pub fn merge(&mut self, later: Items) {
         self.items.extend(later.items);
+    }
+
+    /// Whether a key holds this text.
+    pub fn has_text(&self, key: &str, text: &str) -> bool {
+        self.items.get(key).is_some_and(|item| item.text() == Ok(text))
+    }
+
+    /// Puts a key in.
+    pub fn set(&mut self, key: &str, item: Item) {
+        self.items.insert(key.into(), item);
     }
 
     /// Takes a key out.

@@ -1,14 +1,19 @@
 //! What a run shall do: TOML with Basho Bench's names where it has them.
 //!
-//! A port of an old config replaces braces by brackets and atoms by strings: `{int_to_str,
-//! {uniform_int, 9}}` becomes `["int_to_str", ["uniform_int", 9]]`.
+//! A config of Basho Bench is read as it is (`erlang.rs`, `ported.rs`); in TOML its braces are
+//! brackets and its atoms texts: `{int_to_str, {uniform_int, 9}}` is
+//! `["int_to_str", ["uniform_int", 9]]`.
 //!
 //! Promises: an error names file, line, key and what is wanted; an unknown key is an error.
 //! Never: reads the environment or a file that was not named.
 //! Read next: `items.rs`, then `run.rs`.
 
 mod drivers;
+mod erlang;
+mod generators;
 mod items;
+mod mixes;
+mod ported;
 mod run;
 mod terms;
 #[cfg(test)]
@@ -16,7 +21,9 @@ mod tests;
 
 #[cfg(feature = "etcd")]
 pub use drivers::EtcdConfig;
-pub use drivers::{DriverConfig, EmbeddedConfig, HttpConfig, RespConfig};
+pub use drivers::{DriverConfig, EmbeddedConfig, HttpConfig, RespConfig, RiakConfig};
+pub use erlang::{is_erlang, read as read_erlang};
 pub use items::{Item, Items};
+pub use ported::items as ported;
 pub use run::{Config, Mode, Operation, Schedule, Weighted};
 pub use terms::duration_of;

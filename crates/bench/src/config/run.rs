@@ -2,7 +2,7 @@
 
 use super::drivers::DriverConfig;
 use super::items::{Item, Items, Value};
-use super::terms;
+use super::{generators, terms};
 use crate::generators::{KeyGenerator, Numbers, SEAL_BYTES, Shape, ValueGenerator};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -118,6 +118,10 @@ pub struct Config {
     pub value_generator: ValueGenerator,
     /// Length of the blob that values are cut from, in bytes.
     pub value_source_bytes: usize,
+    /// A file whose bytes are that blob; none: chance.
+    pub value_source_file: Option<PathBuf>,
+    /// How long a client waits between the get and the put of an update; counted nowhere.
+    pub think_time: Duration,
     /// Length of a row of the reports.
     pub report_interval: Duration,
     /// What chance grows from.
@@ -162,15 +166,18 @@ impl Config {
             pin: items.read("pin", Vec::new(), cores_of)?,
             pipeline: items.read("pipeline", 1, count(PIPELINE_MAX))?,
             operations: items.read("operations", default_operations(), terms::operations_of)?,
-            key_generator: items.read("key_generator", default_keys(), terms::keys_of)?,
+            key_generator: items.read("key_generator", default_keys(), generators::keys_of)?,
             value_generator: items.read(
                 "value_generator",
                 ValueGenerator::Fixed { bytes: 100 },
-                terms::values_of,
+                generators::values_of,
             )?,
             value_source_bytes: items.read("value_generator_source_size", 16 << 20, |item| {
                 item.integer(1, 1 << 30).map(|bytes| bytes as usize)
             })?,
+            value_source_file: items
+                .read("value_generator_blob_file", None, |i| path(i).map(Some))?,
+            think_time: items.read("think_time", Duration::ZERO, |i| terms::duration_of(i, 1.0))?,
             report_interval: items.read("report_interval", seconds(10), interval_of)?,
             rng_seed: items.read("rng_seed", mix(&[42, 23, 12]), seed_of)?,
             shutdown_on_error: items.read("shutdown_on_error", false, Item::boolean)?,
@@ -197,11 +204,15 @@ impl Config {
                 self.value_generator.bytes_max()
             ));
         }
-        let mut key = Vec::new();
-        self.key_generator.shape.write(u64::MAX >> 11, &mut key);
-        if let (true, ValueGenerator::Fixed { bytes }) = (self.verify, &self.value_generator)
-            && *bytes < SEAL_BYTES + key.len()
-        {
+        let key = self.key_generator.bytes_max();
+        let room = match self.value_generator {
+            ValueGenerator::Integer { .. } => 0,
+            ValueGenerator::Fixed { bytes }
+            | ValueGenerator::Same { bytes, .. }
+            | ValueGenerator::Characters { bytes } => bytes,
+            _ => usize::MAX,
+        };
+        if self.verify && room < SEAL_BYTES + key {
             return Err(format!(
                 "with `verify` a value needs room for its key and {SEAL_BYTES} bytes more"
             ));
@@ -227,7 +238,8 @@ fn default_operations() -> Vec<Weighted> {
 }
 
 fn default_keys() -> KeyGenerator {
-    KeyGenerator { numbers: Numbers::Uniform { start: 1, count: 100_000 }, shape: Shape::Decimal }
+    let numbers = Numbers::Uniform { start: 1, count: 100_000 };
+    KeyGenerator::Number { numbers, shape: Shape::Decimal }
 }
 
 fn schedule_of(item: &Item) -> Result<Schedule, String> {

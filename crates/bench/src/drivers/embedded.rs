@@ -201,7 +201,9 @@ fn call_of(call: &Call<'_>) -> base::Call {
             rows_max: Some(rows),
             ..Range::default()
         })),
-        Call::Put(row, value) => base::Call::Update(set(row, value)),
+        Call::Put(row, value) | Call::Replace { key: row, value, .. } => {
+            base::Call::Update(set(row, value))
+        }
         Call::Delete(row) => {
             base::Call::Update(Update::Delete { key: key(row), missing: Missing::Skipped })
         }

@@ -178,7 +178,9 @@ impl Asked {
         };
         match *call {
             Call::Get(key) => Asked::Get(key.into(), read()),
-            Call::Put(key, value) => Asked::Put(key.into(), value.into()),
+            Call::Put(key, value) | Call::Replace { key, value, .. } => {
+                Asked::Put(key.into(), value.into())
+            }
             Call::Delete(key) => Asked::Delete(key.into()),
             Call::Exists(key) => Asked::Count(key.into(), read().with_count_only()),
             Call::Range(from, rows) => {

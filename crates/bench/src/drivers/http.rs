@@ -2,6 +2,7 @@
 //! per client.
 
 use super::http_reply::{body_json, head};
+use super::percent::percent;
 use super::sockets::{Parsed, Sockets, Tongue, ask, connect, resolve};
 use super::{Answer, Call, Driver, Failure, Target};
 use crate::config::{HttpConfig, Operation};
@@ -102,19 +103,6 @@ impl Http {
     }
 }
 
-/// Bytes as part of a path or a query.
-fn percent(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() + 8);
-    for &byte in bytes {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            text.push(byte as char);
-        } else {
-            text.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    text
-}
-
 /// Bytes in JSON, as the door reads them.
 fn blob(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
@@ -154,7 +142,7 @@ impl Tongue for Http {
                 self.about_key("DELETE", key, "", out);
                 Expected::Status
             }
-            Call::Put(key, value) => {
+            Call::Put(key, value) | Call::Replace { key, value, .. } => {
                 self.line("PUT", format_args!("/keys/{}", percent(key)), out);
                 let length = format!("content-length: {}\r\n\r\n", value.len());
                 out.extend_from_slice(length.as_bytes());

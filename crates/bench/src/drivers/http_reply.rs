@@ -10,6 +10,8 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 pub struct Found<'a> {
     /// The status.
     pub status: u16,
+    /// The lines before the body.
+    pub head: &'a str,
     /// The body; of a chunked reply with the chunks' sizes still in it.
     pub body: &'a [u8],
     /// Bytes of all of it.
@@ -49,10 +51,16 @@ pub fn head(input: &[u8], bodiless: bool) -> Option<Result<Found<'_>, NoReply>> 
         _ => return Some(Err(NoReply)),
     };
     let body = input[from..].get(..length)?;
-    Some(Ok(Found { status, body, bytes: from + length }))
+    Some(Ok(Found { status, head: text, body, bytes: from + length }))
 }
 
-impl Found<'_> {
+impl<'a> Found<'a> {
+    /// A header's value; `name` in small letters.
+    pub fn header(&self, name: &str) -> Option<&'a str> {
+        let mut lines = self.head.split("\r\n").filter_map(|line| line.split_once(':'));
+        lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+    }
+
     /// The reason in the body of an error.
     pub fn reason(&self) -> Option<String> {
         let reason = body_json(self.body)?.get("error")?.get("reason")?.as_str()?.to_string();

@@ -14,8 +14,10 @@ mod etcd;
 mod http;
 mod http_reply;
 mod null;
+mod percent;
 mod resp;
 mod resp_reply;
+mod riak;
 mod sockets;
 #[cfg(test)]
 mod tests;
@@ -32,6 +34,15 @@ pub enum Call<'a> {
     Get(&'a [u8]),
     /// Writes a row.
     Put(&'a [u8], &'a [u8]),
+    /// Writes a row in place of what was read with this context.
+    Replace {
+        /// The key.
+        key: &'a [u8],
+        /// What it shall hold.
+        value: &'a [u8],
+        /// What a get of it gave.
+        context: &'a [u8],
+    },
     /// Deletes a row; an absent one too.
     Delete(&'a [u8]),
     /// Writes `wanted` if the row holds `expected`.
@@ -60,6 +71,8 @@ pub enum Answer<'a> {
     Done,
     /// The row's value, or none.
     Value(Option<&'a [u8]>),
+    /// The row, of a server that may keep several values of one key.
+    Row(Found<'a>),
     /// Whether a test_and_set wrote: what etcd says.
     #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "only etcd answers so"))]
     Swapped(bool),
@@ -67,6 +80,17 @@ pub enum Answer<'a> {
     Old(Option<Cow<'a, [u8]>>),
     /// So many rows or keys.
     Count(u64),
+}
+
+/// A row with what happened before what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found<'a> {
+    /// Its value, if it is a single one.
+    pub value: Option<&'a [u8]>,
+    /// How many values it has.
+    pub values: usize,
+    /// What a write has to bring that replaces them, as the server gave it.
+    pub context: Option<&'a [u8]>,
 }
 
 /// Why a call failed.
@@ -130,6 +154,7 @@ pub fn prepare(config: &DriverConfig) -> Result<Box<dyn Target>, Wrong> {
         DriverConfig::Null => Ok(Box::new(null::NullTarget)),
         DriverConfig::Resp(config) => Ok(Box::new(resp::RespTarget::find(config)?)),
         DriverConfig::Http(config) => Ok(Box::new(http::HttpTarget::find(config)?)),
+        DriverConfig::Riak(config) => Ok(Box::new(riak::RiakTarget::find(config)?)),
         DriverConfig::Embedded(config) => Ok(Box::new(embedded::EmbeddedTarget::start(config)?)),
         #[cfg(feature = "etcd")]
         DriverConfig::Etcd(config) => Ok(Box::new(etcd::EtcdTarget::find(config)?)),

@@ -136,7 +136,7 @@ impl Tongue for Resp {
                 bulk(key, out);
                 Expected::Value
             }
-            Call::Put(key, value) => {
+            Call::Put(key, value) | Call::Replace { key, value, .. } => {
                 out.extend_from_slice(b"*3\r\n$3\r\nSET\r\n");
                 bulk(key, out);
                 bulk(value, out);

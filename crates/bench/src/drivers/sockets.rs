@@ -56,7 +56,9 @@ struct Connection<E> {
 /// The connections of one thread, one per client.
 pub struct Sockets<T: Tongue> {
     tongue: T,
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
+    /// Which of them a client speaks to; when that one is gone, to the next.
+    places: Vec<usize>,
     epoll: rustix::fd::OwnedFd,
     connections: Vec<Connection<T::Expected>>,
     /// Clients whose calls failed outside `wait`, with how many and why.
@@ -85,17 +87,13 @@ pub fn connect<T: Tongue>(tongue: &T, address: SocketAddr) -> Result<TcpStream, 
 
 /// Connects so many clients, some at once: to a server far away, one after the other would take
 /// longer than the first of them may be silent.
-fn connect_all<T: Tongue>(
-    tongue: &T,
-    address: SocketAddr,
-    clients: usize,
-) -> Result<Vec<TcpStream>, Wrong> {
-    let mut streams = Vec::with_capacity(clients);
-    while streams.len() < clients {
-        let count = CONNECTS_AT_ONCE.min(clients - streams.len());
+fn connect_all<T: Tongue>(tongue: &T, addresses: &[SocketAddr]) -> Result<Vec<TcpStream>, Wrong> {
+    let mut streams = Vec::with_capacity(addresses.len());
+    for addresses in addresses.chunks(CONNECTS_AT_ONCE) {
         std::thread::scope(|threads| {
+            let some = addresses.iter();
             let some: Vec<_> =
-                (0..count).map(|_| threads.spawn(|| connect(tongue, address))).collect();
+                some.map(|address| threads.spawn(|| connect(tongue, *address))).collect();
             some.into_iter().try_for_each(|one| {
                 let stream = one.join().map_err(|_| "a thread that connects panicked")??;
                 streams.push(stream);
@@ -134,18 +132,30 @@ pub fn ask<T: Tongue, R>(
 impl<T: Tongue> Sockets<T> {
     /// Connects so many clients.
     pub fn connect(tongue: T, address: SocketAddr, clients: usize) -> Result<Sockets<T>, Wrong> {
+        Sockets::connect_in_turn(tongue, vec![address], 0, clients)
+    }
+
+    /// Connects so many clients, to these addresses in turn, beginning at the place `first`.
+    pub fn connect_in_turn(
+        tongue: T,
+        addresses: Vec<SocketAddr>,
+        first: usize,
+        clients: usize,
+    ) -> Result<Sockets<T>, Wrong> {
         let wrong = |error: rustix::io::Errno| format!("epoll: {error}");
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(wrong)?;
         let mut sockets = Sockets {
             tongue,
-            address,
+            places: (first..first + clients).map(|place| place % addresses.len()).collect(),
+            addresses,
             epoll,
             connections: Vec::with_capacity(clients),
             failed: Vec::new(),
             events: Vec::with_capacity(EVENTS_MAX),
             buffer: vec![0; READ_BYTES],
         };
-        let streams = connect_all(&sockets.tongue, address, clients)?;
+        let places = sockets.places.iter().map(|place| sockets.addresses[*place]);
+        let streams = connect_all(&sockets.tongue, &places.collect::<Vec<_>>())?;
         for (client, stream) in streams.into_iter().enumerate() {
             sockets.connections.push(Connection::default());
             sockets.take(client, stream)?;
@@ -154,7 +164,10 @@ impl<T: Tongue> Sockets<T> {
     }
 
     fn open(&mut self, client: usize) -> Result<(), Wrong> {
-        let stream = connect(&self.tongue, self.address)?;
+        let place = self.places[client];
+        self.places[client] = (place + 1) % self.addresses.len();
+        let stream = connect(&self.tongue, self.addresses[place])?;
+        self.places[client] = place;
         self.take(client, stream)
     }
 

@@ -1,10 +1,10 @@
-//! Keys: a number by some distribution, and how it is written.
+//! Numbers by some distribution, and how one is written as a key.
 //!
 //! `truncated_pareto_int` is Basho Bench's: `min(N, pareto)`, so that 2.7 % of all draws, (1 +
 //! 10)^-1.5, land on the single key N. That spike is a hot key which many published results contain
 //! unknowingly; take `pareto_int` where it is not wanted.
 
-use super::Dice;
+use super::{Dice, Format};
 
 /// Which numbers are drawn.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,15 +63,8 @@ pub enum Shape {
         /// How many bytes, at most 8.
         bytes: usize,
     },
-}
-
-/// A key generator as configured.
-#[derive(Clone, Debug, PartialEq)]
-pub struct KeyGenerator {
-    /// Which numbers.
-    pub numbers: Numbers,
-    /// How they are written.
-    pub shape: Shape,
+    /// Inside a text.
+    Formatted(Format),
 }
 
 impl Shape {
@@ -92,6 +85,7 @@ impl Shape {
             }
             Shape::BigEndian { bytes } => out.extend_from_slice(&number.to_be_bytes()[8 - bytes..]),
             Shape::LittleEndian { bytes } => out.extend_from_slice(&number.to_le_bytes()[..*bytes]),
+            Shape::Formatted(format) => format.write(number, out),
         }
     }
 }

@@ -3,16 +3,20 @@
 //! Promises: one seed and one client number give the same keys and values for ever, on every
 //! machine.
 //! Never: reads a clock or asks the system for chance.
-//! Read next: `keys.rs`, then `values.rs`.
+//! Read next: `keys.rs`, `recipes.rs`, then `values.rs`.
 
 mod dice;
+mod format;
 mod keys;
+mod recipes;
 mod sealed;
 #[cfg(test)]
 mod tests;
 mod values;
 
 pub use dice::Dice;
-pub use keys::{KeyGenerator, KeyStream, Numbers, Shape};
+pub use format::Format;
+pub use keys::{KeyStream, Numbers, Shape};
+pub use recipes::{Digest, Key, KeyGenerator, Keys, Lines};
 pub use sealed::{SEAL_BYTES, seal, sealed_for};
 pub use values::{Blob, ValueGenerator};

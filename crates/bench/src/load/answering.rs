@@ -1,10 +1,11 @@
 //! What comes of an answer: the next call of the operation, or its result.
 
 use super::asking::{REMEMBERED_MAX, State};
+use super::causality::Leg;
 use super::clients::Flight;
 use super::record::{Recorder, Result as Outcome};
 use crate::config::Operation;
-use crate::drivers::{Answer, Driver, Failure};
+use crate::drivers::{Answer, Driver, Failure, Found};
 use crate::generators::sealed_for;
 use std::time::{Duration, Instant};
 
@@ -30,14 +31,32 @@ impl State<'_> {
             }
             Ok(answer) => self.judge(operation, &mut flight, answer),
         };
-        let goes_on = operation == Operation::Update && flight.stage == 0;
-        if goes_on && !matches!(result, Outcome::Error(_)) {
-            flight.stage = 1;
-            return self.next_calls.push((client, flight));
+        if let Ok(Answer::Row(found)) = &answer {
+            flight.context = found.context.map(Box::from);
+            recorder.found(flight.operation, found);
         }
-        recorder.record(flight.operation, flight.intended, flight.sent, at, &result);
+        let succeeded = !matches!(result, Outcome::Error(_));
+        if operation == Operation::Update && succeeded {
+            let part = if flight.stage == 0 { Leg::Get } else { Leg::Put };
+            recorder.leg(flight.operation, part, at - flight.sent);
+            if flight.stage == 0 {
+                return self.goes_on(client, flight, at);
+            }
+        }
+        // What the client thought is no time of the server's.
+        let think = if flight.stage == 1 { self.config.think_time } else { Duration::ZERO };
+        recorder.record(flight.operation, flight.intended + think, flight.sent, at, &result);
         self.landed(client);
         self.free(client, at);
+    }
+
+    /// An update's put follows its get, when the client has thought.
+    fn goes_on(&mut self, client: usize, mut flight: Flight, at: Instant) {
+        flight.stage = 1;
+        if self.config.think_time.is_zero() {
+            return self.next_calls.push((client, flight));
+        }
+        self.thinking.push_back((at + self.config.think_time, client, flight));
     }
 
     fn judge(
@@ -47,11 +66,13 @@ impl State<'_> {
         answer: &Answer<'_>,
     ) -> Outcome<'static> {
         match (operation, answer) {
-            (Operation::GetExisting, Answer::Value(None)) => self.wrong("not_found"),
-            (_, Answer::Value(None)) => Outcome::Missing,
-            (_, Answer::Value(Some(value))) if self.config.verify => {
+            (Operation::GetExisting, answer) if is_absent(answer) => self.wrong("not_found"),
+            (_, answer) if is_absent(answer) => Outcome::Missing,
+            (_, Answer::Value(Some(value)) | Answer::Row(Found { value: Some(value), .. }))
+                if self.config.verify =>
+            {
                 self.key.clear();
-                self.config.key_generator.shape.write(flight.number, &mut self.key);
+                self.config.key_generator.write(&flight.key, &mut self.key);
                 if sealed_for(&self.key, value) { Outcome::Ok } else { self.wrong("wrong_value") }
             }
             (Operation::Exists, Answer::Count(0)) => Outcome::Missing,
@@ -79,12 +100,12 @@ impl State<'_> {
         match now {
             Some(value)
                 if self.remembered.len() < REMEMBERED_MAX
-                    || self.remembered.contains_key(&flight.number) =>
+                    || self.remembered.contains_key(&flight.key) =>
             {
-                self.remembered.insert(flight.number, value);
+                self.remembered.insert(flight.key.clone(), value);
             }
             _ => {
-                self.remembered.remove(&flight.number);
+                self.remembered.remove(&flight.key);
             }
         }
         if applied { Outcome::Ok } else { Outcome::NotApplied }
@@ -93,9 +114,11 @@ impl State<'_> {
     /// Lets a client begin again that has finished an operation, if it may.
     fn free(&mut self, number: usize, at: Instant) {
         let client = &mut self.clients[number];
-        if client.keys.left() == Some(0) || (!self.config.is_open() && client.outstanding > 0) {
+        let waits = !self.config.is_open() && client.outstanding > 0;
+        if self.note_end(number) || waits {
             return;
         }
+        let client = &mut self.clients[number];
         if std::mem::take(&mut client.lost) {
             self.resting.push_back((at + REST, number));
         } else {
@@ -133,4 +156,9 @@ impl State<'_> {
             }
         }
     }
+}
+
+/// Whether there is no such row.
+fn is_absent(answer: &Answer<'_>) -> bool {
+    matches!(answer, Answer::Value(None) | Answer::Row(Found { values: 0, .. }))
 }

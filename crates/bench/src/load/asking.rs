@@ -3,10 +3,10 @@
 use super::clients::{Client, Draw, Flight, Swap};
 use crate::config::{Config, Operation};
 use crate::drivers::{Call, Driver};
-use crate::generators::{Blob, seal};
+use crate::generators::{Blob, Key, seal};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Rows whose value a thread remembers for its test_and_sets; of others it learns the value each
 /// time anew.
@@ -21,10 +21,12 @@ pub struct State<'a> {
     pub(super) ready: VecDeque<usize>,
     /// Operations whose next call is to be sent.
     pub(super) next_calls: Vec<(usize, Flight)>,
+    /// Updates whose client thinks, and until when; in the order of these times.
+    pub(super) thinking: VecDeque<(Instant, usize, Flight)>,
     /// Clients whose connection is lost, and when they may try again; in the order of these times.
     pub(super) resting: VecDeque<(Instant, usize)>,
     /// What rows hold as far as this thread knows, for test_and_set.
-    pub(super) remembered: HashMap<u64, Vec<u8>>,
+    pub(super) remembered: HashMap<Key, Vec<u8>>,
     pub(super) failed: bool,
     pub(super) key: Vec<u8>,
     active: usize,
@@ -45,6 +47,7 @@ impl<'a> State<'a> {
             config,
             ready: (0..slots).flat_map(|_| 0..clients.len()).collect(),
             next_calls: Vec::new(),
+            thinking: VecDeque::new(),
             resting: VecDeque::new(),
             remembered: HashMap::new(),
             failed: false,
@@ -99,12 +102,23 @@ impl<'a> State<'a> {
 
     /// Sends the next calls of operations that have several.
     pub fn follow_up(&mut self, driver: &mut dyn Driver) {
+        let now = Instant::now();
+        while self.thinking.front().is_some_and(|(until, ..)| *until <= now) {
+            self.next_calls
+                .extend(self.thinking.pop_front().map(|(_, client, flight)| (client, flight)));
+        }
         let mut calls = std::mem::take(&mut self.next_calls);
         for (client, flight) in calls.drain(..) {
             self.call(driver, client, flight);
             driver.send(client);
         }
         self.next_calls = calls;
+    }
+
+    /// How long until a client has thought; none: nobody thinks.
+    pub fn thinks_for(&self) -> Option<Duration> {
+        let (until, ..) = self.thinking.front()?;
+        Some(until.saturating_duration_since(Instant::now()))
     }
 
     /// One operation less is in flight.
@@ -114,33 +128,49 @@ impl<'a> State<'a> {
     }
 
     fn begin(&mut self, driver: &mut dyn Driver, number: usize, intended: Instant) -> bool {
-        let client = &mut self.clients[number];
-        if client.keys.left() == Some(0) {
+        if self.note_end(number) {
             return false;
         }
+        let client = &mut self.clients[number];
         let operation = self.draw.next(&mut client.dice);
-        let Some(key) = client.keys.next(&mut client.dice) else { return false };
-        self.active -= usize::from(client.keys.left() == Some(0));
-        client.outstanding += 1;
+        let key = client.keys.next(&mut client.dice, &self.blob);
+        let Some(key) = key else { return !self.note_end(number) };
+        self.note_end(number);
+        self.clients[number].outstanding += 1;
         self.in_flight += 1;
-        let (stage, sent, swap) = (0, intended, None);
-        let flight = Flight { operation, stage, intended, sent, number: key, swap };
+        let (stage, sent, swap, context) = (0, intended, None, None);
+        let flight = Flight { operation, stage, intended, sent, key, context, swap };
         self.call(driver, number, flight);
         true
     }
 
+    /// Whether a client has no keys left; noted once.
+    pub(super) fn note_end(&mut self, number: usize) -> bool {
+        let client = &mut self.clients[number];
+        let ended = client.keys.left() == Some(0);
+        if ended && !std::mem::replace(&mut client.finished, true) {
+            self.active -= 1;
+        }
+        ended
+    }
+
     fn call(&mut self, driver: &mut dyn Driver, number: usize, mut flight: Flight) {
-        flight.sent = if self.config.is_open() { Instant::now() } else { flight.intended };
+        let is_first = flight.stage == 0 && !self.config.is_open();
+        flight.sent = if is_first { flight.intended } else { Instant::now() };
         let operation = self.config.operations[flight.operation].operation;
         self.key.clear();
-        self.config.key_generator.shape.write(flight.number, &mut self.key);
+        self.config.key_generator.write(&flight.key, &mut self.key);
         match operation {
             Operation::Get | Operation::GetExisting => driver.begin(number, &Call::Get(&self.key)),
             Operation::Update if flight.stage == 0 => driver.begin(number, &Call::Get(&self.key)),
             Operation::Put | Operation::Update => {
                 let dice = &mut self.clients[number].dice;
                 let value = value(self.config, dice, &self.blob, &self.key, &mut self.value);
-                driver.begin(number, &Call::Put(&self.key, value));
+                let call = match &flight.context {
+                    Some(context) => Call::Replace { key: &self.key, value, context },
+                    None => Call::Put(&self.key, value),
+                };
+                driver.begin(number, &call);
             }
             Operation::Delete => driver.begin(number, &Call::Delete(&self.key)),
             Operation::Exists => driver.begin(number, &Call::Exists(&self.key)),
@@ -150,7 +180,7 @@ impl<'a> State<'a> {
             Operation::TestAndSet => {
                 let dice = &mut self.clients[number].dice;
                 let wanted = value(self.config, dice, &self.blob, &self.key, &mut self.value);
-                let expected = self.remembered.get(&flight.number).cloned();
+                let expected = self.remembered.get(&flight.key).cloned();
                 let swap = Swap { expected, wanted: wanted.to_vec() };
                 let expected = swap.expected.as_deref();
                 driver.begin(number, &Call::TestAndSet { key: &self.key, expected, wanted });
@@ -173,7 +203,7 @@ impl<'a> State<'a> {
     fn more_keys(&mut self, number: usize, flight: &Flight, count: usize) {
         let client = &mut self.clients[number];
         self.keys.truncate(count);
-        let mut next = Some(flight.number);
+        let mut next = Some(flight.key.clone());
         for place in 0..count {
             let Some(key) = next else {
                 self.keys.truncate(place);
@@ -183,13 +213,13 @@ impl<'a> State<'a> {
                 self.keys.push(Vec::new());
             }
             self.keys[place].clear();
-            self.config.key_generator.shape.write(key, &mut self.keys[place]);
+            self.config.key_generator.write(&key, &mut self.keys[place]);
+            next = None;
             if place + 1 < count {
-                let had = client.keys.left() != Some(0);
-                next = client.keys.next(&mut client.dice);
-                self.active -= usize::from(had && client.keys.left() == Some(0));
+                next = client.keys.next(&mut client.dice, &self.blob);
             }
         }
+        self.note_end(number);
     }
 
     fn fill_rows(&mut self, number: usize) {
@@ -211,11 +241,11 @@ fn value<'b>(
     key: &[u8],
     sealed: &'b mut Vec<u8>,
 ) -> &'b [u8] {
+    if !config.verify {
+        return config.value_generator.take(dice, blob, sealed);
+    }
     let bytes = config.value_generator.bytes(dice);
     let body = blob.slice(dice, bytes);
-    if !config.verify {
-        return body;
-    }
     sealed.clear();
     seal(key, body, bytes, sealed);
     sealed

@@ -1,7 +1,7 @@
 //! Logical clients: each with its own chance and keys, and its operations in flight.
 
 use crate::config::{Config, Weighted};
-use crate::generators::{Dice, KeyStream};
+use crate::generators::{Dice, Key, Keys};
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -16,8 +16,10 @@ pub struct Flight {
     pub intended: Instant,
     /// When its present call was sent.
     pub sent: Instant,
-    /// The key's number.
-    pub number: u64,
+    /// The key.
+    pub key: Key,
+    /// What the get of an update gave for its put.
+    pub context: Option<Box<[u8]>>,
     /// What a test_and_set expected and wanted.
     pub swap: Option<Box<Swap>>,
 }
@@ -36,7 +38,9 @@ pub struct Client {
     /// Its own chance.
     pub dice: Dice,
     /// Its keys.
-    pub keys: KeyStream,
+    pub keys: Keys,
+    /// Its keys are used up.
+    pub finished: bool,
     /// Its operations in flight, in the order of its calls.
     pub flights: VecDeque<Flight>,
     /// Operations begun and not finished.
@@ -50,7 +54,8 @@ impl Client {
     pub fn new(config: &Config, number: usize) -> Client {
         Client {
             dice: Dice::new(config.rng_seed, number as u64),
-            keys: KeyStream::new(&config.key_generator.numbers, number, config.concurrent),
+            keys: Keys::new(&config.key_generator, number, config.concurrent),
+            finished: false,
             flights: VecDeque::new(),
             outstanding: 0,
             lost: false,

@@ -1,5 +1,6 @@
 //! Puts the windows of all threads together: rows for the reports, totals of the whole run.
 
+use super::causality::Causality;
 use super::record::{Message, OperationWindow, Part, new_histogram};
 use crate::config::Config;
 use hdrhistogram::Histogram;
@@ -47,6 +48,12 @@ impl OperationWindow {
         add_histogram(&mut self.latency, other.latency);
         add_histogram(&mut self.service, other.service);
         add_histogram(&mut self.failure, other.failure);
+        for (sum, other) in self.legs.iter_mut().zip(other.legs) {
+            add_histogram(sum, other);
+        }
+        if let Some(causality) = other.causality {
+            self.causality.get_or_insert_default().add(&causality);
+        }
         self.ok += other.ok;
         self.missing += other.missing;
         self.not_applied += other.not_applied;
@@ -75,6 +82,10 @@ pub struct OperationTotals {
     pub service: Option<Histogram<u64>>,
     /// Time of those that failed.
     pub failure: Histogram<u64>,
+    /// Time of the gets and of the puts that updates are made of.
+    pub legs: [Option<Histogram<u64>>; 2],
+    /// Contexts and values of the rows found, if the server tells them.
+    pub causality: Option<Box<Causality>>,
     /// How many succeeded in time.
     pub ok: u64,
     /// How many succeeded after the end.
@@ -149,6 +160,8 @@ pub fn collect(
         latency: new_histogram(),
         service: config.is_open().then(new_histogram),
         failure: new_histogram(),
+        legs: [None, None],
+        causality: None,
         ok: 0,
         late: 0,
         missing: 0,
@@ -245,6 +258,12 @@ impl Collector<'_> {
             }
             if let Some(failure) = window.failure {
                 total.failure.add(failure).expect(same);
+            }
+            for (total, leg) in total.legs.iter_mut().zip(window.legs) {
+                add_histogram(total, leg);
+            }
+            if let Some(causality) = window.causality {
+                total.causality.get_or_insert_default().add(&causality);
             }
             if late {
                 total.late += window.ok;

@@ -8,6 +8,7 @@
 
 mod answering;
 mod asking;
+mod causality;
 mod clients;
 mod collect;
 mod record;
@@ -17,6 +18,7 @@ mod tests;
 
 mod worker;
 
+pub use causality::Causality;
 #[cfg(test)]
 pub use collect::OperationTotals;
 pub use collect::{Collected, Row, View};
@@ -34,6 +36,19 @@ use std::time::{Duration, Instant};
 /// Windows of one thread that may wait to be collected.
 const WINDOWS_MAX: usize = 64;
 
+/// What values are cut from.
+fn blob(config: &Config) -> Result<Blob, String> {
+    let Some(file) = &config.value_source_file else {
+        return Ok(Blob::of(&config.value_generator, config.rng_seed, config.value_source_bytes));
+    };
+    let bytes = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let blob = Blob::from_bytes(bytes);
+    if blob.bytes() < config.value_generator.bytes_max() {
+        return Err(format!("{}: values may be longer than this file", file.display()));
+    }
+    Ok(blob)
+}
+
 /// Runs the load to its end and gives what was measured. `stop` ends it early; `view` sees every
 /// row.
 pub fn run(
@@ -45,7 +60,7 @@ pub fn run(
     for weighted in &config.operations {
         target.supports(weighted.operation)?;
     }
-    let blob = Blob::new(config.rng_seed, config.value_source_bytes);
+    let blob = blob(config)?;
     let (sender, receiver) = sync_channel(WINDOWS_MAX * config.threads);
     // Everyone is connected before the first request is sent.
     let connected = Barrier::new(config.threads + 1);

@@ -1,6 +1,8 @@
 //! What one thread measures, window by window.
 
+use super::causality::{Causality, Leg};
 use crate::config::Config;
+use crate::drivers::Found;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::sync::mpsc::SyncSender;
@@ -36,6 +38,10 @@ pub struct OperationWindow {
     pub service: Option<Histogram<u64>>,
     /// Time of those that failed, nanoseconds.
     pub failure: Option<Histogram<u64>>,
+    /// Time of the gets and of the puts that updates are made of, nanoseconds.
+    pub legs: [Option<Histogram<u64>>; 2],
+    /// Contexts and values of the rows found, if the server tells them.
+    pub causality: Option<Box<Causality>>,
     /// How many succeeded.
     pub ok: u64,
     /// How many of them found no row.
@@ -208,6 +214,19 @@ impl Recorder {
             let service = counts.service.get_or_insert_with(new_histogram);
             service.saturating_record(nanoseconds(sent));
         }
+    }
+
+    /// Counts the context and the values of a row that was found.
+    pub fn found(&mut self, operation: usize, found: &Found<'_>) {
+        if found.values > 0 {
+            self.operations[operation].causality.get_or_insert_default().count(found);
+        }
+    }
+
+    /// Counts one of an update's two calls.
+    pub fn leg(&mut self, operation: usize, leg: Leg, took: Duration) {
+        let histogram = &mut self.operations[operation].legs[leg as usize];
+        histogram.get_or_insert_with(new_histogram).saturating_record(took.as_nanos() as u64);
     }
 
     /// Sends what is left.

@@ -89,6 +89,7 @@ impl<'a> Worker<'a> {
     }
 
     fn wait(&mut self, timeout: Duration, recorder: &mut Recorder) {
+        let timeout = self.state.thinks_for().map_or(timeout, |thinks| timeout.min(thinks));
         let state = &mut self.state;
         self.driver.wait(timeout, &mut |client, at, answer| {
             state.answered(client, at, answer, recorder);

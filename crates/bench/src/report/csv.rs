@@ -1,16 +1,19 @@
 //! Basho Bench's tables, with its names, columns and number formats.
 
 use crate::config::Config;
-use crate::load::{Collected, OperationWindow, Row, View};
+use crate::load::{Causality, Collected, OperationWindow, Row, View};
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Header of `summary.csv`.
 pub const SUMMARY: &str = "elapsed, window, total, successful, failed\n";
 /// Header of `<label>_latencies.csv`.
 pub const LATENCIES: &str =
     "elapsed, window, n, min, mean, median, 95th, 99th, 99_9th, max, errors\n";
+/// Header of `<label>_causality.csv`: bytes of contexts, and values of a key, of the rows found.
+pub const CAUSALITY: &str = "elapsed, window, n, clock_mean, clock_median, clock_99th, clock_max, \
+     values_mean, values_99th, values_max\n";
 /// Header of `errors.csv`.
 pub const ERRORS: &str = "\"error\",\"count\"\n";
 
@@ -18,27 +21,52 @@ pub const ERRORS: &str = "\"error\",\"count\"\n";
 pub struct Csv {
     summary: BufWriter<File>,
     latencies: Vec<BufWriter<File>>,
+    /// Made when the first row with causality comes: most servers know none.
+    causality: Vec<Option<BufWriter<File>>>,
+    folder: PathBuf,
+    labels: Vec<String>,
+}
+
+fn make(folder: &Path, name: &str, header: &str) -> Result<BufWriter<File>, String> {
+    let path = folder.join(name);
+    let file = File::create_new(&path).and_then(|file| {
+        let mut file = BufWriter::new(file);
+        file.write_all(header.as_bytes())?;
+        Ok(file)
+    });
+    file.map_err(|error| format!("can't write {}: {error}", path.display()))
 }
 
 impl Csv {
     /// Makes the files with their headers.
     pub fn make(folder: &Path, config: &Config) -> Result<Csv, String> {
-        let make = |name: &str, header: &str| {
-            let path = folder.join(name);
-            let file = File::create_new(&path).and_then(|file| {
-                let mut file = BufWriter::new(file);
-                file.write_all(header.as_bytes())?;
-                Ok(file)
-            });
-            file.map_err(|error| format!("can't write {}: {error}", path.display()))
-        };
-        let latencies = config.operations.iter().map(|weighted| {
-            make(&format!("{}_latencies.csv", file_label(&weighted.label)), LATENCIES)
-        });
+        let labels: Vec<_> =
+            config.operations.iter().map(|weighted| file_label(&weighted.label)).collect();
+        let latencies =
+            labels.iter().map(|label| make(folder, &format!("{label}_latencies.csv"), LATENCIES));
         Ok(Csv {
-            summary: make("summary.csv", SUMMARY)?,
+            summary: make(folder, "summary.csv", SUMMARY)?,
             latencies: latencies.collect::<Result<_, _>>()?,
+            causality: labels.iter().map(|_| None).collect(),
+            folder: folder.to_path_buf(),
+            labels,
         })
+    }
+
+    fn causality(&mut self, row: &Row) -> Result<(), String> {
+        let places = self.causality.iter_mut().zip(&self.labels).zip(&row.operations);
+        for ((file, label), operation) in places {
+            let Some(causality) = &operation.causality else { continue };
+            if file.is_none() {
+                let name = format!("{label}_causality.csv");
+                *file = Some(make(&self.folder, &name, CAUSALITY)?);
+            }
+            let line = causality_line(row.elapsed_s, row.window_s, causality);
+            let Some(file) = file else { continue };
+            let written = file.write_all(line.as_bytes()).and_then(|()| file.flush());
+            written.map_err(|error| format!("can't write the tables: {error}"))?;
+        }
+        Ok(())
     }
 }
 
@@ -54,7 +82,7 @@ impl View for Csv {
             let line = latency_line(row.elapsed_s, row.window_s, operation);
             file.write_all(line.as_bytes()).and_then(|()| file.flush()).map_err(wrong)?;
         }
-        Ok(())
+        self.causality(row)
     }
 }
 
@@ -84,6 +112,24 @@ pub fn latency_line(elapsed_s: f64, window_s: f64, operation: &OperationWindow) 
         microseconds(0.99),
         microseconds(0.999),
         (latency.max() + 500) / 1000,
+    )
+}
+
+/// A row of `<label>_causality.csv`.
+pub fn causality_line(elapsed_s: f64, window_s: f64, causality: &Causality) -> String {
+    let (clock, values) = (&causality.clock_bytes, &causality.values);
+    format!(
+        "{:?}, {:?}, {}, {:.1}, {}, {}, {}, {:.3}, {}, {}\n",
+        rounded(elapsed_s),
+        rounded(window_s),
+        values.len(),
+        clock.mean(),
+        clock.value_at_quantile(0.5),
+        clock.value_at_quantile(0.99),
+        clock.max(),
+        values.mean(),
+        values.value_at_quantile(0.99),
+        values.max(),
     )
 }
 

@@ -67,6 +67,46 @@ pub struct OperationReport {
     pub service_us: Option<Percentiles>,
     /// Time of those that failed.
     pub failure_us: Option<Percentiles>,
+    /// Of updates: time of their gets.
+    #[serde(default)]
+    pub get_us: Option<Percentiles>,
+    /// Of updates: time of their puts.
+    #[serde(default)]
+    pub put_us: Option<Percentiles>,
+    /// Bytes of the contexts of the rows found, if the server tells them.
+    #[serde(default)]
+    pub clock_bytes: Option<Spread>,
+    /// Values of the keys found.
+    #[serde(default)]
+    pub values_per_key: Option<Spread>,
+}
+
+/// How a count is spread.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Spread {
+    /// How many were counted.
+    pub count: u64,
+    /// The mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: u64,
+    /// 99 %.
+    pub p99: u64,
+    /// The largest.
+    pub max: u64,
+}
+
+impl Spread {
+    /// Of a histogram.
+    pub fn of(histogram: &Histogram<u64>) -> Spread {
+        Spread {
+            count: histogram.len(),
+            mean: (histogram.mean() * 1000.0).round() / 1000.0,
+            p50: histogram.value_at_quantile(0.5),
+            p99: histogram.value_at_quantile(0.99),
+            max: histogram.max(),
+        }
+    }
 }
 
 /// A distribution, microseconds.
@@ -144,6 +184,10 @@ fn operations(collected: &Collected) -> BTreeMap<String, OperationReport> {
             latency_us: Percentiles::of(&operation.latency),
             service_us: operation.service.as_ref().map(Percentiles::of),
             failure_us: (failed > 0).then(|| Percentiles::of(&operation.failure)),
+            get_us: operation.legs[0].as_ref().map(Percentiles::of),
+            put_us: operation.legs[1].as_ref().map(Percentiles::of),
+            clock_bytes: operation.causality.as_ref().map(|all| Spread::of(&all.clock_bytes)),
+            values_per_key: operation.causality.as_ref().map(|all| Spread::of(&all.values)),
         };
         (operation.label.clone(), report)
     });
@@ -190,6 +234,13 @@ impl Report {
                 text.push_str(&format!("{number:>12.0}"));
             }
             text.push('\n');
+            if let (Some(clock), Some(values)) = (&operation.clock_bytes, &operation.values_per_key)
+            {
+                text.push_str(&format!(
+                    "{label:<16}clock {:.1} bytes (p99 {}), {:.3} values a key (max {})\n",
+                    clock.mean, clock.p99, values.mean, values.max
+                ));
+            }
             for (kind, count) in &operation.errors {
                 text.push_str(&format!("{label:<16}{count:>12} errors {kind}\n"));
             }

@@ -179,6 +179,8 @@ fn errors_are_one_line_each() {
         latency: new_histogram(),
         service: None,
         failure: new_histogram(),
+        legs: [None, None],
+        causality: None,
         ok: 0,
         late: 0,
         missing: 0,

@@ -1,5 +1,7 @@
 //! The distributions are what their names say.
 
+mod recipes;
+
 use super::*;
 use std::collections::BTreeSet;
 

@@ -2,6 +2,8 @@
 
 use super::resp_reply::{NoReply, Reply, reply};
 use super::sockets::{Parsed, Tongue};
+mod riak;
+
 use super::*;
 use crate::config::{Config, Items};
 use std::io::{Read, Write};
@@ -45,7 +47,9 @@ fn resp_replies_are_read_and_every_part_of_one_is_partial() {
 fn http_replies_are_read_and_every_part_of_one_is_partial() {
     use super::http_reply::{Found, head};
     let plain = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nx: y\r\n\r\nabc";
-    let found = Found { status: 200, body: b"abc", bytes: plain.len() };
+    let lines = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nx: y";
+    let found = Found { status: 200, head: lines, body: b"abc", bytes: plain.len() };
+    assert_eq!((found.header("x"), found.header("content-length")), (Some("y"), Some("3")));
     assert_eq!(head(plain, false), Some(Ok(found)));
     let chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
     assert_eq!(head(chunked, false).map(|found| found.map(|f| f.bytes)), Some(Ok(chunked.len())));

@@ -1,7 +1,9 @@
 //! Settings are read as documented, and what is wrong is named with its line.
 
+mod published;
+
 use super::*;
-use crate::generators::{Numbers, Shape, ValueGenerator};
+use crate::generators::{KeyGenerator, Numbers, Shape, ValueGenerator};
 use std::time::Duration;
 
 fn read(text: &str) -> Result<Config, String> {
@@ -10,7 +12,7 @@ fn read(text: &str) -> Result<Config, String> {
 
 #[test]
 fn the_examples_of_the_document_are_whole_and_every_key_is_in_it() {
-    let text = include_str!("../../../../docs/use/bench.md");
+    let text = include_str!("../../../../../docs/use/bench.md");
     let blocks: Vec<_> =
         text.split("```toml\n").skip(1).filter_map(|rest| rest.split_once("```")).collect();
     assert_eq!(blocks.len(), 2);
@@ -18,7 +20,7 @@ fn the_examples_of_the_document_are_whole_and_every_key_is_in_it() {
         let config = read(block).expect("whole");
         assert!(config.concurrent > 3);
     }
-    let source = [include_str!("run.rs"), include_str!("drivers.rs")].concat();
+    let source = [include_str!("../run.rs"), include_str!("../drivers.rs")].concat();
     let keys: Vec<_> = source
         .split(".read(")
         .chain(source.split(".need("))
@@ -51,7 +53,9 @@ fn a_ported_config_reads_as_in_basho_bench() {
     assert_eq!(config.mode, Mode::Rate(1000.0));
     assert_eq!(config.duration, Some(Duration::from_secs(1800)));
     assert_eq!(config.report_interval, Duration::from_secs(10));
-    assert_eq!(config.key_generator.numbers, Numbers::Pareto { count: 5000 });
+    let numbers = Numbers::Pareto { count: 5000 };
+    let keys = KeyGenerator::Number { numbers, shape: Shape::Decimal };
+    assert_eq!(config.key_generator, keys);
     assert_eq!(config.value_generator, ValueGenerator::Fixed { bytes: 800 });
     assert_eq!(config.operations[1].operation, Operation::Update);
     let default = read("driver = 'null'").expect("defaults");
@@ -115,11 +119,15 @@ fn errors_name_file_line_and_key() {
 #[test]
 fn keys_have_the_asked_shape() {
     let config = read("driver='null'\nkey_generator=['fixed_width', 20, 'k', ['uniform_int', 9]]");
+    let shape_of = |config: Result<Config, String>| match config.expect("whole").key_generator {
+        KeyGenerator::Number { shape, .. } => shape,
+        other => panic!("no number: {other:?}"),
+    };
     let shape = Shape::FixedWidth { width: 20, prefix: "k".into() };
-    assert_eq!(config.expect("whole").key_generator.shape, shape);
+    assert_eq!(shape_of(config), shape);
     let config =
         read("driver='null'\nkey_generator=['int_to_bin_bigendian', ['sequential_int', 9]]");
-    assert_eq!(config.expect("whole").key_generator.shape, Shape::BigEndian { bytes: 4 });
+    assert_eq!(shape_of(config), Shape::BigEndian { bytes: 4 });
 }
 
 #[test]

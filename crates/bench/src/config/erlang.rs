@@ -1,0 +1,239 @@
+//! Erlang terms as Basho Bench's configs have them: `{key, value}.`, comments, nothing to run.
+
+use super::items::{Item, Value};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Terms inside each other.
+const DEPTH_MAX: usize = 32;
+
+/// A term and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Located {
+    file: Arc<str>,
+    line: usize,
+    /// The term.
+    pub term: Term,
+}
+
+/// A term.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Term {
+    /// `max`, `'an atom'`.
+    Atom(String),
+    /// A whole number.
+    Integer(i64),
+    /// Any other number.
+    Float(f64),
+    /// `"text"`, or `<<"bytes">>`.
+    Text(String),
+    /// `{..}`.
+    Tuple(Vec<Located>),
+    /// `[..]`.
+    List(Vec<Located>),
+}
+
+impl Located {
+    /// `file:line: what`.
+    pub fn error(&self, what: impl std::fmt::Display) -> String {
+        format!("{}:{}: {what}", self.file, self.line)
+    }
+
+    /// The same place with another value.
+    pub fn at(&self, value: Value) -> Item {
+        Item::new(self.file.clone(), self.line, value)
+    }
+
+    /// As a setting: tuples are lists, atoms are texts.
+    pub fn item(&self) -> Item {
+        let all = |terms: &[Located]| Value::List(terms.iter().map(Located::item).collect());
+        self.at(match &self.term {
+            Term::Atom(name) if name == "true" => Value::Boolean(true),
+            Term::Atom(name) if name == "false" => Value::Boolean(false),
+            Term::Atom(text) | Term::Text(text) => Value::Text(text.clone()),
+            Term::Integer(number) => Value::Integer(*number),
+            Term::Float(number) => Value::Float(*number),
+            Term::Tuple(terms) | Term::List(terms) => all(terms),
+        })
+    }
+
+    /// The atom's name.
+    pub fn atom(&self) -> Option<&str> {
+        match &self.term {
+            Term::Atom(name) => Some(name),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a text is Erlang's, not TOML: no line of TOML begins with a brace.
+pub fn is_erlang(text: &str) -> bool {
+    let lines = text.lines().map(str::trim_start);
+    let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('%'));
+    lines.next().is_some_and(|line| line.starts_with('{'))
+}
+
+/// Reads `{key, value}.` after `{key, value}.`; of two with one key the later one counts.
+pub fn read(file: &str, text: &str) -> Result<BTreeMap<String, Located>, String> {
+    let mut reader = Reader { file: file.into(), rest: text, line: 1 };
+    let mut all = BTreeMap::new();
+    loop {
+        reader.skip();
+        if reader.rest.is_empty() {
+            return Ok(all);
+        }
+        let entry = reader.term(DEPTH_MAX)?;
+        reader.need(".")?;
+        match &entry.term {
+            Term::Tuple(pair) => match &pair[..] {
+                [Located { term: Term::Atom(key), .. }, value] => {
+                    all.insert(key.clone(), value.clone());
+                }
+                _ => return Err(entry.error("wants {key, value}.")),
+            },
+            _ => return Err(entry.error("wants {key, value}.")),
+        }
+    }
+}
+
+struct Reader<'a> {
+    file: Arc<str>,
+    rest: &'a str,
+    line: usize,
+}
+
+impl Reader<'_> {
+    fn wrong(&self, what: impl std::fmt::Display) -> String {
+        format!("{}:{}: {what}", self.file, self.line)
+    }
+
+    fn eat(&mut self, bytes: usize) -> String {
+        let (eaten, rest) = self.rest.split_at(bytes);
+        self.line += eaten.matches('\n').count();
+        self.rest = rest;
+        eaten.to_string()
+    }
+
+    /// Passes by white space and comments.
+    fn skip(&mut self) {
+        loop {
+            let white = self.rest.len() - self.rest.trim_start().len();
+            self.eat(white);
+            if !self.rest.starts_with('%') {
+                return;
+            }
+            let comment = self.rest.find('\n').unwrap_or(self.rest.len());
+            self.eat(comment);
+        }
+    }
+
+    fn has(&mut self, mark: &str) -> bool {
+        self.skip();
+        let found = self.rest.starts_with(mark);
+        if found {
+            self.eat(mark.len());
+        }
+        found
+    }
+
+    fn need(&mut self, mark: &str) -> Result<(), String> {
+        if self.has(mark) {
+            return Ok(());
+        }
+        let found: String = self.rest.chars().take(12).collect();
+        Err(self.wrong(format!("wants `{mark}`, not {found:?}")))
+    }
+
+    fn term(&mut self, depth: usize) -> Result<Located, String> {
+        self.skip();
+        if depth == 0 {
+            return Err(self.wrong("too many terms inside each other"));
+        }
+        let (file, line) = (self.file.clone(), self.line);
+        let term = if self.has("{") {
+            Term::Tuple(self.list("}", depth)?)
+        } else if self.has("[") {
+            Term::List(self.list("]", depth)?)
+        } else if self.has("<<") {
+            let text = if self.has("\"") { self.quoted('"')? } else { String::new() };
+            self.need(">>")?;
+            Term::Text(text)
+        } else if self.has("\"") {
+            Term::Text(self.quoted('"')?)
+        } else if self.has("'") {
+            Term::Atom(self.quoted('\'')?)
+        } else {
+            self.word()?
+        };
+        Ok(Located { file, line, term })
+    }
+
+    fn list(&mut self, end: &str, depth: usize) -> Result<Vec<Located>, String> {
+        let mut terms = Vec::new();
+        if self.has(end) {
+            return Ok(terms);
+        }
+        loop {
+            terms.push(self.term(depth - 1)?);
+            if !self.has(",") {
+                self.need(end)?;
+                return Ok(terms);
+            }
+        }
+    }
+
+    fn quoted(&mut self, end: char) -> Result<String, String> {
+        let mut text = String::new();
+        let mut letters = self.rest.char_indices();
+        while let Some((at, letter)) = letters.next() {
+            match letter {
+                '\\' => text.push(match letters.next().map(|(_, letter)| letter) {
+                    Some('n') => '\n',
+                    Some('t') => '\t',
+                    Some(same @ ('\\' | '"' | '\'')) => same,
+                    other => return Err(self.wrong(format!("wants no `\\` before {other:?}"))),
+                }),
+                letter if letter == end => {
+                    self.eat(at + letter.len_utf8());
+                    return Ok(text);
+                }
+                letter => text.push(letter),
+            }
+        }
+        Err(self.wrong(format!("wants a {end} at the end of a text")))
+    }
+
+    /// An atom or a number.
+    fn word(&mut self) -> Result<Term, String> {
+        let in_word = |letter: char| letter.is_alphanumeric() || "_@+-#".contains(letter);
+        let mut end = 0;
+        for (at, letter) in self.rest.char_indices() {
+            let after = self.rest[at + letter.len_utf8()..].chars().next();
+            let digits =
+                self.rest[..at].chars().all(|letter| letter.is_ascii_digit() || letter == '-');
+            let point =
+                letter == '.' && at > 0 && digits && after.is_some_and(|c| c.is_ascii_digit());
+            if !in_word(letter) && !point {
+                break;
+            }
+            end = at + letter.len_utf8();
+        }
+        let found: String = self.rest.chars().take(12).collect();
+        let wrong = self.wrong(format!("wants a term, not {found:?}"));
+        let word = self.eat(end);
+        let first = word.chars().next();
+        if first.is_some_and(|letter| letter.is_ascii_lowercase()) {
+            return Ok(Term::Atom(word));
+        }
+        if let Some((radix, digits)) = word.split_once('#') {
+            let radix = radix.parse().ok().filter(|radix| (2..=36).contains(radix));
+            let number = radix.and_then(|radix| i64::from_str_radix(digits, radix).ok());
+            return number.map(Term::Integer).ok_or(wrong);
+        }
+        match (word.parse(), word.parse()) {
+            (Ok(number), _) => Ok(Term::Integer(number)),
+            (_, Ok(number)) if word.contains('.') => Ok(Term::Float(number)),
+            _ => Err(wrong),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Readers of key and value generators.
+
+use super::items::Item;
+use crate::generators::{Digest, Format, KeyGenerator, Lines, Numbers, Shape, ValueGenerator};
+use std::path::PathBuf;
+
+const COUNT_MAX: u64 = 1 << 53;
+const BYTES_MAX: u64 = base::limits::VALUE_BYTES_MAX as u64;
+const KEY_MAX: u64 = base::limits::KEY_BYTES_MAX as u64;
+/// A file of keys is at most so long.
+const LINES_BYTES_MAX: u64 = 1 << 28;
+/// Generators inside each other.
+const DEPTH_MAX: usize = 16;
+
+/// A key generator, with all that is inside it.
+pub fn keys_of(item: &Item) -> Result<KeyGenerator, String> {
+    let keys = inside(item, DEPTH_MAX)?;
+    match keys.bytes_max() {
+        longest if longest as u64 <= KEY_MAX => Ok(keys),
+        longest => Err(item.error(format!("wants keys of at most {KEY_MAX} bytes, not {longest}"))),
+    }
+}
+
+fn inside(item: &Item, depth: usize) -> Result<KeyGenerator, String> {
+    if depth == 0 {
+        return Err(item.error("wants fewer generators inside each other"));
+    }
+    if item.text() == Ok("uuid_v4") {
+        return Ok(KeyGenerator::Uuid);
+    }
+    let wants = || item.error(WANTS);
+    let list = item.list().map_err(|_| wants())?;
+    let (name, of, rest) = named(list).ok_or_else(wants)?;
+    let inner = |item: &Item| inside(item, depth - 1);
+    Ok(match (name, of, rest) {
+        ("uuid_v4", [], []) => KeyGenerator::Uuid,
+        ("constant", [], [text]) => KeyGenerator::Same(text.text()?.as_bytes().into()),
+        // What is a text here is one already, and bytes are bytes.
+        ("str_to_bin" | "bin_to_str", [], [one]) => inner(one)?,
+        ("int_to_str", [], [one]) => shaped(item, Shape::Decimal, one)?,
+        ("int_to_bin_bigendian" | "int_to_bin_littleendian", of, rest) => {
+            let (bits, one) = match (of, rest) {
+                ([], [one]) => (None, one),
+                ([bits], [one]) | ([], [bits, one]) => (Some(bits), one),
+                _ => return Err(wants()),
+            };
+            let bytes = bits.map_or(Ok(4), bytes_of)?;
+            let big = name == "int_to_bin_bigendian";
+            let shape =
+                if big { Shape::BigEndian { bytes } } else { Shape::LittleEndian { bytes } };
+            shaped(item, shape, one)?
+        }
+        ("int_to_bin", ..) => {
+            let words = "`int_to_bin` was taken back by Basho Bench, because its bytes do not say \
+                         their order; wants int_to_bin_bigendian or int_to_bin_littleendian";
+            return Err(item.error(words));
+        }
+        ("fixed_width", [], [width, prefix, one]) => {
+            let width = width.integer(1, KEY_MAX)? as usize;
+            let prefix = prefix.text()?.to_string();
+            shaped(item, Shape::FixedWidth { width, prefix }, one)?
+        }
+        ("to_str" | "to_binstr", [], [format, one]) => {
+            let known = Format::read(format.text()?);
+            let known = known.ok_or_else(|| {
+                format.error("wants a text with one of ~w, ~p, ~B, ~b, as \"key-~8..0B\"")
+            })?;
+            shaped(item, Shape::Formatted(known), one)?
+        }
+        ("base64", [], [one]) => KeyGenerator::Base64(Box::new(inner(one)?)),
+        ("crypto_hash", [digest], [one]) | ("crypto_hash", [], [digest, one]) => {
+            let known = match digest.text()? {
+                "md5" => Digest::Md5,
+                "sha" => Digest::Sha1,
+                _ => return Err(digest.error("wants the digest md5 or sha")),
+            };
+            KeyGenerator::Digest(known, Box::new(inner(one)?))
+        }
+        ("concat_binary", [], [first, second]) => {
+            KeyGenerator::Joined(Box::new([inner(first)?, inner(second)?]))
+        }
+        ("file_line_bin", [], [path]) => lines_of(path, true)?,
+        ("file_line_bin", [], [path, repeat]) => lines_of(path, repeat.text()? == "repeat")?,
+        ("valgen", [], [value]) => KeyGenerator::Value(values_of(value)?),
+        ("function", ..) => return Err(item.error(FUNCTION)),
+        _ => KeyGenerator::Number { numbers: numbers_of(item)?, shape: Shape::Decimal },
+    })
+}
+
+const WANTS: &str = "wants a key generator: [\"uniform_int\", n], [\"uniform_int\", start, n], \
+     [\"sequential_int\", n], [\"partitioned_sequential_int\", n] (or start, n), \
+     [\"pareto_int\", n], [\"truncated_pareto_int\", n], \"uuid_v4\", [\"constant\", text], \
+     [\"file_line_bin\", path], alone or inside [\"int_to_str\", ..], \
+     [\"int_to_bin_bigendian\", ..], [\"fixed_width\", bytes, prefix, ..], \
+     [\"to_str\", \"key-~8..0B\", ..], [\"base64\", ..], [[\"crypto_hash\", \"md5\"], ..], \
+     [\"concat_binary\", .., ..]";
+const FUNCTION: &str = "wants a generator of its own: functions of Erlang modules can't be called \
+                        here";
+
+/// Name, what stands beside the name (`[["name", 64], ..]`), and the rest.
+fn named(list: &[Item]) -> Option<(&str, &[Item], &[Item])> {
+    let (first, rest) = list.split_first()?;
+    if let Ok(name) = first.text() {
+        return Some((name, &[], rest));
+    }
+    let (name, of) = first.list().ok()?.split_first()?;
+    Some((name.text().ok()?, of, rest))
+}
+
+fn bytes_of(bits: &Item) -> Result<usize, String> {
+    match bits.integer(8, 64)? {
+        bits if bits % 8 == 0 => Ok(bits as usize / 8),
+        _ => Err(bits.error("wants a number of bits that 8 divides")),
+    }
+}
+
+fn lines_of(path: &Item, repeats: bool) -> Result<KeyGenerator, String> {
+    let file = PathBuf::from(path.text()?);
+    let wrong = |error: std::io::Error| path.error(format!("wants a file: {error}"));
+    let bytes = std::fs::metadata(&file).map_err(wrong)?.len();
+    if !(1..=LINES_BYTES_MAX).contains(&bytes) {
+        return Err(path.error(format!("wants a file of 1 to {LINES_BYTES_MAX} bytes")));
+    }
+    let text = std::fs::read(&file).map_err(wrong)?;
+    Ok(KeyGenerator::Lines(Lines::new(file, &text, repeats)))
+}
+
+fn shaped(item: &Item, shape: Shape, one: &Item) -> Result<KeyGenerator, String> {
+    let numbers = numbers_of(one)?;
+    check_width(item, &shape, &numbers)?;
+    Ok(KeyGenerator::Number { numbers, shape })
+}
+
+fn check_width(item: &Item, shape: &Shape, numbers: &Numbers) -> Result<(), String> {
+    let largest = match *numbers {
+        Numbers::Uniform { start, count } | Numbers::Partitioned { start, count } => start + count,
+        Numbers::Sequential { count } | Numbers::TruncatedPareto { count } => count,
+        Numbers::Pareto { .. } => COUNT_MAX,
+    };
+    match shape {
+        Shape::FixedWidth { width, prefix } => {
+            let needs = prefix.len() + largest.to_string().len();
+            if needs > *width {
+                return Err(item.error(format!(
+                    "wants a width of at least {needs}: prefix and largest number do not fit"
+                )));
+            }
+        }
+        Shape::Formatted(format) => {
+            let needs = format.digits(largest);
+            if format.room().is_some_and(|room| room < needs) {
+                return Err(item.error(format!(
+                    "wants a width of at least {needs}: the largest number does not fit"
+                )));
+            }
+        }
+        Shape::BigEndian { bytes } | Shape::LittleEndian { bytes }
+            if *bytes < 8
+                && largest >> (8 * bytes) != 0
+                && !matches!(numbers, Numbers::Pareto { .. }) =>
+        {
+            return Err(item.error("wants more bits: the largest number does not fit"));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn numbers_of(item: &Item) -> Result<Numbers, String> {
+    let wants = || item.error(WANTS);
+    let list = item.list().map_err(|_| wants())?;
+    let name = list.first().ok_or_else(wants)?.text().map_err(|_| wants())?;
+    let (start, count) = match &list[1..] {
+        // Basho Bench's uniform_int counts from 1 when no start is named, the others from 0.
+        [count] => (u64::from(name == "uniform_int"), count.integer(1, COUNT_MAX)?),
+        [start, count] => (start.integer(0, COUNT_MAX)?, count.integer(1, COUNT_MAX)?),
+        _ => return Err(wants()),
+    };
+    match (name, list.len()) {
+        ("uniform_int", _) => Ok(Numbers::Uniform { start, count }),
+        ("partitioned_sequential_int", _) => Ok(Numbers::Partitioned { start, count }),
+        ("sequential_int", 2) => Ok(Numbers::Sequential { count }),
+        ("pareto_int", 2) => Ok(Numbers::Pareto { count }),
+        ("truncated_pareto_int", 2) => Ok(Numbers::TruncatedPareto { count }),
+        _ => Err(wants()),
+    }
+}
+
+/// A value generator.
+pub fn values_of(item: &Item) -> Result<ValueGenerator, String> {
+    let wants = || {
+        item.error(
+            "wants a value generator: [\"fixed_bin\", bytes], [\"fixed_bin\", bytes, byte], \
+             [\"fixed_char\", bytes], [\"exponential_bin\", min, mean], \
+             [\"uniform_bin\", min, max], [\"uniform_int\", max] or [\"uniform_int\", min, max]",
+        )
+    };
+    let list = item.list().map_err(|_| wants())?;
+    let name = list.first().ok_or_else(wants)?.text().map_err(|_| wants())?;
+    let bytes = |item: &Item, min| item.integer(min, BYTES_MAX).map(|bytes| bytes as usize);
+    Ok(match (name, &list[1..]) {
+        ("fixed_bin", [size]) => ValueGenerator::Fixed { bytes: bytes(size, 0)? },
+        ("fixed_bin", [size, byte]) => {
+            ValueGenerator::Same { bytes: bytes(size, 0)?, byte: byte.integer(0, 255)? as u8 }
+        }
+        ("fixed_char", [size]) => ValueGenerator::Characters { bytes: bytes(size, 0)? },
+        ("exponential_bin", [min, mean]) => {
+            ValueGenerator::Exponential { min: bytes(min, 0)?, mean: bytes(mean, 1)? }
+        }
+        ("uniform_bin", [min, max]) => {
+            let min = bytes(min, 0)?;
+            ValueGenerator::Uniform { min, max: bytes(max, min as u64)? }
+        }
+        ("uniform_int", [max]) => {
+            ValueGenerator::Integer { min: 1, max: max.integer(1, COUNT_MAX)? }
+        }
+        ("uniform_int", [min, max]) => {
+            let min = min.integer(0, COUNT_MAX)?;
+            ValueGenerator::Integer { min, max: max.integer(min, COUNT_MAX)? }
+        }
+        ("function", _) => return Err(item.error(FUNCTION)),
+        _ => return Err(wants()),
+    })
+}

@@ -1,0 +1,194 @@
+//! A config of Basho Bench, read unchanged: what its keys are called here, and its own defaults.
+
+use super::erlang::{Located, Term};
+use super::items::{Item, Items, Value};
+use std::collections::BTreeMap;
+
+/// Keys that mean the same here.
+const SAME: [&str; 10] = [
+    "concurrent",
+    "duration",
+    "operations",
+    "report_interval",
+    "rng_seed",
+    "shutdown_on_error",
+    "test_dir",
+    "value_generator",
+    "value_generator_source_size",
+    "value_generator_blob_file",
+];
+/// Keys about Erlang and its processes: they change nothing here.
+const PASSED_BY: [&str; 8] = [
+    "code_paths",
+    "source_dir",
+    "log_level",
+    "stats",
+    "remote_nodes",
+    "disable_sequential_int_progress_report",
+    "http_raw_disconnect_frequency",
+    "sequential_int_state_dir",
+];
+/// What Basho Bench does if it is not told.
+const DEFAULTS: &str = "\
+mode = [\"rate_per_worker\", 5]
+driver = \"riak\"
+";
+const RIAK_DEFAULTS: &str = "\
+riak_path = \"/riak/test\"
+operation_timeout = \"5s\"
+";
+
+/// The settings that these terms stand for.
+pub fn items(mut terms: BTreeMap<String, Located>) -> Result<Items, String> {
+    let mut items = Items::parse("Basho Bench's defaults", DEFAULTS)?;
+    for key in SAME {
+        if let Some(term) = terms.remove(key) {
+            items.set(key, term.item());
+        }
+    }
+    for key in PASSED_BY {
+        terms.remove(key);
+    }
+    if let Some(mode) = terms.remove("mode") {
+        items.set("mode", mode_of(&mode));
+    }
+    if let Some(keys) = terms.remove("key_generator") {
+        items.set("key_generator", keys_of(&keys));
+    }
+    if let Some(driver) = terms.remove("driver") {
+        items.set("driver", driver_of(&driver)?);
+    }
+    let mut riak = riak(&mut terms)?;
+    // Keys of a driver that is not asked for mean nothing there either.
+    if items.has_text("driver", "riak") {
+        riak.merge(items);
+        items = riak;
+    }
+    for hook in ["pre_hook", "post_hook", "distribute_work"] {
+        let nothing = |term: &Located| matches!(term.atom(), Some("no_op" | "false"));
+        if terms.get(hook).is_some_and(nothing) {
+            terms.remove(hook);
+        }
+    }
+    match terms.first_key_value() {
+        Some((key, term)) => Err(term.error(format!("the key `{key}` is not known here"))),
+        None => Ok(items),
+    }
+}
+
+/// `{rate, N}` is so many of each worker.
+fn mode_of(mode: &Located) -> Item {
+    match &mode.term {
+        Term::Tuple(parts) => match &parts[..] {
+            [rate, each] if rate.atom() == Some("rate") && each.atom() != Some("max") => {
+                let name = rate.at(Value::Text("rate_per_worker".into()));
+                mode.at(Value::List(vec![name, each.item()]))
+            }
+            _ => mode.item(),
+        },
+        _ => mode.item(),
+    }
+}
+
+/// Where a generator is wanted, a text or bytes are one that always gives them.
+fn keys_of(term: &Located) -> Item {
+    let (Term::Tuple(parts) | Term::List(parts)) = &term.term else {
+        return match &term.term {
+            Term::Text(_) => {
+                let name = term.at(Value::Text("constant".into()));
+                term.at(Value::List(vec![name, term.item()]))
+            }
+            _ => term.item(),
+        };
+    };
+    let name = parts.first().and_then(Located::atom).unwrap_or_default();
+    let plain = match name {
+        "file_line_bin" | "valgen" | "function" => parts.len(),
+        "to_str" | "to_binstr" => 2,
+        _ => 1,
+    };
+    let part = |(at, part): (usize, &Located)| if at < plain { part.item() } else { keys_of(part) };
+    term.at(Value::List(parts.iter().enumerate().map(part).collect()))
+}
+
+fn driver_of(driver: &Located) -> Result<Item, String> {
+    let here = match driver.atom() {
+        Some("basho_bench_driver_http_raw") => "riak",
+        Some("basho_bench_driver_null") => "null",
+        _ => {
+            let words = "of Basho Bench's drivers basho_bench_driver_http_raw and \
+                         basho_bench_driver_null are here; `--set driver=riak` takes the first of \
+                         them";
+            return Err(driver.error(words));
+        }
+    };
+    Ok(driver.at(Value::Text(here.into())))
+}
+
+/// The keys of the driver http_raw.
+fn riak(terms: &mut BTreeMap<String, Located>) -> Result<Items, String> {
+    let mut items = Items::parse("Basho Bench's defaults", RIAK_DEFAULTS)?;
+    let port = terms.remove("http_raw_port");
+    let port = match port.as_ref().map(|term| &term.term) {
+        None => 8098,
+        Some(Term::Integer(port)) => *port,
+        Some(_) => return Err("http_raw_port wants a number".into()),
+    };
+    let ips = terms.remove("http_raw_ips");
+    let addresses = match &ips {
+        None => vec![format!("127.0.0.1:{port}")],
+        Some(ips) => addresses_of(ips, port)?,
+    };
+    let text = |text: String| Item::new("http_raw_ips".into(), 1, Value::Text(text));
+    let list = Value::List(addresses.into_iter().map(text).collect());
+    items.set("riak_addresses", Item::new("http_raw_ips".into(), 1, list));
+    for (theirs, ours) in [("http_raw_path", "riak_path"), ("http_raw_params", "riak_query")] {
+        if let Some(term) = terms.remove(theirs) {
+            items.set(ours, term.item());
+        }
+    }
+    if let Some(term) = terms.remove("http_raw_request_timeout") {
+        let Term::Integer(milliseconds) = term.term else {
+            return Err(term.error("wants a number of milliseconds"));
+        };
+        items.set("operation_timeout", term.at(Value::Text(format!("{milliseconds}ms"))));
+    }
+    match terms.remove("http_use_ssl") {
+        Some(term) if term.atom() != Some("false") => Err(term.error("TLS is not spoken here")),
+        _ => Ok(items),
+    }
+}
+
+/// `"10.0.0.1"`, `{10,0,0,1}`, `{"name", Port}` and `{"name", [Port, ..]}`.
+fn addresses_of(ips: &Located, port: i64) -> Result<Vec<String>, String> {
+    let Term::List(list) = &ips.term else { return Err(ips.error("wants a list of addresses")) };
+    let mut all = Vec::new();
+    for entry in list {
+        let wants = || entry.error("wants an address, or {address, port}");
+        let host = |of: &Located| match &of.term {
+            Term::Text(name) => Some(name.clone()),
+            Term::Atom(name) => Some(name.clone()),
+            Term::Tuple(parts) if parts.len() == 4 => {
+                let number = |part: &Located| match part.term {
+                    Term::Integer(number) => Some(number.to_string()),
+                    _ => None,
+                };
+                Some(parts.iter().map(number).collect::<Option<Vec<_>>>()?.join("."))
+            }
+            _ => None,
+        };
+        match &entry.term {
+            Term::Tuple(parts) if parts.len() == 2 => {
+                let name = host(&parts[0]).ok_or_else(wants)?;
+                let one = std::slice::from_ref(&parts[1]);
+                let ports = if let Term::List(ports) = &parts[1].term { &ports[..] } else { one };
+                for port in ports {
+                    let Term::Integer(port) = port.term else { return Err(wants()) };
+                    all.push(format!("{name}:{port}"));
+                }
+            }
+            _ => all.push(format!("{}:{port}", host(entry).ok_or_else(wants)?)),
+        }
+    }
+    Ok(all)
+}

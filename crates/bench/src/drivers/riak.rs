@@ -1,0 +1,194 @@
+//! Riak's HTTP interface: siblings, and contexts that are carried from a get to the put after it.
+
+use super::http::HttpTarget;
+use super::http_reply::{Found, head};
+use super::percent::percent;
+use super::sockets::{Parsed, Sockets, Tongue, resolve};
+use super::{Answer, Call, Driver, Failure, Found as Row, Target};
+use crate::config::{HttpConfig, Operation, RiakConfig};
+use crate::wrong::Wrong;
+use base::BucketName;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const VCLOCK: &str = "x-riak-vclock";
+
+/// Servers that were found.
+pub struct RiakTarget {
+    tongue: Riak,
+    addresses: Vec<SocketAddr>,
+    version: String,
+    /// How many clients have got their server: the next one takes the one after.
+    given: AtomicUsize,
+}
+
+/// The language.
+#[derive(Clone)]
+pub struct Riak {
+    host: String,
+    path: String,
+    read_query: String,
+    write_query: String,
+}
+
+/// What must be known of a request to read its reply.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Expected {
+    /// Success alone.
+    Done,
+    /// A row with its siblings and its context; 404 is an absent one.
+    Row,
+    /// 200, 300 or 404, without a body.
+    Head,
+}
+
+impl RiakTarget {
+    /// Connects to the first and asks who is there.
+    pub fn find(config: &RiakConfig) -> Result<RiakTarget, Wrong> {
+        let addresses = config.addresses.iter().map(|address| resolve(address));
+        let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
+        let first = config.addresses.first().cloned().unwrap_or_default();
+        let found = HttpTarget::find(&HttpConfig {
+            address: first.clone(),
+            bucket: BucketName::default(),
+            read_query: String::new(),
+        })?;
+        let tongue = Riak {
+            host: first,
+            path: config.path.clone(),
+            read_query: query(&[&config.query, &config.read_query]),
+            write_query: query(&[&config.query, &config.write_query]),
+        };
+        Ok(RiakTarget { tongue, addresses, version: found.version(), given: AtomicUsize::new(0) })
+    }
+}
+
+/// Parts of a query as one, with its mark.
+fn query(parts: &[&String]) -> String {
+    let parts = parts.iter().map(|part| part.trim_start_matches(['?', '&']));
+    let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() { String::new() } else { format!("?{}", parts.join("&")) }
+}
+
+#[cfg(test)]
+impl RiakTarget {
+    /// How it speaks.
+    pub fn tongue(&self) -> &Riak {
+        &self.tongue
+    }
+}
+
+impl Target for RiakTarget {
+    fn version(&self) -> String {
+        self.version.clone()
+    }
+
+    fn supports(&self, operation: Operation) -> Result<(), String> {
+        use Operation::{Delete, Exists, Get, GetExisting, Put, Update};
+        match operation {
+            Get | GetExisting | Put | Delete | Update | Exists => Ok(()),
+            other => Err(format!("Riak's interface has no `{}`", other.name())),
+        }
+    }
+
+    fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong> {
+        let first = self.given.fetch_add(clients, Ordering::Relaxed);
+        let addresses = self.addresses.clone();
+        Ok(Box::new(Sockets::connect_in_turn(self.tongue.clone(), addresses, first, clients)?))
+    }
+
+    fn close(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl Riak {
+    fn line(&self, method: &str, key: &[u8], query: &str, out: &mut Vec<u8>) {
+        let (path, key, host) = (&self.path, percent(key), &self.host);
+        let text = format!("{method} {path}/{key}{query} HTTP/1.1\r\nhost: {host}\r\n");
+        out.extend_from_slice(text.as_bytes());
+    }
+
+    fn put(&self, key: &[u8], value: &[u8], context: Option<&[u8]>, out: &mut Vec<u8>) {
+        self.line("PUT", key, &self.write_query, out);
+        if let Some(context) = context {
+            out.extend_from_slice(b"X-Riak-Vclock: ");
+            out.extend_from_slice(context);
+            out.extend_from_slice(b"\r\n");
+        }
+        out.extend_from_slice(b"Content-Type: application/octet-stream\r\n");
+        out.extend_from_slice(format!("Content-Length: {}\r\n\r\n", value.len()).as_bytes());
+        out.extend_from_slice(value);
+    }
+}
+
+impl Tongue for Riak {
+    type Expected = Expected;
+
+    fn encode(&self, call: &Call<'_>, out: &mut Vec<u8>) -> Expected {
+        match *call {
+            Call::Put(key, value) => self.put(key, value, None, out),
+            Call::Replace { key, value, context } => self.put(key, value, Some(context), out),
+            Call::Delete(key) => {
+                self.line("DELETE", key, &self.write_query, out);
+                out.extend_from_slice(b"\r\n");
+            }
+            Call::Exists(key) => {
+                self.line("HEAD", key, &self.read_query, out);
+                out.extend_from_slice(b"\r\n");
+                return Expected::Head;
+            }
+            Call::Get(key) => {
+                self.line("GET", key, &self.read_query, out);
+                out.extend_from_slice(b"Accept: multipart/mixed, */*\r\n\r\n");
+                return Expected::Row;
+            }
+            // `supports` refuses what would come here.
+            Call::TestAndSet { .. } | Call::Range(..) | Call::Sequence(_) | Call::MultiGet(_) => {}
+        }
+        Expected::Done
+    }
+
+    fn parse<'a>(&self, input: &'a [u8], expected: &Expected) -> Parsed<'a> {
+        let found = match head(input, *expected == Expected::Head) {
+            None => return Parsed::Partial,
+            Some(Err(_)) => return Parsed::Broken,
+            Some(Ok(found)) => found,
+        };
+        let context = found.header(VCLOCK).map(str::as_bytes);
+        let row = |value, values| Ok(Answer::Row(Row { value, values, context }));
+        let answer = match (found.status, expected) {
+            (200..=299, Expected::Done) => Ok(Answer::Done),
+            // A delete finds nothing to delete.
+            (404, Expected::Done) => Ok(Answer::Done),
+            (200, Expected::Row) => row(Some(found.body), 1),
+            (300, Expected::Row) => match siblings(&found) {
+                Some(values) => row(None, values),
+                None => Err(Failure::refused("300 without parts")),
+            },
+            (404, Expected::Row) if !unknown_type(&found) => row(None, 0),
+            (200 | 300, Expected::Head) => Ok(Answer::Count(1)),
+            (404, Expected::Head) => Ok(Answer::Count(0)),
+            (status, _) => Err(Failure::refused(status.to_string())),
+        };
+        Parsed::Reply(found.bytes, answer)
+    }
+
+    fn greet(&self, _stream: &mut TcpStream) -> Result<(), Wrong> {
+        Ok(())
+    }
+}
+
+fn unknown_type(found: &Found<'_>) -> bool {
+    found.body.starts_with(b"Unknown bucket type")
+}
+
+/// How many values stand in the parts.
+fn siblings(found: &Found<'_>) -> Option<usize> {
+    let kind = found.header("content-type")?;
+    let boundary = kind.split("boundary=").nth(1)?.split(';').next()?.trim().trim_matches('"');
+    let mark = format!("\r\n--{boundary}");
+    let parts = found.body.windows(mark.len()).filter(|part| *part == mark.as_bytes()).count();
+    // The last mark ends them.
+    parts.checked_sub(1).filter(|values| *values > 0)
+}

@@ -1,0 +1,118 @@
+//! Numbers as text in the way of Erlang's `io_lib:format`: one control in a text, as `key-~8..0B`.
+
+/// A text with a number in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Format {
+    before: String,
+    after: String,
+    width: usize,
+    left: bool,
+    pad: char,
+    radix: u64,
+    upper: bool,
+}
+
+impl Format {
+    /// Reads `~w`, `~p`, `~B` or `~b`, each with width, base and padding: `~F.P.Pad`. None: not
+    /// exactly one of them, or something that is not known here.
+    pub fn read(text: &str) -> Option<Format> {
+        let mut format = Format {
+            before: String::new(),
+            after: String::new(),
+            width: 0,
+            left: false,
+            pad: ' ',
+            radix: 10,
+            upper: true,
+        };
+        let mut found = false;
+        let mut letters = text.chars().peekable();
+        while let Some(letter) = letters.next() {
+            let around = if found { &mut format.after } else { &mut format.before };
+            if letter != '~' {
+                around.push(letter);
+                continue;
+            }
+            match letters.peek() {
+                Some('~') => {
+                    around.push('~');
+                    letters.next();
+                }
+                Some('n') => {
+                    around.push('\n');
+                    letters.next();
+                }
+                _ if found => return None,
+                _ => {
+                    format.control(&mut letters)?;
+                    found = true;
+                }
+            }
+        }
+        found.then_some(format)
+    }
+
+    fn control(&mut self, letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<()> {
+        self.left = letters.next_if_eq(&'-').is_some();
+        self.width = number(letters).unwrap_or(0);
+        let mut has_base = false;
+        if letters.next_if_eq(&'.').is_some() {
+            if let Some(base) = number(letters) {
+                self.radix = u64::try_from(base).ok().filter(|base| (2..=36).contains(base))?;
+                has_base = true;
+            }
+            if letters.next_if_eq(&'.').is_some() {
+                self.pad = letters.next()?;
+            }
+        }
+        match letters.next()? {
+            'B' => {}
+            'b' => self.upper = false,
+            'w' | 'p' if !has_base => {}
+            _ => return None,
+        }
+        (self.width <= base::limits::KEY_BYTES_MAX).then_some(())
+    }
+
+    /// How many letters the number may have; none: any.
+    pub fn room(&self) -> Option<usize> {
+        (self.width > 0).then_some(self.width)
+    }
+
+    /// How many letters this number has.
+    pub fn digits(&self, number: u64) -> usize {
+        digits(number, self.radix, self.upper).len()
+    }
+
+    /// Appends the text with this number.
+    pub fn write(&self, number: u64, out: &mut Vec<u8>) {
+        let digits = digits(number, self.radix, self.upper);
+        let padding: String =
+            std::iter::repeat_n(self.pad, self.width.saturating_sub(digits.len())).collect();
+        out.extend_from_slice(self.before.as_bytes());
+        let (first, second) = if self.left { (&digits, &padding) } else { (&padding, &digits) };
+        out.extend_from_slice(first.as_bytes());
+        out.extend_from_slice(second.as_bytes());
+        out.extend_from_slice(self.after.as_bytes());
+    }
+}
+
+fn number(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<usize> {
+    let mut digits = String::new();
+    while let Some(digit) = letters.next_if(char::is_ascii_digit) {
+        digits.push(digit);
+    }
+    digits.parse().ok()
+}
+
+fn digits(mut number: u64, radix: u64, upper: bool) -> String {
+    let mut letters = Vec::new();
+    loop {
+        let digit = char::from_digit((number % radix) as u32, radix as u32).unwrap_or('0');
+        letters.push(if upper { digit.to_ascii_uppercase() } else { digit });
+        number /= radix;
+        if number == 0 {
+            return letters.into_iter().rev().collect();
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Keys of any making: numbers, lines of a file, chance, and what is done with them.
+
+use super::{Blob, Dice, KeyStream, Numbers, Shape, ValueGenerator};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A key generator as configured.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KeyGenerator {
+    /// A number, written in some shape.
+    Number {
+        /// Which numbers.
+        numbers: Numbers,
+        /// How they are written.
+        shape: Shape,
+    },
+    /// A random UUID, version 4, its 16 bytes.
+    Uuid,
+    /// Always this.
+    Same(Arc<[u8]>),
+    /// Lines of a file.
+    Lines(Lines),
+    /// In base 64.
+    Base64(Box<KeyGenerator>),
+    /// Its digest.
+    Digest(Digest, Box<KeyGenerator>),
+    /// One after the other.
+    Joined(Box<[KeyGenerator; 2]>),
+    /// What a value generator makes.
+    Value(ValueGenerator),
+}
+
+/// Which digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Digest {
+    /// MD5, 16 bytes.
+    Md5,
+    /// SHA-1, 20 bytes.
+    Sha1,
+}
+
+/// Lines of a file, which all clients share: each takes the next one.
+#[derive(Clone, Debug)]
+pub struct Lines {
+    /// The file.
+    pub path: PathBuf,
+    /// Whether the first line comes after the last.
+    pub repeats: bool,
+    lines: Arc<[Box<[u8]>]>,
+    taken: Arc<AtomicUsize>,
+}
+
+impl PartialEq for Lines {
+    fn eq(&self, other: &Lines) -> bool {
+        (&self.path, self.repeats) == (&other.path, other.repeats)
+    }
+}
+
+impl Lines {
+    /// The lines of this text, without the ends of lines.
+    pub fn new(path: PathBuf, text: &[u8], repeats: bool) -> Lines {
+        let text = text.strip_suffix(b"\n").unwrap_or(text);
+        let lines = text.split(|byte| *byte == b'\n').map(Box::from).collect();
+        Lines { path, repeats, lines, taken: Arc::default() }
+    }
+
+    fn next(&self) -> Option<Box<[u8]>> {
+        let at = self.taken.fetch_add(1, Ordering::Relaxed);
+        if self.repeats {
+            return self.lines.get(at % self.lines.len()).cloned();
+        }
+        self.lines.get(at).cloned()
+    }
+
+    fn left(&self) -> Option<u64> {
+        let left = self.lines.len().saturating_sub(self.taken.load(Ordering::Relaxed));
+        (!self.repeats).then_some(left as u64)
+    }
+}
+
+/// A key that was drawn.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// A number; the generator's shape says how it is written.
+    Number(u64),
+    /// The key itself.
+    Bytes(Box<[u8]>),
+}
+
+impl KeyGenerator {
+    /// Appends a key that was drawn from it.
+    #[inline]
+    pub fn write(&self, key: &Key, out: &mut Vec<u8>) {
+        match (key, self) {
+            (Key::Number(number), KeyGenerator::Number { shape, .. }) => shape.write(*number, out),
+            (Key::Number(number), _) => Shape::Decimal.write(*number, out),
+            (Key::Bytes(bytes), _) => out.extend_from_slice(bytes),
+        }
+    }
+
+    /// The bytes of a long key of its own, for sizing.
+    pub fn bytes_max(&self) -> usize {
+        match self {
+            KeyGenerator::Number { shape, .. } => {
+                let mut key = Vec::new();
+                shape.write(u64::MAX >> 11, &mut key);
+                key.len()
+            }
+            KeyGenerator::Uuid => 16,
+            KeyGenerator::Same(bytes) => bytes.len(),
+            KeyGenerator::Lines(lines) => {
+                lines.lines.iter().map(|line| line.len()).max().unwrap_or(0)
+            }
+            KeyGenerator::Base64(inner) => inner.bytes_max().div_ceil(3) * 4,
+            KeyGenerator::Digest(Digest::Md5, _) => 16,
+            KeyGenerator::Digest(Digest::Sha1, _) => 20,
+            KeyGenerator::Joined(both) => both.iter().map(KeyGenerator::bytes_max).sum(),
+            KeyGenerator::Value(value) => value.bytes_max(),
+        }
+    }
+}
+
+/// One client's keys.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    making: Making,
+}
+
+#[derive(Clone, Debug)]
+enum Making {
+    Numbers(KeyStream),
+    Uuid,
+    Same(Arc<[u8]>),
+    Lines(Lines),
+    Base64(Box<Part>),
+    Digest(Digest, Box<Part>),
+    Joined(Box<[Part; 2]>),
+    Value(ValueGenerator),
+}
+
+/// A generator inside another one.
+#[derive(Clone, Debug)]
+struct Part {
+    generator: KeyGenerator,
+    keys: Keys,
+}
+
+impl Part {
+    fn new(generator: &KeyGenerator, client: usize, clients: usize) -> Part {
+        let keys = Keys::new(generator, client, clients);
+        Part { generator: generator.clone(), keys }
+    }
+
+    fn bytes(&mut self, dice: &mut Dice, blob: &Blob) -> Option<Vec<u8>> {
+        let key = self.keys.next(dice, blob)?;
+        let mut bytes = Vec::new();
+        self.generator.write(&key, &mut bytes);
+        Some(bytes)
+    }
+}
+
+impl Keys {
+    /// The keys of client `client` of `clients`.
+    pub fn new(generator: &KeyGenerator, client: usize, clients: usize) -> Keys {
+        let part = |generator: &KeyGenerator| Box::new(Part::new(generator, client, clients));
+        let making = match generator {
+            KeyGenerator::Number { numbers, .. } => {
+                Making::Numbers(KeyStream::new(numbers, client, clients))
+            }
+            KeyGenerator::Uuid => Making::Uuid,
+            KeyGenerator::Same(bytes) => Making::Same(bytes.clone()),
+            KeyGenerator::Lines(lines) => Making::Lines(lines.clone()),
+            KeyGenerator::Base64(inner) => Making::Base64(part(inner)),
+            KeyGenerator::Digest(digest, inner) => Making::Digest(*digest, part(inner)),
+            KeyGenerator::Joined(both) => {
+                Making::Joined(Box::new([0, 1].map(|at| Part::new(&both[at], client, clients))))
+            }
+            KeyGenerator::Value(value) => Making::Value(value.clone()),
+        };
+        Keys { making }
+    }
+
+    /// The next key; none when the client has finished.
+    #[inline]
+    pub fn next(&mut self, dice: &mut Dice, blob: &Blob) -> Option<Key> {
+        match &mut self.making {
+            Making::Numbers(stream) => stream.next(dice).map(Key::Number),
+            other => other.bytes(dice, blob).map(|bytes| Key::Bytes(bytes.into())),
+        }
+    }
+
+    /// How many are left; none for generators without an end.
+    pub fn left(&self) -> Option<u64> {
+        match &self.making {
+            Making::Numbers(stream) => stream.left(),
+            Making::Lines(lines) => lines.left(),
+            Making::Base64(part) | Making::Digest(_, part) => part.keys.left(),
+            Making::Joined(both) => both.iter().filter_map(|part| part.keys.left()).min(),
+            Making::Uuid | Making::Same(_) | Making::Value(_) => None,
+        }
+    }
+}
+
+impl Making {
+    fn bytes(&mut self, dice: &mut Dice, blob: &Blob) -> Option<Vec<u8>> {
+        Some(match self {
+            Making::Numbers(stream) => {
+                let mut bytes = Vec::new();
+                Shape::Decimal.write(stream.next(dice)?, &mut bytes);
+                bytes
+            }
+            Making::Uuid => uuid(dice).to_vec(),
+            Making::Same(bytes) => bytes.to_vec(),
+            Making::Lines(lines) => lines.next()?.into(),
+            Making::Base64(part) => STANDARD.encode(part.bytes(dice, blob)?).into_bytes(),
+            Making::Digest(digest, part) => {
+                let bytes = part.bytes(dice, blob)?;
+                match digest {
+                    Digest::Md5 => md5::compute(bytes).to_vec(),
+                    Digest::Sha1 => sha1_smol::Sha1::from(bytes).digest().bytes().to_vec(),
+                }
+            }
+            Making::Joined(both) => {
+                let mut bytes = both[0].bytes(dice, blob)?;
+                bytes.extend(both[1].bytes(dice, blob)?);
+                bytes
+            }
+            Making::Value(value) => {
+                let mut scratch = Vec::new();
+                value.take(dice, blob, &mut scratch).to_vec()
+            }
+        })
+    }
+}
+
+/// Version 4: 122 bits of chance.
+fn uuid(dice: &mut Dice) -> [u8; 16] {
+    let random = u128::from(dice.next()) << 64 | u128::from(dice.next());
+    let marked = random & !(0xF000 << 64) & !(0xC000 << 48) | 0x4000 << 64 | 0x8000 << 48;
+    marked.to_be_bytes()
+}

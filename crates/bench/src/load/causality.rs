@@ -1,0 +1,50 @@
+//! What gets of a server that keeps several values of a key tell beside their time.
+
+use crate::drivers::Found;
+use hdrhistogram::Histogram;
+
+/// Longest context told from longer ones, and most values of a key.
+const COUNTED_MAX: u64 = 1 << 24;
+
+/// Contexts and values of the rows that were found.
+#[derive(Clone, Debug)]
+pub struct Causality {
+    /// Bytes of the context, before base 64.
+    pub clock_bytes: Histogram<u64>,
+    /// Values of the key.
+    pub values: Histogram<u64>,
+}
+
+/// The two calls of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leg {
+    /// Its get.
+    Get,
+    /// Its put.
+    Put,
+}
+
+impl Default for Causality {
+    fn default() -> Causality {
+        let histogram =
+            || Histogram::new_with_bounds(1, COUNTED_MAX, 3).expect("the bounds are in order");
+        Causality { clock_bytes: histogram(), values: histogram() }
+    }
+}
+
+impl Causality {
+    /// Counts a row.
+    pub fn count(&mut self, found: &Found<'_>) {
+        let text = found.context.unwrap_or_default();
+        let filled = text.iter().filter(|letter| **letter != b'=').count();
+        self.clock_bytes.saturating_record(filled as u64 * 3 / 4);
+        self.values.saturating_record(found.values as u64);
+    }
+
+    /// Adds what was counted elsewhere.
+    pub fn add(&mut self, other: &Causality) {
+        let same = "all histograms have the same bounds";
+        self.clock_bytes.add(&other.clock_bytes).expect(same);
+        self.values.add(&other.values).expect(same);
+    }
+}
