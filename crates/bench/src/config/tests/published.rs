@@ -116,7 +116,7 @@ fn mixes_have_the_shares_of_tpc_w() {
         let config = Config::read(Items::parse("a.toml", &text).expect("whole")).expect("whole");
         config.operations.iter().map(|one| one.weight).collect::<Vec<_>>()
     };
-    // Gets, puts, updates; each mix is a whole hundred percent, within the specification's rounding.
+    // Gets, puts, updates; each mix is a whole hundred percent.
     assert_eq!(weights("tpcw_browsing"), [9565, 82, 353]);
     assert_eq!(weights("tpcw_shopping"), [8151, 300, 1549]);
     assert_eq!(weights("tpcw_ordering"), [5059, 1286, 3655]);

@@ -65,7 +65,8 @@ fn serve(stream: &TcpStream, port: u16, heard: &Mutex<Heard>) -> Option<()> {
                     .to_vec(),
                 Some((count, value)) => {
                     let head = format!(
-                        "HTTP/1.1 200 OK\r\nX-Riak-Vclock: AAAA{count:04}\r\nContent-Length: {}\r\n\r\n",
+                        "HTTP/1.1 200 OK\r\nX-Riak-Vclock: AAAA{count:04}\r\n\
+                         Content-Length: {}\r\n\r\n",
                         value.len()
                     );
                     [head.as_bytes(), value].concat()
