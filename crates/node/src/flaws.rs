@@ -13,6 +13,14 @@ pub(crate) enum Flaw {
     RunsWithoutEnd,
     /// What is accepted is not synced where the bucket does not ask for it.
     AcceptedUnsynced,
+    /// A vnode that was stopped by force goes on minting as the actor it was.
+    MintsAsBefore,
+    /// A write without a context replaces what its coordinator has.
+    BlindReplaces,
+    /// A hint goes before the node it names has answered.
+    HintGoesFirst,
+    /// What another replica has takes the place of what is here.
+    MergeOverwrites,
 }
 
 #[cfg(test)]

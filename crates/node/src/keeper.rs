@@ -74,6 +74,9 @@ pub(crate) struct Keeper {
     start: AtomicU64,
     segments: AtomicU64,
     no_space: AtomicBool,
+    /// Something was given: for a simulation, which has no thread to wake.
+    #[cfg(test)]
+    pub(crate) given: tokio::sync::Notify,
 }
 
 impl Keeper {
@@ -86,6 +89,8 @@ impl Keeper {
             start: AtomicU64::new(0),
             segments: AtomicU64::new(0),
             no_space: AtomicBool::new(false),
+            #[cfg(test)]
+            given: tokio::sync::Notify::new(),
         })
     }
 
@@ -101,6 +106,8 @@ impl Keeper {
         let fresh = idle && !queue.jobs.is_empty();
         // Woken under the lock, the thread would find it held and sleep again.
         drop(queue);
+        #[cfg(test)]
+        self.given.notify_one();
         if fresh {
             self.wake.notify_one();
         }

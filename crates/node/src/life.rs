@@ -16,14 +16,15 @@ use crate::groups::Groups;
 use crate::housekeeping::Bell;
 use crate::keeper::{Done, Keeper, store_error};
 use crate::metrics::Metrics;
-use crate::recovery::{self, DIRECTORY, Recovered, recover};
+use crate::recovery::{self, DIRECTORY, Recovered, RecoveredGroup, recover};
 use crate::transfer::Transfers;
 use crate::{Inner, Node, NodeSettings, audit, cluster, exchange, transfer, world};
-use base::{BucketName, ClusterId, Error, NodeId, Placement, Reason, Result};
+use base::{BucketName, ClusterDescription, Error, NodeId, Placement, Reason, Result};
 use logic::consensus::Configuration;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use store::{DataDir, LogReader, Trees};
 use tokio::sync::watch;
 
 /// How often a stop looks whether a merge has ended.
@@ -34,16 +35,63 @@ const STOP_WAIT: Duration = Duration::from_secs(30);
 /// See [`Node::start`].
 pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) -> Result<Node> {
     let began = world::milliseconds();
-    let Recovered { directory: data, incarnation, trees, log, groups: found, witness, vnodes } =
-        found(settings.clone(), first).await?;
+    let found = found(settings.clone(), first).await?;
+    let Recovered { directory: data, incarnation, trees, log, groups, witness, vnodes } = found;
+    let (known, is_written_down) = cluster::known(&data, &settings)?;
+    let reader = log.reader();
+    let parts = Parts {
+        began_ms: began,
+        node: NodeId(data.node),
+        data: Some(data),
+        incarnation,
+        known,
+        is_written_down,
+        trees,
+        reader,
+        groups,
+        witness,
+        vnodes,
+    };
+    let inner = assemble(settings, parts)?;
+    let post = Arc::new(Post::of(&inner));
+    let interval = Duration::from_millis(inner.settings.interval_ms.max(1));
+    inner.keeper.start(log, interval, post, inner.metrics.clone())?;
+    exchange::begin(&inner).await?;
+    let node = Node { inner };
+    watch_over(&node);
+    become_ready(&node).await?;
+    start_threads(&node.inner)?;
+    tracing::info!(target: "node", took_ms = world::milliseconds() - began, "serving");
+    Ok(node)
+}
+
+/// What a node is made of.
+pub(crate) struct Parts {
+    pub began_ms: u64,
+    pub node: NodeId,
+    /// None: it has no directory.
+    pub data: Option<DataDir>,
+    pub incarnation: u64,
+    pub known: ClusterDescription,
+    pub is_written_down: bool,
+    pub trees: Arc<dyn Trees>,
+    pub reader: LogReader,
+    pub groups: Vec<RecoveredGroup>,
+    pub witness: bool,
+    pub vnodes: Mark,
+}
+
+/// A node that does nothing yet.
+pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner>> {
+    let Parts { node, data, incarnation, known, is_written_down, trees, witness, .. } = parts;
     let (keeper, metrics) = (Keeper::new(), Arc::new(Metrics::default()));
     let (bell, peers) = (Arc::new(Bell::default()), Arc::default());
     let snapshots = Snapshots::new(trees.clone(), metrics.clone(), Pace::default());
     let shared = Shared {
-        node: NodeId(data.node),
+        node,
         trees: trees.clone(),
         keeper: keeper.clone(),
-        reader: log.reader(),
+        reader: parts.reader,
         metrics: metrics.clone(),
         bell: bell.clone(),
         peers: Arc::clone(&peers),
@@ -54,19 +102,19 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         witness,
         kept_bytes_max: settings.log_bytes_max,
     };
-    let (known, is_written_down) = cluster::known(&data, &settings)?;
+    let cluster = known.cluster;
     let catalog = Arc::new(Catalog::new(known));
-    let shelf = shelf(&shared, catalog.clone(), (incarnation, vnodes));
+    let shelf = shelf(&shared, catalog.clone(), (incarnation, parts.vnodes));
     let group = |found| Arc::new(Group::new(found, shared.clone()));
-    let groups = Arc::new(Groups::new(found.into_iter().map(group).collect()));
+    let groups = Arc::new(Groups::new(parts.groups.into_iter().map(group).collect()));
     let directory = Directory::new(groups.find(DIRECTORY)?, catalog.clone())?;
-    let inner = Arc::new(Inner {
+    Ok(Arc::new(Inner {
         settings,
-        node: NodeId(data.node),
+        node,
         incarnation,
-        cluster: ClusterId(data.cluster),
+        cluster,
         is_written_down,
-        data: Mutex::new(Some(data)),
+        data: Mutex::new(data),
         groups,
         peers,
         snapshots,
@@ -89,18 +137,8 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         stopping: AtomicBool::new(false),
         stop: watch::Sender::new(false),
         failed: watch::Sender::new(None),
-        started_ms: began,
-    });
-    let post = Arc::new(Post::of(&inner));
-    let interval = Duration::from_millis(inner.settings.interval_ms.max(1));
-    inner.keeper.start(log, interval, post, inner.metrics.clone())?;
-    exchange::begin(&inner).await?;
-    let node = Node { inner };
-    watch_over(&node);
-    become_ready(&node).await?;
-    start_threads(&node.inner)?;
-    tracing::info!(target: "node", took_ms = world::milliseconds() - began, "serving");
-    Ok(node)
+        started_ms: parts.began_ms,
+    }))
 }
 
 /// What the data directory holds.
@@ -120,18 +158,23 @@ fn shelf(shared: &Shared, catalog: Arc<Catalog>, found: (u64, Mark)) -> Arc<Shel
 fn watch_over(node: &Node) {
     let inner = &node.inner;
     inner.groups.all().into_iter().for_each(|group| drive(inner, group));
+    tend_vnodes(inner);
+    tokio::spawn(cluster::tend(node.clone(), inner.stop.subscribe()));
+    tokio::spawn(audit::audit(inner.clone(), inner.stop.subscribe()));
+    tokio::spawn(transfer::tend(inner.clone(), inner.stop.subscribe()));
+}
+
+/// All that goes on in the background of available buckets.
+pub(crate) fn tend_vnodes(inner: &Arc<Inner>) {
     let (owner, stop) = (inner.clone(), inner.stop.subscribe());
-    tokio::spawn(async move {
+    world::spawn(async move {
         if let Err(error) = owner.shelf.drive(stop).await {
             owner.fail(error);
         }
     });
-    tokio::spawn(cluster::tend(node.clone(), inner.stop.subscribe()));
-    tokio::spawn(audit::audit(inner.clone(), inner.stop.subscribe()));
-    tokio::spawn(transfer::tend(inner.clone(), inner.stop.subscribe()));
-    tokio::spawn(watching::tend(inner.clone(), inner.stop.subscribe()));
-    tokio::spawn(hints::tend(inner.clone(), inner.stop.subscribe()));
-    tokio::spawn(sync::tend(inner.clone(), inner.stop.subscribe()));
+    world::spawn(watching::tend(inner.clone(), inner.stop.subscribe()));
+    world::spawn(hints::tend(inner.clone(), inner.stop.subscribe()));
+    world::spawn(sync::tend(inner.clone(), inner.stop.subscribe()));
 }
 
 fn drive(inner: &Arc<Inner>, group: Arc<Group>) {
@@ -287,14 +330,14 @@ pub(crate) async fn stop(inner: &Arc<Inner>) -> Result<()> {
 }
 
 /// Brings the keeper's news to the groups.
-struct Post {
+pub(crate) struct Post {
     groups: Arc<Groups>,
     shelf: Arc<Shelf>,
     failed: watch::Sender<Option<Error>>,
 }
 
 impl Post {
-    fn of(inner: &Inner) -> Post {
+    pub(crate) fn of(inner: &Inner) -> Post {
         let (groups, shelf) = (inner.groups.clone(), inner.shelf.clone());
         Post { groups, shelf, failed: inner.failed.clone() }
     }

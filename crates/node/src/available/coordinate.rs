@@ -9,6 +9,7 @@ use super::layout::{Row, read_row};
 use super::letter::{self, Question};
 use super::local::{Rules, Spot, Write, Written};
 use crate::consistent::view::damaged;
+use crate::world::sleep;
 use crate::{Inner, world};
 use base::codec::Malformed;
 use base::{BucketName, Error, GroupId, Key, NodeId, Reason, Result};
@@ -22,7 +23,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
-use tokio::time::sleep;
 
 /// Who has not answered after this long has a fallback asked beside it.
 const LATE_MS: u64 = 500;
@@ -91,7 +91,7 @@ impl Inner {
             ticket: written.ticket,
             row: written.bytes.clone(),
         };
-        tokio::spawn(errand.run(Store::new(needs, replicas), sender, within));
+        world::spawn(errand.run(Store::new(needs, replicas), sender, within));
         match receiver.await {
             Ok(Stored::Enough) => Ok(written),
             Ok(Stored::TooFew(short) | Stored::OutOfTime(short)) => Err(short.unstored(
@@ -121,7 +121,7 @@ impl Inner {
         let (sender, receiver) = oneshot::channel();
         let Ways { spot, replicas, .. } = ways;
         let errand = FetchErrand { inner: self.clone(), spot, rules };
-        tokio::spawn(errand.run(Fetch::new(needs, replicas), sender, within));
+        world::spawn(errand.run(Fetch::new(needs, replicas), sender, within));
         match receiver.await {
             Ok(Fetched::Found(held)) => Ok(Some(rules.settle(held.0))),
             Ok(Fetched::Nothing) => Ok(None),
@@ -316,7 +316,7 @@ impl FetchErrand {
         }
         let row = super::layout::write_row(&versions.0);
         let question = Question::Store { spot, rules, hint: None, row }.write();
-        tokio::spawn(async move {
+        world::spawn(async move {
             let _ = inner.ask_vnode(node, question, within).await;
         });
     }

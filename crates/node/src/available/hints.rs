@@ -18,7 +18,9 @@ use super::list::unhurried;
 use super::local::{Rules, Spot};
 use super::shelf::{Shelf, State};
 use crate::Inner;
+use crate::flaws::{Flaw, flawed};
 use crate::keeper::store_error;
+use crate::world::sleep;
 use base::limits::{FORWARD_MS_MAX, PARTITIONS_MAX};
 use base::{NodeId, Partition, Result};
 use bytes::Bytes;
@@ -28,7 +30,6 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::sleep;
 
 /// How often it is looked whether somebody is back.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -201,7 +202,7 @@ impl Inner {
             // else will send it again.
             let rules = Rules { sync: true, ..Rules::of(&properties) };
             let within = Duration::from_millis(FORWARD_MS_MAX);
-            for home in homes {
+            for home in homes.iter().filter(|_| !flawed(Flaw::HintGoesFirst)) {
                 let (spot, row) = (spot.clone(), row.clone());
                 let question = Question::Store { spot, rules, hint: None, row };
                 self.ask_vnode(*home, question.write(), within).await?;

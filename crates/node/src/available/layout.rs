@@ -258,7 +258,7 @@ fn write_headers(headers: &Headers, out: &mut Vec<u8>) {
 }
 
 /// A name of a value that is the same at every replica: it is made of the value's dot.
-fn vtag(dot: Option<(&Actor, u64)>) -> Vtag {
+pub(crate) fn vtag(dot: Option<(&Actor, u64)>) -> Vtag {
     let Some((actor, count)) = dot else { return Vtag::default() };
     let mut bytes = Vec::with_capacity(28);
     bytes.put_u64(actor.node.0);

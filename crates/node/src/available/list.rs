@@ -6,9 +6,9 @@
 use super::layout::{read_row, read_row_key, row_key, rows_prefix};
 use super::letter::{self, Question};
 use super::local::living;
-use crate::Inner;
 use crate::consistent::view::damaged;
 use crate::keeper::store_error;
+use crate::{Inner, world};
 use base::codec::Malformed;
 use base::limits::{FORWARD_MS_MAX, PAGE_BYTES_MAX, PAGE_ROWS_MAX};
 use base::{
@@ -205,8 +205,8 @@ impl Inner {
 pub(super) async fn unhurried<T: Send + 'static>(
     read: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let stopping = |_| Err(Error::new(Reason::GoingDown, "the node is stopping"));
-    tokio::task::spawn_blocking(read).await.unwrap_or_else(stopping)
+    let stopping = || Err(Error::new(Reason::GoingDown, "the node is stopping"));
+    world::apart(read).await.unwrap_or_else(stopping)
 }
 
 /// Pages of different partitions as one: up to where each of them is known.

@@ -3,6 +3,7 @@
 use super::layout::{Row, Stored, hint_key, read_row, record_key, row_key, write_row};
 use super::shelf::{Shelf, State};
 use crate::consistent::view::damaged;
+use crate::flaws::{Flaw, flawed};
 use crate::world;
 use base::dots::DotContext;
 use base::limits::{SIBLINGS_BYTES_MAX, SIBLINGS_WARN};
@@ -121,6 +122,7 @@ impl Shelf {
         let before = self.minter(state, spot.partition)?;
         let seen = match write.seen {
             _ if rules.overwrites => local.join(),
+            Seen::Nothing if flawed(Flaw::BlindReplaces) => local.join(),
             Seen::Nothing => DotContext::empty(),
             Seen::Context(context) => context,
             Seen::Everything => local.join(),
@@ -163,6 +165,7 @@ impl Shelf {
         let local = self.row(known.as_ref())?;
         let before = self.minter(state, spot.partition)?;
         let mut minter = before;
+        let local = if flawed(Flaw::MergeOverwrites) { Row::empty() } else { local };
         let (clock, doubt) = minter.merge(local, incoming, world::chance());
         if let Some(doubt) = doubt {
             tracing::info!(

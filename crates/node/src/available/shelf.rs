@@ -13,6 +13,7 @@ use super::batch::{Batch, Mark, apply};
 use super::hashes::{Copies, Hashes};
 use super::layout::{VNODES, record_key};
 use crate::consistent::view::damaged;
+use crate::flaws::{Flaw, flawed};
 use crate::housekeeping::Bell;
 use crate::keeper::{Done, Job, Keeper, store_error};
 use crate::world;
@@ -181,7 +182,7 @@ impl Shelf {
             held_before: self.life > 1 && !self.ended_well,
             // A write goes to the other replicas while this one syncs it: what was not synced when
             // the node fell may be known to them.
-            unsynced: !self.ended_well,
+            unsynced: !self.ended_well && !flawed(Flaw::MintsAsBefore),
             damaged: false,
             restored: false,
         };
@@ -315,7 +316,7 @@ impl Shelf {
             // The disk is behind. A stopping node must come to its end, whatever memory that takes.
             while self.trees.pressure().must_wait() && !stopping {
                 self.bell.ring();
-                tokio::time::sleep(FULL_PAUSE).await;
+                world::sleep(FULL_PAUSE).await;
             }
             apply(&*self.trees, index, &payload)?;
             if self.trees.pressure().rotate_is_due() {

@@ -17,6 +17,7 @@ use super::letter::Question;
 use super::list::unhurried;
 use super::local::{Rules, Spot};
 use crate::consistent::view::damaged;
+use crate::world::sleep;
 use crate::{Inner, world};
 use base::codec::{Malformed, Reader};
 use base::limits::FORWARD_MS_MAX;
@@ -29,7 +30,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::sleep;
 
 /// Every pair of copies is compared so often.
 const ROUND_MS: u64 = 10_000;

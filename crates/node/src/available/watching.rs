@@ -6,6 +6,7 @@
 //! Never: tells others what it thinks (each node finds out for itself).
 
 use super::letter::{Meanwhile, Question};
+use crate::world::sleep;
 use crate::{Inner, world};
 use base::{Error, Kind, Millis, NodeId, Result};
 use logic::members::{Effect, Event, Watch};
@@ -14,7 +15,6 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::sleep;
 
 /// How often links are looked at and probes are sent.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -76,7 +76,7 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
         }
         for node in inner.watching.hear(Event::Tick { now }) {
             let inner = inner.clone();
-            tokio::spawn(async move {
+            world::spawn(async move {
                 let question = Question::Holds(Meanwhile::Open).write();
                 let asking = inner.ask_vnode(node, question, PROBE);
                 let _ = inner.witnessed(node, asking).await;

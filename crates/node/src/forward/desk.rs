@@ -5,6 +5,7 @@ use crate::Inner;
 use crate::consistent::seals::sealed;
 use crate::metrics::Metrics;
 use crate::peers::{Asked, Peers, Sending};
+use crate::world::{self, sleep, timeout};
 use base::codec::Malformed;
 use base::limits::{FORWARD_MS_MAX, FORWARDED_BYTES_MAX, FORWARDED_MAX};
 use base::wire::write_answer;
@@ -13,7 +14,6 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{sleep, timeout};
 
 /// In which bytes of requests are counted.
 const UNIT_BYTES: usize = 1024;
@@ -68,7 +68,7 @@ where
         return false;
     };
     let (inner, peers) = (inner.clone(), peers.clone());
-    tokio::spawn(async move {
+    world::spawn(async move {
         // Behind this time nobody reads the answer.
         let within = asked.within.min(Duration::from_millis(FORWARD_MS_MAX));
         let served = async {

@@ -20,7 +20,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
 
 /// Bytes in front of a request or an answer: kind, token, milliseconds the caller still waits.
 const HEAD_BYTES: usize = 13;
@@ -284,12 +283,12 @@ impl Peers {
             Sending::Full => return Err(Unanswered::Full),
             Sending::NoLink => return Err(Unanswered::NoLink(to)),
         }
-        match timeout(within, answer).await {
-            Ok(Ok(answer)) => answer,
+        match world::timeout(within, answer).await {
+            Some(Ok(answer)) => answer,
             // The mailroom lets no caller go without a word, so this is the end of the node.
-            Ok(Err(_)) => Err(Unanswered::Broken(to)),
-            Err(_) if forget.receipt.take_back() => Err(Unanswered::NotSent(to)),
-            Err(_) => Err(Unanswered::Late(to)),
+            Some(Err(_)) => Err(Unanswered::Broken(to)),
+            None if forget.receipt.take_back() => Err(Unanswered::NotSent(to)),
+            None => Err(Unanswered::Late(to)),
         }
     }
 

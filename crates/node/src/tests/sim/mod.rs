@@ -10,6 +10,7 @@
 //! Read next: `world.rs`, then `judge.rs`. More of them:
 //! `CREDENZA_SEEDS=20000 cargo test -p node sim::seeds::whatever -- --nocapture`.
 
+mod available;
 mod chance;
 mod clients;
 mod ending;

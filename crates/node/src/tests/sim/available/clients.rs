@@ -1,0 +1,186 @@
+//! Clients: each asks one thing at a time, of any node, and tells the judge.
+
+use super::judge::{Seen, Write};
+use super::mate::CLUSTER;
+use super::stage::Stage;
+use super::world::World;
+use crate::submit::Flow;
+use base::codec::checksum;
+use base::dots::DotContext;
+use base::{
+    AvailableCall, Body, BucketName, Call, Content, Context, FetchOptions, Key, Quorum, Reply,
+    Request, Result, Siblings, Store, StoreOptions,
+};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hash;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A client that waits longer gives up, milliseconds; so does the node it asked.
+const PATIENCE_MS: u64 = 3_000;
+
+/// What a client knows of a key.
+#[derive(Clone, Default)]
+struct Knows {
+    context: Option<Context>,
+    seen: BTreeSet<Write>,
+}
+
+/// What a client is about to do.
+#[derive(Clone, Copy, PartialEq)]
+enum Deed {
+    Read,
+    Blind,
+    Replace,
+    Remove,
+    RemoveUnread,
+}
+
+pub(super) fn bucket() -> BucketName {
+    BucketName::new(BucketName::AVAILABLE, "b").expect("a name")
+}
+
+pub(super) fn key(number: usize) -> Key {
+    Bytes::from(format!("k{number}"))
+}
+
+fn salt(key: &Key) -> u64 {
+    checksum(key, checksum(bucket().full().as_bytes(), CLUSTER.0))
+}
+
+fn seen(key: &Key, context: &Context) -> Seen {
+    DotContext::decode(&context.0, salt(key)).expect("a context reads back")
+}
+
+pub(super) fn number(value: &[u8]) -> Write {
+    std::str::from_utf8(value).expect("a number").parse().expect("a number")
+}
+
+/// Asks a node; none: no answer came in time.
+async fn ask(world: &Rc<World>, which: usize, call: AvailableCall) -> Option<Result<Reply>> {
+    let inner = world.mates.borrow()[which].inner()?.clone();
+    let (sender, answer) = tokio::sync::oneshot::channel();
+    let request = Request { bucket: bucket(), call: Call::Available(call), retry: None };
+    world.stage.begin(Some(which), async move {
+        let submitted = inner.submit(&mut Flow::default(), request);
+        let _ = sender.send(inner.answered(submitted).await);
+    });
+    crate::world::timeout(Duration::from_millis(PATIENCE_MS), answer).await?.ok()
+}
+
+/// Asks and asks, until the trouble ends.
+pub(super) async fn live(world: Rc<World>) {
+    let mut knows = BTreeMap::<usize, Knows>::new();
+    while world.is_troubled() {
+        let stage: &Rc<Stage> = &world.stage;
+        let pause = stage.dice(|dice| dice.between(1_000, 120_000));
+        stage.rest(pause).await;
+        let which = stage.dice(|dice| dice.below(world.count as u64)) as usize;
+        let number = stage.dice(|dice| dice.below(world.keys as u64)) as usize;
+        let deed = match stage.dice(|dice| dice.below(100)) {
+            0..40 => Deed::Read,
+            40..55 => Deed::Blind,
+            55..85 => Deed::Replace,
+            85..95 => Deed::Remove,
+            _ => Deed::RemoveUnread,
+        };
+        let known = knows.entry(number).or_default();
+        let name = match deed {
+            Deed::Read => read(&world, which, number, known).await,
+            _ => write(&world, (which, number), deed, known).await,
+        };
+        (stage.now(), which, number, name).hash(&mut super::wire::at(&world.hub).trace);
+        world.count(name);
+    }
+}
+
+async fn read(world: &Rc<World>, which: usize, number: usize, known: &mut Knows) -> &'static str {
+    let options = FetchOptions { timeout_ms: Some(PATIENCE_MS), ..FetchOptions::default() };
+    let call = AvailableCall::Fetch { key: key(number), options };
+    let Some(Ok(Reply { body: Body::Siblings(siblings), .. })) = ask(world, which, call).await
+    else {
+        return "read in vain";
+    };
+    let seen = shown(world, number, &siblings);
+    *known = Knows { context: Some(siblings.context), seen };
+    "read"
+}
+
+fn shown(world: &World, key: usize, siblings: &Siblings) -> BTreeSet<Write> {
+    let living = siblings.living().map(|sibling| number(&sibling.content.value));
+    let tombs = siblings.values.iter().filter(|value| value.tombstone).map(|value| value.vtag);
+    let (living, tombs): (Vec<_>, Vec<_>) = (living.collect(), tombs.collect());
+    world.judge.borrow().shown(key, &living, &tombs)
+}
+
+async fn write(
+    world: &Rc<World>,
+    (which, number): (usize, usize),
+    deed: Deed,
+    known: &mut Knows,
+) -> &'static str {
+    let unread = deed == Deed::RemoveUnread;
+    let (context, may) = match deed {
+        Deed::Blind | Deed::RemoveUnread => (None, BTreeSet::new()),
+        _ => (known.context.clone(), known.seen.clone()),
+    };
+    if deed == Deed::Remove && context.is_none() {
+        return "nothing to remove";
+    }
+    let value = matches!(deed, Deed::Blind | Deed::Replace);
+    let may_known = if unread { None } else { Some(may.clone()) };
+    let write = world.judge.borrow_mut().begins(number, value, may_known);
+    let w = world.stage.dice(|dice| dice.often(200)).then_some(Quorum::One);
+    let w = w.filter(|_| !world.loses);
+    let options =
+        StoreOptions { timeout_ms: Some(PATIENCE_MS), w, dw: w, ..StoreOptions::default() };
+    let key = key(number);
+    world.stage_told(|| format!("{which}: {deed:?} {write} of {number} over {may:?}"));
+    let call = match value {
+        true => AvailableCall::Store(Box::new(Store {
+            key: key.clone(),
+            content: Content::plain(Bytes::from(write.to_string())),
+            context: context.clone(),
+            options,
+            condition: None,
+        })),
+        false => AvailableCall::Remove { key: key.clone(), context: context.clone(), options },
+    };
+    let answer = ask(world, which, call).await;
+    world.stage_told(|| format!("{which}: {write} {}", answer.as_ref().is_some_and(Result::is_ok)));
+    let Some(Ok(Reply { body: Body::Stored(now), .. })) = answer else {
+        return "write in doubt";
+    };
+    let sent = match (&context, unread) {
+        (_, true) => None,
+        (Some(context), _) => Some(seen(&key, context)),
+        (None, _) => Some(Seen::empty()),
+    };
+    let mut judge = world.judge.borrow_mut();
+    if unread {
+        judge.ends(write);
+    }
+    let dot = judge.stands(write, sent.as_ref(), seen(&key, &now));
+    if let Some((id, count)) = dot.filter(|_| !value) {
+        judge.named(crate::available::layout::vtag(Some((&id, count))), write);
+    }
+    if !unread {
+        let mut seen = may;
+        seen.insert(write);
+        *known = Knows { context: Some(now), seen };
+    }
+    if value { "write" } else { "remove" }
+}
+
+impl std::fmt::Debug for Deed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Deed::Read => "read",
+            Deed::Blind => "blind",
+            Deed::Replace => "replace",
+            Deed::Remove => "remove",
+            Deed::RemoveUnread => "remove unread",
+        })
+    }
+}

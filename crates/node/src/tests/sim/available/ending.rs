@@ -1,0 +1,118 @@
+//! How a history ends: copies are equal, guests keep nothing, and nothing is said any more.
+
+use super::clients::{self, bucket};
+use super::judge::{Dot, Left, Write};
+use super::world::World;
+use crate::Inner;
+use crate::available::layout::{Row, read_hint_key, read_row, row_key};
+use base::{NodeId, Partition};
+use bytes::Bytes;
+use logic::ring::point;
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+use std::ops::Bound;
+use std::rc::Rc;
+
+/// Copies must be equal after so long, microseconds.
+const BOUND_US: u64 = 120_000_000;
+
+impl World {
+    /// After all trouble: equal copies, and what is in them is what must be.
+    pub(super) fn ends_well(self: Rc<World>) -> (u64, BTreeMap<&'static str, u64>) {
+        let begin = self.stage.now();
+        while let Some(why) = self.differs() {
+            assert!(self.stage.now() < begin + BOUND_US, "copies do not come together: {why}");
+            self.stage.run(1_000_000);
+        }
+        let took = (self.stage.now() - begin) / 1_000_000;
+        self.add("seconds to come together", took);
+        for number in 0..self.keys {
+            let row = self.rows_of(number).into_iter().next().and_then(|(_, row)| row);
+            let left = row.map(|row| left(&read_row(&row).expect("it reads")));
+            self.judge.borrow().judge(number, left.as_ref());
+        }
+        self.stays_quiet();
+        let trace = super::wire::at(&self.hub).trace.finish();
+        let counts = self.counts();
+        self.stage.clear();
+        (trace, counts)
+    }
+
+    /// A round of comparisons moves nothing.
+    fn stays_quiet(&self) {
+        let rows: Vec<_> = (0..self.keys).map(|number| self.rows_of(number)).collect();
+        let before = super::wire::at(&self.hub).bytes;
+        self.stage.run(12_000_000);
+        let bytes = super::wire::at(&self.hub).bytes - before;
+        self.add("bytes of a quiet round", bytes);
+        let after: Vec<_> = (0..self.keys).map(|number| self.rows_of(number)).collect();
+        assert!(rows == after, "rows change though nobody writes");
+    }
+
+    /// What each owner has of a key, and what each guest has.
+    fn rows_of(&self, number: usize) -> Vec<(bool, Option<Bytes>)> {
+        let (bucket, key) = (bucket(), clients::key(number));
+        let ring = self.told.borrow().ring.clone();
+        let partition = ring.partition(&point(bucket.full().as_bytes(), &key));
+        let owners = ring.owners(partition, 3);
+        let mates = self.mates.borrow();
+        let mut rows: Vec<_> = mates
+            .iter()
+            .map(|mate| {
+                let inner = mate.inner().expect("everyone lives");
+                (owners.contains(&mate.node), own(inner, partition, &key))
+            })
+            .collect();
+        rows.sort_by_key(|(owns, _)| !owns);
+        rows
+    }
+
+    /// For whom each node keeps hints.
+    fn hints(&self) -> Vec<Vec<NodeId>> {
+        let mates = self.mates.borrow();
+        let hints = mates.iter().map(|mate| {
+            let snapshot = mate.inner().expect("everyone lives").trees.snapshot();
+            let all = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
+            let hints = all.filter_map(|row| read_hint_key(&row.expect("memory").0));
+            hints.map(|(primary, ..)| primary).collect()
+        });
+        hints.collect()
+    }
+
+    /// What is not level yet.
+    fn differs(&self) -> Option<String> {
+        for number in 0..self.keys {
+            let rows = self.rows_of(number);
+            let first = rows.first().map(|(_, row)| row);
+            for (owns, row) in &rows {
+                if *owns && Some(row) != first {
+                    let told = rows.iter().map(|(_, row)| row.as_ref().map(read_row));
+                    return Some(format!("key {number}: {:?}", told.collect::<Vec<_>>()));
+                }
+                if !owns && row.is_some() {
+                    return Some(format!(
+                        "a guest keeps key {number}, and hints {:?}",
+                        self.hints()
+                    ));
+                }
+            }
+        }
+        None
+    }
+}
+
+fn own(inner: &Inner, partition: Partition, key: &Bytes) -> Option<Bytes> {
+    inner.trees.get(&row_key(partition, &bucket(), key)).expect("memory")
+}
+
+fn left(row: &Row) -> Left {
+    let value = |dot: Option<(&base::Actor, u64)>, bytes: &crate::available::layout::Stored| {
+        let (id, count) = dot.expect("every value here has a dot");
+        let sibling = bytes.sibling(dot).expect("it reads");
+        let living = !sibling.tombstone;
+        living.then(|| ((*id, count), clients::number(&sibling.content.value)))
+    };
+    let living: BTreeMap<Dot, Write> =
+        row.siblings().filter_map(|(dot, bytes)| value(dot, bytes)).collect();
+    Left { heard: row.join(), living }
+}

@@ -1,0 +1,256 @@
+//! One node: its disk and its store outlive its lives, and sometimes they do not.
+
+use super::super::chance::Chance;
+use super::stage::{Stage, here};
+use super::wire::{self, End, Hub, Wire};
+use crate::consistent::Mailbox;
+use crate::exchange::Exchange;
+use crate::keeper::{Job, record};
+use crate::life::{self, Parts, Post};
+use crate::peers::Peers;
+use crate::recovery::{DIRECTORY, replay, terms};
+use crate::{Inner, NodeSettings};
+use base::{ClusterDescription, ClusterId, MemberDescription, NodeId, Properties, Stay};
+use logic::ring::Ring;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex};
+use store::{Ahead, Change, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Trees};
+
+/// The cluster's id.
+pub(super) const CLUSTER: ClusterId = ClusterId(77);
+
+pub(super) struct Mate {
+    pub which: usize,
+    pub node: NodeId,
+    pub place: Place,
+    pub life: Option<Life>,
+    pub slow_disk: Arc<Mutex<bool>>,
+}
+
+/// What a node has on disk.
+pub(super) struct Place {
+    disk: MemoryDisk,
+    trees: Arc<MemoryTrees>,
+    /// How many lives it has begun.
+    begun: u64,
+}
+
+/// What dies with the node.
+pub(super) struct Life {
+    pub inner: Arc<Inner>,
+    desk: Arc<Mutex<Writing>>,
+}
+
+/// The log, and what the disk is busy with.
+struct Writing {
+    log: Log,
+    jobs: Vec<Job>,
+}
+
+/// What all nodes are told.
+#[derive(Clone)]
+pub(super) struct Told {
+    pub ring: Ring,
+    pub nodes: Vec<NodeId>,
+    pub types: BTreeMap<String, Arc<Properties>>,
+}
+
+impl Place {
+    pub(super) fn new() -> Place {
+        let trees = Arc::new(MemoryTrees::new(1 << 20));
+        Place { disk: MemoryDisk::new(Honesty::Honest), trees, begun: 0 }
+    }
+
+    /// A copy as a backup makes it.
+    pub(super) fn copy(&self) -> Place {
+        let (disk, begun) = (self.disk.copy(Honesty::Honest), self.begun);
+        let trees = Arc::new(MemoryTrees::new(1 << 20));
+        let snapshot = self.trees.snapshot();
+        let rows = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
+        let rows = rows.map(|row| row.expect("memory"));
+        trees.apply(&mut rows.map(|(key, row)| Change::Put(key, row))).expect("memory");
+        drop(snapshot);
+        make_durable(&trees);
+        Place { disk, trees, begun }
+    }
+}
+
+fn make_durable(trees: &MemoryTrees) {
+    trees.rotate().expect("memory");
+    trees.flush().expect("memory");
+}
+
+fn settings() -> LogSettings {
+    LogSettings { segment_bytes: 16 << 10, id: 1, ahead: Ahead::Inline }
+}
+
+impl Mate {
+    pub(super) fn new(which: usize) -> Mate {
+        let (node, place) = (NodeId(which as u64 + 1), Place::new());
+        Mate { which, node, place, life: None, slow_disk: Arc::default() }
+    }
+
+    pub(super) fn inner(&self) -> Option<&Arc<Inner>> {
+        self.life.as_ref().map(|life| &life.inner)
+    }
+
+    /// Begins a life, from what the disk and the store hold.
+    pub(super) fn start(&mut self, hub: &Hub, told: &Told, process: u64) {
+        let disk: Arc<dyn Disk> = Arc::new(self.place.disk.clone());
+        let (log, records) = Log::open(disk, settings()).expect("a log that a crash left opens");
+        let trees: Arc<dyn Trees> = self.place.trees.clone();
+        let terms = terms(self.node, 600, None).expect("terms");
+        let (mut groups, vnodes) = replay(&log, records, &*trees, &terms).expect("it is replayed");
+        groups.retain(|group| group.id == DIRECTORY);
+        self.place.begun += 1;
+        let parts = Parts {
+            began_ms: crate::world::milliseconds(),
+            node: self.node,
+            data: None,
+            incarnation: self.place.begun,
+            known: known(&told.nodes),
+            is_written_down: true,
+            trees,
+            reader: log.reader(),
+            groups,
+            witness: false,
+            vnodes,
+        };
+        let settings = NodeSettings { name: format!("n{}", self.which), ..Default::default() };
+        let inner = life::assemble(settings, parts).expect("it begins");
+        inner.keeper.publish(&log);
+        inner.catalog.available.fill(told.types.clone(), BTreeMap::new(), Some(told.ring.clone()));
+        let wire = Wire { which: self.which, hub: hub.clone() };
+        let mut mailroom = None;
+        let over = |sink| {
+            mailroom = Some(sink);
+            Arc::new(wire) as Arc<dyn crate::peers::Network>
+        };
+        let peers = Peers::over(over, Arc::new(Exchange::new(&inner)), process << 32);
+        let _ = inner.peers.set(peers);
+        let sink = mailroom.expect("the network is made with its sink");
+        let incarnation = self.place.begun;
+        wire::at(hub).begins(self.which, End { node: self.node, incarnation, process, sink });
+        life::tend_vnodes(&inner);
+        let desk = Arc::new(Mutex::new(Writing { log, jobs: Vec::new() }));
+        let writes = write(inner.clone(), desk.clone(), self.slow_disk.clone());
+        here().begin(Some(self.which), writes);
+        self.life = Some(Life { inner, desk });
+    }
+
+    /// What a change of the ring tells a node that lives.
+    pub(super) fn hear(&self, told: &Told) {
+        if let Some(inner) = self.inner() {
+            let ring = Some(told.ring.clone());
+            inner.catalog.available.fill(told.types.clone(), BTreeMap::new(), ring);
+        }
+    }
+
+    /// The power goes: what was being written is there in part, what was not synced perhaps.
+    pub(super) fn crash(&mut self, stage: &Stage, hub: &Hub) {
+        let Some(life) = self.life.take() else { return };
+        wire::ends(hub, self.which);
+        stage.kill(self.which);
+        let mut writing = life.desk.lock().expect("one thread");
+        for job in std::mem::take(&mut writing.jobs) {
+            let cut = stage.dice(|dice| dice.often(300));
+            if cut || writing.log.append(&record(&job)).is_err() {
+                break;
+            }
+        }
+        if stage.dice(|dice| dice.often(500)) {
+            let _ = writing.log.commit(false); // It is cut short in any case.
+        }
+        drop(writing);
+        let disk = &self.place.disk;
+        let after = stage
+            .dice(|dice| disk.crash(&mut |choices| Chance::below(dice, choices as u64) as usize));
+        self.place.disk = after;
+        self.place.trees.crash().expect("memory");
+    }
+
+    /// The life has ended in good order.
+    pub(super) fn leave(&mut self, stage: &Stage, hub: &Hub) {
+        if self.life.take().is_some() {
+            wire::ends(hub, self.which);
+            stage.kill(self.which);
+            make_durable(&self.place.trees);
+        }
+    }
+
+    /// Makes the store durable as far as it is applied, and the log shorter.
+    pub(super) fn flush(&mut self) {
+        let Some(life) = &self.life else { return };
+        let mut writing = life.desk.lock().expect("one thread");
+        if !writing.jobs.is_empty() {
+            return;
+        }
+        let end = writing.log.end();
+        let keep_from = life.inner.shelf.log_needed_from().unwrap_or(end).min(end);
+        make_durable(&self.place.trees);
+        writing.log.collapse(keep_from).expect("a disk without faults");
+        life.inner.keeper.publish(&writing.log);
+    }
+
+    /// Takes everything from the store that a bad disk could take without a word.
+    pub(super) fn lose(&mut self, keys: &[bytes::Bytes]) {
+        let Some(life) = &self.life else { return };
+        let Ok(mut state) = life.inner.shelf.admit() else { return };
+        let changes = keys.iter().map(|key| (key.clone(), None));
+        life.inner.shelf.change(&mut state, changes.collect::<Vec<_>>(), true);
+    }
+}
+
+/// Ends a life in good order; the mate is dead when it resolves. `false`: it did not come to that.
+pub(super) async fn end_well(inner: Arc<Inner>) -> bool {
+    inner.stop.send_replace(true);
+    let ended = crate::world::timeout(std::time::Duration::from_secs(5), inner.shelf.ends());
+    ended.await == Some(true) && inner.shelf.end_well().is_ok()
+}
+
+fn known(nodes: &[NodeId]) -> ClusterDescription {
+    let member = |node: &NodeId| MemberDescription {
+        node: *node,
+        name: format!("n{}", node.0),
+        peer: "simulated".into(),
+        client: String::new(),
+        incarnation: 0,
+        stay: Stay::Member,
+    };
+    let members = nodes.iter().map(member).collect();
+    ClusterDescription { cluster: CLUSTER, changes: 1, members, ..ClusterDescription::default() }
+}
+
+/// The disk: takes what is given, writes it, and says so.
+async fn write(inner: Arc<Inner>, desk: Arc<Mutex<Writing>>, slow: Arc<Mutex<bool>>) {
+    let post: Arc<dyn Mailbox> = Arc::new(Post::of(&inner));
+    loop {
+        inner.keeper.given.notified().await;
+        loop {
+            let (jobs, _) = inner.keeper.take();
+            if jobs.is_empty() {
+                break;
+            }
+            desk.lock().expect("one thread").jobs = jobs;
+            let (low, high) =
+                if *slow.lock().expect("one thread") { (5_000, 300_000) } else { (100, 3_000) };
+            let takes = here().dice(|dice| dice.between(low, high));
+            let asleep = here().rest(takes);
+            asleep.await;
+            let (mut done, mut sync) = (Vec::new(), false);
+            {
+                let mut writing = desk.lock().expect("one thread");
+                for job in std::mem::take(&mut writing.jobs) {
+                    sync |= job.sync;
+                    let start = writing.log.end();
+                    writing.log.append(&record(&job)).expect("room");
+                    done.push(job.done(start));
+                }
+                writing.log.commit(sync).expect("a disk without faults");
+                inner.keeper.publish(&writing.log);
+            }
+            post.done(&done);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A cluster of three to five nodes with one ring, and what happens to it.
+
+use super::super::chance::Chance;
+use super::clients;
+use super::judge::Judge;
+use super::mate::{Mate, Place, Told};
+use super::stage::{Clock, Stage};
+use super::wire::{self, Hub, Links};
+use base::NodeId;
+use logic::ring::{Change, Rack, Ring, plan};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+const CLIENTS: u64 = 4;
+/// Partitions of the ring: the fewest there can be.
+const PARTITIONS: u32 = 8;
+
+pub(super) struct World {
+    pub stage: Rc<Stage>,
+    pub hub: Hub,
+    pub count: usize,
+    pub keys: usize,
+    pub mates: RefCell<Vec<Mate>>,
+    pub told: RefCell<Told>,
+    pub judge: RefCell<Judge>,
+    /// Whether a disk may lose what it had in this history; then nothing is asked of one replica.
+    pub loses: bool,
+    /// A disk has lost something: no other does.
+    pub lost: Cell<bool>,
+    /// Copies of disks, as backups make them.
+    pub copies: RefCell<BTreeMap<usize, Place>>,
+    troubled: Cell<bool>,
+    processes: Cell<u64>,
+    counts: RefCell<BTreeMap<&'static str, u64>>,
+    talkative: bool,
+}
+
+fn ring(nodes: &[NodeId]) -> Ring {
+    let mut ring = Ring::founded(nodes[0], Rack::default(), PARTITIONS, 3);
+    let join = |node: &NodeId| Change::Join { node: *node, rack: Rack::default() };
+    let changes: Vec<_> = nodes[1..].iter().map(join).collect();
+    let planned = plan(&ring, &changes, 3, &BTreeSet::new()).expect("a plan");
+    ring = ring.commit(&planned).expect("the ring is as it was");
+    arrived(ring)
+}
+
+/// The ring once all that was to come has come.
+pub(super) fn arrived(mut ring: Ring) -> Ring {
+    for partition in (0..ring.partitions()).map(base::Partition) {
+        ring = ring.arrive(partition).unwrap_or(ring);
+    }
+    assert!(ring.pending().is_none(), "all have arrived");
+    ring
+}
+
+impl World {
+    pub(super) fn new(seed: u64) -> Rc<World> {
+        let mut chance = Chance::new(seed);
+        let count = [3, 3, 4, 5][chance.below(4) as usize];
+        let clock = |chance: &mut Chance| Clock {
+            monotonic: (1_000_000 + chance.below(1 << 40), 990_000 + chance.below(20_000)),
+            wall_off_ms: chance.below(7_200_000) as i64 - 3_600_000,
+            paused_until: 0,
+        };
+        let clocks = (0..count).map(|_| clock(&mut chance)).collect();
+        let stage = Stage::set(seed, clocks);
+        let mut links = Links::of(count);
+        links.weather = match chance.below(3) {
+            0 => (0, 0, 500),
+            1 => (10, 20, 5_000),
+            _ => (chance.below(150), chance.below(150), chance.between(1_000, 100_000)),
+        };
+        let nodes: Vec<_> = (1..=count as u64).map(NodeId).collect();
+        let told = Told { ring: ring(&nodes), nodes, types: BTreeMap::new() };
+        let world = Rc::new(World {
+            stage,
+            hub: Arc::new(Mutex::new(links)),
+            count,
+            keys: chance.between(1, 6) as usize,
+            mates: RefCell::new((0..count).map(Mate::new).collect()),
+            told: RefCell::new(told),
+            judge: RefCell::default(),
+            loses: chance.often(400),
+            lost: Cell::new(false),
+            copies: RefCell::default(),
+            troubled: Cell::new(true),
+            processes: Cell::new(0),
+            counts: RefCell::default(),
+            talkative: std::env::var_os("CREDENZA_TOLD").is_some(),
+        });
+        (0..count).for_each(|which| world.start(which));
+        world.stage.begin(None, wire::tend(world.hub.clone(), Rc::clone(&world.stage)));
+        for _ in 0..CLIENTS {
+            world.stage.begin(None, clients::live(Rc::clone(&world)));
+        }
+        world.stage.begin(None, super::faults::happen(Rc::clone(&world)));
+        world
+    }
+
+    /// Says what happens, if anyone wants to know.
+    pub(super) fn stage_told(&self, what: impl FnOnce() -> String) {
+        if self.talkative {
+            eprintln!("{:>10} {}", self.stage.now(), what());
+        }
+    }
+
+    pub(super) fn count(&self, what: &'static str) {
+        self.add(what, 1);
+    }
+
+    /// What is counted under a name.
+    pub(super) fn add(&self, what: &'static str, many: u64) {
+        *self.counts.borrow_mut().entry(what).or_default() += many;
+    }
+
+    pub(super) fn counts(&self) -> BTreeMap<&'static str, u64> {
+        self.counts.borrow().clone()
+    }
+
+    pub(super) fn is_troubled(&self) -> bool {
+        self.troubled.get()
+    }
+
+    /// A node begins a life, unless it lives.
+    pub(super) fn start(&self, which: usize) {
+        if self.mates.borrow()[which].life.is_some() {
+            return;
+        }
+        self.processes.set(self.processes.get() + 1);
+        let (process, told) = (self.processes.get(), self.told.borrow().clone());
+        self.stage_told(|| format!("{which} starts"));
+        self.stage.within(which, || {
+            self.mates.borrow_mut()[which].start(&self.hub, &told, process);
+        });
+    }
+
+    pub(super) fn crash(&self, which: usize) {
+        self.mates.borrow_mut()[which].crash(&self.stage, &self.hub);
+    }
+
+    /// No more trouble: everyone lives, hears everyone, and has a quick disk.
+    pub(super) fn heal(self: &Rc<World>) {
+        self.troubled.set(false);
+        wire::at(&self.hub).heal();
+        for which in 0..self.count {
+            self.stage.clock(which, |clock| clock.paused_until = 0);
+            self.stage.wake(which);
+            *self.mates.borrow()[which].slow_disk.lock().expect("one thread") = false;
+        }
+        // What is stopping comes to its end first.
+        self.stage.run(10_000_000);
+        (0..self.count).for_each(|which| self.start(which));
+    }
+}
