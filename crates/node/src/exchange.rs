@@ -77,6 +77,9 @@ impl Sink for Exchange {
 
     fn connected(&self, node: NodeId, incarnation: Incarnation) {
         tracing::info!(target: "peers", %node, %incarnation, "connected");
+        if let Some(inner) = self.inner.upgrade() {
+            inner.shelf.meet();
+        }
     }
 
     fn broken(&self, node: NodeId, reason: &Broken) {

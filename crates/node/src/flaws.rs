@@ -15,6 +15,8 @@ pub(crate) enum Flaw {
     AcceptedUnsynced,
     /// A vnode that was stopped by force goes on minting as the actor it was.
     MintsAsBefore,
+    /// That a vnode was stopped by force is forgotten with the next life that ends well.
+    ForgetsTheFall,
     /// A write without a context replaces what its coordinator has.
     BlindReplaces,
     /// A hint goes before the node it names has answered.

@@ -150,9 +150,11 @@ async fn found(settings: NodeSettings, first: Option<Configuration>) -> Result<R
 /// What the vnodes hold, as it was found.
 fn shelf(shared: &Shared, catalog: Arc<Catalog>, found: (u64, Mark)) -> Arc<Shelf> {
     let Shared { node, trees, keeper, bell, .. } = shared;
+    let known = catalog.clone();
+    let alone = Box::new(move || known.cluster().members.len() < 2);
     let copies = move |bucket: &BucketName| Some(catalog.available.find(bucket)?.replication.n_val);
-    let copies = Box::new(copies);
-    Arc::new(Shelf::new(*node, found, trees.clone(), keeper.clone(), bell.clone(), copies))
+    let around = (Box::new(copies) as _, alone as _);
+    Arc::new(Shelf::new(*node, found, trees.clone(), keeper.clone(), bell.clone(), around))
 }
 
 fn watch_over(node: &Node) {

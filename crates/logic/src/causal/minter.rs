@@ -49,6 +49,9 @@ pub enum Doubt {
 pub struct Start {
     /// Its record, if there is one.
     pub record: Option<Minter>,
+    /// The number of the node's life that begins, from 1. A vnode without a record begins as the
+    /// actor of that number: an earlier life's first dots may be known to others and lost here.
+    pub life: u64,
     /// Whether this node, under its node id, may ever have held the vnode.
     pub held_before: bool,
     /// Whether writes may have been answered that are not on disk: the node did not stop in good
@@ -85,7 +88,8 @@ pub struct Minter {
 impl Minter {
     /// The vnode as found at the start, and why it had to become another actor, if it had to.
     pub fn start(node: NodeId, vnode: u32, found: Start, chance: u64) -> (Minter, Option<Doubt>) {
-        let first = Actor { node, vnode, incarnation: 1 };
+        let incarnation = found.life.clamp(1, INCARNATION_MAX);
+        let first = Actor { node, vnode, incarnation };
         let fresh = Minter { actor: first, minted: 0, reserved: 0 };
         let own = |record: &Minter| (record.actor.node, record.actor.vnode) == (node, vnode);
         let doubt = match found.record {

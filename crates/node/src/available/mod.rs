@@ -22,6 +22,7 @@ pub(crate) mod hints;
 pub(crate) mod layout;
 mod letter;
 mod list;
+mod lives;
 mod local;
 pub(crate) mod offered;
 pub(crate) mod replay;

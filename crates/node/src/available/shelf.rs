@@ -11,16 +11,15 @@
 
 use super::batch::{Batch, Mark, apply};
 use super::hashes::{Copies, Hashes};
-use super::layout::{VNODES, record_key};
-use crate::consistent::view::damaged;
-use crate::flaws::{Flaw, flawed};
+use super::layout::VNODES;
 use crate::housekeeping::Bell;
 use crate::keeper::{Done, Job, Keeper, store_error};
 use crate::world;
-use base::{Ballot, Error, LogIndex, NodeId, Partition, Reason, Result};
+use base::{Ballot, Error, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
-use logic::causal::{Minter, Start};
+use logic::causal::Minter;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use store::{Kind, Position, Trees};
@@ -40,16 +39,24 @@ pub(crate) struct Shelf {
     keeper: Arc<Keeper>,
     bell: Arc<Bell>,
     /// The number of this life of the node.
-    life: u64,
-    /// Whether the life before ended with everything in place.
-    ended_well: bool,
+    pub(super) life: u64,
+    /// Whether there was a life before, and nobody knows that it ended with everything in place.
+    pub(super) after_a_fall: bool,
+    /// Whether another node took this life for the newest of its node: a data directory that was
+    /// put back from a copy finds nobody who does.
+    pub(super) met: AtomicBool,
+    /// Whether there is nobody to meet.
+    pub(super) alone: Alone,
     state: Mutex<State>,
     mailbox: Mutex<Vec<Done>>,
     wake: Notify,
-    landed: watch::Sender<Landed>,
+    pub(super) landed: watch::Sender<Landed>,
     /// How many copies a bucket's keys have.
     pub(super) copies: Copies,
 }
+
+/// Whether this node is the only member of its cluster.
+pub(crate) type Alone = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// What is logged, or is to be, and is not in the store yet.
 pub(crate) struct State {
@@ -78,8 +85,8 @@ struct Sent {
 
 /// How far batches are in the store, and why no more will be.
 #[derive(Clone, Debug, Default)]
-struct Landed {
-    upto: u64,
+pub(super) struct Landed {
+    pub(super) upto: u64,
     failed: Option<Error>,
     ended: bool,
 }
@@ -92,7 +99,7 @@ impl Shelf {
         trees: Arc<dyn Trees>,
         keeper: Arc<Keeper>,
         bell: Arc<Bell>,
-        copies: Copies,
+        (copies, alone): (Copies, Alone),
     ) -> Shelf {
         let state = State {
             minters: BTreeMap::new(),
@@ -112,7 +119,10 @@ impl Shelf {
             keeper,
             bell,
             life,
-            ended_well: mark.ended > 0 && mark.ended + 1 == life,
+            after_a_fall: (life > 1 || mark.applied > 0)
+                && (mark.ended == 0 || mark.ended + 1 != life),
+            met: AtomicBool::new(false),
+            alone,
             state: Mutex::new(state),
             mailbox: Mutex::default(),
             wake: Notify::new(),
@@ -168,33 +178,6 @@ impl Shelf {
             Some((index, value)) => Ok((*index, value.clone())),
             None => Ok((0, self.trees.get(key).map_err(store_error)?)),
         }
-    }
-
-    /// Who mints for a partition here.
-    pub(super) fn minter(&self, state: &mut State, partition: Partition) -> Result<Minter> {
-        if let Some(minter) = state.minters.get(&partition.0) {
-            return Ok(*minter);
-        }
-        let (_, record) = self.newest(state, &record_key(partition))?;
-        let record = record.map(|bytes| Minter::recall(&bytes)).transpose().map_err(damaged)?;
-        let found = Start {
-            record,
-            held_before: self.life > 1 && !self.ended_well,
-            // A write goes to the other replicas while this one syncs it: what was not synced when
-            // the node fell may be known to them.
-            unsynced: !self.ended_well && !flawed(Flaw::MintsAsBefore),
-            damaged: false,
-            restored: false,
-        };
-        let (minter, doubt) = Minter::start(self.node, partition.0, found, world::chance());
-        if let Some(doubt) = doubt {
-            tracing::debug!(
-                target: "node", partition = partition.0, ?doubt, actor = %minter.actor(),
-                "a vnode goes on as another actor"
-            );
-        }
-        state.minters.insert(partition.0, minter);
-        Ok(minter)
     }
 
     /// Changes tree keys together; gives the ticket. `sync`: they must be synced before they count.
@@ -347,13 +330,6 @@ impl Shelf {
     pub(crate) async fn ends(&self) -> bool {
         let mut landed = self.landed.subscribe();
         landed.wait_for(|it| it.ended).await.is_ok_and(|it| it.failed.is_none())
-    }
-
-    /// The life ends with everything in place: the next one goes on as the same actors.
-    pub(crate) fn end_well(&self) -> Result<()> {
-        let mark = Mark { applied: self.landed.borrow().upto, ended: self.life };
-        self.trees.apply(&mut std::iter::once(mark.change())).map_err(store_error)?;
-        Ok(())
     }
 }
 

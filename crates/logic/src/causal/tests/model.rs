@@ -48,6 +48,7 @@ impl World {
     pub(super) fn new(replicas: u64) -> World {
         let minter = |node| {
             let nothing = Start {
+                life: 1,
                 record: None,
                 held_before: false,
                 unsynced: false,
@@ -125,6 +126,7 @@ impl World {
         let record = Minter::recall(&minter.record()).expect("a record reads back");
         let how = dice.below(5);
         let found = Start {
+            life: 1,
             record: (how != 1).then_some(record),
             held_before: true,
             unsynced: how == 2,

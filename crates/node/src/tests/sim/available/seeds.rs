@@ -75,8 +75,13 @@ fn one_seed_is_one_history() {
 #[test]
 fn a_broken_rule_is_noticed() {
     use crate::flaws::{BROKEN, Flaw};
-    let flaws =
-        [Flaw::MintsAsBefore, Flaw::BlindReplaces, Flaw::HintGoesFirst, Flaw::MergeOverwrites];
+    let flaws = [
+        Flaw::MintsAsBefore,
+        Flaw::ForgetsTheFall,
+        Flaw::BlindReplaces,
+        Flaw::HintGoesFirst,
+        Flaw::MergeOverwrites,
+    ];
     let mut unnoticed = Vec::new();
     for flaw in flaws {
         BROKEN.set(Some(flaw));

@@ -265,7 +265,12 @@ impl Network for Wire {
 fn may_come_twice(payload: &[u8]) -> bool {
     const HEAD: usize = 13;
     const PASSED_ON: u8 = 2;
-    payload.get(HEAD + 1) != Some(&PASSED_ON)
+    const ENVELOPE: u8 = 8;
+    let kind = match payload.get(HEAD + 1) {
+        Some(&ENVELOPE) => payload.get(HEAD + 11),
+        other => other,
+    };
+    kind != Some(&PASSED_ON)
 }
 
 struct Letter {
