@@ -4,8 +4,8 @@
 //! others have let this one in: a data directory that was put back from a copy looks as if it had
 //! ended well, but the cluster has seen the life that it would begin.
 //!
-//! Promises: what an earlier life may have minted and lost is another actor's, also where lives that
-//! wrote nothing lie between.
+//! Promises: what an earlier life may have minted and lost is another actor's, also where lives
+//! that wrote nothing lie between.
 //! Never: asks anyone.
 
 use super::batch::Mark;

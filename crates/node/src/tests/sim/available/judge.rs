@@ -77,7 +77,7 @@ impl Judge {
         may.clone().unwrap_or_else(|| self.of(*key).collect())
     }
 
-    /// A write was acknowledged, with this context; `seen`: what it was sent with, if that is known.
+    /// A write was acknowledged, with this context; `seen`: what it was sent with, if it is known.
     pub(super) fn stands(&mut self, write: Write, seen: Option<&Seen>, now: Seen) -> Option<Dot> {
         let key = self.writes[write].key;
         let dot = seen.and_then(|seen| {

@@ -1,5 +1,5 @@
-//! What stands in for threads, timers, clocks and dice: tasks are polled one by one, in the order in
-//! which they began, and time passes when nobody is awake.
+//! What stands in for threads, timers, clocks and dice: tasks are polled one by one, in the order
+//! in which they began, and time passes when nobody is awake.
 
 use super::super::chance::Chance;
 use crate::world::{self, SIMULATED, STAGE, Task};
