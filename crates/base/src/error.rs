@@ -73,6 +73,8 @@ pub enum Reason {
     NotFresh,
     /// The node is starting or stopping.
     GoingDown,
+    /// The node belongs to no cluster yet: it waits to be let in, or for others to found one with.
+    NoCluster,
     /// The bucket lives elsewhere now; the detail says where.
     Moved,
     /// Fewer replicas answer than were asked for; the detail begins with a
@@ -105,7 +107,7 @@ impl Reason {
                 Kind::Conflict
             }
             Overloaded | OutOfSpace | TooMany | NotMaster | NoQuorum | NotFresh | GoingDown
-            | Moved | TooFewAnswered => Kind::Unavailable,
+            | NoCluster | Moved | TooFewAnswered => Kind::Unavailable,
             NoLongerMaster | DeadlinePassed | TooFewStored => Kind::Unknown,
             Damaged | StoreFailed => Kind::Corrupt,
         }
@@ -144,11 +146,12 @@ impl Reason {
             TooManySiblings => "too_many_siblings",
             TooFewAnswered => "too_few_answered",
             TooFewStored => "too_few_stored",
+            NoCluster => "no_cluster",
         }
     }
 
     /// Every reason, for doors' exhaustive tests and for the docs; new ones stand at the end.
-    pub const ALL: [Reason; 29] = {
+    pub const ALL: [Reason; 30] = {
         use Reason::*;
         [
             Malformed,
@@ -180,6 +183,7 @@ impl Reason {
             TooManySiblings,
             TooFewAnswered,
             TooFewStored,
+            NoCluster,
         ]
     };
 }

@@ -25,7 +25,7 @@ mod shared;
 mod writer;
 
 pub use counters::{Counters, Operation, Tongue, Verdict};
-pub use listener::{Connection, Doors, Shutdown, Threshold};
+pub use listener::{Alone, Connection, Doors, Shutdown, Threshold};
 pub use log_levels::LogLevels;
 pub use settings::DoorSettings;
 pub use shared::Shared;

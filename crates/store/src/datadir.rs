@@ -62,6 +62,16 @@ impl DataDir {
         DataDir::open_as(path, None)
     }
 
+    /// Whether no node has begun anything here: there is nothing, or an empty directory, which is
+    /// made. Errors: as of [`DataDir::open`].
+    pub fn is_fresh(path: &Path) -> Result<bool, StoreError> {
+        refuse_unfinished(path)?;
+        let directory = make_or_open(path)?;
+        let at = Place { path, directory: &directory };
+        let _lock = at.enter()?;
+        Ok(at.read_identity()?.is_none() && joiner::read(&at.disk()?, path)?.is_none())
+    }
+
     /// Opens a data directory of a node that is to join a cluster: where there is nothing, or an
     /// empty directory, or one whose joining was cut short, it gets the node's id alone.
     pub fn open_or_join(path: &Path) -> Result<Opening, StoreError> {

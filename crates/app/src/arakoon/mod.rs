@@ -1,8 +1,8 @@
 //! An Arakoon configuration as settings of one node: what it says that we can do is taken, what we
 //! can't do is an error with its line, what means nothing here is named once.
 //!
-//! Of a file with several nodes the first makes the cluster, and the others join it through the
-//! first's client address; nodes speak to each other at `ip` and `messaging_port`.
+//! Of a file with several nodes the first makes the cluster once most of them are there and none
+//! has one, and the others join it; nodes speak to each other at `ip` and `messaging_port`.
 //!
 //! Promises: nothing that a node would have to do differently is passed over in silence.
 //! Never: reads a configuration from etcd or from an Arakoon; changes anything.
@@ -75,14 +75,16 @@ fn configure(text: &str, node: Option<&str>) -> Result<Configuration, Complaint>
     configuration.take(global, own, me, names.len())?;
     if names.len() > 1 {
         configuration.take_peers(own)?;
-        let first = names[0];
-        if first != me {
-            let founder = section(first).ok_or_else(|| {
-                (members.line, format!("the node `{first}` has no section [{first}] in this file"))
+        let mut others = Vec::new();
+        for name in names.iter().filter(|name| **name != me) {
+            let other = section(name).ok_or_else(|| {
+                (members.line, format!("the node `{name}` has no section [{name}] in this file"))
             })?;
-            let addresses = addresses(founder, "client_port")?;
-            configuration.give("join", addresses[0].to_string(), founder.line);
+            others.push(addresses(other, "client_port")?[0].to_string());
         }
+        let founds = names[0] == me;
+        let setting = if founds { "found_with" } else { "join" };
+        configuration.give(setting, others.join(","), members.line);
     }
     let known = |name: &str| name == "global" || names.contains(&name);
     let refers = |section: &Section| {

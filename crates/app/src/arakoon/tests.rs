@@ -134,11 +134,13 @@ fn of_several_nodes_the_first_makes_the_cluster_and_the_others_join_it() {
     let (first, warnings) = given("a");
     assert!(warnings.is_empty(), "{warnings:?}");
     assert_eq!((first["listen"].as_str(), first.get("join")), ("10.0.0.1:4000", None));
+    assert_eq!(first["found_with"], "10.0.0.2:4000,10.0.0.3:4000");
     assert_eq!(first["peer_listen"], "10.0.0.1:4010");
     assert_eq!(first.get("arakoon_listen"), None, "its clients speak at the main address");
     let (second, warnings) = given("b");
-    assert_eq!((second["node"].as_str(), second["join"].as_str()), ("b", "10.0.0.1:4000"));
-    assert_eq!(second["listen"], "10.0.0.2:4000");
+    assert_eq!((second["node"].as_str(), second["listen"].as_str()), ("b", "10.0.0.2:4000"));
+    assert_eq!(second["join"], "10.0.0.1:4000,10.0.0.3:4000");
+    assert_eq!(second.get("found_with"), None);
     assert_eq!(second["arakoon_listen"], "10.1.0.2:4000");
     assert_eq!(second["peer_listen"], "10.0.0.2:4010");
     assert_eq!(warnings.len(), 1, "it has one address for the others: {warnings:?}");

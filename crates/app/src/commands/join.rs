@@ -3,43 +3,41 @@
 use crate::failure::{Failure, Outcome};
 use crate::settings::Settings;
 use base::{Body, BucketName, DirectoryCall, Error, Kind, Part};
+use doors::Alone;
 use doors::native::Client;
 use node::Joining;
 use std::time::Duration;
 
 /// Longest wait for one answer.
-const ANSWER_WAIT: Duration = Duration::from_secs(10);
+pub const ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// What a member does that does not let a node in.
 const NOT_YET: &str = "does not let this node in yet";
 /// Between two attempts.
-const PAUSE: Duration = Duration::from_millis(500);
+pub const PAUSE: Duration = Duration::from_millis(500);
 /// Attempts between two words about it.
-const SAID_EVERY: u32 = 20;
+pub const SAID_EVERY: u32 = 20;
 
-/// Joins, if the settings say so and the data directory belongs to no cluster yet.
-pub async fn join(settings: &Settings) -> Outcome {
-    match &settings.join {
-        Some(member) => {
-            join_through(settings, std::slice::from_ref(member), settings.join_as).await
-        }
-        None => Ok(()),
-    }
-}
-
-/// The same, with the help of one of these members.
-pub async fn join_through(settings: &Settings, members: &[String], part: Part) -> Outcome {
+/// Joins with the help of one of these members, unless the data directory belongs to a cluster.
+pub async fn join_through(
+    settings: &Settings,
+    alone: &Alone,
+    members: &[String],
+    part: Part,
+) -> Outcome {
     let node = settings.node.clone();
     let joining = blocking(move || Joining::begin(&node, part)).await?;
     let Some(joining) = joining else {
-        tracing::info!("this node belongs to a cluster already: `join` means nothing to it");
+        tracing::info!("this node belongs to a cluster already: it joins no other");
         return Ok(());
     };
+    alone.set(true);
     let Body::Cluster(known) = ask(members, joining.call(), NOT_YET).await? else {
         let text = "a member answers what no member does";
         return Err(Failure::new(Kind::Invalid, text));
     };
     let (cluster, members) = (known.cluster, known.members.len());
     blocking(move || joining.finish(&known)).await?;
+    alone.set(false);
     tracing::info!(%cluster, members, "joined");
     Ok(())
 }

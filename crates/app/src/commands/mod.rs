@@ -14,6 +14,7 @@ mod cluster;
 mod delete;
 mod dev;
 mod export;
+mod found;
 mod get;
 mod group;
 mod import;

@@ -1,10 +1,11 @@
 //! A member that finds its log or store damaged: it lets the cluster take its place, sets its data
 //! aside, and joins anew.
 
-use super::join;
+use super::{found, join};
 use crate::failure::{Failure, Outcome};
 use crate::settings::Settings;
 use base::{Error, Kind, Reason};
+use doors::Alone;
 use node::{Node, Rejoining};
 
 /// Said at once, for where no majority of sound members is left this waits for a person.
@@ -13,15 +14,15 @@ const NOT_YET: &str = "can't let this damaged member's place be taken yet (that 
                        and look with `credenza cluster recover --data DIR` at what each has)";
 
 /// Starts the node, damaged or not.
-pub async fn start(settings: &Settings) -> Outcome<Node> {
-    go_on(settings).await?;
-    join::join(settings).await?;
+pub async fn start(settings: &Settings, alone: &Alone) -> Outcome<Node> {
+    go_on(settings, alone).await?;
+    found::join_or_found(settings, alone).await?;
     if let Some(damage) = noted(settings).await? {
-        repair(settings, Error::new(Reason::Damaged, damage)).await?;
+        repair(settings, alone, Error::new(Reason::Damaged, damage)).await?;
     }
     match Node::start(settings.node.clone()).await {
         Err(error) if error.reason == Reason::Damaged && settings.repair => {
-            repair(settings, error).await?;
+            repair(settings, alone, error).await?;
             Node::start(settings.node.clone()).await.map_err(join::not_started)
         }
         started => started.map_err(join::not_started),
@@ -29,11 +30,11 @@ pub async fn start(settings: &Settings) -> Outcome<Node> {
 }
 
 /// What an earlier life began.
-async fn go_on(settings: &Settings) -> Outcome {
+async fn go_on(settings: &Settings, alone: &Alone) -> Outcome {
     let node = settings.node.clone();
     let begun = join::blocking(move || Rejoining::begun(&node)).await?;
     match begun {
-        Some((members, part)) => join::join_through(settings, &members, part).await,
+        Some((members, part)) => join::join_through(settings, alone, &members, part).await,
         None => Ok(()),
     }
 }
@@ -48,7 +49,7 @@ async fn noted(settings: &Settings) -> Outcome<Option<String>> {
 }
 
 /// Sets the damaged data aside and joins anew; an error if nobody else could help.
-async fn repair(settings: &Settings, damage: Error) -> Outcome {
+async fn repair(settings: &Settings, alone: &Alone, damage: Error) -> Outcome {
     let node = settings.node.clone();
     // A directory that does not even say who else there is can't be helped.
     let Ok(Some(rejoining)) = join::blocking(move || Rejoining::look(&node)).await else {
@@ -71,7 +72,7 @@ async fn repair(settings: &Settings, damage: Error) -> Outcome {
         target: "store", aside = %aside.display(), "the damaged data are set aside: remove them \
          when nobody needs them"
     );
-    go_on(settings).await
+    go_on(settings, alone).await
 }
 
 /// Damage ended this life: the next one begins with a repair.

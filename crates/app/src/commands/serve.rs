@@ -106,10 +106,11 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
     let levels: Arc<dyn LogLevels> = Arc::new(log.clone());
     let door = DoorSettings { log_levels: Some(levels), ..settings.door.clone() };
     let threshold = Doors::bind(door)?;
+    let alone = threshold.alone();
     let node = tokio::select! {
         biased;
         () = signals.stop() => return Ok(()),
-        node = rejoin::start(&settings) => node?,
+        node = rejoin::start(&settings, &alone) => node?,
         never = threshold.turn_away() => match never {},
     };
     make_checkpoints(&data)?;

@@ -46,6 +46,15 @@ pub fn told(text: &str, word: &str) -> Result<Option<String>, String> {
     Ok(Some(text.into()))
 }
 
+/// Addresses with commas between; `none` is none.
+pub fn places(text: &str) -> Result<Vec<String>, String> {
+    let places = names(text);
+    for place in &places {
+        base::cluster::check_address(place).map_err(|error| error.text())?;
+    }
+    Ok(places)
+}
+
 pub fn not_empty(text: &str) -> Result<&str, String> {
     if text.is_empty() { Err("a path is wanted".into()) } else { Ok(text) }
 }

@@ -48,8 +48,10 @@ pub struct Settings {
     pub peer_listen: Option<SocketAddr>,
     /// Where they reach it; none: where it listens for them.
     pub peer_advertise: Option<String>,
-    /// A member of the cluster to join.
-    pub join: Option<String>,
+    /// Members of the cluster to join, the first to ask first; none: it joins none.
+    pub join: Vec<String>,
+    /// The other nodes of a cluster that this one may found.
+    pub found_with: Vec<String>,
     /// As what.
     pub join_as: Part,
     /// Whether damaged data of a member are set aside, and fetched anew.
@@ -149,7 +151,8 @@ impl Flags {
             advertise: None,
             peer_listen: None,
             peer_advertise: None,
-            join: None,
+            join: Vec::new(),
+            found_with: Vec::new(),
             join_as: Part::Voter,
             repair: true,
             warnings: Vec::new(),
@@ -226,9 +229,15 @@ impl Settings {
                  prove who they are: set `insecure` if that network is your own",
             ));
         }
-        if self.join.is_some() && self.peer_listen.is_none() {
+        let alone = self.join.is_empty() && self.found_with.is_empty();
+        if !alone && self.peer_listen.is_none() {
             return Err(Failure::invalid(
                 "a node that joins is reached by the others: set `peer_listen`, too",
+            ));
+        }
+        if !self.join.is_empty() && !self.found_with.is_empty() {
+            return Err(Failure::invalid(
+                "a node joins a cluster or may found one: set `join` or `found_with`, not both",
             ));
         }
         Ok(())

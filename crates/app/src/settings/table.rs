@@ -3,7 +3,7 @@
 
 use super::checks::{
     BUFFER_BYTES_MIN, MEMORY_BYTES_MIN, address, at_least, idle, is_cluster, maybe_address, names,
-    not_empty, share, time, told,
+    not_empty, places, share, time, told,
 };
 use super::row::Row;
 use super::units;
@@ -100,12 +100,26 @@ pub const TABLE: &[Row] = &[
     },
     Row {
         name: "join",
-        value: "HOST:PORT",
+        value: "ADDRESSES",
         default: "none",
-        doc: "with an empty data directory: the client address of any member of the cluster that \
-              this node is to join; with one that has joined it means nothing",
+        doc: "with an empty data directory: the client address (HOST:PORT) of any member of the \
+              cluster that this node is to join, or of several, with commas between; with one \
+              that has joined it means nothing",
         take: |settings, text| {
-            settings.join = told(text, "none")?;
+            settings.join = places(text)?;
+            Ok(())
+        },
+    },
+    Row {
+        name: "found_with",
+        value: "ADDRESSES",
+        default: "none",
+        doc: "with an empty data directory: the client addresses of the other nodes that are to \
+              make a cluster with this one, with commas between. If one has a cluster, this node \
+              joins that; it founds one once most of them all say that they belong to none, so \
+              that a founder whose disk was lost never begins another cluster",
+        take: |settings, text| {
+            settings.found_with = places(text)?;
             Ok(())
         },
     },

@@ -57,6 +57,7 @@ fn number(reason: Reason) -> u8 {
         TooManySiblings => 26,
         TooFewAnswered => 27,
         TooFewStored => 28,
+        NoCluster => 29,
     }
 }
 
@@ -92,6 +93,7 @@ fn reason(number: u8) -> Option<Reason> {
         26 => TooManySiblings,
         27 => TooFewAnswered,
         28 => TooFewStored,
+        29 => NoCluster,
         _ => return None,
     })
 }

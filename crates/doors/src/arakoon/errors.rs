@@ -154,7 +154,7 @@ impl From<&Error> for Refusal {
             Reason::NotMaster => Refusal::new(NOT_MASTER, detail(), Then::Ends),
             Reason::NoQuorum => Refusal::new(NOT_MASTER, "None", Then::Ends),
             Reason::Moved => Refusal::new(NOT_MASTER, detail(), Then::Ends),
-            Reason::GoingDown => Refusal::closing(),
+            Reason::GoingDown | Reason::NoCluster => Refusal::closing(),
             // It may have happened.
             Reason::NoLongerMaster | Reason::DeadlinePassed | Reason::TooFewStored => {
                 Refusal::new(NO_LONGER_MASTER, detail(), Then::Stays)

@@ -13,7 +13,7 @@ mod refusal;
 mod threshold;
 mod tongue;
 
-pub use threshold::Threshold;
+pub use threshold::{Alone, Threshold};
 
 use crate::settings::DoorSettings;
 use crate::shared::Shared;

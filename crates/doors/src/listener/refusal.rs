@@ -2,6 +2,7 @@
 
 use super::tongue::{Foreign, Told};
 use crate::arakoon;
+use base::Reason;
 use bytes::BufMut;
 
 const SPOKEN: &str = "this port speaks HTTP/1.1, RESP (Redis) and Arakoon";
@@ -34,19 +35,41 @@ pub fn too_many(told: Told, limit: usize) -> Vec<u8> {
     unavailable("too_many", &format!("there are {limit} connections already; try again later"))
 }
 
+/// What a node does that does not serve yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Before {
+    /// It reads its log.
+    Starting,
+    /// It belongs to no cluster yet.
+    Alone,
+}
+
+impl Before {
+    fn words(self) -> (Reason, &'static str) {
+        match self {
+            Before::Starting => {
+                (Reason::GoingDown, "the node is starting: it reads its log; try again later")
+            }
+            Before::Alone => {
+                (Reason::NoCluster, "the node belongs to no cluster yet and waits for others")
+            }
+        }
+    }
+}
+
 /// What is said while the node starts; `first` begins with the whole first line where it is HTTP's.
-pub fn starting(told: Told, first: &[u8]) -> Vec<u8> {
-    const WORDS: &str = "the node is starting: it reads its log; try again later";
+pub fn starting(before: Before, told: Told, first: &[u8]) -> Vec<u8> {
+    let (reason, words) = before.words();
     match told {
         Told::Http if is_live(first) => {
             b"HTTP/1.1 200 OK\r\ncontent-type: text/plain; charset=utf-8\r\n\
             connection: close\r\ncontent-length: 5\r\n\r\nlive\n"
                 .to_vec()
         }
-        Told::Resp => format!("-LOADING {WORDS}\r\n").into_bytes(),
-        Told::Arakoon => arakoon::starting(WORDS),
+        Told::Resp => format!("-LOADING {words}\r\n").into_bytes(),
+        Told::Arakoon => arakoon::starting(words),
         Told::Foreign(language) => foreign(language, first),
-        Told::Http | Told::Riak | Told::More => unavailable("going_down", WORDS),
+        Told::Http | Told::Riak | Told::More => unavailable(reason.word(), words),
     }
 }
 
@@ -121,7 +144,8 @@ mod tests {
     #[test]
     fn a_starting_node_is_alive_and_not_ready() {
         let said = |told, first: &str| {
-            let words = String::from_utf8(starting(told, first.as_bytes())).expect("text");
+            let words = starting(Before::Starting, told, first.as_bytes());
+            let words = String::from_utf8(words).expect("text");
             words.lines().next().unwrap_or_default().to_string()
         };
         assert_eq!(said(Told::Http, "GET /live HTTP/1.1\r\n"), "HTTP/1.1 200 OK");
@@ -130,8 +154,15 @@ mod tests {
             assert_eq!(said(Told::Http, line), "HTTP/1.1 503 Service Unavailable", "{line}");
         }
         assert!(said(Told::Resp, "*1\r\n").starts_with("-LOADING the node is starting"));
-        let arakoon = starting(Told::Arakoon, b"");
+        let arakoon = starting(Before::Starting, Told::Arakoon, b"");
         assert_eq!((arakoon[0], arakoon[4] as usize + 8), (0x10, arakoon.len()));
         assert!(said(Told::Foreign(Foreign::Unknown), "x").contains("this port speaks"));
+    }
+
+    #[test]
+    fn a_node_without_a_cluster_says_so() {
+        let words = starting(Before::Alone, Told::Http, b"GET /v1/cluster HTTP/1.1\r\n");
+        let words = String::from_utf8(words).expect("text");
+        assert!(words.contains("\"reason\":\"no_cluster\""), "{words}");
     }
 }

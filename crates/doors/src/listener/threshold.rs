@@ -5,8 +5,9 @@
 //! recovery looks different from a dead process.
 
 use super::accept::{ACCEPT_PAUSE_MS, REFUSAL_MS_MAX, REFUSALS_MAX, hello, part_with};
+use super::refusal::{self, Before};
 use super::tongue::Told;
-use super::{Doors, Face, check_addresses, main_face, refusal};
+use super::{Doors, Face, check_addresses, main_face};
 use crate::settings::DoorSettings;
 use base::Result;
 use base::limits::HTTP_LINE_BYTES_MAX;
@@ -14,6 +15,8 @@ use bytes::BytesMut;
 use node::Node;
 use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
@@ -23,8 +26,24 @@ use tokio::time::{sleep, timeout};
 
 /// Bound addresses with nobody behind them yet.
 pub struct Threshold {
+    alone: Alone,
     pub(super) settings: DoorSettings,
     pub(super) bound: Vec<((TcpListener, SocketAddr), Face)>,
+}
+
+/// Whether the node that starts belongs to no cluster yet: whoever founds one asks for that.
+#[derive(Clone, Default)]
+pub struct Alone(Arc<AtomicBool>);
+
+impl Alone {
+    /// Says how it is from here on.
+    pub fn set(&self, alone: bool) {
+        self.0.store(alone, Ordering::Relaxed);
+    }
+
+    fn before(&self) -> Before {
+        if self.0.load(Ordering::Relaxed) { Before::Alone } else { Before::Starting }
+    }
 }
 
 impl Doors {
@@ -39,7 +58,7 @@ impl Doors {
         for address in &settings.arakoon_listen {
             bound.push((super::bind("arakoon_listen", *address)?, Face::Arakoon));
         }
-        Ok(Threshold { settings, bound })
+        Ok(Threshold { alone: Alone::default(), settings, bound })
     }
 }
 
@@ -47,6 +66,11 @@ impl Threshold {
     /// Where the doors will be; the clients' address first.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.bound.iter().map(|((_, address), _)| *address).collect()
+    }
+
+    /// Where the node says whether it belongs to a cluster.
+    pub fn alone(&self) -> Alone {
+        self.alone.clone()
     }
 
     /// Tells whoever comes that the node is starting, until this is dropped. Never ends by itself.
@@ -61,8 +85,9 @@ impl Threshold {
             match accepted {
                 Ok(stream) if visitors.len() < REFUSALS_MAX => {
                     let bound = Duration::from_millis(REFUSAL_MS_MAX);
+                    let before = self.alone.before();
                     visitors.spawn(async move {
-                        let _ = timeout(bound, tell(stream)).await;
+                        let _ = timeout(bound, tell(stream, before)).await;
                     });
                 }
                 Ok(_) => {}
@@ -90,7 +115,7 @@ impl Threshold {
 }
 
 /// Tells a visitor in its own language.
-async fn tell(mut stream: TcpStream) {
+async fn tell(mut stream: TcpStream, before: Before) {
     let mut first = BytesMut::with_capacity(1024);
     let Some(told) = hello(&mut stream, &mut first).await else { return };
     if told == Told::Http {
@@ -101,5 +126,5 @@ async fn tell(mut stream: TcpStream) {
             }
         }
     }
-    part_with(stream, &refusal::starting(told, &first)).await;
+    part_with(stream, &refusal::starting(before, told, &first)).await;
 }

@@ -27,6 +27,7 @@ pub fn status(reason: Reason) -> Status {
         | Reason::NoQuorum
         | Reason::NotFresh
         | Reason::GoingDown
+        | Reason::NoCluster
         | Reason::Moved
         | Reason::TooFewAnswered => Status::Unavailable,
         Reason::NoLongerMaster | Reason::DeadlinePassed | Reason::TooFewStored => {

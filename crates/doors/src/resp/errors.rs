@@ -63,7 +63,7 @@ pub fn code(reason: Reason) -> &'static str {
         Reason::NotMaster => "READONLY",
         Reason::NoQuorum => "NOREPLICAS",
         Reason::NotFresh => "NOTFRESH",
-        Reason::GoingDown => "LOADING",
+        Reason::GoingDown | Reason::NoCluster => "LOADING",
         Reason::Moved => "MOVEDAWAY",
         Reason::NoLongerMaster => "UNKNOWN",
         Reason::DeadlinePassed => "UNKNOWN",

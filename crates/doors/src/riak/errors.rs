@@ -21,8 +21,8 @@ pub(super) fn answer(error: &Error) -> Answer {
         AssertionFailed | AlreadyExists => Answer::text(412, ""),
         Changed | Siblings => Answer::text(409, line(error)),
         TooManySiblings => Answer::text(503, line(error)),
-        Overloaded | OutOfSpace | TooMany | NotMaster | NoQuorum | NotFresh | GoingDown | Moved
-        | TooFewAnswered | TooFewStored | NoLongerMaster => {
+        Overloaded | OutOfSpace | TooMany | NotMaster | NoQuorum | NotFresh | GoingDown
+        | NoCluster | Moved | TooFewAnswered | TooFewStored | NoLongerMaster => {
             Answer::text(503, format!("Unable to connect to Riak: {}", line(error)))
         }
         Damaged | StoreFailed => Answer::text(500, format!("Error:\n{}", line(error))),

@@ -15,6 +15,11 @@ pub struct Joining {
 }
 
 impl Joining {
+    /// Whether this data directory is no node's yet. Blocking.
+    pub fn is_fresh(settings: &NodeSettings) -> Result<bool> {
+        DataDir::is_fresh(&settings.data).map_err(unusable)
+    }
+
     /// Opens the data directory of a node that is to join; none: it belongs to a cluster already.
     /// Blocking.
     pub fn begin(settings: &NodeSettings, part: Part) -> Result<Option<Joining>> {

@@ -41,6 +41,7 @@ fn every_reason_has_its_code_its_message_and_its_fate() {
         (Reason::NoQuorum, "04 None | ends"),
         (Reason::NotFresh, "80 store not fresh enough | stays"),
         (Reason::GoingDown, "10 closing socket | ends"),
+        (Reason::NoCluster, "10 closing socket | ends"),
         (Reason::Moved, "04 k | ends"),
         (Reason::NoLongerMaster, "21 k | stays"),
         (Reason::DeadlinePassed, "21 k | stays"),

@@ -13,6 +13,7 @@ mod commands;
 mod crash_log;
 mod defaults;
 mod first_start;
+mod founding;
 mod groups;
 mod health;
 mod http_page;

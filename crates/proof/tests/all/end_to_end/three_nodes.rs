@@ -1,11 +1,9 @@
 //! Three real nodes as clients meet them: any node is asked, and one of them dies meanwhile.
 
-use super::arakoon::free_address;
 use super::clients::python;
 use proof::client::{Arakoon, Cluster as Nodes, Http, Resp};
 use proof::report::skipped;
-use proof::rigs::{Cluster, Options, Scratch, text};
-use proof::server::{Server, Setup};
+use proof::rigs::{Cluster, Options, Scratch};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -26,7 +24,7 @@ fn as_arakoon_has_it(cluster: &Cluster) -> Nodes {
 }
 
 /// Looks until it is there.
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
@@ -129,50 +127,4 @@ fn arakoon_s_clients_are_sent_to_the_master_and_find_the_next_one() {
     assert_eq!(client.get(b"k").ok(), Some(b"v".to_vec()), "nothing is lost");
     client.set(b"k", b"w").expect("written");
     assert_ne!(client.who_master().ok().flatten(), Some(format!("n{dies}")));
-}
-
-#[test]
-fn an_arakoon_configuration_of_three_nodes_is_served_as_it_is() {
-    let scratch = Scratch::new("three-ini");
-    let mut ini = String::from("[global]\ncluster = a, b, c\ncluster_id = ricky\n");
-    let mut nodes = Vec::new();
-    for name in ["a", "b", "c"] {
-        let (client, peer) = (free_address(), free_address());
-        let home = scratch.join(name);
-        std::fs::create_dir(&home).expect("a home");
-        ini.push_str(&format!(
-            "[{name}]\nip = 127.0.0.1\nclient_port = {}\nmessaging_port = {}\nhome = {}\n",
-            client.port(),
-            peer.port(),
-            text(&home)
-        ));
-        nodes.push((name.to_string(), client));
-    }
-    let file = scratch.join("ricky.ini");
-    std::fs::write(&file, ini).expect("a file");
-    let start = |(name, client): &(String, std::net::SocketAddr)| {
-        let setup = Setup::on(&scratch.join(name).join("credenza"));
-        let setup = setup.with(&["--arakoon-config", text(&file), "--node", name]);
-        Server::must(&Setup { listen: client.to_string(), ..setup })
-    };
-    let mut servers: Vec<_> = nodes.iter().map(start).collect();
-    let all = Nodes { id: "ricky".into(), nodes: nodes.clone() };
-    let mut client = until("a master", || Arakoon::master(&all).ok());
-    client.set(b"k", b"v").expect("written");
-    // All three vote when the first, which made the cluster, may go.
-    until("three voters", || {
-        let mut web = Http::connect(nodes[0].1).ok()?;
-        let status = web.ask("GET", "/status", b"").ok()?.json();
-        let members = status["groups"].as_array()?.iter().map(|group| {
-            let members = group["members"].as_array()?.iter();
-            Some(members.filter(|member| member["part"] == "voter").count())
-        });
-        members.into_iter().all(|voters| voters == Some(3)).then_some(())
-    });
-    servers.remove(0).kill();
-    let mut client = until("another master", || Arakoon::master(&all).ok());
-    assert_eq!(client.get(b"k").ok(), Some(b"v".to_vec()), "nothing is lost");
-    servers.push(start(&nodes[0]));
-    let mut first = Arakoon::connect(nodes[0].1, "ricky").expect("it listens");
-    until("word of the master", || first.who_master().ok().flatten().filter(|name| name != "a"));
 }
