@@ -12,6 +12,7 @@ mod command;
 mod config;
 mod disk;
 mod drivers;
+mod dvv;
 mod generators;
 mod job;
 mod load;

@@ -17,7 +17,7 @@ mod tests;
 pub use csv::{Csv, file_label};
 pub use live::Live;
 pub use plots::Curves;
-pub use progress::Progress;
+pub use progress::{Progress, bar};
 pub use summary::{Percentiles, Report, merged};
 
 use crate::config::Config;

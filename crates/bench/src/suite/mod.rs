@@ -22,6 +22,7 @@ use crate::report::time_name;
 use crate::wrong::Wrong;
 use file::Suite;
 pub use file::Wish;
+pub use process::Process;
 use results::Results;
 pub use results::median;
 use std::path::{Path, PathBuf};

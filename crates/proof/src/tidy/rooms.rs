@@ -108,7 +108,7 @@ pub const ROOMS: [Room; 8] = [
     Room { name: "node", imports: &["base", "logic", "store"], never: &[NODE, ORDERED, QUIET] },
     Room { name: "doors", imports: &["base", "node"], never: &[DOORS, QUIET] },
     Room { name: "app", imports: &["base", "store", "node", "doors", "bench"], never: &[] },
-    Room { name: "bench", imports: &["base", "node"], never: &[] },
+    Room { name: "bench", imports: &["base", "logic", "node"], never: &[] },
     Room {
         name: "proof",
         imports: &["base", "logic", "store", "node", "doors", "app", "bench"],

@@ -1,0 +1,33 @@
+//! How clocks grow with the clients that write one key, each having read it: no network, no chance.
+
+use super::kinds::{Dotted, Kind, Pruning, Sets, Vectors, Writer};
+use super::study::{partition, replicas};
+
+/// Between two writes, milliseconds: slow enough that pruning may do what it can.
+const APART_MS: u64 = 1_000;
+
+/// Bytes of the clock of one key after so many clients wrote it, as Erlang terms and tightly.
+pub fn curve<K: Kind>(kind: &K, clients: u32) -> Vec<[usize; 2]> {
+    let key = 1;
+    let mut vnodes = replicas(key).map(|node| K::vnode(node, partition(key)));
+    let mut row = K::Row::default();
+    let mut sizes = Vec::new();
+    for client in 0..clients {
+        let by = Writer { client, now_ms: u64::from(client) * APART_MS };
+        let vnode = &mut vnodes[client as usize % replicas(key).len()];
+        row = kind.write(vnode, &row, &K::context(&row), client + 1, by);
+        sizes.push([K::term_bytes(&row), K::coded_bytes(&row)]);
+    }
+    sizes
+}
+
+/// All kinds by name.
+pub fn curves(clients: u32) -> Vec<(String, Vec<[usize; 2]>)> {
+    let named = |name: &str, curve| (name.to_string(), curve);
+    vec![
+        named("version vectors", curve(&Vectors { pruning: Pruning::NONE }, clients)),
+        named("version vectors, pruned", curve(&Vectors { pruning: Pruning::RIAK }, clients)),
+        named(Dotted::NAME, curve(&Dotted, clients)),
+        named(Sets::NAME, curve(&Sets, clients)),
+    ]
+}

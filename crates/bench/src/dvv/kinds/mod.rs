@@ -1,0 +1,84 @@
+//! The three kinds of clock under study, behind one trait.
+//!
+//! Promises: a kind decides with nothing but its own clocks what a replica keeps; what is true is
+//! the business of `truth.rs`.
+//! Never: is used by the database, apart from `sets.rs`, which is the database's own.
+//! Read next: `vectors.rs`, `dotted.rs`, `sets.rs`.
+
+mod dotted;
+mod sets;
+mod vectors;
+
+pub use dotted::Dotted;
+pub use sets::Sets;
+pub use vectors::{Pruning, Vectors};
+
+use base::{Actor, NodeId};
+
+/// A write: its number among all writes of its key, from 1. It stands for the value.
+pub type Write = u32;
+
+/// A clock's entry as an Erlang term has 16 bytes and its id: the rule of thumb behind the
+/// published sizes.
+pub const TERM_BYTES: usize = 16;
+/// Bytes of a client's id in such a term.
+pub const CLIENT_ID_BYTES: usize = 4;
+/// Bytes of a server's id in such a term.
+pub const SERVER_ID_BYTES: usize = 16;
+
+/// Who writes, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Writer {
+    /// The client.
+    pub client: u32,
+    /// The hour at the node that took the write, milliseconds.
+    pub now_ms: u64,
+}
+
+/// A kind of clock.
+pub trait Kind {
+    /// What tables call it.
+    const NAME: &'static str;
+    /// Whether a write is a dot that a replica mints, so that one of them must take it first.
+    const MINTED: bool;
+    /// What a replica keeps of a key.
+    type Row: Clone + Default + PartialEq;
+    /// What a client that read a key brings with its write.
+    type Context: Clone + Default;
+    /// What a node needs to mint dots for one partition.
+    type Vnode;
+
+    /// Node `node`'s part of a partition.
+    fn vnode(node: usize, partition: u32) -> Self::Vnode;
+
+    /// A client's write, at one replica.
+    fn write(
+        &self,
+        vnode: &mut Self::Vnode,
+        local: &Self::Row,
+        context: &Self::Context,
+        write: Write,
+        by: Writer,
+    ) -> Self::Row;
+
+    /// What two replicas hold, together.
+    fn merge(&self, one: &Self::Row, other: &Self::Row) -> Self::Row;
+
+    /// What a client gets that was shown this row.
+    fn context(row: &Self::Row) -> Self::Context;
+
+    /// The values, ascending.
+    fn values(row: &Self::Row) -> Vec<Write>;
+
+    /// Bytes of the clocks of all its values as Erlang terms.
+    fn term_bytes(row: &Self::Row) -> usize;
+
+    /// The same, written as tightly as this program can.
+    fn coded_bytes(row: &Self::Row) -> usize;
+}
+
+/// A node's id: as random as a real one's.
+pub(super) fn actor(node: usize, partition: u32) -> Actor {
+    let id = (node as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    Actor { node: NodeId(id), vnode: partition, incarnation: 1 }
+}

@@ -1,0 +1,166 @@
+//! Version vectors of clients, as Riak had them before 1.0: one vector for all values of a key, an
+//! entry for each client that wrote it, and pruning to keep it from growing.
+//!
+//! Riak's own ways are kept: a client counts on from the context it brings, so one that writes
+//! without a context sends its count 1 again, and a replica that has seen it drops the write as an
+//! old one; a vector is pruned where a client's write is stored, and not where replicas repair each
+//! other.
+
+use super::{CLIENT_ID_BYTES, Kind, TERM_BYTES, Write, Writer};
+
+/// An entry: a client, its count, and when it last counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    client: u32,
+    count: u32,
+    at_ms: u64,
+}
+
+/// A vector, by client.
+type Vector = Vec<Entry>;
+
+/// When entries are dropped: Riak's properties of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pruning {
+    /// A vector of at most so many entries is left alone.
+    pub small: usize,
+    /// One of more entries than this loses its oldest.
+    pub big: usize,
+    /// An entry younger than this stays, milliseconds.
+    pub young_ms: u64,
+    /// One older than this goes, milliseconds.
+    pub old_ms: u64,
+}
+
+impl Pruning {
+    /// Riak's defaults.
+    pub const RIAK: Pruning = Pruning { small: 50, big: 50, young_ms: 20_000, old_ms: 86_400_000 };
+    /// Every entry stays.
+    pub const NONE: Pruning =
+        Pruning { small: usize::MAX, big: usize::MAX, young_ms: 0, old_ms: u64::MAX };
+}
+
+/// The kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Vectors {
+    /// When entries are dropped.
+    pub pruning: Pruning,
+}
+
+/// A key's vector and its values, ascending.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    vector: Vector,
+    values: Vec<Write>,
+}
+
+impl Kind for Vectors {
+    const NAME: &'static str = "version vectors";
+    const MINTED: bool = false;
+    type Row = Row;
+    type Context = Vector;
+    type Vnode = ();
+
+    fn vnode(_node: usize, _partition: u32) {}
+
+    fn write(&self, (): &mut (), local: &Row, context: &Vector, write: Write, by: Writer) -> Row {
+        let mut vector = context.clone();
+        match vector.binary_search_by_key(&by.client, |entry| entry.client) {
+            Ok(at) => {
+                vector[at].count += 1;
+                vector[at].at_ms = by.now_ms;
+            }
+            Err(at) => {
+                vector.insert(at, Entry { client: by.client, count: 1, at_ms: by.now_ms });
+            }
+        }
+        // Where nothing in it is new, it is an old write to these clocks.
+        let mut row = if descends(&local.vector, &vector) {
+            local.clone()
+        } else {
+            self.merge(local, &Row { vector, values: vec![write] })
+        };
+        self.prune(&mut row.vector, by.now_ms);
+        row
+    }
+
+    fn merge(&self, one: &Row, other: &Row) -> Row {
+        match (descends(&one.vector, &other.vector), descends(&other.vector, &one.vector)) {
+            (true, false) => one.clone(),
+            (false, true) => other.clone(),
+            _ => {
+                let mut values = [&one.values[..], &other.values].concat();
+                values.sort_unstable();
+                values.dedup();
+                Row { vector: joined(&one.vector, &other.vector), values }
+            }
+        }
+    }
+
+    fn context(row: &Row) -> Vector {
+        row.vector.clone()
+    }
+
+    fn values(row: &Row) -> Vec<Write> {
+        row.values.clone()
+    }
+
+    fn term_bytes(row: &Row) -> usize {
+        row.vector.len() * (TERM_BYTES + CLIENT_ID_BYTES)
+    }
+
+    fn coded_bytes(row: &Row) -> usize {
+        // The client (4), the second of its last write (4), its count.
+        let entry = |entry: &Entry| 8 + base::varint::bytes(entry.count.into());
+        row.vector.iter().map(entry).sum()
+    }
+}
+
+impl Vectors {
+    fn prune(&self, vector: &mut Vector, now_ms: u64) {
+        let Pruning { small, big, young_ms, old_ms } = self.pruning;
+        if vector.len() <= small {
+            return;
+        }
+        let mut by_age: Vec<_> = vector.iter().map(|entry| (entry.at_ms, entry.client)).collect();
+        by_age.sort_unstable();
+        let mut dropped = 0;
+        for (at_ms, _) in &by_age {
+            let (length, age_ms) = (by_age.len() - dropped, now_ms.saturating_sub(*at_ms));
+            if length <= small || age_ms < young_ms || (length <= big && age_ms <= old_ms) {
+                break;
+            }
+            dropped += 1;
+        }
+        let gone = &by_age[..dropped];
+        vector.retain(|entry| gone.binary_search(&(entry.at_ms, entry.client)).is_err());
+    }
+}
+
+/// Whether every entry of the other is at most this one's.
+fn descends(vector: &[Entry], other: &[Entry]) -> bool {
+    if other.len() > vector.len() {
+        return false;
+    }
+    let mut own = vector.iter();
+    other.iter().all(|entry| {
+        own.find(|own| own.client >= entry.client)
+            .is_some_and(|own| own.client == entry.client && own.count >= entry.count)
+    })
+}
+
+/// The larger of each entry; of equal counts the later.
+fn joined(one: &[Entry], other: &[Entry]) -> Vector {
+    let mut all = Vec::with_capacity(one.len().max(other.len()));
+    let mut theirs = other.iter().peekable();
+    for entry in one {
+        while let Some(earlier) = theirs.next_if(|their| their.client < entry.client) {
+            all.push(*earlier);
+        }
+        let same = theirs.next_if(|their| their.client == entry.client).unwrap_or(entry);
+        let key = |entry: &Entry| (entry.count, entry.at_ms);
+        all.push(if key(same) > key(entry) { *same } else { *entry });
+    }
+    all.extend(theirs);
+    all
+}

@@ -1,0 +1,144 @@
+//! What one run of the study counts.
+
+use crate::load::new_histogram;
+use hdrhistogram::Histogram;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Most values of a key, and longest clock, told from larger ones.
+const COUNTED_MAX: u64 = 1 << 24;
+
+/// Sums over the objects that reads returned.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Returned {
+    /// How many.
+    pub objects: u64,
+    /// Bytes of their clocks as Erlang terms.
+    pub term_bytes: u64,
+    /// The same, written tightly.
+    pub coded_bytes: u64,
+    /// Their values.
+    pub values: u64,
+}
+
+impl Returned {
+    /// Adds another sum.
+    pub fn add(&mut self, other: &Returned) {
+        self.objects += other.objects;
+        self.term_bytes += other.term_bytes;
+        self.coded_bytes += other.coded_bytes;
+        self.values += other.values;
+    }
+
+    /// A part of each object, on average.
+    pub fn mean(&self, part: u64) -> f64 {
+        part as f64 / self.objects.max(1) as f64
+    }
+}
+
+/// Where the clocks were wrong, as the truth saw it.
+#[derive(Clone, Debug, Default)]
+pub struct Wrong {
+    /// Reads that returned a value which had been replaced.
+    pub false_reads: u64,
+    /// Such values, each counted once: key and write.
+    pub false_values: BTreeSet<(u32, u32)>,
+    /// Writes that were missing where nothing had replaced them, each counted once.
+    pub lost: BTreeSet<(u32, u32)>,
+    /// How many of the lost had been written without a context.
+    pub lost_blind: u64,
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Operations that ended.
+    pub operations: u64,
+    /// Gets and puts they were made of.
+    pub calls: [u64; 2],
+    /// Time of gets, nanoseconds of the study's own time.
+    pub reads: Histogram<u64>,
+    /// Time of puts.
+    pub writes: Histogram<u64>,
+    /// Objects returned, second by second.
+    pub seconds: Vec<Returned>,
+    /// Objects of the key that the distribution's cut makes hot.
+    pub spike: Returned,
+    /// Clocks as Erlang terms, object by object.
+    pub term_bytes: Histogram<u64>,
+    /// Clocks written tightly, object by object.
+    pub coded_bytes: Histogram<u64>,
+    /// Values, object by object.
+    pub values: Histogram<u64>,
+    /// Where the clocks were wrong.
+    pub wrong: Wrong,
+    /// Keys that hold something at the end, and their values.
+    pub keys: (u64, u64),
+    /// This machine's time for what clocks had to do in reads and in writes.
+    pub work: [Duration; 2],
+}
+
+impl Default for Measured {
+    fn default() -> Measured {
+        let counts =
+            || Histogram::new_with_bounds(1, COUNTED_MAX, 3).expect("the bounds are in order");
+        Measured {
+            operations: 0,
+            calls: [0, 0],
+            reads: new_histogram(),
+            writes: new_histogram(),
+            seconds: Vec::new(),
+            spike: Returned::default(),
+            term_bytes: counts(),
+            coded_bytes: counts(),
+            values: counts(),
+            wrong: Wrong::default(),
+            keys: (0, 0),
+            work: [Duration::ZERO; 2],
+        }
+    }
+}
+
+impl Measured {
+    /// Counts an object that was returned in some second of the run.
+    pub fn returned(&mut self, second: usize, object: Returned, is_spike: bool) {
+        if self.seconds.len() <= second {
+            self.seconds.resize(second + 1, Returned::default());
+        }
+        self.seconds[second].add(&object);
+        if is_spike {
+            self.spike.add(&object);
+        }
+        self.term_bytes.saturating_record(object.term_bytes);
+        self.coded_bytes.saturating_record(object.coded_bytes);
+        self.values.saturating_record(object.values);
+    }
+
+    /// All objects.
+    pub fn all(&self) -> Returned {
+        self.seconds.iter().fold(Returned::default(), |mut sum, second| {
+            sum.add(second);
+            sum
+        })
+    }
+
+    /// All objects but those of the hot key.
+    pub fn without_spike(&self) -> Returned {
+        let (all, spike) = (self.all(), self.spike);
+        Returned {
+            objects: all.objects - spike.objects,
+            term_bytes: all.term_bytes - spike.term_bytes,
+            coded_bytes: all.coded_bytes - spike.coded_bytes,
+            values: all.values - spike.values,
+        }
+    }
+
+    /// Objects of the last tenth of the run.
+    pub fn last_tenth(&self) -> Returned {
+        let from = self.seconds.len() - self.seconds.len().div_ceil(10);
+        self.seconds[from..].iter().fold(Returned::default(), |mut sum, second| {
+            sum.add(second);
+            sum
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! The case study: version vectors beside dotted version vectors beside DVV sets.
+//!
+//! It follows R. Gonçalves, P. S. Almeida, C. Baquero, V. Fonte, N. Preguiça, *Evaluating Dotted
+//! Version Vectors in Riak*, INForum 2011: six nodes, three replicas, reads and writes of two,
+//! 50,000 keys, 500 clients, values of 1 KB and 5 KB, two generic mixes and TPC-W's three; an
+//! update is a get, 50 ms of thinking, and a put with the context that was read. All kinds of clock
+//! get the same operations in a study's own time; beside them runs what is true, and every object
+//! that is returned is judged by it.
+//!
+//! Promises: the same options give the same counts and the same latencies, on every machine; only
+//! what is called this machine's time is measured here.
+//! Never: is in the database's way; touches a server that it did not start.
+//! Read next: `study.rs`, `world/mod.rs`, `kinds/mod.rs`, `truth.rs`, then `tables.rs`.
+
+mod figures;
+mod growth;
+mod kinds;
+mod measured;
+mod outcome;
+mod product;
+mod study;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod truth;
+mod world;
+
+use crate::machine::Machine;
+use crate::report::time_name;
+use crate::wrong::Wrong;
+use kinds::{Dotted, Kind, Pruning, Sets, Vectors};
+use outcome::{Outcome, Study};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use study::{Cost, Load};
+
+/// What the command line says.
+#[derive(Clone, Debug)]
+pub struct DvvOptions {
+    /// Where results are written.
+    pub results: PathBuf,
+    /// The folder of documents whose `performance/dvv.md` gets them; none: no document.
+    pub documents: Option<PathBuf>,
+    /// How long each run lasts in the study's own time.
+    pub time: Duration,
+    /// Clients.
+    pub clients: usize,
+    /// Keys.
+    pub keys: u64,
+    /// Bytes of values, one size after the other.
+    pub value_bytes: Vec<usize>,
+    /// What chance grows from.
+    pub seed: u64,
+    /// How long each mix is run on six nodes of the database; none: not at all.
+    pub product: Option<Duration>,
+}
+
+/// Runs the study and writes it down; gives the folder and the Markdown text.
+pub fn run(options: &DvvOptions, say: &mut dyn FnMut(&str)) -> Result<(PathBuf, String), Wrong> {
+    let started = time_name(SystemTime::now());
+    let folder = options.results.join(format!("dvv-{started}"));
+    std::fs::create_dir_all(&folder)
+        .map_err(|error| format!("can't make {}: {error}", folder.display()))?;
+    let mut study = Study {
+        started,
+        credenza: env!("CARGO_PKG_VERSION").into(),
+        machine: Machine::here(),
+        seconds: options.time.as_secs_f64(),
+        clients: options.clients,
+        keys: options.keys,
+        seed: options.seed,
+        outcomes: Vec::new(),
+        product: Vec::new(),
+    };
+    for value_bytes in &options.value_bytes {
+        for mix in study::mixes() {
+            let load = Load {
+                mix,
+                clients: options.clients,
+                keys: options.keys,
+                value_bytes: *value_bytes,
+                think: Duration::from_millis(50),
+                time: options.time,
+                seed: options.seed,
+            };
+            let vectors = Vectors { pruning: Pruning::RIAK };
+            study.outcomes.push(one(vectors, &load, say));
+            study.outcomes.push(one(Dotted, &load, say));
+            study.outcomes.push(one(Sets, &load, say));
+            // After every load, so that an interrupted study leaves what it has.
+            write(&folder, "results.json", &study.json()?)?;
+        }
+    }
+    if let Some(time) = options.product {
+        study.product = product::run(options, time, &folder, say)?;
+    }
+    let text = tables::markdown(&study, "");
+    write_all(&folder, "dvv.md", &study, &text)?;
+    if let Some(documents) = &options.documents {
+        write_all(&documents.join("performance"), "dvv.md", &study, &text)?;
+    }
+    Ok((folder, text))
+}
+
+/// Runs one load with one kind of clock.
+fn one<K: Kind>(kind: K, load: &Load, say: &mut dyn FnMut(&str)) -> Outcome {
+    let what = format!("{:<15} {:>5} bytes  {:<16}", load.mix.name, load.value_bytes, K::NAME);
+    let bar = crate::report::bar(100);
+    let mut progress = |part: f64| {
+        bar.set_position((part * 100.0) as u64);
+        bar.set_message(what.clone());
+    };
+    let measured = world::run(kind, load, Cost::STATED, &mut progress);
+    bar.finish_and_clear();
+    let outcome = Outcome::of(K::NAME, load, &measured);
+    say(&format!("{what} {}\n", outcome.line()));
+    outcome
+}
+
+fn write_all(folder: &Path, name: &str, study: &Study, text: &str) -> Result<(), String> {
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    write(folder, name, text)?;
+    write(folder, "dvv.json", &study.json()?)?;
+    for (name, chart) in figures::charts(study)? {
+        write(folder, name, &chart)?;
+    }
+    Ok(())
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> Result<(), String> {
+    let path = folder.join(name);
+    std::fs::write(&path, text).map_err(|error| format!("can't write {}: {error}", path.display()))
+}

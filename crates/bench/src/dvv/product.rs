@@ -1,0 +1,163 @@
+//! The same mixes on the database itself: six processes on this machine, asked over Riak's HTTP
+//! interface, each key with three replicas, reads and writes of two.
+
+use super::DvvOptions;
+use super::outcome::Product;
+use super::study::{self, Mix, NODES};
+use crate::config::{Config, Items};
+use crate::drivers::{self, Target};
+use crate::load::{self, Causality, Collected, Row, View, new_histogram};
+use crate::report::Percentiles;
+use crate::suite::Process;
+use crate::wrong::Wrong;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// How long six nodes may take to become a cluster.
+const READY_MAX: Duration = Duration::from_secs(120);
+/// `credenza dev` gives each node a port so far from the one before.
+const PORTS: u16 = 10;
+
+struct Nobody;
+
+impl View for Nobody {
+    fn row(&mut self, _row: &Row) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Runs every mix with every size of values.
+pub fn run(
+    options: &DvvOptions,
+    time: Duration,
+    folder: &Path,
+    say: &mut dyn FnMut(&str),
+) -> Result<Vec<Product>, Wrong> {
+    crate::machine::allow_many_files();
+    let folder = folder.canonicalize().map_err(|error| error.to_string())?;
+    let (_cluster, port) = cluster(&folder)?;
+    let mut all = Vec::new();
+    for value_bytes in &options.value_bytes {
+        for mix in study::mixes() {
+            let bucket = all.len();
+            let config = config(options, &mix, *value_bytes, (port, bucket), time)?;
+            let target = drivers::prepare(&config.driver)?;
+            let run = measure(&config, &*target)?;
+            let product = outcome(&mix, *value_bytes, &run);
+            say(&format!(
+                "{:<15} {value_bytes:>5} bytes  {:<16} {:>6.0}/s  clock {:>6.1}  values {:.3}  \
+                 failed {}\n",
+                mix.name,
+                "the database",
+                product.throughput,
+                product.clock_mean,
+                product.values,
+                product.failed
+            ));
+            all.push(product);
+        }
+    }
+    Ok(all)
+}
+
+fn measure(config: &Config, target: &dyn Target) -> Result<Collected, Wrong> {
+    load::run(config, target, &AtomicBool::new(false), &mut Nobody)
+}
+
+/// Six nodes that are one cluster, and the port of the first.
+fn cluster(folder: &Path) -> Result<(Process, u16), Wrong> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let (data, log) = (folder.join("nodes"), folder.join("nodes.log"));
+    std::fs::create_dir_all(&data).map_err(|error| error.to_string())?;
+    let port = free_ports()?;
+    let words = ["dev", "--nodes", &NODES.to_string(), "--port", &port.to_string(), "--data"];
+    let mut command = vec![program.display().to_string()];
+    command.extend(words.map(String::from));
+    command.push(data.display().to_string());
+    let mut process = Process::start(&command, None, &data, &log)?;
+    let begun = Instant::now();
+    // What it prints once the ring is given out.
+    let is_ready = || std::fs::read_to_string(&log).is_ok_and(|said| said.contains("one cluster"));
+    while !is_ready() {
+        process.check()?;
+        if begun.elapsed() > READY_MAX {
+            let text = format!("six nodes did not become a cluster; see {}", log.display());
+            return Err(Wrong::unreachable(text));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok((process, port))
+}
+
+/// A port from which on every node finds its own free.
+fn free_ports() -> Result<u16, Wrong> {
+    for _ in 0..100 {
+        let first = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let first = first.map_err(|error| error.to_string())?.port();
+        let ports = (0..NODES as u16).map(|node| first.checked_add(node * PORTS + 1));
+        let free = |port: Option<u16>| {
+            let port = port.filter(|port| *port < 65_000);
+            port.is_some_and(|port| TcpListener::bind(("127.0.0.1", port)).is_ok())
+        };
+        let taken = (1..NODES as u16).map(|node| first.checked_add(node * PORTS));
+        if ports.chain(taken).all(free) {
+            return Ok(first);
+        }
+    }
+    Err(Wrong::unreachable("there are no free ports for six nodes"))
+}
+
+fn config(
+    options: &DvvOptions,
+    mix: &Mix,
+    value_bytes: usize,
+    (port, bucket): (u16, usize),
+    time: Duration,
+) -> Result<Config, String> {
+    let addresses: Vec<_> =
+        (0..NODES as u16).map(|node| format!("127.0.0.1:{}", port + node * PORTS)).collect();
+    let [gets, puts, updates] = mix.weights;
+    let DvvOptions { clients, keys, seed, .. } = options;
+    let text = format!(
+        "driver = 'riak'\nriak_addresses = {addresses:?}\nriak_path = '/buckets/dvv{bucket}/keys'\n\
+         riak_read_query = 'r=2'\nriak_write_query = 'w=2'\nconcurrent = {clients}\n\
+         think_time = '50ms'\nduration = '{}ms'\nreport_interval = '1s'\nrng_seed = {seed}\n\
+         key_generator = ['int_to_str', ['truncated_pareto_int', {keys}]]\n\
+         value_generator = ['fixed_bin', {value_bytes}]\n\
+         operations = [['get', {gets}], ['put', {puts}], ['update', {updates}]]",
+        time.as_millis()
+    );
+    Config::read(Items::parse("the database", &text)?)
+}
+
+fn outcome(mix: &Mix, value_bytes: usize, run: &Collected) -> Product {
+    let (mut reads, mut writes) = (new_histogram(), new_histogram());
+    let mut causality = Causality::default();
+    let same = "all histograms have the same bounds";
+    for operation in &run.operations {
+        match operation.label.as_str() {
+            "get" => reads.add(&operation.latency).expect(same),
+            "put" => writes.add(&operation.latency).expect(same),
+            _ => {}
+        }
+        for (all, leg) in [&mut reads, &mut writes].into_iter().zip(&operation.legs) {
+            leg.iter().for_each(|leg| all.add(leg).expect(same));
+        }
+        operation.causality.iter().for_each(|counted| causality.add(counted));
+    }
+    Product {
+        mix: mix.name.into(),
+        value_bytes,
+        seconds: run.seconds,
+        throughput: run.throughput(),
+        reads: Percentiles::of(&reads),
+        writes: Percentiles::of(&writes),
+        clock_mean: causality.clock_bytes.mean(),
+        clock_p99: causality.clock_bytes.value_at_quantile(0.99),
+        values: causality.values.mean(),
+        objects: causality.values.len(),
+        failed: run.failed(),
+    }
+}

@@ -1,0 +1,97 @@
+//! Whole runs, short ones: causality, never a time of this machine.
+
+use super::super::kinds::{Dotted, Kind, Pruning, Sets, Vectors};
+use super::super::measured::Measured;
+use super::super::study::{Cost, Load, Mix, mixes};
+use super::super::{DvvOptions, run, world};
+use std::time::Duration;
+
+fn load(mix: Mix, keys: u64, time: Duration) -> Load {
+    Load {
+        mix,
+        clients: 60,
+        keys,
+        value_bytes: 1024,
+        think: Duration::from_millis(50),
+        time,
+        seed: 42,
+    }
+}
+
+fn ran<K: Kind>(kind: K, load: &Load) -> Measured {
+    // Long clocks take no longer than short ones, so that all kinds live through the same times.
+    let cost = Cost { byte: Duration::ZERO, ..Cost::STATED };
+    world::run(kind, load, cost, &mut |_| {})
+}
+
+fn wrongs(measured: &Measured) -> (usize, usize) {
+    (measured.wrong.false_values.len(), measured.wrong.lost.len())
+}
+
+#[test]
+fn dots_are_exact_where_pruned_vectors_conflict_and_lose() {
+    // Few keys, many clients, and pruning that never waits: the load that shows it.
+    let mix = Mix { name: "crafted", weights: [20, 10, 70] };
+    let load = load(mix, 20, Duration::from_secs(3));
+    let (dotted, sets) = (ran(Dotted, &load), ran(Sets, &load));
+    assert!(sets.operations > 1_000, "{}", sets.operations);
+    assert_eq!(wrongs(&dotted), (0, 0));
+    assert_eq!(wrongs(&sets), (0, 0));
+    // The same operations at the same times, and both tell the truth: what they show is the same.
+    assert_eq!(dotted.all().values, sets.all().values);
+    assert_eq!(dotted.operations, sets.operations);
+    let hasty = Pruning { small: 5, big: 5, young_ms: 0, old_ms: 0 };
+    let pruned = ran(Vectors { pruning: hasty }, &load);
+    let (conflicts, lost) = wrongs(&pruned);
+    assert!(conflicts > 0, "pruning made no false conflict");
+    assert!(lost > 0, "version vectors of clients lost nothing");
+    assert!(pruned.wrong.false_reads > 0 && lost as u64 >= pruned.wrong.lost_blind);
+}
+
+#[test]
+fn one_seed_gives_one_history() {
+    let load = load(mixes().remove(0), 500, Duration::from_secs(1));
+    let [one, again] = [ran(Sets, &load), ran(Sets, &load)];
+    assert_eq!(one.seconds, again.seconds);
+    assert_eq!((one.calls, one.reads.max()), (again.calls, again.reads.max()));
+    let mut other = load.clone();
+    other.seed = 43;
+    assert_ne!(ran(Sets, &other).seconds, one.seconds);
+}
+
+#[test]
+fn a_study_writes_its_tables_and_figures() {
+    let folder = std::env::temp_dir().join(format!("bench-dvv-{}", std::process::id()));
+    let options = DvvOptions {
+        results: folder.join("results"),
+        documents: Some(folder.join("docs")),
+        time: Duration::from_millis(1_500),
+        clients: 50,
+        keys: 1_000,
+        value_bytes: vec![1024],
+        seed: 42,
+        product: None,
+    };
+    let mut said = String::new();
+    let (results, text) = run(&options, &mut |line| said.push_str(line)).expect("runs");
+    assert_eq!(said.lines().count(), 15, "{said}");
+    for mix in mixes() {
+        assert!(text.contains(&format!("| {} | 1024 |", mix.name)), "{}", mix.name);
+    }
+    for heading in ["Goals", "Clock sizes and values", "Conflicts and losses", "Latency ratios"] {
+        assert!(text.contains(&format!("\n## {heading}\n")), "{heading}");
+    }
+    let sets = text.lines().filter(|line| line.contains("| DVV sets |") && line.contains("1024"));
+    let sets: Vec<_> = sets.filter(|line| line.matches('|').count() == 10).collect();
+    assert_eq!(sets.len(), 5);
+    for row in sets {
+        let cells: Vec<_> = row.split('|').map(str::trim).collect();
+        assert_eq!(cells[5..9], ["0", "0", "0", "0"], "{row}");
+    }
+    for file in ["dvv.md", "dvv.json", "dvv-theory.svg", "dvv-measured.svg"] {
+        for place in [&results, &folder.join("docs/performance")] {
+            assert!(place.join(file).is_file(), "{file}");
+        }
+    }
+    std::fs::remove_dir_all(&folder).expect("removed");
+}

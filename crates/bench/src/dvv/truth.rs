@@ -1,0 +1,85 @@
+//! What is true: for each replica the set of writes it has heard of, and of those that nothing has
+//! replaced. It goes along with the clocks under study and is told what they are told; where the
+//! two differ, the clocks are wrong.
+
+use super::kinds::Write;
+
+/// A set of a key's writes: all up to some number, and some beyond.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Writes {
+    upto: Write,
+    /// Ascending; none is `upto + 1`.
+    beyond: Vec<Write>,
+}
+
+/// What a replica knows of a key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Truth {
+    /// What it has heard of.
+    pub seen: Writes,
+    /// What of it nothing has replaced, ascending.
+    pub alive: Vec<Write>,
+}
+
+impl Writes {
+    /// Whether a write is in it.
+    pub fn contains(&self, write: Write) -> bool {
+        write <= self.upto || self.beyond.binary_search(&write).is_ok()
+    }
+
+    /// Adds one.
+    pub fn add(&mut self, write: Write) {
+        if let Err(at) = self.beyond.binary_search(&write)
+            && write > self.upto
+        {
+            self.beyond.insert(at, write);
+            self.close();
+        }
+    }
+
+    /// Adds all of another set.
+    pub fn union(&mut self, other: &Writes) {
+        self.upto = self.upto.max(other.upto);
+        self.beyond.extend_from_slice(&other.beyond);
+        self.beyond.sort_unstable();
+        self.beyond.dedup();
+        self.close();
+    }
+
+    fn close(&mut self) {
+        let mut below = 0;
+        for write in &self.beyond {
+            if *write > self.upto + 1 {
+                break;
+            }
+            self.upto = self.upto.max(*write);
+            below += 1;
+        }
+        self.beyond.drain(..below);
+    }
+}
+
+impl Truth {
+    /// After a write whose client had seen these. A write that comes late, when what replaced it
+    /// is known already, changes nothing.
+    pub fn write(&self, context: &Writes, write: Write) -> Truth {
+        let mut seen = context.clone();
+        seen.add(write);
+        self.merge(&Truth { seen, alive: vec![write] })
+    }
+
+    /// What two replicas know together: a write is alive if it is in both, or new to one.
+    pub fn merge(&self, other: &Truth) -> Truth {
+        let mut seen = self.seen.clone();
+        seen.union(&other.seen);
+        let stays = |beside: &Truth, write: &Write| {
+            beside.alive.binary_search(write).is_ok() || !beside.seen.contains(*write)
+        };
+        let ours = self.alive.iter().filter(|write| stays(other, write));
+        let theirs = other.alive.iter().filter(|write| stays(self, write));
+        let mut alive: Vec<_> = ours.chain(theirs).copied().collect();
+        alive.sort_unstable();
+        alive.dedup();
+        Truth { seen, alive }
+    }
+}

@@ -1,0 +1,162 @@
+//! The clients, and what is being served for them.
+
+use super::mail::{Mail, Put, What};
+use super::{Context, State, World, nanoseconds};
+use crate::dvv::kinds::{Kind, Write, Writer};
+use crate::dvv::measured::Returned;
+use crate::dvv::study::{Load, NODES};
+use crate::generators::{Dice, KeyStream, Numbers};
+use std::rc::Rc;
+use std::time::Instant;
+
+/// A get or put that a node serves.
+pub(super) struct Serving<K: Kind> {
+    pub(super) client: usize,
+    pub(super) key: u32,
+    /// Who passed a put on.
+    pub(super) origin: Option<usize>,
+    /// Replicas that have stored it.
+    pub(super) stored: usize,
+    /// Replicas that have answered.
+    pub(super) replies: Vec<(usize, Option<Rc<State<K>>>)>,
+    /// All their answers together.
+    pub(super) whole: Option<Rc<State<K>>>,
+}
+
+impl<K: Kind> Serving<K> {
+    pub(super) fn read(client: usize, key: u32) -> Serving<K> {
+        Serving::write(client, key, None, 0)
+    }
+
+    pub(super) fn write(
+        client: usize,
+        key: u32,
+        origin: Option<usize>,
+        stored: usize,
+    ) -> Serving<K> {
+        Serving { client, key, origin, stored, replies: Vec::new(), whole: None }
+    }
+}
+
+/// What a client is doing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    Get,
+    Put,
+    Update,
+}
+
+/// A client: one operation at a time.
+pub(super) struct Client<K: Kind> {
+    number: usize,
+    dice: Dice,
+    keys: KeyStream,
+    doing: Doing,
+    key: u32,
+    sent: u64,
+    asked: usize,
+    context: Rc<Context<K>>,
+}
+
+impl<K: Kind> Client<K> {
+    pub(super) fn new(number: usize, load: &Load) -> Client<K> {
+        let numbers = Numbers::TruncatedPareto { count: load.keys };
+        Client {
+            number,
+            dice: Dice::new(load.seed, number as u64),
+            keys: KeyStream::new(&numbers, number, load.clients),
+            doing: Doing::Get,
+            key: 0,
+            sent: 0,
+            asked: number,
+            context: Rc::default(),
+        }
+    }
+}
+
+impl<K: Kind> World<'_, K> {
+    pub(super) fn begin_operation(&mut self, number: usize) {
+        if self.now >= nanoseconds(self.load.time) {
+            return;
+        }
+        let client = &mut self.clients[number];
+        let [gets, puts, updates] = self.load.mix.weights;
+        let drawn = client.dice.below(gets + puts + updates);
+        client.doing = match drawn {
+            drawn if drawn < gets => Doing::Get,
+            drawn if drawn < gets + puts => Doing::Put,
+            _ => Doing::Update,
+        };
+        client.key = client.keys.next(&mut client.dice).unwrap_or(0) as u32;
+        client.context = Rc::default();
+        if client.doing == Doing::Put {
+            return self.put_of(number);
+        }
+        let key = client.key;
+        self.ask(number, Mail::Get { client: number, key });
+    }
+
+    /// A client puts, with the context it has.
+    pub(super) fn put_of(&mut self, number: usize) {
+        let client = &self.clients[number];
+        let (key, context) = (client.key, client.context.clone());
+        let writes = &mut self.blind[key as usize];
+        writes.push(client.doing == Doing::Put);
+        let write = writes.len() as Write;
+        let by = Writer { client: client.number as u32, now_ms: self.now / 1_000_000 };
+        let put = Put { client: number, key, context, write, by };
+        self.ask(number, Mail::Put { put, by_way_of: None });
+    }
+
+    /// Sends to the next node in turn.
+    fn ask(&mut self, number: usize, mail: Mail<K>) {
+        let client = &mut self.clients[number];
+        client.sent = self.now;
+        client.asked += 1;
+        let node = client.asked % NODES;
+        self.send(None, node, mail);
+    }
+
+    /// A client has its answer.
+    pub(super) fn answered(&mut self, number: usize, answer: Option<Option<Rc<State<K>>>>) {
+        let client = &self.clients[number];
+        let (doing, key, took) = (client.doing, client.key, self.now - client.sent);
+        match answer {
+            None => {
+                self.measured.calls[1] += 1;
+                self.measured.writes.saturating_record(took);
+            }
+            Some(found) => {
+                self.measured.calls[0] += 1;
+                self.measured.reads.saturating_record(took);
+                let context = found.map(|state| self.shown(key, &state)).unwrap_or_default();
+                self.clients[number].context = Rc::new(context);
+                if doing == Doing::Update {
+                    let think = nanoseconds(self.load.think);
+                    return self.at(self.now + think, What::Put { client: number });
+                }
+            }
+        }
+        self.measured.operations += 1;
+        self.begin_operation(number);
+    }
+
+    /// Counts an object that a client was shown, and gives what it has seen with it.
+    fn shown(&mut self, key: u32, state: &State<K>) -> Context<K> {
+        let begun = Instant::now();
+        let clock = K::context(&state.row);
+        self.measured.work[0] += begun.elapsed();
+        let values = K::values(&state.row);
+        let is_false = self.judge(key, &values, &state.truth);
+        self.measured.wrong.false_reads += u64::from(is_false);
+        let object = Returned {
+            objects: 1,
+            term_bytes: K::term_bytes(&state.row) as u64,
+            coded_bytes: K::coded_bytes(&state.row) as u64,
+            values: values.len() as u64,
+        };
+        let second = (self.now / 1_000_000_000) as usize;
+        self.measured.returned(second, object, u64::from(key) == self.load.keys);
+        Context { clock, seen: state.truth.seen.clone() }
+    }
+}

@@ -1,0 +1,208 @@
+//! Six nodes, their clients and the network between them, in one thread and in a time of their own.
+//!
+//! A read asks all three replicas, answers from the first two, and gives those that lag what all
+//! three know together. A write goes to all three and is answered when two have it. Under client
+//! ids any node takes it; where a dot is minted only a replica can, so that a node that is none
+//! passes the write on, and the replica that takes it stores it before it tells the others.
+//!
+//! Promises: one seed and one load give one history; every kind of clock gets the same operations.
+//! Never: reads a clock for anything but the cost of the clocks themselves.
+//! Read next: `mail.rs`, `acting.rs`, `asking.rs`.
+
+mod acting;
+mod asking;
+mod mail;
+
+use super::kinds::{Kind, Write};
+use super::measured::Measured;
+use super::study::{Cost, Load, NODES, PARTITIONS, replicas};
+use super::truth::{Truth, Writes};
+use crate::generators::Dice;
+use asking::{Client, Serving};
+use mail::{Event, Mail};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// What a replica holds of a key, and what is true of it.
+pub struct State<K: Kind> {
+    row: K::Row,
+    truth: Truth,
+}
+
+/// What a client has seen of a key, and what it truly has.
+pub struct Context<K: Kind> {
+    clock: K::Context,
+    seen: Writes,
+}
+
+impl<K: Kind> Default for Context<K> {
+    fn default() -> Context<K> {
+        Context { clock: K::Context::default(), seen: Writes::default() }
+    }
+}
+
+/// A node: it does one thing at a time.
+struct Node<K: Kind> {
+    free_at: u64,
+    rows: Vec<Option<Rc<State<K>>>>,
+    vnodes: Vec<K::Vnode>,
+}
+
+/// The world of one run; its time is in nanoseconds.
+pub struct World<'a, K: Kind> {
+    kind: K,
+    load: &'a Load,
+    cost: Cost,
+    now: u64,
+    /// Events begun so far: the second key of their order.
+    counted: u64,
+    events: BinaryHeap<Reverse<Event<K>>>,
+    nodes: Vec<Node<K>>,
+    clients: Vec<Client<K>>,
+    serving: Vec<Option<Serving<K>>>,
+    free: Vec<usize>,
+    /// Of every key, whether each of its writes had no context.
+    blind: Vec<Vec<bool>>,
+    network: Dice,
+    measured: Measured,
+}
+
+/// Runs a load to its end. `progress` is told how much of it is done.
+pub fn run<K: Kind>(kind: K, load: &Load, cost: Cost, progress: &mut dyn FnMut(f64)) -> Measured {
+    let mut world = World::new(kind, load, cost);
+    world.begin();
+    let end = load.time.as_nanos() as u64;
+    let mut told = 0;
+    while let Some(Reverse(event)) = world.events.pop() {
+        world.now = event.at;
+        if event.at / (end / 50 + 1) > told {
+            told = event.at / (end / 50 + 1);
+            progress((event.at as f64 / end as f64).min(1.0));
+        }
+        world.happens(event);
+    }
+    world.settle();
+    progress(1.0);
+    world.measured
+}
+
+impl<'a, K: Kind> World<'a, K> {
+    fn new(kind: K, load: &'a Load, cost: Cost) -> World<'a, K> {
+        let keys = load.keys as usize + 1;
+        let node = |node| Node {
+            free_at: 0,
+            rows: (0..keys).map(|_| None).collect(),
+            vnodes: (0..PARTITIONS).map(|partition| K::vnode(node, partition)).collect(),
+        };
+        World {
+            kind,
+            load,
+            cost,
+            now: 0,
+            counted: 0,
+            events: BinaryHeap::new(),
+            nodes: (0..NODES).map(node).collect(),
+            clients: (0..load.clients).map(|number| Client::new(number, load)).collect(),
+            serving: Vec::new(),
+            free: Vec::new(),
+            blind: vec![Vec::new(); keys],
+            network: Dice::new(load.seed, u64::MAX - 1),
+            measured: Measured::default(),
+        }
+    }
+
+    /// Clients begin within the first fifty milliseconds.
+    fn begin(&mut self) {
+        for client in 0..self.clients.len() {
+            let at = self.network.below(50_000_000);
+            self.at(at, mail::What::Begin { client });
+        }
+    }
+
+    fn at(&mut self, at: u64, what: mail::What<K>) {
+        self.counted += 1;
+        self.events.push(Reverse(Event { at, number: self.counted, what }));
+    }
+
+    fn happens(&mut self, event: Event<K>) {
+        match event.what {
+            mail::What::Begin { client } => self.begin_operation(client),
+            mail::What::Put { client } => self.put_of(client),
+            mail::What::Answered { client, answer } => self.answered(client, answer),
+            mail::What::Arrived { node, mail } => {
+                let done = self.nodes[node].free_at.max(self.now) + self.effort(&mail);
+                self.nodes[node].free_at = done;
+                self.at(done, mail::What::Done { node, mail });
+            }
+            mail::What::Done { node, mail } => self.act(node, mail),
+        }
+    }
+
+    /// Sends to a node; one's own mail takes no network.
+    fn send(&mut self, from: Option<usize>, to: usize, mail: Mail<K>) {
+        let bytes = mail.bytes(self.load.value_bytes);
+        let flight = if from == Some(to) { 0 } else { self.flight(bytes) };
+        self.at(self.now + flight, mail::What::Arrived { node: to, mail });
+    }
+
+    /// How long a message of so many bytes is on its way.
+    fn flight(&mut self, bytes: usize) -> u64 {
+        let jitter = self.network.exponential(self.cost.jitter.as_nanos() as f64) as u64;
+        nanoseconds(self.cost.hop) + jitter + nanoseconds(self.cost.byte) * bytes as u64
+    }
+
+    /// What all replicas know together at the end, beside what is true.
+    fn settle(&mut self) {
+        for key in 0..self.blind.len() as u32 {
+            let mut whole: Option<Rc<State<K>>> = None;
+            for node in replicas(key) {
+                let Some(state) = self.nodes[node].rows[key as usize].clone() else { continue };
+                whole = Some(self.joined(whole, state));
+            }
+            let Some(whole) = whole else { continue };
+            let values = K::values(&whole.row);
+            self.judge(key, &values, &whole.truth);
+            self.measured.keys.0 += 1;
+            self.measured.keys.1 += values.len() as u64;
+        }
+    }
+
+    fn joined(&self, one: Option<Rc<State<K>>>, other: Rc<State<K>>) -> Rc<State<K>> {
+        match one {
+            None => other,
+            Some(one) if Rc::ptr_eq(&one, &other) => one,
+            Some(one) => Rc::new(State {
+                row: self.kind.merge(&one.row, &other.row),
+                truth: one.truth.merge(&other.truth),
+            }),
+        }
+    }
+
+    /// Compares what clocks show with what is true; gives whether something false was shown.
+    fn judge(&mut self, key: u32, values: &[Write], truth: &Truth) -> bool {
+        if values == truth.alive {
+            return false;
+        }
+        let wrong = &mut self.measured.wrong;
+        let mut shown_false = false;
+        for write in values {
+            if truth.alive.binary_search(write).is_err() {
+                shown_false = true;
+                wrong.false_values.insert((key, *write));
+            }
+        }
+        for write in &truth.alive {
+            if values.binary_search(write).is_err() && wrong.lost.insert((key, *write)) {
+                let blind = self.blind[key as usize][*write as usize - 1];
+                wrong.lost_blind += u64::from(blind);
+            }
+        }
+        shown_false
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
