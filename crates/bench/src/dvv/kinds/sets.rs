@@ -19,6 +19,7 @@ impl Kind for Sets {
     fn vnode(node: usize, partition: u32) -> Minter {
         let fresh = Start {
             record: None,
+            life: 1,
             held_before: false,
             unsynced: false,
             damaged: false,
