@@ -44,7 +44,10 @@ pub use reply::{Body, BucketDescription, Entry, Moving, Outcome, Page, Reply, Ro
 pub use request::{
     BucketPlace, Call, Consistency, DirectoryCall, MoveStep, Read, Request, SessionCall, Update,
 };
-pub use ring::{RingCall, RingDescription};
+pub use ring::{
+    RingCall, RingChange, RingDescription, RingLoad, RingMove, RingPlan, RingTransfer,
+    RingTransfers,
+};
 
 /// A key: any bytes, at most [`limits::KEY_BYTES_MAX`]; keys order as unsigned bytes.
 pub type Key = bytes::Bytes;

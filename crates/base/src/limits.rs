@@ -150,7 +150,9 @@ pub const CONTENT_HEADERS_BYTES_MAX: usize = 64 * 1024;
 /// Most metadata, links and indexes of one value together.
 pub const CONTENT_HEADERS_MAX: usize = 1_024;
 /// Most partitions of the ring.
-pub const PARTITIONS_MAX: usize = 4_096;
+pub const PARTITIONS_MAX: usize = 1_024;
+/// Most changes of the ring in one plan.
+pub const RING_CHANGES_MAX: usize = 64;
 /// How deep maps nest in maps of a data type.
 pub const TYPE_DEPTH_MAX: usize = 32;
 /// Most steps of one change to a data type.

@@ -4,7 +4,7 @@ use crate::available::{BucketNames, Context, Keys, Siblings};
 use crate::bucket::BucketName;
 use crate::cluster::{ClusterDescription, Placement};
 use crate::properties::Properties;
-use crate::ring::RingDescription;
+use crate::ring::{RingDescription, RingPlan, RingTransfers};
 use crate::{Error, Key, LogIndex, SessionId, Value, Version};
 
 /// An answer; every one carries the index of the log it reflects.
@@ -53,6 +53,10 @@ pub enum Body {
     BucketNames(BucketNames),
     /// The ring.
     Ring(RingDescription),
+    /// What a change of the ring would do.
+    RingPlan(Box<RingPlan>),
+    /// How far a change of the ring is.
+    RingTransfers(RingTransfers),
 }
 
 /// A row as a client sees it.

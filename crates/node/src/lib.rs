@@ -45,6 +45,7 @@ pub use status::{
 pub use submit::{Flow, Submitted, Ticket};
 pub use transfer::{MovePhase, MoveProgress, Movement};
 
+use available::moving::Moving;
 use available::shelf::Shelf;
 use available::watching::Watching;
 use base::{BucketName, ClusterId, Error, GroupId, NodeId, Reason, Reply, Request, Result};
@@ -94,6 +95,8 @@ pub(crate) struct Inner {
     shelf: Arc<Shelf>,
     /// What this node thinks of the others.
     watching: Watching,
+    /// How far what it receives is, when the ring changes.
+    moving: Moving,
     trees: Arc<dyn Trees>,
     metrics: Arc<Metrics>,
     bell: Arc<Bell>,

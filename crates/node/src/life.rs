@@ -2,6 +2,7 @@
 
 use crate::available::batch::Mark;
 use crate::available::layout::VNODES;
+use crate::available::moving::{self, Moving};
 use crate::available::shelf::Shelf;
 use crate::available::watching::{self, Watching};
 use crate::available::{hints, sync};
@@ -125,6 +126,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner
         keeper,
         shelf,
         watching: Watching::default(),
+        moving: Moving::default(),
         trees,
         metrics,
         bell,
@@ -177,6 +179,7 @@ pub(crate) fn tend_vnodes(inner: &Arc<Inner>) {
     world::spawn(watching::tend(inner.clone(), inner.stop.subscribe()));
     world::spawn(hints::tend(inner.clone(), inner.stop.subscribe()));
     world::spawn(sync::tend(inner.clone(), inner.stop.subscribe()));
+    world::spawn(moving::tend(inner.clone(), inner.stop.subscribe()));
 }
 
 fn drive(inner: &Arc<Inner>, group: Arc<Group>) {

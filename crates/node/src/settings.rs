@@ -33,6 +33,11 @@ pub struct NodeSettings {
     pub compare_bytes_per_second: u64,
     /// Between two such comparisons of a group.
     pub compare_pause_ms: u64,
+    /// When the ring of available buckets changes, this node receives at most so many bytes a
+    /// second; 0: as many as come.
+    pub ring_bytes_per_second: u64,
+    /// A partition that has gone over to other nodes is kept here for so long.
+    pub ring_grace_ms: u64,
     /// Where the other nodes of its cluster reach this one; none: it takes no others.
     pub peers: Option<PeerPlace>,
     /// Where its clients reach it, told to other nodes for redirects.
@@ -63,6 +68,8 @@ impl Default for NodeSettings {
             prefer_pause_ms: 10_000,
             compare_bytes_per_second: 8 << 20,
             compare_pause_ms: 3_600_000,
+            ring_bytes_per_second: 64 << 20,
+            ring_grace_ms: 10_000,
             peers: None,
             client_address: String::new(),
         }

@@ -25,6 +25,8 @@ Examples:
   credenza cluster transfer n2                     n2 becomes master of every group
   credenza cluster plan                            what is still to be done
   credenza cluster ring --give-out                 every member keeps a part of available buckets
+  credenza cluster ring join n5                    lays down that n5 keeps a part, shows the plan
+  credenza cluster ring commit --wait              begins it: the data moves while it is used
   credenza cluster recover --data /srv/n1          a majority is lost: what does n1 have?
 
 Each of these changes what is wanted; the masters of the groups then go there step by step.";
@@ -50,7 +52,7 @@ pub enum Cluster {
     Replace(Replace),
     /// Make a member master
     Transfer(Transfer),
-    /// Show who keeps the partitions of available buckets, or give them out
+    /// Show who keeps the partitions of available buckets, and change it
     Ring(Ring),
     /// When a majority is lost for good: show what a stopped member has, make it the only one
     Recover(Recover),

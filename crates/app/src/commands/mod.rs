@@ -27,6 +27,7 @@ mod recover;
 mod rejoin;
 mod restore;
 mod ring;
+mod ring_shown;
 mod sequence;
 mod serve;
 mod settings;

@@ -1,22 +1,36 @@
-//! `credenza cluster ring`: who keeps the partitions of available buckets.
+//! `credenza cluster ring`: who keeps the partitions of available buckets, and changes of that.
 
 use super::bucket::plain;
+use super::ring_shown::{Names, shares, show_plan, show_transfers};
 use crate::client::{Address, Call, Client};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::output;
+use base::Kind;
 use hyper::Method;
-use serde_json::Value;
-use std::collections::BTreeMap;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 const PATH: &str = "/v1/cluster/ring";
+const PLAN: &str = "/v1/cluster/ring/plan";
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// `credenza cluster ring`.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Ring {
+    #[command(subcommand)]
+    step: Option<Step>,
     /// Give every member that stays an even part, all at once; only while no member holds data of
     /// available buckets
     #[arg(long)]
     give_out: bool,
+    #[command(flatten)]
+    with: With,
+}
+
+/// Whom it asks, and how it answers.
+#[derive(clap::Args)]
+pub struct With {
     #[command(flatten)]
     address: Address,
     /// Answer in JSON
@@ -24,21 +38,81 @@ pub struct Ring {
     json: bool,
 }
 
+/// A step of a change. The first six lay something down; nothing moves before `commit`.
+#[derive(clap::Subcommand)]
+enum Step {
+    /// A member is to keep its part
+    Join {
+        /// The member's name
+        node: String,
+        /// What fails together: copies are kept apart where it can be
+        #[arg(long, default_value = "")]
+        rack: String,
+        #[command(flatten)]
+        with: With,
+    },
+    /// A member is to keep nothing any more; it may be down for good
+    #[command(visible_alias = "force-remove")]
+    Leave {
+        /// The member's name; of one that was removed, its id
+        node: String,
+        #[command(flatten)]
+        with: With,
+    },
+    /// A member that keeps nothing is to keep what another one keeps; nothing else moves
+    Replace {
+        /// Who goes
+        node: String,
+        /// Who takes its place
+        by: String,
+        /// What fails together
+        #[arg(long, default_value = "")]
+        rack: String,
+        #[command(flatten)]
+        with: With,
+    },
+    /// A member stands in another rack
+    Rack {
+        /// The member's name
+        node: String,
+        /// Its rack; `""` for one of its own
+        rack: String,
+        #[command(flatten)]
+        with: With,
+    },
+    /// Each partition is to become two; only while no data is held
+    Double(With),
+    /// Each two partitions are to become one; only while no data is held
+    Halve(With),
+    /// Show what is laid down would do
+    Plan(With),
+    /// Take back what is laid down
+    Clear(With),
+    /// Begin what is laid down
+    Commit {
+        /// Wait until everything has gone over and been cleared
+        #[arg(long)]
+        wait: bool,
+        #[command(flatten)]
+        with: With,
+    },
+    /// Call off the change under way: what has gone over goes back
+    Cancel(With),
+    /// Show how far the change under way is
+    Transfers(With),
+}
+
 impl Ring {
-    /// Gives it out, if that was said, and shows it.
+    /// Does a step, or gives the ring out, and shows it.
     pub async fn run(self) -> Outcome {
-        let mut client = Client::new(&self.address)?;
-        let ring = match self.give_out {
-            true => give_out(&self.address).await?,
-            false => client.call(Call::new(Method::GET, PATH)).await?.json()?,
-        };
-        if self.json {
-            return output::json(&ring);
+        match self.step {
+            Some(step) => step.run().await,
+            None if self.give_out => self.with.show(&give_out(&self.with.address).await?).await,
+            None => {
+                let ring = self.with.get(PATH).await?;
+                self.with.show(&ring).await
+            }
         }
-        let cluster = client.call(Call::new(Method::GET, "/v1/cluster")).await?.json()?;
-        let rows = shares(&ring, &cluster);
-        output::text(&format!("epoch {}\n\n", plain(&ring["epoch"])))?;
-        output::table(&["member", "partitions"], rows)
     }
 }
 
@@ -47,33 +121,132 @@ pub async fn give_out(address: &Address) -> Outcome<Value> {
     Client::new(address)?.call(Call::new(Method::PUT, PATH)).await?.json()
 }
 
-/// How many partitions each owner has, by name, and those that have none.
-fn shares(ring: &Value, cluster: &Value) -> Vec<Vec<String>> {
-    let members = cluster["members"].as_array().into_iter().flatten();
-    let names = members.map(|member| (plain(&member["node"]), plain(&member["name"])));
-    let names: BTreeMap<_, _> = names.collect();
-    let mut counts: BTreeMap<String, usize> =
-        names.values().map(|name| (name.clone(), 0)).collect();
-    for owner in ring["owners"].as_array().into_iter().flatten().map(plain) {
-        let name = names.get(&owner).cloned().unwrap_or(owner);
-        *counts.entry(name).or_default() += 1;
+impl Step {
+    async fn run(self) -> Outcome {
+        let (wish, with) = match self {
+            Step::Join { node, rack, with } => {
+                (json!({ "change": "join", "node": node, "rack": rack }), with)
+            }
+            Step::Leave { node, with } => (json!({ "change": "leave", "node": node }), with),
+            Step::Replace { node, by, rack, with } => {
+                (json!({ "change": "replace", "node": node, "by": by, "rack": rack }), with)
+            }
+            Step::Rack { node, rack, with } => {
+                (json!({ "change": "rack", "node": node, "rack": rack }), with)
+            }
+            Step::Double(with) => (json!({ "change": "double" }), with),
+            Step::Halve(with) => (json!({ "change": "halve" }), with),
+            Step::Plan(with) => {
+                let plan = with.get(PLAN).await?;
+                return with.show_plan(&plan).await;
+            }
+            Step::Clear(with) => {
+                return with.client()?.call(Call::new(Method::DELETE, PLAN)).await.map(|_| ());
+            }
+            Step::Commit { wait, with } => return with.commit(wait).await,
+            Step::Cancel(with) => {
+                let call = Call::new(Method::POST, format!("{PATH}/cancel"));
+                let ring = with.client()?.call(call).await?.json()?;
+                return with.show(&ring).await;
+            }
+            Step::Transfers(with) => {
+                let transfers = with.transfers().await?;
+                if with.json {
+                    return output::json(&transfers);
+                }
+                return show_transfers(&transfers, &with.names().await?);
+            }
+        };
+        let plan = with.client()?.call(Call::json(Method::POST, PLAN, wish.to_string())).await?;
+        with.show_plan(&plan.json()?).await
     }
-    counts.into_iter().map(|(name, count)| vec![name, count.to_string()]).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn owners_are_counted_by_name_and_whoever_has_none_is_named() {
-        let ring = json!({ "epoch": 2, "owners": ["0a", "0b", "0a", "0c"] });
-        let member = |node: &str, name: &str| json!({ "node": node, "name": name });
-        let cluster =
-            json!({ "members": [member("0a", "n1"), member("0b", "n2"), member("0d", "n3")] });
-        let rows = shares(&ring, &cluster);
-        let expected = [["0c", "1"], ["n1", "2"], ["n2", "1"], ["n3", "0"]];
-        assert_eq!(rows, expected.map(|row| row.map(String::from).to_vec()));
+impl With {
+    fn client(&self) -> Outcome<Client> {
+        Client::new(&self.address)
     }
+
+    async fn get(&self, path: &str) -> Outcome<Value> {
+        self.client()?.call(Call::new(Method::GET, path.to_string())).await?.json()
+    }
+
+    async fn names(&self) -> Outcome<Names> {
+        Ok(Names::of(&self.get("/v1/cluster").await?))
+    }
+
+    async fn transfers(&self) -> Outcome<Value> {
+        self.get(&format!("{PATH}/transfers")).await
+    }
+
+    async fn show(&self, ring: &Value) -> Outcome {
+        if self.json {
+            return output::json(ring);
+        }
+        let names = self.names().await?;
+        output::text(&format!("epoch {}\n\n", plain(&ring["epoch"])))?;
+        output::table(&["member", "partitions"], shares(ring, &names))
+    }
+
+    async fn show_plan(&self, plan: &Value) -> Outcome {
+        if self.json {
+            return output::json(plan);
+        }
+        show_plan(plan, &self.names().await?)
+    }
+
+    /// Begins exactly what it shows.
+    async fn commit(&self, wait: bool) -> Outcome {
+        let plan = self.get(PLAN).await?;
+        if !self.json && plan["changes"].as_array().is_some_and(|changes| !changes.is_empty()) {
+            show_plan(&plan, &self.names().await?)?;
+        }
+        let body = json!({ "epoch": plan["epoch"] }).to_string();
+        let call = Call::json(Method::POST, format!("{PATH}/commit"), body);
+        let ring: Value = self.client()?.call(call).await?.json()?;
+        if wait {
+            self.wait().await?;
+        }
+        if self.json { output::json(&ring) } else { Ok(()) }
+    }
+
+    /// Until nothing moves and nobody has anything left; gives up when nothing has moved for as
+    /// long as the address' timeout, and leaves it as it is.
+    async fn wait(&self) -> Outcome {
+        let (mut before, mut moved) = (Value::Null, Instant::now());
+        loop {
+            let waits_for = match self.transfers().await {
+                Ok(told) if is_done(&told) => return Ok(()),
+                Ok(told) => {
+                    if told != before {
+                        (before, moved) = (told.clone(), Instant::now());
+                    }
+                    let nodes = told["nodes"].as_array().into_iter().flatten();
+                    let waits = nodes.map(|node| plain(&node["waits_for"]));
+                    waits.filter(|waits| waits != "-" && !waits.is_empty()).collect()
+                }
+                // A node that is asked while it restarts or hands over answers a moment later.
+                Err(failure) if failure.kind() == Some(Kind::Unavailable) => {
+                    vec![failure.to_string()]
+                }
+                Err(failure) => return Err(failure),
+            };
+            if moved.elapsed() > self.address.timeout {
+                let text = format!(
+                    "the change does not get on: {} (it goes on when it can; `credenza cluster \
+                     ring transfers` shows how far it is, `credenza cluster ring cancel` calls it \
+                     off)",
+                    waits_for.join("; ")
+                );
+                return Err(Failure::new(Kind::Unavailable, text));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Whether everything has gone over and nobody has anything left.
+fn is_done(transfers: &Value) -> bool {
+    let mut nodes = transfers["nodes"].as_array().into_iter().flatten();
+    transfers["left"] == 0 && nodes.all(|node| node["clearing"] == 0)
 }

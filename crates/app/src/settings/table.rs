@@ -203,6 +203,17 @@ pub const TABLE: &[Row] = &[
         },
     },
     Row {
+        name: "ring_bytes_per_second",
+        value: "SIZE",
+        default: "64MiB",
+        doc: "when the ring of available buckets changes, a node receives at most so many bytes a \
+              second; 0: as many as come",
+        take: |settings, text| {
+            settings.node.ring_bytes_per_second = units::size(text)?;
+            Ok(())
+        },
+    },
+    Row {
         name: "insecure",
         value: "SWITCH",
         default: "off",

@@ -1,9 +1,8 @@
-//! What available buckets are asked and answer: calls, contents, siblings, properties, the ring.
+//! What available buckets are asked and answer: calls, contents, siblings, properties.
 
 use super::Taken;
 use super::fields::{Fields, Source};
 use super::request::{put_name, take_name};
-use crate::NodeId;
 use crate::available::{
     AvailableCall, BucketNames, Condition, Content, Context, FetchOptions, Headers, Keys, Link,
     Sibling, Siblings, Store, StoreOptions, Vtag,
@@ -11,11 +10,9 @@ use crate::available::{
 use crate::codec::Malformed;
 use crate::limits::{
     BUCKETS_MAX, CONTENT_HEADERS_BYTES_MAX, CONTENT_HEADERS_MAX, CONTEXT_BYTES_MAX, PAGE_ROWS_MAX,
-    PARTITIONS_MAX,
 };
 use crate::properties::{DataType, Replication};
 use crate::quorum::Quorum;
-use crate::ring::{RingCall, RingDescription};
 use bytes::Bytes;
 
 /// Siblings that one answer may bring: replicas that did not hear of each other may have more
@@ -83,21 +80,6 @@ pub(super) fn take_call(from: &mut Source<'_>) -> Taken<AvailableCall> {
         },
         _ => return Err(Malformed("which available call")),
     })
-}
-
-pub(super) fn put_ring_call<W: Fields>(call: RingCall, out: &mut W) {
-    out.byte(match call {
-        RingCall::Describe => 0,
-        RingCall::Claim => 1,
-    });
-}
-
-pub(super) fn take_ring_call(from: &mut Source<'_>) -> Taken<RingCall> {
-    match from.byte("which ring call")? {
-        0 => Ok(RingCall::Describe),
-        1 => Ok(RingCall::Claim),
-        _ => Err(Malformed("which ring call")),
-    }
 }
 
 fn put_fetch<W: Fields>(options: &FetchOptions, out: &mut W) {
@@ -278,21 +260,6 @@ pub(super) fn put_names<W: Fields>(names: &BucketNames, out: &mut W) {
 pub(super) fn take_names(from: &mut Source<'_>) -> Taken<BucketNames> {
     let names = from.list((BUCKETS_MAX, 7), "how many buckets", take_name)?;
     Ok(BucketNames { names, more: from.yes("more")? })
-}
-
-pub(super) fn put_ring<W: Fields>(ring: &RingDescription, out: &mut W) {
-    out.word(ring.epoch).list(&ring.owners, |owner, out| {
-        out.word(owner.0);
-    });
-}
-
-pub(super) fn take_ring(from: &mut Source<'_>) -> Taken<RingDescription> {
-    Ok(RingDescription {
-        epoch: from.word("epoch")?,
-        owners: from.list((PARTITIONS_MAX, 8), "how many partitions", |from| {
-            from.word("owner").map(NodeId)
-        })?,
-    })
 }
 
 pub(super) fn put_replication<W: Fields>(replication: &Replication, out: &mut W) {

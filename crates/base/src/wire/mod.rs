@@ -22,6 +22,7 @@ mod error;
 mod fields;
 mod reply;
 mod request;
+mod ring;
 mod update;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::fields::{Fields, Source};
 use super::request::{put_name, take_name};
-use super::{Taken, available, cluster, error};
+use super::{Taken, available, cluster, error, ring};
 use crate::codec::Malformed;
 use crate::limits::{
     BUCKETS_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, NAME_BYTES_MAX, ROW_OVERHEAD_BYTES, TTL_MS_MAX,
@@ -36,7 +36,9 @@ pub(super) fn take(from: &mut Source<'_>) -> Taken<Reply> {
         16 => Body::Stored(available::take_stored(from)?),
         17 => Body::Keys(available::take_keys(from)?),
         18 => Body::BucketNames(available::take_names(from)?),
-        19 => Body::Ring(available::take_ring(from)?),
+        19 => Body::Ring(ring::take_ring(from)?),
+        20 => Body::RingPlan(Box::new(ring::take_plan(from)?)),
+        21 => Body::RingTransfers(ring::take_transfers(from)?),
         number => take_shown(number, from)?,
     };
     Ok(Reply { index, body })
@@ -73,7 +75,9 @@ fn put_body<W: Fields>(body: &Body, out: &mut W) {
         Body::Stored(context) => available::put_stored(context, out.byte(16)),
         Body::Keys(keys) => available::put_keys(keys, out.byte(17)),
         Body::BucketNames(names) => available::put_names(names, out.byte(18)),
-        Body::Ring(ring) => available::put_ring(ring, out.byte(19)),
+        Body::Ring(ring) => ring::put_ring(ring, out.byte(19)),
+        Body::RingPlan(plan) => ring::put_plan(plan, out.byte(20)),
+        Body::RingTransfers(transfers) => ring::put_transfers(transfers, out.byte(21)),
     }
 }
 

@@ -3,7 +3,7 @@
 //! The retry id stands in front of the call, which is the long part.
 
 use super::fields::{Fields, Source};
-use super::{Taken, available, cluster, update};
+use super::{Taken, available, cluster, ring, update};
 use crate::bucket::BucketName;
 use crate::codec::Malformed;
 use crate::limits::{
@@ -206,7 +206,7 @@ fn put_directory<W: Fields>(call: &DirectoryCall, out: &mut W) {
                 MoveStep::Finish => 1,
             });
         }
-        DirectoryCall::Ring(call) => available::put_ring_call(*call, out.byte(15)),
+        DirectoryCall::Ring(call) => ring::put_call(call, out.byte(15)),
     }
 }
 
@@ -245,7 +245,7 @@ fn take_directory(from: &mut Source<'_>) -> Taken<DirectoryCall> {
                 _ => return Err(Malformed("step")),
             },
         },
-        15 => DirectoryCall::Ring(available::take_ring_call(from)?),
+        15 => DirectoryCall::Ring(ring::take_call(from)?),
         _ => return Err(Malformed("which directory call")),
     })
 }

@@ -21,6 +21,7 @@ mod output;
 mod parameters;
 mod ranges;
 mod render;
+mod ring;
 mod routes;
 mod schemas;
 mod stream;

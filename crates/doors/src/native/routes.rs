@@ -48,6 +48,12 @@ pub enum Name {
     CreateGroup,
     SeeRing,
     ClaimRing,
+    SeeRingPlan,
+    StageRing,
+    ClearRingPlan,
+    CommitRing,
+    CancelRing,
+    SeeTransfers,
     DropGroup,
     OpenSession,
     CloseSession,
@@ -93,7 +99,7 @@ impl Takes {
             Takes::Value => VALUE_BYTES_MAX,
             Takes::Json(
                 "Properties" | "NewBucket" | "MoveTo" | "LogLevels" | "Target" | "NewMember"
-                | "ChangedMember" | "SetPart" | "Wanted" | "Transfer",
+                | "ChangedMember" | "SetPart" | "Wanted" | "Transfer" | "RingChange",
             ) => HTTP_SMALL_BODY_BYTES_MAX,
             Takes::MaybeJson(_) => HTTP_SMALL_BODY_BYTES_MAX,
             Takes::Json(_) => FRAME_BYTES_MAX,

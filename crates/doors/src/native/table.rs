@@ -2,6 +2,7 @@
 
 use super::moves;
 use super::parameters::Parameter::{self, *};
+use super::ring;
 use super::routes::{For, Gives, Headers, Name, Route, Takes, cluster, route};
 use crate::counters::Operation;
 use crate::http::Method;
@@ -17,7 +18,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes; the most travelled ones first.
-pub const ROUTES: [Route; 49] = [
+pub const ROUTES: [Route; 55] = [
     Route {
         query: &[Consistency],
         gives: Gives::Value,
@@ -289,16 +290,14 @@ pub const ROUTES: [Route; 49] = [
         (Takes::MaybeJson("NewGroup"), Gives::CreatedJson("Group")),
         "Makes a group on members that are named, or on those that are in the fewest.",
     ),
-    cluster(
-        (Name::SeeRing, Method::Get, "/v1/cluster/ring"),
-        (Takes::Nothing, Gives::Json("Ring")),
-        "Who owns which partition of available buckets.",
-    ),
-    cluster(
-        (Name::ClaimRing, Method::Put, "/v1/cluster/ring"),
-        (Takes::Nothing, Gives::Json("Ring")),
-        "Every member that stays takes an even part of the ring, while that holds no data.",
-    ),
+    ring::SEE,
+    ring::CLAIM,
+    ring::SEE_PLAN,
+    ring::STAGE,
+    ring::CLEAR,
+    ring::COMMIT,
+    ring::CANCEL,
+    ring::TRANSFERS,
     cluster(
         (Name::DropGroup, Method::Delete, "/v1/cluster/groups/{group}"),
         (Takes::Nothing, Gives::Nothing),

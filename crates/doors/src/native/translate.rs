@@ -4,6 +4,7 @@
 use super::errors::malformed;
 use super::json::{bodies, cluster};
 use super::parameters::BUCKETS_PER_PAGE_MAX;
+use super::ring;
 use super::routes::Name;
 use super::target::{Tags, Target};
 use base::request::{Call, Missing, SessionCall, Steps, When};
@@ -175,8 +176,14 @@ fn directory(target: &mut Target, body: &[u8]) -> Result<(Call, Shape), Error> {
         Name::CreateType => (DirectoryCall::CreateType(bodies::changes(body)?), Shape::Created),
         Name::AlterType => (DirectoryCall::AlterType(bodies::changes(body)?), Shape::Nothing),
         Name::DropType => (DirectoryCall::DropType, Shape::Nothing),
-        Name::SeeRing => (DirectoryCall::Ring(RingCall::Describe), Shape::Json),
-        Name::ClaimRing => (DirectoryCall::Ring(RingCall::Claim), Shape::Json),
+        Name::ClearRingPlan => (DirectoryCall::Ring(RingCall::Clear), Shape::Nothing),
+        name @ (Name::SeeRing
+        | Name::ClaimRing
+        | Name::SeeRingPlan
+        | Name::StageRing
+        | Name::CommitRing
+        | Name::CancelRing
+        | Name::SeeTransfers) => (DirectoryCall::Ring(ring::call(name, body)?), Shape::Json),
         _ => return members(target, body),
     };
     Ok((Call::Directory(call), shape))

@@ -1,8 +1,12 @@
 //! A ring as bytes: what the directory keeps and every node reads.
 //!
-//! Version (1 byte, 1), epoch (8), copies (1), power of two of the partitions (1), a layout, and
+//! Version (1 byte), epoch (8), copies (1), power of two of the partitions (1), a layout, and
 //! whether another layout comes (1); then that one, whether it halves (1), and which partitions
 //! have arrived (one bit each, the first partition in the lowest bit of the first byte).
+//!
+//! Version 1 is that of a ring at rest. Version 2 is that of one on which something moves; behind
+//! the above stand, if another layout comes, since when (8) and who has received what, then who has
+//! leftovers of what: a count (4), and in their order partitions (4) with nodes (8).
 //!
 //! A layout: how many nodes (4), each one's id (8) and rack (length 4, bytes) in the order of the
 //! ids, then each partition's owner (2) as its place among the nodes. One ring has one form: what
@@ -10,17 +14,19 @@
 
 use super::layout::{Layout, RACK_BYTES_MAX, Rack};
 use super::point::check_partitions;
-use super::table::{Pending, REPLICAS_MAX, Ring};
+use super::table::{Marks, Pending, REPLICAS_MAX, Ring};
 use base::codec::{Malformed, Reader, Writer};
 use base::{NodeId, Partition};
 use std::collections::{BTreeMap, BTreeSet};
 
-const VERSION: u8 = 1;
+const AT_REST: u8 = 1;
+const MOVING: u8 = 2;
 
 impl Ring {
     /// Appends the ring.
     pub fn write(&self, out: &mut Vec<u8>) {
-        out.put_u8(VERSION);
+        let moves = self.pending.is_some() || !self.leftovers.is_empty();
+        out.put_u8(if moves { MOVING } else { AT_REST });
         out.put_u64(self.epoch);
         out.put_u8(self.n as u8);
         out.put_u8(self.partitions().trailing_zeros() as u8);
@@ -35,6 +41,13 @@ impl Ring {
             }
             out.extend_from_slice(&bits);
         }
+        if let Some(pending) = &self.pending {
+            out.put_u64(pending.since);
+            put_marks(&pending.received, out);
+        }
+        if moves {
+            put_marks(&self.leftovers, out);
+        }
     }
 
     /// The ring as bytes.
@@ -46,7 +59,8 @@ impl Ring {
 
     /// Reads a ring; what follows it stays in the reader.
     pub fn read(reader: &mut Reader<'_>) -> Result<Ring, Malformed> {
-        if reader.u8("the ring's version")? != VERSION {
+        let version = reader.u8("the ring's version")?;
+        if ![AT_REST, MOVING].contains(&version) {
             return Err(Malformed("the ring's version"));
         }
         let epoch = reader.u64("the ring's epoch")?;
@@ -58,11 +72,25 @@ impl Ring {
         let partitions = 1_u32.checked_shl(power).filter(|count| check_partitions(*count));
         let partitions = partitions.ok_or(Malformed("the ring's partitions"))?;
         let layout = take_layout(reader, partitions)?;
-        let pending = match take_yes(reader, "whether the ring changes")? {
+        let mut pending = match take_yes(reader, "whether the ring changes")? {
             true => Some(take_pending(reader, partitions)?),
             false => None,
         };
-        Ok(Ring { epoch, n, layout, pending })
+        let mut leftovers = Marks::new();
+        if version == MOVING {
+            if let Some(pending) = &mut pending {
+                pending.since = reader.u64("since when the ring changes")?;
+                pending.received = take_marks(reader, partitions)?;
+                if pending.since > epoch || pending.received.iter().any(|it| pending.has(it)) {
+                    return Err(Malformed("who has received what"));
+                }
+            }
+            leftovers = take_marks(reader, partitions)?;
+        }
+        if (version == MOVING) != (pending.is_some() || !leftovers.is_empty()) {
+            return Err(Malformed("whether the ring moves"));
+        }
+        Ok(Ring { epoch, n, layout, pending, leftovers })
     }
 
     /// The ring of exactly these bytes.
@@ -125,7 +153,39 @@ fn take_pending(reader: &mut Reader<'_>, partitions: u32) -> Result<Pending, Mal
     if arrived.len() == partitions as usize || (halves && !paired) {
         return Err(Malformed("what has arrived"));
     }
-    Ok(Pending { layout, arrived, halves })
+    Ok(Pending { layout, arrived, halves, since: 0, received: Marks::new() })
+}
+
+impl Pending {
+    fn has(&self, (partition, _): &(Partition, NodeId)) -> bool {
+        self.arrived.contains(partition)
+    }
+}
+
+fn put_marks(marks: &Marks, out: &mut Vec<u8>) {
+    out.put_u32(marks.len() as u32);
+    for (partition, node) in marks {
+        out.put_u32(partition.0);
+        out.put_u64(node.0);
+    }
+}
+
+fn take_marks(reader: &mut Reader<'_>, partitions: u32) -> Result<Marks, Malformed> {
+    let count = reader.u32("marks of the ring")? as usize;
+    if count > reader.rest().len() / 12 {
+        return Err(Malformed("marks of the ring"));
+    }
+    let mut marks = Marks::new();
+    for _ in 0..count {
+        let partition = Partition(reader.u32("a marked partition")?);
+        let mark = (partition, NodeId(reader.u64("a marked node")?));
+        let follows = marks.last().is_none_or(|last| *last < mark);
+        if partition.0 >= partitions || !follows {
+            return Err(Malformed("marks of the ring"));
+        }
+        marks.insert(mark);
+    }
+    Ok(marks)
 }
 
 fn take_yes(reader: &mut Reader<'_>, field: &'static str) -> Result<bool, Malformed> {

@@ -18,7 +18,12 @@ pub struct Ring {
     pub(super) n: usize,
     pub(super) layout: Layout,
     pub(super) pending: Option<Pending>,
+    /// Who still has rows of a partition that are not its to keep any more.
+    pub(super) leftovers: Marks,
 }
+
+/// Partitions and nodes of which something is to be known.
+pub(super) type Marks = BTreeSet<(Partition, NodeId)>;
 
 /// The layout that comes, and how far it has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +33,10 @@ pub struct Pending {
     pub(super) arrived: BTreeSet<Partition>,
     /// Whether each two partitions become one when all have arrived.
     pub(super) halves: bool,
+    /// The epoch with which the change began: its name.
+    pub(super) since: u64,
+    /// Of partitions that have not arrived: who has its copy already.
+    pub(super) received: Marks,
 }
 
 /// A partition's copy that a node is still to receive.
@@ -47,7 +56,8 @@ impl Ring {
     pub fn founded(node: NodeId, rack: Rack, partitions: u32, n: usize) -> Ring {
         assert!(check_partitions(partitions), "the number of partitions was checked");
         assert!((1..=REPLICAS_MAX).contains(&n), "the number of copies was checked");
-        Ring { epoch: 1, n, layout: Layout::of_one(node, rack, partitions), pending: None }
+        let layout = Layout::of_one(node, rack, partitions);
+        Ring { epoch: 1, n, layout, pending: None, leftovers: Marks::new() }
     }
 
     /// Goes up with every change of the ring.
@@ -126,45 +136,102 @@ impl Ring {
             ring.layout = plan.next.clone();
             return Ok(ring);
         }
-        ring.pending = Some(Pending {
-            layout: plan.next.clone(),
-            arrived: BTreeSet::new(),
-            halves: plan.halves,
-        });
+        ring.pending = Some(Pending::new(plan.next.clone(), plan.halves, ring.epoch));
         let unmoved = |partition: &Partition| {
             (1..=REPLICAS_MAX)
                 .all(|n| self.layout.owners(*partition, n) == plan.next.owners(*partition, n))
         };
         let arrived: Vec<_> = (0..self.partitions()).map(Partition).filter(unmoved).collect();
-        ring.arrive_all(arrived);
+        ring.arrive_all(arrived, &[]);
         Ok(ring)
     }
 
+    /// The same ring, where partitions of which nothing is to be copied for these numbers of copies
+    /// have gone over.
+    pub fn without_idle(mut self, numbers: &[usize]) -> Ring {
+        let idle = |partition: &Partition| {
+            numbers.iter().all(|n| self.receivers(*partition, *n).is_empty())
+        };
+        let idle: Vec<_> = (0..self.partitions()).map(Partition).filter(idle).collect();
+        self.arrive_all(idle, numbers);
+        self
+    }
+
     /// The ring after all copies of a partition have come to its new owners; `None` if it is not on
-    /// its way.
-    pub fn arrive(&self, partition: Partition) -> Option<Ring> {
+    /// its way. `numbers`: how many copies buckets ask for; who kept one of those and does not any
+    /// more has leftovers.
+    pub fn arrive(&self, partition: Partition, numbers: &[usize]) -> Option<Ring> {
         let pending = self.pending.as_ref()?;
         let known = partition.0 < self.partitions();
         if !known || pending.arrived.contains(&partition) {
             return None;
         }
         let mut ring = Ring { epoch: self.epoch + 1, ..self.clone() };
-        ring.arrive_all([partition]);
+        ring.arrive_all([partition], numbers);
         Some(ring)
+    }
+
+    /// The ring after a node has received its copy of a partition, in the change of this name; with
+    /// the last one, the partition goes over. `None`: nobody waits for it.
+    pub fn receive(
+        &self,
+        since: u64,
+        (partition, node): (Partition, NodeId),
+        numbers: &[usize],
+    ) -> Option<Ring> {
+        let waits = |node: &NodeId, n: &usize| self.receivers(partition, *n).contains(node);
+        let awaited = numbers.iter().any(|n| waits(&node, n));
+        let pending = self.pending.as_ref().filter(|it| it.since == since && awaited)?;
+        if pending.received.contains(&(partition, node)) {
+            return None;
+        }
+        let mut ring = Ring { epoch: self.epoch + 1, ..self.clone() };
+        let received = &mut ring.pending.as_mut()?.received;
+        received.insert((partition, node));
+        let mut all = numbers.iter().flat_map(|n| self.receivers(partition, *n));
+        if all.all(|node| received.contains(&(partition, node))) {
+            ring.arrive_all([partition], numbers);
+        }
+        Some(ring)
+    }
+
+    /// The ring after a node has let go of what it had left of a partition; `None`: it had nothing.
+    pub fn clear(&self, partition: Partition, node: NodeId) -> Option<Ring> {
+        let mut ring = Ring { epoch: self.epoch + 1, ..self.clone() };
+        ring.leftovers.remove(&(partition, node)).then_some(ring)
+    }
+
+    /// Who still has rows of this partition that it is not to keep. As long as somebody does, or
+    /// receives it, deleted keys of the partition must not be forgotten.
+    pub fn leftovers(&self, partition: Partition) -> impl Iterator<Item = NodeId> {
+        let of_it = (partition, NodeId(0))..=(partition, NodeId(u64::MAX));
+        self.leftovers.range(of_it).map(|(_, node)| *node)
+    }
+
+    /// The partitions of which this node has leftovers, in their order.
+    pub fn left_at(&self, node: NodeId) -> impl Iterator<Item = Partition> {
+        self.leftovers.iter().filter(move |(_, at)| *at == node).map(|(partition, _)| *partition)
     }
 
     /// The ring after the change under way was called off: partitions that have gone over go back,
     /// by a change in the other direction, since their former owners may have missed writes. `None`
     /// if nothing is under way.
-    pub fn cancel(&self) -> Option<Ring> {
+    pub fn cancel(&self, numbers: &[usize]) -> Option<Ring> {
         let pending = self.pending.clone()?;
+        let epoch = self.epoch + 1;
         let went_over = |partition: &Partition| pending.arrived.contains(partition);
         let arrived = (0..self.partitions()).map(Partition).filter(|one| !went_over(one));
         let arrived: Vec<_> = arrived.collect();
-        let back = Pending { layout: self.layout.clone(), arrived: BTreeSet::new(), halves: false };
-        let layout = pending.layout;
-        let mut ring = Ring { epoch: self.epoch + 1, n: self.n, layout, pending: Some(back) };
-        ring.arrive_all(arrived);
+        let mut leftovers = self.leftovers.clone();
+        // Who was to receive a copy may have part of it.
+        for partition in &arrived {
+            let receivers = numbers.iter().flat_map(|n| self.receivers(*partition, *n));
+            leftovers.extend(receivers.map(|node| (*partition, node)));
+        }
+        let back = Pending::new(self.layout.clone(), false, epoch);
+        let mut ring =
+            Ring { epoch, n: self.n, layout: pending.layout, pending: Some(back), leftovers };
+        ring.arrive_all(arrived, &[]);
         Some(ring)
     }
 
@@ -176,9 +243,20 @@ impl Ring {
     }
 
     /// When the last one has arrived, the layout that was coming is the layout.
-    fn arrive_all(&mut self, partitions: impl IntoIterator<Item = Partition>) {
+    fn arrive_all(&mut self, partitions: impl IntoIterator<Item = Partition>, numbers: &[usize]) {
         let Some(pending) = &mut self.pending else { return };
-        pending.arrived.extend(partitions);
+        for partition in partitions {
+            if !pending.arrived.insert(partition) {
+                continue;
+            }
+            pending.received.retain(|(received, _)| *received != partition);
+            for n in numbers {
+                let mut former = self.layout.owners(partition, *n);
+                let owners = pending.layout.owners(partition, *n);
+                former.retain(|node| !owners.contains(node));
+                self.leftovers.extend(former.into_iter().map(|node| (partition, node)));
+            }
+        }
         if pending.arrived.len() < pending.layout.owners.len() {
             return;
         }
@@ -191,6 +269,21 @@ impl Ring {
 }
 
 impl Pending {
+    fn new(layout: Layout, halves: bool, since: u64) -> Pending {
+        let (arrived, received) = (BTreeSet::new(), Marks::new());
+        Pending { layout, arrived, halves, since, received }
+    }
+
+    /// The epoch with which the change began: its name.
+    pub fn since(&self) -> u64 {
+        self.since
+    }
+
+    /// Whether this node has told that it has its copy of a partition.
+    pub fn has_received(&self, partition: Partition, node: NodeId) -> bool {
+        self.received.contains(&(partition, node))
+    }
+
     /// The layout that comes.
     pub fn layout(&self) -> &Layout {
         &self.layout

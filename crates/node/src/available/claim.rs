@@ -1,9 +1,9 @@
 //! Giving the ring to the members: all at once, and only while it holds nothing.
 //!
-//! A partition whose owner changes has to be copied before the new owner answers for it. This
-//! version copies nothing when the ring changes, so it changes the ring only when there is nothing
-//! to be copied: every owner of today is asked whether it holds a row; one that holds none promises
-//! to take none for a while. So no write is left at a node that nobody asks any more.
+//! A partition whose owner changes has to be copied before the new owner answers for it
+//! (`moving/`). This is the short way of a cluster that was just made, where there is nothing to be
+//! copied; and the only way to another number of partitions: every owner of today is asked whether
+//! it holds a row; one that holds none promises to take none for a while. So no write is left at a node that nobody asks any more.
 
 use super::letter::{Meanwhile, Question};
 use crate::keeper::store_error;
@@ -45,8 +45,8 @@ impl Inner {
                 Ok(false) => {}
                 Ok(true) => {
                     let text = format!(
-                        "`{name}` holds data of available buckets, and this version moves none: \
-                         the ring is given out before the first write"
+                        "`{name}` holds data of available buckets, and this moves none: lay the \
+                         changes down instead, `credenza cluster ring join NODE`"
                     );
                     return Err(Error::new(Reason::NotSupported, text));
                 }
@@ -63,16 +63,17 @@ impl Inner {
         Ok(())
     }
 
-    /// Refuses to take a member out that can be reached and holds data of available buckets: this
-    /// version moves none.
+    /// Refuses to take a member out that can be reached and has something to do with the ring.
     pub(crate) async fn holds_nothing(self: &Arc<Inner>, name: &str) -> Result<()> {
         let known = self.catalog.cluster();
         let member = known.members.iter().find(|member| member.name == name);
-        let ring = self.catalog.available.ring();
-        let placed = |node| ring.is_some_and(|ring| ring.layout().nodes().contains_key(&node));
-        let Some(node) = member.map(|member| member.node).filter(|node| placed(*node)) else {
+        let Some(node) = member.map(|member| member.node) else { return Ok(()) };
+        let Some(ring) = self.catalog.available.ring() else { return Ok(()) };
+        let coming = ring.pending().is_some_and(|it| it.layout().nodes().contains_key(&node));
+        let clearing = ring.left_at(node).next().is_some();
+        if !ring.layout().nodes().contains_key(&node) && !coming && !clearing {
             return Ok(());
-        };
+        }
         let within = Duration::from_millis(FORWARD_MS_MAX);
         let holds = if node == self.node {
             self.has_rows()?
@@ -85,8 +86,9 @@ impl Inner {
             return Ok(());
         }
         let text = format!(
-            "`{name}` holds data of available buckets, and this version moves none: it stays, or \
-             is stopped for good first"
+            "`{name}` keeps data of available buckets: `credenza cluster ring leave {name}`, then \
+             `credenza cluster ring commit`, and wait until `credenza cluster ring transfers` has \
+             nothing left for it"
         );
         Err(Error::new(Reason::NotSupported, text))
     }

@@ -8,6 +8,8 @@ use super::crowd::Crowd;
 use super::layout::{Row, read_row};
 use super::letter::{self, Question};
 use super::local::{Rules, Spot, Write, Written};
+use super::moving::Beside;
+use super::writing::StoreErrand;
 use crate::consistent::view::damaged;
 use crate::world::sleep;
 use crate::{Inner, world};
@@ -15,8 +17,8 @@ use base::codec::Malformed;
 use base::{BucketName, Error, GroupId, Key, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::quorum::{
-    Fetch, FetchEffect, FetchEvent, FetchNeeds, Fetched, Replicas, Store, StoreEffect, StoreEvent,
-    StoreNeeds, Stored, Versions,
+    Fetch, FetchEffect, FetchEvent, FetchNeeds, Fetched, Replicas, Store, StoreNeeds, Stored,
+    Versions,
 };
 use logic::ring::point;
 use std::collections::BTreeSet;
@@ -25,7 +27,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// Who has not answered after this long has a fallback asked beside it.
-const LATE_MS: u64 = 500;
+pub(super) const LATE_MS: u64 = 500;
 /// Questions about vnodes concern no group.
 pub(super) const NO_GROUP: GroupId = GroupId(0);
 
@@ -45,6 +47,12 @@ pub(crate) struct Ways {
     /// How many nodes keep anything.
     pub nodes: usize,
     pub replicas: Replicas,
+    /// Who is to have copies soon and is sent every write.
+    pub receivers: Vec<NodeId>,
+    /// Who kept it a moment ago, and may not have heard that it does not any more.
+    pub former: Vec<NodeId>,
+    /// Of the ring that says all this.
+    pub epoch: u64,
 }
 
 impl Inner {
@@ -63,7 +71,11 @@ impl Inner {
         let down: BTreeSet<_> = all.filter(|node| !self.reaches(**node)).copied().collect();
         let spot = Spot { partition, bucket: bucket.clone(), key: key.clone() };
         let nodes = ring.layout().nodes().len();
-        Ok(Ways { spot, nodes, replicas: Replicas { primaries, fallbacks, down } })
+        let receivers = ring.receivers(partition, n.into());
+        let mut former: Vec<_> = ring.leftovers(partition).collect();
+        former.retain(|node| !primaries.contains(node) && !receivers.contains(node));
+        let replicas = Replicas { primaries, fallbacks, down };
+        Ok(Ways { spot, nodes, replicas, receivers, former, epoch: ring.epoch() })
     }
 
     pub(crate) fn reaches(&self, node: NodeId) -> bool {
@@ -80,8 +92,9 @@ impl Inner {
         within: Duration,
     ) -> Result<Written> {
         self.look_at_fence();
-        let Ways { spot, replicas, .. } = ways;
-        let hint = self.stands_in_for(&replicas);
+        let hint = self.stands_in_for(&ways.replicas);
+        let beside = Beside::new(self.node, &ways);
+        let Ways { spot, replicas, epoch, .. } = ways;
         let written = self.shelf.write(&spot, write, rules, hint)?;
         let (sender, receiver) = oneshot::channel();
         let errand = StoreErrand {
@@ -90,8 +103,9 @@ impl Inner {
             rules,
             ticket: written.ticket,
             row: written.bytes.clone(),
+            epoch,
         };
-        world::spawn(errand.run(Store::new(needs, replicas), sender, within));
+        world::spawn(errand.run((Store::new(needs, replicas), beside), sender, within));
         match receiver.await {
             Ok(Stored::Enough) => Ok(written),
             Ok(Stored::TooFew(short) | Stored::OutOfTime(short)) => Err(short.unstored(
@@ -119,8 +133,8 @@ impl Inner {
         within: Duration,
     ) -> Result<Option<Row>> {
         let (sender, receiver) = oneshot::channel();
-        let Ways { spot, replicas, .. } = ways;
-        let errand = FetchErrand { inner: self.clone(), spot, rules };
+        let Ways { spot, replicas, epoch, .. } = ways;
+        let errand = FetchErrand { inner: self.clone(), spot, rules, epoch };
         world::spawn(errand.run(Fetch::new(needs, replicas), sender, within));
         match receiver.await {
             Ok(Fetched::Found(held)) => Ok(Some(rules.settle(held.0))),
@@ -133,13 +147,26 @@ impl Inner {
         }
     }
 
-    /// Asks a node about vnodes.
+    /// Asks a node about vnodes, chosen by the ring as it is now.
     pub(super) async fn ask_vnode(
         &self,
         node: NodeId,
         question: Bytes,
         within: Duration,
     ) -> Result<Bytes> {
+        let epoch = self.catalog.available.ring().map_or(0, |ring| ring.epoch());
+        self.ask_vnode_of(epoch, node, question, within).await
+    }
+
+    /// The same, chosen by the ring of this epoch.
+    pub(super) async fn ask_vnode_of(
+        &self,
+        epoch: u64,
+        node: NodeId,
+        question: Bytes,
+        within: Duration,
+    ) -> Result<Bytes> {
+        let question = letter::enclose(epoch, &question);
         let alone = || Error::new(Reason::NoQuorum, "this node has no peers");
         let peers = self.peers.get().ok_or_else(alone)?;
         let bytes = peers.ask(node, NO_GROUP, question, within).await?;
@@ -150,85 +177,13 @@ impl Inner {
     }
 }
 
-/// A write on its way to the replicas.
-struct StoreErrand {
-    inner: Arc<Inner>,
-    spot: Spot,
-    rules: Rules,
-    /// Reached when it is firm here.
-    ticket: u64,
-    row: Bytes,
-}
-
-impl StoreErrand {
-    async fn run(self, mut machine: Store, caller: oneshot::Sender<Stored>, within: Duration) {
-        let began = world::milliseconds();
-        let deadline = began + within.as_millis() as u64;
-        let mut late = Some(began + LATE_MS);
-        let (mut crowd, mut effects) = (Crowd::new(), Vec::new());
-        let (mut caller, mut waiting) = (Some(caller), BTreeSet::new());
-        machine.step(StoreEvent::Begun, &mut effects);
-        loop {
-            for effect in std::mem::take(&mut effects) {
-                match effect {
-                    StoreEffect::Ask { node, instead_of } => {
-                        waiting.insert(node);
-                        self.ask(node, instead_of, deadline, &mut crowd);
-                    }
-                    StoreEffect::Done(stored) => {
-                        let _ = caller.take().map(|caller| caller.send(stored));
-                    }
-                    StoreEffect::Finished => return,
-                }
-            }
-            tokio::select! {
-                biased;
-                (by, stored) = crowd.next() => {
-                    waiting.remove(&by);
-                    let event =
-                        if stored { StoreEvent::Stored { by } } else { StoreEvent::Failed { by } };
-                    machine.step(event, &mut effects);
-                }
-                () = sleep(until(late.unwrap_or(deadline))) => {
-                    if late.take().is_none_or(|late| late >= deadline) {
-                        machine.step(StoreEvent::OutOfTime, &mut effects);
-                    } else {
-                        for by in waiting.clone() {
-                            machine.step(StoreEvent::Late { by }, &mut effects);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    fn ask(
-        &self,
-        node: NodeId,
-        hint: Option<NodeId>,
-        deadline: u64,
-        crowd: &mut Crowd<(NodeId, bool)>,
-    ) {
-        let (inner, ticket) = (self.inner.clone(), self.ticket);
-        if node == inner.node {
-            crowd.push(async move { (node, inner.shelf.settled(ticket).await.is_ok()) });
-            return;
-        }
-        let (spot, rules, row) = (self.spot.clone(), self.rules, self.row.clone());
-        let question = Question::Store { spot, rules, hint, row }.write();
-        crowd.push(async move {
-            let asking = inner.ask_vnode(node, question, until(deadline));
-            let stored = inner.witnessed(node, asking).await;
-            (node, stored.is_ok())
-        });
-    }
-}
-
 /// A read on its way to the replicas.
 struct FetchErrand {
     inner: Arc<Inner>,
     spot: Spot,
     rules: Rules,
+    /// Of the ring that said who the replicas are.
+    epoch: u64,
 }
 
 type Told = (NodeId, Result<Option<Held>>);
@@ -294,8 +249,9 @@ impl FetchErrand {
             return;
         }
         let question = Question::Fetch(self.spot.clone()).write();
+        let epoch = self.epoch;
         crowd.push(async move {
-            let asking = inner.ask_vnode(node, question, until(deadline));
+            let asking = inner.ask_vnode_of(epoch, node, question, until(deadline));
             let answer = inner.witnessed(node, asking).await;
             let held = answer.and_then(|bytes| match bytes.first() {
                 Some(1) => held(Some(&bytes.slice(1..))),
@@ -323,7 +279,7 @@ impl FetchErrand {
 }
 
 /// How long it is until then.
-fn until(ms: u64) -> Duration {
+pub(super) fn until(ms: u64) -> Duration {
     Duration::from_millis(ms.saturating_sub(world::milliseconds()))
 }
 

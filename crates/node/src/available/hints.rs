@@ -183,7 +183,8 @@ impl Inner {
         let copies = (self.shelf.copies)(bucket)?;
         let partition = ring.partition(&point(bucket.full().as_bytes(), key));
         let mut owners = ring.owners(partition, usize::from(copies));
-        if owners.contains(&primary) {
+        let receives = || ring.receivers(partition, usize::from(copies)).contains(&primary);
+        if owners.contains(&primary) || receives() {
             owners = vec![primary];
         }
         owners.retain(|node| *node != self.node);

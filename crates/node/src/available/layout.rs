@@ -5,6 +5,7 @@
 //!   record  (nothing)                           -> who mints (logic::causal::Minter)
 //!   row     length u16 BE | bucket | key        -> clock with its values (logic::causal)
 //!   hint    primary u64 BE | as a row           -> (nothing): that node is to get the row
+//!   arrival copies u8                           -> how far the copy has come (moving/receive.rs)
 //! 2^32 - 1 | 0                                  -> the mark of all vnodes: number of the last
 //!                                                  batch applied u64, life that ended well u64
 //! value    = flags u8 | written, Unix ms, varint | [headers] | bytes
@@ -33,6 +34,7 @@ pub(crate) enum Space {
     Record = 0,
     Row = 1,
     Hint = 2,
+    Arrival = 3,
 }
 
 const TOMBSTONE: u8 = 1;
@@ -58,6 +60,13 @@ fn front(partition: Partition, space: Space, room: usize) -> Vec<u8> {
 /// The key of a vnode's record.
 pub(crate) fn record_key(partition: Partition) -> Bytes {
     front(partition, Space::Record, 0).into()
+}
+
+/// The key of how far a partition's copy has come, of the buckets with so many copies.
+pub(crate) fn arrival_key(partition: Partition, copies: u8) -> Bytes {
+    let mut key = front(partition, Space::Arrival, 1);
+    key.push(copies);
+    key.into()
 }
 
 /// The prefix of all rows of a partition.

@@ -5,7 +5,8 @@
 //! answer   = 0 | fields          or   1 | error, as in `base/wire`
 //! ```
 //! Fetch 0, store 1, request passed on 2, keys 3, buckets 4, holds 5 (6: and takes no write),
-//! compare 7.
+//! compare 7, rows of a partition 9, weight 10, progress 11. 8 is an envelope: the epoch of the
+//! ring by which the sender chose whom it asks, u64, then the question.
 
 use super::hashes::Which;
 use super::local::{Rules, Spot};
@@ -20,7 +21,34 @@ use logic::sync;
 /// The first byte of a call between nodes about available buckets.
 pub(crate) const ABOUT_VNODES: u8 = 16;
 
-type Taken<T> = std::result::Result<T, Malformed>;
+/// In it stands the epoch of the sender's ring, and the question.
+const ENVELOPE: u8 = 8;
+/// Most bytes of what a row's key is behind its partition.
+pub(super) const TAIL_BYTES_MAX: usize =
+    2 + NAME_BYTES_MAX + 1 + BUCKET_NAME_BYTES_MAX + KEY_BYTES_MAX;
+
+pub(super) type Taken<T> = std::result::Result<T, Malformed>;
+
+/// A question in its envelope: chosen who is asked by a ring of this epoch.
+pub(super) fn enclose(epoch: u64, question: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(10 + question.len());
+    out.put_u8(ABOUT_VNODES);
+    out.put_u8(ENVELOPE);
+    out.put_u64(epoch);
+    out.extend_from_slice(question);
+    out.into()
+}
+
+/// The question, and the epoch on its envelope; 0: it has none.
+pub(super) fn open(bytes: &Bytes) -> Taken<(u64, Question)> {
+    if bytes.get(1) != Some(&ENVELOPE) {
+        return Ok((0, Question::read(bytes)?));
+    }
+    let mut from = Reader::new(bytes);
+    from.take(2, "which call")?;
+    let epoch = from.u64("epoch of the ring")?;
+    Ok((epoch, Question::read(&bytes.slice_ref(from.rest()))?))
+}
 
 /// What a node is asked.
 #[derive(Debug)]
@@ -46,6 +74,13 @@ pub(super) enum Question {
     /// Part of a comparison of two copies of a partition, of the buckets with so many copies: an
     /// answer of `logic::sync`.
     Compare { which: Which, question: sync::Question },
+    /// Rows of a partition, of the buckets with so many copies, behind this place in their order:
+    /// whether more follow, up to where these go, and the rows.
+    Rows { which: Which, after: Option<Bytes>, bytes_max: usize },
+    /// About how many copies of partitions, rows and bytes are here: three numbers.
+    Weight,
+    /// How far this node is with what it has to do for a change of the ring: as `RingTransfer`.
+    Progress,
 }
 
 /// What happens to writes of a node that holds nothing.
@@ -100,6 +135,14 @@ impl Question {
                 out.put_u8(*copies);
                 question.write(&mut out);
             }
+            Question::Rows { which: (partition, copies), after, bytes_max } => {
+                out.put_u8(9);
+                out.put_u32(partition.0);
+                out.put_u8(*copies);
+                put_after(after.as_deref(), *bytes_max, &mut out);
+            }
+            Question::Weight => out.put_u8(10),
+            Question::Progress => out.put_u8(11),
         }
         out.into()
     }
@@ -148,6 +191,13 @@ impl Question {
                 let which = (take_partition(&mut from)?, from.u8("copies")?);
                 Question::Compare { which, question: sync::Question::read(&mut from)? }
             }
+            9 => {
+                let which = (take_partition(&mut from)?, from.u8("copies")?);
+                let (after, bytes_max) = take_place(bytes, TAIL_BYTES_MAX, &mut from)?;
+                Question::Rows { which, after, bytes_max }
+            }
+            10 => Question::Weight,
+            11 => Question::Progress,
             _ => return Err(Malformed("which question")),
         };
         from.end("question")?;
@@ -205,9 +255,17 @@ fn put_after(after: Option<&[u8]>, rows_max: usize, out: &mut Vec<u8>) {
 }
 
 fn take_after(whole: &Bytes, from: &mut Reader<'_>) -> Taken<(Option<Bytes>, usize)> {
+    take_place(whole, KEY_BYTES_MAX, from)
+}
+
+fn take_place(
+    whole: &Bytes,
+    bytes_max: usize,
+    from: &mut Reader<'_>,
+) -> Taken<(Option<Bytes>, usize)> {
     let after = match from.u8("after")? {
         0 => None,
-        1 => Some(whole.slice_ref(from.string(KEY_BYTES_MAX, "after")?)),
+        1 => Some(whole.slice_ref(from.string(bytes_max, "after")?)),
         _ => return Err(Malformed("after")),
     };
     let rows_max = usize::try_from(from.u64("rows")?).map_err(|_| Malformed("rows"))?;

@@ -8,6 +8,7 @@ use super::letter::{self, Question};
 use super::local::living;
 use crate::consistent::view::damaged;
 use crate::keeper::store_error;
+use crate::world::sleep;
 use crate::{Inner, world};
 use base::codec::Malformed;
 use base::limits::{FORWARD_MS_MAX, PAGE_BYTES_MAX, PAGE_ROWS_MAX};
@@ -20,6 +21,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A list is asked for so often again while the ring changes, after such a pause.
+const ATTEMPTS: usize = 20;
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// Names in order, and whether more follow.
 type Page = (Vec<Bytes>, bool);
 
@@ -31,17 +36,21 @@ impl Inner {
         rows_max: usize,
     ) -> Result<Keys> {
         let rows_max = rows_max.clamp(1, PAGE_ROWS_MAX);
-        let mut pages = Vec::new();
-        for (node, partitions) in self.coverage()? {
-            let (bucket, after) = (bucket.clone(), after.clone());
-            pages.push(if node == self.node {
-                self.keys_here(partitions, bucket, after, rows_max).await?
-            } else {
-                let question = Question::Keys { partitions, bucket, after, rows_max };
-                self.page_of(node, question).await?
-            });
-        }
-        let (keys, more) = join(pages, rows_max);
+        let copies = self.copies_of(bucket)?;
+        let all = || async {
+            let mut pages = Vec::new();
+            for (node, partitions) in self.coverage(copies)? {
+                let (bucket, after) = (bucket.clone(), after.clone());
+                pages.push(if node == self.node {
+                    self.keys_here(partitions, bucket, after, rows_max).await?
+                } else {
+                    let question = Question::Keys { partitions, bucket, after, rows_max };
+                    self.page_of(node, question).await?
+                });
+            }
+            Ok(join(pages, rows_max))
+        };
+        let (keys, more) = again_if_changed(all).await?;
         Ok(Keys { keys, more })
     }
 
@@ -53,17 +62,20 @@ impl Inner {
     ) -> Result<BucketNames> {
         let rows_max = rows_max.clamp(1, PAGE_ROWS_MAX);
         let after = after.map(|after| after.full().to_string());
-        let mut pages = Vec::new();
-        for (node, partitions) in self.coverage()? {
-            let (kind, after) = (kind.to_string(), after.clone());
-            pages.push(if node == self.node {
-                self.buckets_here(partitions, kind, after, rows_max).await?
-            } else {
-                let question = Question::Buckets { partitions, kind, after, rows_max };
-                self.page_of(node, question).await?
-            });
-        }
-        let (names, more) = join(pages, rows_max);
+        let all = || async {
+            let mut pages = Vec::new();
+            for (node, partitions) in self.coverage(self.fewest_copies())? {
+                let (kind, after) = (kind.to_string(), after.clone());
+                pages.push(if node == self.node {
+                    self.buckets_here(partitions, kind, after, rows_max).await?
+                } else {
+                    let question = Question::Buckets { partitions, kind, after, rows_max };
+                    self.page_of(node, question).await?
+                });
+            }
+            Ok(join(pages, rows_max))
+        };
+        let (names, more) = again_if_changed(all).await?;
         let name = |bytes: &Bytes| {
             let text = std::str::from_utf8(bytes).ok();
             text.and_then(|text| BucketName::from_full(text).ok())
@@ -73,12 +85,24 @@ impl Inner {
         Ok(BucketNames { names, more })
     }
 
-    /// Which node is asked for which partitions: this one where it can be.
-    fn coverage(&self) -> Result<BTreeMap<NodeId, Vec<Partition>>> {
+    /// How many copies the keys of a bucket have.
+    pub(super) fn copies_of(&self, bucket: &BucketName) -> Result<usize> {
+        let copies = (self.shelf.copies)(bucket).map(usize::from);
+        copies.ok_or_else(|| crate::directory::no_such_bucket(bucket))
+    }
+
+    /// The fewest copies that a bucket's keys may have: whoever keeps those keeps all buckets.
+    pub(super) fn fewest_copies(&self) -> usize {
+        self.catalog.available.numbers().first().copied().map_or(1, usize::from)
+    }
+
+    /// Which node is asked for which partitions, of those that keep so many copies: this one where
+    /// it can be.
+    fn coverage(&self, copies: usize) -> Result<BTreeMap<NodeId, Vec<Partition>>> {
         let ring = self.catalog.available.ring().ok_or_else(super::coordinate::no_ring)?;
         let mut plan: BTreeMap<NodeId, Vec<Partition>> = BTreeMap::new();
         for partition in (0..ring.partitions()).map(Partition) {
-            let owners = ring.owners(partition, ring.n());
+            let owners = ring.owners(partition, copies);
             let here = owners.iter().find(|node| **node == self.node);
             let node = here.or_else(|| owners.iter().find(|node| self.reaches(**node)));
             let Some(node) = node else {
@@ -199,6 +223,17 @@ impl Inner {
         let names = names.into_iter().map(Bytes::from).collect();
         Ok(join(vec![(names, false)], rows_max))
     }
+}
+
+/// Asks once more, a few times, while nodes that are asked know that the ring is another one.
+async fn again_if_changed<T, F: Future<Output = Result<T>>>(ask: impl Fn() -> F) -> Result<T> {
+    for _ in 0..ATTEMPTS {
+        match ask().await {
+            Err(error) if error.reason == Reason::Changed => sleep(PAUSE).await,
+            answer => return answer,
+        }
+    }
+    ask().await
 }
 
 /// A long read, off the threads that answer.

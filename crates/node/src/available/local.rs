@@ -187,6 +187,22 @@ impl Shelf {
         Ok(self.change(state, changes, rules.sync))
     }
 
+    /// What is kept here of a key is to go to that node too: a hint says so.
+    pub(super) fn remember(&self, spot: &Spot, node: NodeId) -> Result<()> {
+        let mut guard = self.admit()?;
+        let state = &mut *guard;
+        let hint = hint_key(spot.partition, node, &spot.bucket, &spot.key);
+        let nothing = self.newest(state, &spot.row_key())?.1.is_none();
+        if nothing || self.newest(state, &hint)?.1.is_some() {
+            return Ok(());
+        }
+        if let Some(hinted) = &mut state.hinted {
+            hinted.insert(node);
+        }
+        self.change(state, [(hint, Some(Bytes::new()))], false);
+        Ok(())
+    }
+
     fn add(
         &self,
         state: &mut State,

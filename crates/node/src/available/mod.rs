@@ -3,9 +3,10 @@
 //!
 //! A life of a write: `route.rs` says that the bucket is available; `request.rs` makes the client's
 //! words an operation; `coordinate.rs` finds the key's owners on the ring, has this node's vnode
-//! give the write its dot (`shelf.rs`), and brings the result to all owners (`replica.rs`, driven
-//! by `logic::quorum`); for one that is down a fallback keeps it, with a hint. A read asks all
-//! owners and merges what they say. `docs/inside/life-of-an-available-write.md` tells it.
+//! give the write its dot (`shelf.rs`), and brings the result to all owners (`writing.rs`, driven
+//! by `logic::quorum`; over there `replica.rs`); for one that is down a fallback keeps it, with a
+//! hint. A read asks all owners and merges what they say. `moving/` brings partitions to new owners
+//! when the ring changes. `docs/inside/life-of-an-available-write.md` tells it.
 //!
 //! Promises: a vnode answers after what it wrote is as firm as the bucket wants; a reader sees only
 //! what would outlive a crash; no dot is given twice; an acknowledged value goes only when a
@@ -24,6 +25,7 @@ mod letter;
 mod list;
 mod lives;
 mod local;
+pub(crate) mod moving;
 pub(crate) mod offered;
 pub(crate) mod replay;
 mod replica;
@@ -31,6 +33,7 @@ mod request;
 pub(crate) mod shelf;
 pub(crate) mod sync;
 pub(crate) mod watching;
+mod writing;
 
 pub(crate) use letter::ABOUT_VNODES;
 pub(crate) use replica::asked;

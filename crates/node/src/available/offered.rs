@@ -3,9 +3,9 @@
 
 use crate::directory::read_ring;
 use crate::directory::rows::{self, CUSTOM, RING, TYPES};
-use base::{BucketName, Promise, Properties, Result, Value};
+use base::{BucketName, Partition, Promise, Properties, Result, Value};
 use logic::ring::Ring;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, RwLock};
 
 /// See the head of this file.
@@ -18,6 +18,9 @@ struct Told {
     /// Buckets whose properties are not their type's.
     custom: BTreeMap<BucketName, Arc<Properties>>,
     ring: Option<Arc<Ring>>,
+    /// Since which epoch each partition has the owners and receivers that it has, as far as this
+    /// node has heard.
+    changed: Vec<u64>,
     /// What the type `available` is where no row says otherwise.
     built_in: Arc<Properties>,
 }
@@ -26,7 +29,8 @@ impl Default for Offered {
     fn default() -> Offered {
         let (types, custom, ring) = (BTreeMap::new(), BTreeMap::new(), None);
         let built_in = Arc::new(Properties::available());
-        Offered { told: RwLock::new(Told { types, custom, ring, built_in }) }
+        let changed = Vec::new();
+        Offered { told: RwLock::new(Told { types, custom, ring, changed, built_in }) }
     }
 }
 
@@ -55,6 +59,17 @@ impl Offered {
         available.map(|(name, properties)| (name, properties.replication.n_val)).collect()
     }
 
+    /// The numbers of copies that keys of buckets have.
+    pub(crate) fn numbers(&self) -> BTreeSet<u8> {
+        self.copies().into_iter().map(|(_, copies)| copies).collect()
+    }
+
+    /// Since which epoch of the ring a partition has the owners and receivers that it has.
+    pub(crate) fn changed_at(&self, partition: Partition) -> u64 {
+        let told = self.told.read().expect("no one panics while holding it");
+        told.changed.get(partition.0 as usize).copied().unwrap_or(0)
+    }
+
     /// The ring, once there is one.
     pub(crate) fn ring(&self) -> Option<Arc<Ring>> {
         self.told.read().expect("no one panics while holding it").ring.clone()
@@ -70,14 +85,25 @@ impl Offered {
         let mut told = self.told.write().expect("no one panics while holding it");
         told.types = types;
         told.custom = custom;
+        told.changed = ring.iter().flat_map(|ring| changed(None, ring, &[])).collect();
+        told.ring = ring.map(Arc::new);
+    }
+
+    fn tell_ring(&self, ring: Option<Ring>) {
+        let numbers = self.numbers();
+        let mut guard = self.told.write().expect("no one panics while holding it");
+        let told = &mut *guard;
+        let before = told.ring.as_ref().map(|before| (&**before, &told.changed[..]));
+        let numbers: Vec<_> = numbers.into_iter().map(usize::from).collect();
+        let after = ring.iter().flat_map(|ring| changed(before, ring, &numbers)).collect();
+        told.changed = after;
         told.ring = ring.map(Arc::new);
     }
 
     /// A row of the directory was written (or removed: no value). Whether it spoke of this.
     pub(crate) fn apply(&self, key: &[u8], value: Option<&Value>) -> Result<bool> {
         if key == RING {
-            let ring = value.map(|value| read_ring(value)).transpose()?.map(Arc::new);
-            self.told.write().expect("no one panics while holding it").ring = ring;
+            self.tell_ring(value.map(|value| read_ring(value)).transpose()?);
         } else if let Some(kind) = rows::type_of(key).filter(|_| key.starts_with(TYPES)) {
             let properties = properties(value)?;
             let mut told = self.told.write().expect("no one panics while holding it");
@@ -98,6 +124,22 @@ impl Offered {
         }
         Ok(true)
     }
+}
+
+/// Since when each partition of a ring has the owners and receivers that it has.
+fn changed(before: Option<(&Ring, &[u64])>, ring: &Ring, numbers: &[usize]) -> Vec<u64> {
+    let known = before.filter(|(before, _)| before.partitions() == ring.partitions());
+    let same = |(before, _): &(&Ring, &[u64]), partition: Partition| {
+        numbers.iter().all(|n| {
+            before.owners(partition, *n) == ring.owners(partition, *n)
+                && before.receivers(partition, *n) == ring.receivers(partition, *n)
+        })
+    };
+    let since = |partition: Partition| match &known {
+        Some(known) if same(known, partition) => known.1[partition.0 as usize],
+        _ => ring.epoch(),
+    };
+    (0..ring.partitions()).map(|partition| since(Partition(partition))).collect()
 }
 
 fn properties(value: Option<&Value>) -> Result<Option<Arc<Properties>>> {

@@ -14,15 +14,15 @@ use std::sync::Arc;
 /// Answers another node's question. Hands over and returns.
 pub(crate) fn asked(inner: &Arc<Inner>, peers: &Peers, asked: Asked) {
     desk::serve(inner, peers, asked, "a question to a vnode", |inner, _, payload| async move {
-        let question = Question::read(&payload)?;
-        Ok(inner.answer_vnodes(question).await)
+        let (epoch, question) = letter::open(&payload)?;
+        Ok(inner.answer_vnodes(epoch, question).await)
     });
 }
 
 impl Inner {
-    async fn answer_vnodes(self: &Arc<Inner>, question: Question) -> Bytes {
+    async fn answer_vnodes(self: &Arc<Inner>, epoch: u64, question: Question) -> Bytes {
         let room = PEER_CALL_BYTES_MAX - PEER_HEAD_BYTES_MAX;
-        let mut answer = match self.attend(question, room).await {
+        let mut answer = match self.attend(epoch, question, room).await {
             Ok(answer) => answer,
             Err(error) => letter::refused(&error),
         };
@@ -33,9 +33,15 @@ impl Inner {
         answer.into()
     }
 
-    async fn attend(self: &Arc<Inner>, question: Question, room: usize) -> Result<Vec<u8>> {
+    async fn attend(
+        self: &Arc<Inner>,
+        epoch: u64,
+        question: Question,
+        room: usize,
+    ) -> Result<Vec<u8>> {
         match question {
             Question::Fetch(spot) => {
+                self.keeps_still(epoch, &spot)?;
                 let row = self.shelf.read(&spot)?;
                 Ok(letter::told(|out| {
                     out.push(row.is_some().into());
@@ -44,9 +50,13 @@ impl Inner {
             }
             Question::Store { spot, rules, hint, row } => {
                 self.look_at_fence();
-                let row = super::layout::read_row(&row).map_err(damaged)?;
-                let ticket = self.shelf.merge(&spot, row, rules, hint)?;
+                if hint.is_none() {
+                    self.takes_still(epoch, &spot)?;
+                }
+                let versions = super::layout::read_row(&row).map_err(damaged)?;
+                let ticket = self.shelf.merge(&spot, versions, rules, hint)?;
                 self.shelf.settled(ticket).await?;
+                self.hand_on(epoch, spot, rules, row).await;
                 Ok(letter::told(|_| ()))
             }
             Question::PassedOn(request) => {
@@ -54,16 +64,32 @@ impl Inner {
                 Ok(letter::told(|out| write_answer(&answer, room - 1, out)))
             }
             Question::Keys { partitions, bucket, after, rows_max } => {
+                self.covers_still(epoch, &partitions, self.copies_of(&bucket)?)?;
                 let (keys, more) = self.keys_here(partitions, bucket, after, rows_max).await?;
                 Ok(letter::told(|out| letter::put_names(&keys, more, out)))
             }
             Question::Buckets { partitions, kind, after, rows_max } => {
+                self.covers_still(epoch, &partitions, self.fewest_copies())?;
                 let (names, more) = self.buckets_here(partitions, kind, after, rows_max).await?;
                 Ok(letter::told(|out| letter::put_names(&names, more, out)))
             }
             Question::Compare { which, question } => {
+                self.knows_as_much(epoch)?;
                 let answer = self.compared(which, question).await?;
                 Ok(letter::told(|out| answer.write(out)))
+            }
+            Question::Rows { which, after, bytes_max } => {
+                self.knows_as_much(epoch)?;
+                let page = self.rows_to_give(which, after, bytes_max).await?;
+                Ok(letter::told(|out| page.write(out)))
+            }
+            Question::Weight => {
+                let weight = self.weight().await?;
+                Ok(letter::told(|out| weight.write(out)))
+            }
+            Question::Progress => {
+                let progress = self.moving.progress();
+                Ok(letter::told(|out| progress.write(out)))
             }
             Question::Holds(meanwhile) => {
                 let holds = self.holds_rows(meanwhile).await?;

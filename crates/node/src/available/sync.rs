@@ -7,7 +7,7 @@
 //!
 //! Promises: equal copies cost one question and one answer a round; what a comparison moves is in
 //! proportion to what differs; at most [`MENDING`] rows of it are on their way at a time.
-//! Never: takes anything away (a merge only adds what is newer); goes on while the ring changes.
+//! Never: takes anything away (a merge only adds what is newer).
 
 use super::coordinate::held;
 use super::crowd::Crowd;
@@ -41,6 +41,15 @@ const IDLE: Duration = Duration::from_secs(1);
 const MENDING: usize = 32;
 /// An answer with rows has at most so many bytes of keys.
 const PAGE_KEYS_BYTES_MAX: usize = 256 * 1024;
+
+/// Where rows that differ are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Toward {
+    /// Each side gets what it lacks.
+    Both,
+    /// Only the other side does.
+    Other,
+}
 
 /// Compares, round by round, until the node stops.
 pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
@@ -86,12 +95,13 @@ impl Inner {
     /// The copies that this node compares with another's.
     pub(crate) fn pairs(&self, numbers: &BTreeSet<u8>) -> Vec<(Which, NodeId)> {
         let Some(ring) = self.catalog.available.ring() else { return Vec::new() };
-        if ring.pending().is_some() || ring.layout().nodes().len() < 2 {
-            return Vec::new();
-        }
         let mut pairs = Vec::new();
         for partition in (0..ring.partitions()).map(base::Partition) {
             for copies in numbers {
+                // Its receivers compare it, before it goes over.
+                if !ring.receivers(partition, usize::from(*copies)).is_empty() {
+                    continue;
+                }
                 let owners = ring.owners(partition, usize::from(*copies));
                 let behind = owners.iter().skip_while(|node| **node != self.node).skip(1);
                 pairs.extend(behind.map(|other| ((partition, *copies), *other)));
@@ -106,6 +116,18 @@ impl Inner {
         which: Which,
         other: NodeId,
     ) -> Result<Summary> {
+        self.bring_together(which, other, Toward::Both).await
+    }
+
+    /// The same, or only what the other one lacks. It is complete if all that differs was found
+    /// and has arrived.
+    pub(super) async fn bring_together(
+        self: &Arc<Inner>,
+        which: Which,
+        other: NodeId,
+        toward: Toward,
+    ) -> Result<Summary> {
+        let mut mended = true;
         self.whole_tree(which).await?;
         let mut exchange = Exchange::new();
         let mut event = Event::Begun;
@@ -130,12 +152,12 @@ impl Inner {
                     }
                     Effect::Differs { key, at } => differ.push((key, at)),
                     Effect::Done(summary) => {
-                        self.mend(which, other, differ).await;
-                        return Ok(summary);
+                        mended &= self.mend((which, other, toward), differ).await;
+                        return Ok(Summary { complete: summary.complete && mended, ..summary });
                     }
                 }
             }
-            self.mend(which, other, differ).await;
+            mended &= self.mend((which, other, toward), differ).await;
             event = next.unwrap_or(Event::Failed);
         }
     }
@@ -148,7 +170,9 @@ impl Inner {
     ) -> Event {
         let within = Duration::from_millis(FORWARD_MS_MAX);
         let question = Question::Compare { which, question }.write();
-        let answer = self.ask_vnode(other, question, within).await;
+        // It has to know as much of this partition as this node.
+        let epoch = self.catalog.available.changed_at(which.0);
+        let answer = self.ask_vnode_of(epoch, other, question, within).await;
         match answer.map(|bytes| Answer::read(&mut Reader::new(&bytes))) {
             Ok(Ok(answer)) => Event::Answered(answer),
             _ => Event::Failed,
@@ -232,30 +256,37 @@ impl Inner {
         Ok((rows, false))
     }
 
-    /// Brings together what differs, a few rows at a time.
-    async fn mend(self: &Arc<Inner>, which: Which, other: NodeId, differ: Vec<(Key, Side)>) {
+    /// Brings together what differs, a few rows at a time; whether all of it.
+    async fn mend(
+        self: &Arc<Inner>,
+        how: (Which, NodeId, Toward),
+        differ: Vec<(Key, Side)>,
+    ) -> bool {
         let mut crowd = Crowd::new();
-        let mut waiting = 0;
-        for (tail, at) in differ {
-            if waiting == MENDING {
-                let _: Result<()> = crowd.next().await;
-                waiting -= 1;
+        let (mut waiting, mut all) = (0, true);
+        let mut differ = differ.into_iter();
+        loop {
+            while waiting < MENDING
+                && let Some((tail, at)) = differ.next()
+            {
+                let inner = self.clone();
+                crowd.push(async move { inner.mend_one(how, &tail, at).await });
+                waiting += 1;
             }
-            let inner = self.clone();
-            crowd.push(async move { inner.mend_one(which, other, &tail, at).await });
-            waiting += 1;
-        }
-        for _ in 0..waiting {
+            if waiting == 0 {
+                return all;
+            }
             if let Err(error) = crowd.next().await {
                 tracing::debug!(target: "node", %error, "a row that differs stays so for now");
+                all = false;
             }
+            waiting -= 1;
         }
     }
 
     async fn mend_one(
         self: &Arc<Inner>,
-        which: Which,
-        other: NodeId,
+        (which, other, toward): (Which, NodeId, Toward),
         tail: &Key,
         at: Side,
     ) -> Result<()> {
@@ -272,7 +303,7 @@ impl Inner {
             let question = Question::Store { spot: spot.clone(), rules, hint: None, row };
             self.ask_vnode(other, question.write(), within).await?;
         }
-        if at != Side::Here {
+        if at != Side::Here && toward == Toward::Both {
             let answer =
                 self.ask_vnode(other, Question::Fetch(spot.clone()).write(), within).await?;
             if answer.first() == Some(&1)

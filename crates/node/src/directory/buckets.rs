@@ -14,6 +14,7 @@ use base::{
     Promise, Properties, Range, Reason, Result, Update, Value, limits,
 };
 use bytes::Bytes;
+use std::collections::BTreeSet;
 
 impl Directory {
     pub(super) fn plan(&self, name: &BucketName, call: &DirectoryCall) -> Result<Plan> {
@@ -76,7 +77,7 @@ impl Directory {
             DirectoryCall::DropType => self.drop_type(name.kind()),
             DirectoryCall::ListTypes => self.list_types(),
             DirectoryCall::Cluster(call) => self.plan_members(call),
-            DirectoryCall::Ring(call) => self.plan_ring(*call),
+            DirectoryCall::Ring(call) => self.plan_ring(call, &BTreeSet::new()),
         }
     }
 

@@ -12,28 +12,31 @@ mod buckets;
 mod groups;
 mod members;
 mod moves;
+mod ring;
+mod ring_words;
 pub(crate) mod rows;
+mod staged;
 mod witnesses;
 
 use crate::catalog::{Bucket, Catalog};
 use crate::consistent::group::Group;
 use crate::consistent::read;
 use crate::consistent::seals::OWN;
-pub(crate) use available::read_ring;
 use base::codec::Reader;
 use base::request::{Missing, Steps};
 use base::{
     Body, BucketId, BucketName, ClusterDescription, ClusterId, DirectoryCall, Entry, Error,
     GroupId, Key, LogIndex, MemberDescription, NodeId, Page, Properties, Range, Read, Reason,
-    Reply, Result, Update, Value,
+    Reply, Result, RingCall, Update, Value,
 };
 pub(crate) use buckets::no_such_bucket;
 use bytes::Bytes;
+pub(crate) use ring::read_ring;
 use rows::{
     BUCKETS, CLUSTER, CUSTOM, DROPPED, GROUPS, MEMBERS, RING, TYPES, describe, dropped_key,
     type_key,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -120,6 +123,16 @@ impl Directory {
         if body == Body::Done && adds(&call) {
             body = Body::Cluster(self.described()?);
         }
+        Ok(Reply { index, body })
+    }
+
+    /// Carries out what is asked about the ring; `down`: who can't be reached now.
+    pub(crate) async fn execute_ring(
+        &self,
+        call: &RingCall,
+        down: &BTreeSet<NodeId>,
+    ) -> Result<Reply> {
+        let (index, body) = self.change(|| self.plan_ring(call, down)).await?;
         Ok(Reply { index, body })
     }
 

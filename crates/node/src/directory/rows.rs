@@ -33,6 +33,8 @@ pub(crate) const NEXT_GROUP: &[u8] = b"n/group";
 pub(crate) const CLUSTER: &[u8] = b"n/cluster";
 pub(crate) const CUSTOM: &[u8] = b"a/";
 pub(crate) const RING: &[u8] = b"r";
+/// Changes of the ring that are laid down.
+pub(crate) const RING_PLAN: &[u8] = b"r/plan";
 
 /// The form of rows of members, groups and the cluster: a newer one is refused in words.
 const FORM: u8 = 1;

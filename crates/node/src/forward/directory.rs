@@ -16,7 +16,7 @@ use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
 use base::limits::FORWARD_MS_MAX;
 use base::{
     BucketName, Call, ClusterCall, Consistency, DirectoryCall, Error, LogIndex, Read, Reason,
-    Reply, Request, Result, RingCall,
+    Reply, Request, Result,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -57,8 +57,8 @@ impl Inner {
             call,
             DirectoryCall::AlterBucket(_) | DirectoryCall::DropBucket | DirectoryCall::ClearBucket
         );
-        if call == DirectoryCall::Ring(RingCall::Claim) && self.directory.claim_changes()? {
-            self.nothing_moves().await?;
+        if let DirectoryCall::Ring(call) = call {
+            return self.ring_here(call).await;
         }
         if let DirectoryCall::Cluster(
             ClusterCall::RemoveMember { name } | ClusterCall::ReplaceMember { name, .. },

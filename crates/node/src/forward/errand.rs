@@ -38,7 +38,7 @@ impl Repeat {
                 DirectoryCall::DescribeBucket
                 | DirectoryCall::ListBuckets { .. }
                 | DirectoryCall::ListTypes
-                | DirectoryCall::Ring(RingCall::Describe),
+                | DirectoryCall::Ring(RingCall::Describe | RingCall::Plan | RingCall::Transfers),
             ) => Repeat::Harmless,
             Call::Update(_) | Call::Directory(_) | Call::Session(_) | Call::Available(_) => {
                 Repeat::Never

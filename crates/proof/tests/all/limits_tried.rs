@@ -112,6 +112,7 @@ const TRIED: &[(&str, Tried)] = &[
     ),
     ("CONTENT_HEADERS_MAX", By(&["headers_end_at_their_limits"])),
     ("PARTITIONS_MAX", Not("bounds what nodes tell each other")),
+    ("RING_CHANGES_MAX", Not("bounds what nodes tell each other")),
     ("TYPE_DEPTH_MAX", By(&["changes_end_at_their_limits"])),
     ("TYPE_STEPS_MAX", By(&["changes_end_at_their_limits"])),
     ("TYPE_WAITING_MAX", By(&["changes_end_at_their_limits"])),

@@ -5,7 +5,7 @@ use super::examples::{
     bodies, calls, cluster_bodies, cluster_calls, ending_calls, group_bodies, group_calls, kept,
     outcomes, place_bodies, place_calls, updates,
 };
-use super::{answered, available, failed, replied, request, updated, written};
+use super::{answered, available, failed, replied, request, ring, updated, written};
 use crate::wire::read_answer;
 use crate::{Body, Call, Error, LogIndex, Reason, Reply, Request, RetryId, SessionId};
 use std::fmt::{Debug, Write};
@@ -52,6 +52,7 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
     reasons(&mut text, later_reasons);
     later(&mut text, ending_calls(), Vec::new());
     reasons(&mut text, latest_reasons);
+    later(&mut text, ring::calls(&of), ring::bodies(&of));
     if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !path.exists() {
         std::fs::write(&path, &text).expect("the kept bytes can be written");
     }

@@ -5,6 +5,7 @@ mod examples;
 mod golden;
 mod laws;
 mod limits;
+mod ring;
 
 use crate::codec::Malformed;
 use crate::wire::{read_answer, write_answer};

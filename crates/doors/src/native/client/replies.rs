@@ -2,12 +2,13 @@
 
 use super::wire::Answer;
 use crate::native::json::cluster;
+use crate::native::json::ring;
 use base::properties::{Changes, Properties};
 use base::reply::BucketDescription;
 use base::request::{Call, DirectoryCall, SessionCall};
 use base::{
     Body, BucketId, BucketName, ClusterCall, Entry, Error, GroupId, LogIndex, Moving, Outcome,
-    Page, Read, Reason, Reply, Result, Row, SessionId, Update, Version,
+    Page, Read, Reason, Reply, Result, RingCall, Row, SessionId, Update, Version,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -50,6 +51,14 @@ pub fn reply(call: &Call, answer: &Answer) -> Result<Reply> {
         }
         Call::Directory(DirectoryCall::ListBuckets { .. } | DirectoryCall::ListTypes)
         | Call::Session(SessionCall::Open) => done(body(&answer.json()?)?),
+        Call::Directory(DirectoryCall::Ring(RingCall::Plan | RingCall::Stage(_))) => {
+            let plan = ring::plan(&answer.json()?).ok_or_else(strange)?;
+            done(Body::RingPlan(Box::new(plan)))
+        }
+        Call::Directory(DirectoryCall::Ring(RingCall::Transfers)) => {
+            done(Body::RingTransfers(ring::transfers(&answer.json()?).ok_or_else(strange)?))
+        }
+        Call::Directory(DirectoryCall::Ring(RingCall::Clear)) => done(Body::Done),
         Call::Directory(DirectoryCall::Ring(_)) => {
             done(Body::Ring(cluster::ring(&answer.json()?).ok_or_else(strange)?))
         }

@@ -5,6 +5,7 @@ use super::wire::Sent;
 use super::{key_path, path};
 use crate::http::percent::encode_onto;
 use crate::native::json::cluster::id_text;
+use crate::native::json::ring;
 use base::properties::Changes;
 use base::range::Direction;
 use base::request::{BucketPlace, Call, DirectoryCall, Expiry, SessionCall};
@@ -128,8 +129,7 @@ fn directory(bucket: &BucketName, call: &DirectoryCall) -> Sent {
         DirectoryCall::DropType => Sent::new("DELETE", of_type),
         DirectoryCall::ListTypes => Sent::new("GET", "/v1/types"),
         DirectoryCall::Cluster(call) => members(call),
-        DirectoryCall::Ring(RingCall::Describe) => Sent::new("GET", "/v1/cluster/ring"),
-        DirectoryCall::Ring(RingCall::Claim) => Sent::new("PUT", "/v1/cluster/ring"),
+        DirectoryCall::Ring(call) => of_ring(call),
         DirectoryCall::PlaceBucket { changes, place } => {
             let mut changes = changes.clone();
             changes.push(match place {
@@ -197,4 +197,29 @@ fn properties(changes: &Changes) -> Vec<u8> {
     let object: serde_json::Map<String, serde_json::Value> =
         changes.iter().map(|(name, text)| (name.clone(), text.as_str().into())).collect();
     serde_json::Value::Object(object).to_string().into_bytes()
+}
+
+fn of_ring(call: &RingCall) -> Sent {
+    const PLAN: &str = "/v1/cluster/ring/plan";
+    match call {
+        RingCall::Describe => Sent::new("GET", "/v1/cluster/ring"),
+        RingCall::Claim => Sent::new("PUT", "/v1/cluster/ring"),
+        RingCall::Plan => Sent::new("GET", PLAN),
+        RingCall::Stage(change) => {
+            let mut body = Vec::new();
+            ring::change_onto(&mut body, change);
+            Sent::json("POST", PLAN, body)
+        }
+        RingCall::Clear => Sent::new("DELETE", PLAN),
+        RingCall::Commit { epoch } => {
+            let body = json!({ "epoch": epoch }).to_string();
+            Sent::json("POST", "/v1/cluster/ring/commit", body.into_bytes())
+        }
+        RingCall::Cancel => Sent::new("POST", "/v1/cluster/ring/cancel"),
+        RingCall::Transfers => Sent::new("GET", "/v1/cluster/ring/transfers"),
+        // Nodes tell the directory; for clients there is no such path.
+        RingCall::Received { .. } | RingCall::Cleared { .. } => {
+            Sent::new("POST", "/v1/cluster/ring/told")
+        }
+    }
 }

@@ -14,6 +14,7 @@ pub mod bodies;
 pub mod cluster;
 pub mod fields;
 pub mod operations;
+pub mod ring;
 pub mod scan;
 pub mod steps;
 pub mod write;

@@ -1,6 +1,6 @@
 //! Replies as JSON. Everything is appended to one buffer; nothing in between.
 
-use super::{available, cluster};
+use super::{available, cluster, ring};
 use crate::native::errors;
 use base::properties::{Property, Shape};
 use base::reply::BucketDescription;
@@ -142,6 +142,8 @@ pub fn body_onto(out: &mut Vec<u8>, body: &Body) {
         Body::Keys(keys) => available::keys_onto(out, keys),
         Body::BucketNames(names) => available::names_onto(out, names),
         Body::Ring(ring) => available::ring_onto(out, ring),
+        Body::RingPlan(plan) => ring::plan_onto(out, plan),
+        Body::RingTransfers(transfers) => ring::transfers_onto(out, transfers),
     }
 }
 

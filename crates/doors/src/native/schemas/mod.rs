@@ -6,6 +6,7 @@
 
 mod cluster;
 mod places;
+mod ring;
 
 use super::json::fields::Field;
 use super::json::operations::{OPERATIONS, Operation, Place};
@@ -57,6 +58,7 @@ pub fn all(sections: &[String]) -> Value {
     outcomes(&mut schemas);
     status(&mut schemas);
     cluster::all(&mut schemas);
+    ring::all(&mut schemas);
     Value::Object(schemas)
 }
 

@@ -22,12 +22,12 @@ fn old_owners_answer_until_the_copies_have_arrived() {
         assert_eq!(one.from, four.owners(one.partition, 3));
     }
     let first = copying[0].partition;
-    let next = moving.arrive(first).expect("was on its way");
+    let next = moving.arrive(first, &[3]).expect("was on its way");
     assert_eq!(next.epoch(), moving.epoch() + 1);
     assert!(next.owners(first, 3).contains(&NodeId(5)));
     assert!(next.receivers(first, 3).is_empty());
-    assert_eq!(next.arrive(first), None, "it has arrived already");
-    assert_eq!(next.arrive(Partition(64)), None, "there is no such partition");
+    assert_eq!(next.arrive(first, &[3]), None, "it has arrived already");
+    assert_eq!(next.arrive(Partition(64), &[3]), None, "there is no such partition");
     let done = settled(next);
     assert_eq!(done.copying(3), []);
     assert!(done.layout().nodes().contains_key(&NodeId(5)));
@@ -52,22 +52,22 @@ fn a_change_called_off_goes_back_through_the_same_door() {
     let mut moving = begun(&four, &[join(5)]);
     let gone_over: Vec<_> = moving.copying(3).iter().map(|one| one.partition).take(7).collect();
     for partition in &gone_over {
-        moving = moving.arrive(*partition).expect("was on its way");
+        moving = moving.arrive(*partition, &[3]).expect("was on its way");
     }
-    let back = moving.cancel().expect("something is under way");
+    let back = moving.cancel(&[3]).expect("something is under way");
     for partition in (0..64).map(Partition) {
         assert_eq!(back.owners(partition, 3), moving.owners(partition, 3), "nothing jumps");
     }
     let returning: BTreeSet<_> = back.copying(3).iter().map(|one| one.partition).collect();
     assert_eq!(returning, gone_over.into_iter().collect());
     assert_eq!(settled(back).layout(), four.layout());
-    assert_eq!(four.cancel(), None);
+    assert_eq!(four.cancel(&[3]), None);
 }
 
 #[test]
 fn nothing_arrived_and_called_off_is_as_if_nothing_had_been() {
     let four = ring_of(4, 64, 3);
-    let back = begun(&four, &[join(5)]).cancel().expect("something is under way");
+    let back = begun(&four, &[join(5)]).cancel(&[3]).expect("something is under way");
     assert_eq!(back.layout(), four.layout());
     assert!(back.pending().is_none());
 }
@@ -104,4 +104,55 @@ fn a_replacement_needs_no_other_copies() {
     let moving = begun(&five, &[replace]);
     assert!(moving.copying(3).iter().all(|one| one.to == NodeId(9)));
     assert_eq!(moving.copying(3).len(), five.layout().copies(3)[&NodeId(2)]);
+}
+
+#[test]
+fn a_partition_goes_over_when_all_have_received_it_and_former_owners_clear_it_then() {
+    let four = ring_of(4, 64, 3);
+    let moving = begun(&four, &[Change::Leave { node: NodeId(2) }]).without_idle(&[3]);
+    let since = moving.pending().expect("something moves").since();
+    let Some(one) = moving.copying(3).into_iter().next() else { panic!("something moves") };
+    let (partition, to) = (one.partition, one.to);
+    assert_eq!(moving.receive(since + 1, (partition, to), &[3]), None, "another change");
+    assert_eq!(moving.receive(since, (partition, NodeId(2)), &[3]), None, "it waits for nothing");
+    let next = moving.receive(since, (partition, to), &[3]).expect("it was awaited");
+    assert_eq!(next.receive(since, (partition, to), &[3]), None, "told twice");
+    assert!(next.owners(partition, 3).contains(&to));
+    let former: Vec<_> = next.leftovers(partition).collect();
+    assert_eq!(former, [NodeId(2)]);
+    assert_eq!(next.left_at(NodeId(2)).collect::<Vec<_>>(), [partition]);
+    let clear = next.clear(partition, NodeId(2)).expect("it had leftovers");
+    assert_eq!(clear.leftovers(partition).count(), 0);
+    assert_eq!(clear.clear(partition, NodeId(2)), None);
+    assert_eq!(clear.epoch(), moving.epoch() + 2);
+}
+
+#[test]
+fn what_nobody_asks_for_is_not_waited_for_and_buckets_with_more_copies_are() {
+    let five = ring_of(5, 64, 3);
+    let leave = [Change::Leave { node: NodeId(3) }];
+    let moving = begun(&five, &leave);
+    let partition = moving.copying(3).first().expect("something moves").partition;
+    let (few, many) = (moving.clone().without_idle(&[1]), moving.without_idle(&[1, 2, 3]));
+    assert!(few.copying(1).len() < many.copying(3).len());
+    let since = many.pending().expect("something moves").since();
+    let mut ring = many.clone();
+    let numbers = [1, 2, 3];
+    let receivers: BTreeSet<_> =
+        numbers.iter().flat_map(|n| many.receivers(partition, *n)).collect();
+    for (count, node) in receivers.iter().enumerate() {
+        assert!(!ring.pending().expect("it moves").has_arrived(partition), "{count}");
+        ring = ring.receive(since, (partition, *node), &numbers).expect("it was awaited");
+    }
+    assert!(ring.pending().expect("it moves").has_arrived(partition));
+}
+
+#[test]
+fn who_had_part_of_a_copy_when_the_change_was_called_off_has_leftovers() {
+    let four = ring_of(4, 64, 3);
+    let moving = begun(&four, &[join(5)]);
+    let back = moving.cancel(&[3]).expect("something is under way");
+    let copies = moving.copying(3).len();
+    assert_eq!(back.left_at(NodeId(5)).count(), copies);
+    assert_eq!(back.left_at(NodeId(1)).count(), four.left_at(NodeId(1)).count());
 }

@@ -12,8 +12,20 @@ fn samples() -> Vec<Ring> {
     let plan = plan(&four, &joins, 3, &BTreeSet::new()).expect("safe");
     let moving = four.commit(&plan).expect("made for this ring");
     let first = moving.copying(3)[0].partition;
-    let further = moving.arrive(first).expect("on its way");
-    vec![ring_of(1, 8, 1), four, moving, further]
+    let further = moving.arrive(first, &[3]).expect("on its way");
+    let since = moving.pending().expect("it moves").since();
+    let first = moving.copying(2)[0].partition;
+    let next = moving.receive(since, (first, NodeId(5)), &[2, 3]).expect("it was awaited");
+    // Two are to receive this one, and one of them has.
+    let six = super::ring_of(6, 16, 2);
+    let goes = [Change::Leave { node: NodeId(1) }, Change::Leave { node: NodeId(2) }];
+    let leaving = six.commit(&super::plan(&six, &goes, 2, &BTreeSet::new()).expect("safe"));
+    let leaving = leaving.expect("made for this ring");
+    let since = leaving.pending().expect("it moves").since();
+    let both = |one: &&crate::ring::Copying| leaving.receivers(one.partition, 2).len() == 2;
+    let one = leaving.copying(2).iter().find(both).cloned().expect("neighbours go");
+    let half = leaving.receive(since, (one.partition, one.to), &[2]).expect("awaited");
+    vec![ring_of(1, 8, 1), four, moving, further, next, half]
 }
 
 #[test]
@@ -47,7 +59,7 @@ proptest! {
 
     /// Damaged bytes are refused, or they are another ring's one form.
     #[test]
-    fn one_ring_has_one_form(which in 0..4_usize, at in any::<prop::sample::Index>(), byte: u8) {
+    fn one_ring_has_one_form(which in 0..6_usize, at in any::<prop::sample::Index>(), byte: u8) {
         let mut bytes = samples()[which].encode();
         let at = at.index(bytes.len());
         bytes[at] = byte;

@@ -34,7 +34,7 @@ fn changed(ring: &Ring, changes: &[Change]) -> Ring {
 /// The ring after every partition has arrived.
 fn settled(mut ring: Ring) -> Ring {
     for partition in (0..ring.partitions()).map(base::Partition) {
-        if let Some(next) = ring.arrive(partition) {
+        if let Some(next) = ring.arrive(partition, &[3]) {
             ring = next;
         }
     }

@@ -34,7 +34,7 @@ fn inner(cluster: &Cluster, which: usize) -> &Arc<Inner> {
 }
 
 /// How many hints a node keeps.
-fn hints(inner: &Inner) -> usize {
+pub(super) fn hints(inner: &Inner) -> usize {
     let snapshot = inner.trees.snapshot();
     let in_one = |partition| {
         let front = hints_prefix(Partition(partition));

@@ -6,6 +6,9 @@
 //! Read next: `one.rs`, then `three.rs`.
 
 mod healing;
+mod interrupted;
+mod load;
+mod moving;
 mod one;
 mod three;
 

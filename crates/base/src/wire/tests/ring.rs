@@ -1,0 +1,77 @@
+//! An example of all that is asked and answered about a ring that changes.
+
+use super::examples::Stuff;
+use crate::ring::{
+    RingCall, RingChange, RingLoad, RingMove, RingPlan, RingTransfer, RingTransfers,
+};
+use crate::{Body, Call, DirectoryCall, NodeId, Partition};
+
+fn changes(of: &Stuff) -> Vec<RingChange> {
+    let rack = || if of.yes { "r1".to_string() } else { String::new() };
+    let (node, by) = (|| "n1".to_string(), "n2".to_string());
+    vec![
+        RingChange::Join { node: node(), rack: rack() },
+        RingChange::Leave { node: node() },
+        RingChange::Replace { node: node(), by, rack: rack() },
+        RingChange::Rack { node: node(), rack: rack() },
+        RingChange::Double,
+        RingChange::Halve,
+    ]
+}
+
+pub fn calls(of: &Stuff) -> Vec<Call> {
+    let [one, two] = of.numbers;
+    let (partition, node) = (Partition(of.numbers[1] as u32 % 1_024), NodeId(two));
+    let mut all = vec![RingCall::Plan];
+    all.extend(changes(of).into_iter().map(RingCall::Stage));
+    all.extend([
+        RingCall::Clear,
+        RingCall::Commit { epoch: of.yes.then_some(one) },
+        RingCall::Cancel,
+        RingCall::Transfers,
+        RingCall::Received { since: one, partition, node },
+        RingCall::Cleared { partition, node },
+    ]);
+    all.into_iter().map(DirectoryCall::Ring).map(Call::Directory).collect()
+}
+
+pub fn bodies(of: &Stuff) -> Vec<Body> {
+    let [one, two] = of.numbers;
+    let maybe = of.yes.then_some(two);
+    let node = NodeId(one);
+    let plan = RingPlan {
+        epoch: one,
+        changes: changes(of),
+        loads: vec![RingLoad {
+            node,
+            before: maybe,
+            after: Some(one),
+            copies_before: one,
+            copies_after: two,
+        }],
+        moves: vec![RingMove { partition: two as u32, from: node, to: NodeId(two) }],
+        copies_sent: one,
+        copies: two,
+        bytes: one,
+        warnings: vec!["of something".into()],
+        refused: of.yes.then(|| "too few".to_string()),
+    };
+    let transfer = RingTransfer {
+        node,
+        receiving: one,
+        received: two,
+        rows: one,
+        bytes: two,
+        bytes_left: maybe,
+        rate: one,
+        eta_ms: maybe,
+        clearing: two,
+        waits_for: "another node".into(),
+    };
+    vec![
+        Body::RingPlan(Box::default()),
+        Body::RingPlan(Box::new(plan)),
+        Body::RingTransfers(RingTransfers::default()),
+        Body::RingTransfers(RingTransfers { epoch: one, left: two, nodes: vec![transfer] }),
+    ]
+}

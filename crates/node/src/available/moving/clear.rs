@@ -1,0 +1,188 @@
+//! A former owner lets go of a partition's rows: after the partition has gone over, and a while
+//! more, in which nodes that have not heard of it yet still find here what they look for.
+//!
+//! First it sees to it that each owner has whatever is here: a write may have been brought here and
+//! nowhere else. So it compares with each of them, brings them what they lack, and then takes away
+//! what is still as it was before the comparison began. What was written since stays for the next
+//! round. When nothing is left it tells the directory; until then nobody may forget what was
+//! deleted in this partition, or a row from here would bring it back.
+//!
+//! The vnode's record stays for good, and names another actor from now on: the dots it gave are on
+//! rows that others keep, and should the partition come back, no row that comes with it is mistaken
+//! for one that was lost here.
+
+use crate::available::hashes::{Which, rows_behind, which};
+use crate::available::layout::{record_key, row_tail, rows_prefix};
+use crate::available::list::unhurried;
+use crate::available::sync::Toward;
+use crate::{Inner, world};
+use base::{Error, NodeId, Partition, Reason, Result};
+use bytes::Bytes;
+use logic::ring::Ring;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use store::Snapshot;
+use tokio::sync::watch;
+
+/// So many rows are taken away at a time.
+const ROWS: usize = 256;
+/// What could not be let go of is tried again after this, milliseconds.
+const AGAIN_MS: u64 = 1_000;
+
+/// What this node is to let go of.
+#[derive(Default)]
+pub(super) struct Clearing {
+    /// And when.
+    due: BTreeMap<Partition, u64>,
+    /// Whose vnode has become another actor.
+    renewed: BTreeSet<Partition>,
+}
+
+impl Clearing {
+    /// What it is time for; `grace_ms`: behind the moment in which this node heard of it.
+    pub(super) fn next(&mut self, ring: &Ring, me: NodeId, grace_ms: u64) -> Option<Partition> {
+        let now = world::milliseconds();
+        let left: BTreeSet<Partition> = ring.left_at(me).collect();
+        self.due.retain(|partition, _| left.contains(partition));
+        self.renewed.retain(|partition| left.contains(partition));
+        for partition in left {
+            self.due.entry(partition).or_insert(now + grace_ms);
+        }
+        let due = self.due.iter().find(|(_, due)| **due <= now);
+        due.map(|(partition, _)| *partition)
+    }
+
+    /// Not now.
+    pub(super) fn later(&mut self, partition: Partition) {
+        self.due.insert(partition, world::milliseconds() + AGAIN_MS);
+    }
+}
+
+/// Rows as they were, and which of them come next.
+struct Reading {
+    snapshot: Box<dyn Snapshot>,
+    after: Option<Bytes>,
+    rows: Vec<(Bytes, Bytes)>,
+}
+
+impl Inner {
+    /// Lets go of a partition; whether nothing of it is left.
+    pub(super) async fn clear(
+        self: &Arc<Inner>,
+        ring: &Ring,
+        partition: Partition,
+        clearing: &mut Clearing,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<bool> {
+        let mut all = true;
+        for n in self.catalog.available.numbers() {
+            if !self.keeps(ring, (partition, n)) {
+                all &= self.clear_copies(ring, (partition, n), clearing, stop).await?;
+            }
+        }
+        Ok(all)
+    }
+
+    fn keeps(&self, ring: &Ring, (partition, n): Which) -> bool {
+        let (n, me) = (usize::from(n), &self.node);
+        ring.owners(partition, n).contains(me) || ring.receivers(partition, n).contains(me)
+    }
+
+    async fn clear_copies(
+        self: &Arc<Inner>,
+        ring: &Ring,
+        of: Which,
+        clearing: &mut Clearing,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<bool> {
+        let reading = Reading { snapshot: self.trees.snapshot(), after: None, rows: Vec::new() };
+        let mut reading = self.read_on(of, reading).await?;
+        if reading.rows.is_empty() {
+            return Ok(true);
+        }
+        let owners = ring.owners(of.0, of.1.into());
+        let away: Vec<_> = owners.iter().copied().filter(|node| !self.reaches(*node)).collect();
+        if !away.is_empty() {
+            let (partition, names) = (of.0, self.names(&away));
+            let text = format!(
+                "partition {partition} has gone over; this node lets go of it when all its owners \
+                 can be reached, and these can't: {names}"
+            );
+            return Err(Error::new(Reason::NoQuorum, text));
+        }
+        for owner in owners {
+            let summary = self.bring_together(of, owner, Toward::Other).await?;
+            if !summary.complete {
+                let text = format!("a comparison with {} was cut short", self.name_of(owner));
+                return Err(Error::new(Reason::NoQuorum, text));
+            }
+        }
+        if clearing.renewed.insert(of.0) {
+            self.become_another(of.0)?;
+        }
+        let mut all = true;
+        while !reading.rows.is_empty() {
+            let now = self.catalog.available.ring();
+            if *stop.borrow() || now.is_none_or(|now| self.keeps(&now, of)) {
+                return Err(Error::new(Reason::Changed, "the ring has changed, or the node stops"));
+            }
+            let (ticket, stays) = self.let_go(std::mem::take(&mut reading.rows))?;
+            all &= !stays;
+            self.shelf.settled(ticket).await?;
+            reading = self.read_on(of, reading).await?;
+        }
+        self.shelf.state().hashes.drop_one(of);
+        Ok(all)
+    }
+
+    /// The next rows as they were.
+    async fn read_on(self: &Arc<Inner>, of: Which, mut reading: Reading) -> Result<Reading> {
+        let inner = self.clone();
+        unhurried(move || {
+            let front = rows_prefix(of.0);
+            let Reading { snapshot, after, rows: found } = &mut reading;
+            let mut upto = None;
+            for row in rows_behind(&**snapshot, &front, after.as_deref()) {
+                let (key, row) = row?;
+                upto = Some(key.slice_ref(row_tail(&key)));
+                if which(&key, &inner.shelf.copies) == Some(of) {
+                    found.push((key, row));
+                    if found.len() == ROWS {
+                        break;
+                    }
+                }
+            }
+            *after = upto.or(after.take());
+            Ok(reading)
+        })
+        .await
+    }
+
+    /// The vnode's next dot is that of another actor.
+    fn become_another(&self, partition: Partition) -> Result<()> {
+        let mut guard = self.shelf.admit()?;
+        let state = &mut *guard;
+        let mut minter = self.shelf.minter(state, partition)?;
+        minter.renew(world::chance());
+        state.minters.insert(partition.0, minter);
+        let record = [(record_key(partition), Some(Bytes::from(minter.record())))];
+        self.shelf.change(state, record, false);
+        Ok(())
+    }
+
+    /// Takes away those of these rows that are what they were; gives the ticket, and whether any
+    /// stays.
+    fn let_go(&self, rows: Vec<(Bytes, Bytes)>) -> Result<(u64, bool)> {
+        let mut guard = self.shelf.admit()?;
+        let state = &mut *guard;
+        let (mut gone, mut stays) = (Vec::with_capacity(rows.len()), false);
+        for (key, row) in rows {
+            let (_, newest) = self.shelf.newest(state, &key)?;
+            match newest {
+                Some(newest) if newest == row => gone.push((key, None)),
+                newest => stays |= newest.is_some(),
+            }
+        }
+        Ok((self.shelf.change(state, gone, false), stays))
+    }
+}

@@ -1,0 +1,182 @@
+//! The ring changes while it is used: copies of partitions come to their new owners, and former
+//! owners let go of theirs.
+//!
+//! Whoever is to have a copy fetches it (`receive.rs`) from those who have one (`give.rs`), then
+//! compares it with theirs, and says to the directory that it has it. Meanwhile the old owners
+//! answer, and every write goes to the new ones too. When the last copy of a partition has come, it
+//! goes over; who does not own it any more makes sure that the new owners have everything, and lets
+//! go of its rows (`clear.rs`). Nodes hear of the ring's changes at different times: whom a request
+//! went to by an older ring says so, or hands on what it was given (`stale.rs`).
+//!
+//! Promises: a partition goes over after its new owner has all that so many old owners have as make
+//! every acknowledged write known to one of them; nobody lets go of a row that an owner has not;
+//! what moves is bounded in memory and in bytes a second; cut short anywhere, it goes on.
+//! Never: two things at once on one node, so that nothing is let go of that is just arriving.
+//! Read next: `receive.rs`, `clear.rs`, then `stale.rs`. `docs/inside/ring.md` tells it.
+
+mod clear;
+mod give;
+mod progress;
+mod receive;
+mod ring_call;
+mod stale;
+
+pub(crate) use progress::Moving;
+pub(super) use stale::Beside;
+
+use super::hashes::Which;
+use crate::submit::Flow;
+use crate::world::sleep;
+use crate::{Inner, world};
+use base::{BucketName, Call, DirectoryCall, NodeId, Partition, Reason, Request, Result, RingCall};
+use clear::Clearing;
+use logic::ring::Ring;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How often a node looks whether the ring wants something of it.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Others have not heard of a change yet: it is tried again after this.
+const SOON: Duration = Duration::from_millis(50);
+/// What can't be done now is tried again after this.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Does this node's part in changes of the ring, until it stops.
+pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
+    let mut clearing = Clearing::default();
+    while !*stop.borrow_and_update() {
+        let pause = match inner.move_on(&mut clearing, &stop).await {
+            Ok(Went::Nothing) => PAUSE,
+            Ok(Went::On) => Duration::ZERO,
+            // Others hear of the ring's change in a moment.
+            Err(error) if error.reason == Reason::Changed => SOON,
+            Err(error) => {
+                inner.moving.waits(error.text());
+                tracing::debug!(target: "node", %error, "what moves with the ring waits");
+                AGAIN
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = stop.changed() => {}
+            () = sleep(pause) => {}
+        }
+    }
+}
+
+/// Whether there was something to do.
+enum Went {
+    Nothing,
+    On,
+}
+
+impl Inner {
+    /// One step: lets go of what is not this node's any more, or receives a partition.
+    async fn move_on(
+        self: &Arc<Inner>,
+        clearing: &mut Clearing,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<Went> {
+        let Some(ring) = self.catalog.available.ring() else { return Ok(Went::Nothing) };
+        if let Some(partition) = clearing.next(&ring, self.node, self.settings.ring_grace_ms) {
+            let cleared = self.clear(&ring, partition, clearing, stop).await;
+            // Whatever comes of it, others have their turn before it is tried again.
+            clearing.later(partition);
+            if cleared? {
+                let node = self.node;
+                self.tell_directory(RingCall::Cleared { partition, node }).await?;
+                tracing::info!(
+                    target: "node", partition = partition.0, "let go of a partition that went over"
+                );
+            }
+            return Ok(Went::On);
+        }
+        let Some(since) = ring.pending().map(|pending| pending.since()) else {
+            self.moving.rests();
+            return Ok(Went::Nothing);
+        };
+        let mut failed = None;
+        for partition in (0..ring.partitions()).map(Partition) {
+            let copies = self.copies_to_receive(&ring, partition);
+            if copies.is_empty() {
+                continue;
+            }
+            match self.receive_all(&ring, (partition, since), &copies, stop).await {
+                Ok(()) => return Ok(Went::On),
+                // Another one may have what it needs.
+                Err(error) => failed = Some(error),
+            }
+            if *stop.borrow() || self.changed_since(&ring) {
+                break;
+            }
+        }
+        failed.map_or(Ok(Went::Nothing), Err)
+    }
+
+    /// For which numbers of copies this node is still to receive a partition.
+    fn copies_to_receive(&self, ring: &Ring, partition: Partition) -> Vec<u8> {
+        let told = ring.pending().is_none_or(|it| it.has_received(partition, self.node));
+        let numbers = self.catalog.available.numbers().into_iter().filter(|_| !told);
+        let mine = |n: &u8| ring.receivers(partition, usize::from(*n)).contains(&self.node);
+        numbers.filter(mine).collect()
+    }
+
+    async fn receive_all(
+        self: &Arc<Inner>,
+        ring: &Ring,
+        (partition, since): (Partition, u64),
+        copies: &[u8],
+        stop: &watch::Receiver<bool>,
+    ) -> Result<()> {
+        let left = || (0..ring.partitions()).map(Partition);
+        let left = left().filter(|it| !self.copies_to_receive(ring, *it).is_empty()).count();
+        self.moving.begins(since, left as u64);
+        self.weigh_what_comes(ring, partition).await;
+        for n in copies {
+            let which: Which = (partition, *n);
+            self.receive(ring, which, since, stop).await?;
+        }
+        let node = self.node;
+        self.tell_directory(RingCall::Received { since, partition, node }).await?;
+        // Told once is enough; what this node knows of the ring shows it in a moment.
+        let heard = || {
+            let ring = self.catalog.available.ring();
+            ring.is_none_or(|ring| self.copies_to_receive(&ring, partition).is_empty())
+        };
+        let until = world::milliseconds() + AGAIN.as_millis() as u64;
+        while !heard() && world::milliseconds() < until && !*stop.borrow() {
+            sleep(Duration::from_millis(5)).await;
+        }
+        tracing::info!(target: "node", partition = partition.0, "received a partition");
+        Ok(())
+    }
+
+    /// Finds out, once, about how much is to come.
+    async fn weigh_what_comes(self: &Arc<Inner>, ring: &Ring, partition: Partition) {
+        let owners = ring.owners(partition, ring.n());
+        let asked = owners.into_iter().find(|node| self.reaches(*node));
+        if let Some(node) = asked.filter(|_| !self.moving.is_weighed())
+            && let Ok(weight) = self.weight_of(node).await
+        {
+            self.moving.weigh(weight);
+        }
+    }
+
+    /// Whether the ring that this began with is not the ring any more.
+    fn changed_since(&self, ring: &Ring) -> bool {
+        self.catalog.available.ring().is_none_or(|now| now.epoch() != ring.epoch())
+    }
+
+    async fn tell_directory(self: &Arc<Inner>, call: RingCall) -> Result<()> {
+        let call = Call::Directory(DirectoryCall::Ring(call));
+        let request = Request { bucket: BucketName::default(), call, retry: None };
+        let submitted = self.submit(&mut Flow::default(), request);
+        self.answered(submitted).await.map(|_| ())
+    }
+
+    fn names(&self, nodes: &[NodeId]) -> String {
+        let names: Vec<_> = nodes.iter().map(|node| self.name_of(*node)).collect();
+        names.join(", ")
+    }
+}

@@ -1,0 +1,88 @@
+//! What is asked about the ring, where the directory's master is: who is down, how many bytes a
+//! plan would move and how far a change is, others are asked.
+
+use super::give::Weight;
+use super::progress::Progress;
+use crate::Inner;
+use crate::available::letter::Question;
+use crate::consistent::view::damaged;
+use base::{Body, NodeId, Reply, Result, RingCall, RingTransfer};
+use bytes::Bytes;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A node has so long to say how far it is, or how much it keeps.
+const WITHIN: Duration = Duration::from_secs(3);
+
+impl Inner {
+    /// Carries out a call about the ring.
+    pub(crate) async fn ring_here(self: &Arc<Inner>, call: RingCall) -> Result<Reply> {
+        match call {
+            RingCall::Claim if self.directory.claim_changes()? => self.nothing_moves().await?,
+            // Rows lie in the store by the number of their partition.
+            RingCall::Commit { .. } if self.directory.resizes()? => self.nothing_moves().await?,
+            _ => {}
+        }
+        let mut reply = self.directory.execute_ring(&call, &self.down()).await?;
+        match &mut reply.body {
+            Body::RingPlan(plan) if plan.copies_sent > 0 => {
+                plan.bytes = self.heavy().await.saturating_mul(plan.copies_sent);
+            }
+            Body::RingTransfers(transfers) => {
+                for transfer in &mut transfers.nodes {
+                    if let Err(error) = self.tell_of(transfer).await {
+                        transfer.waits_for = error.text();
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(reply)
+    }
+
+    /// The members that can't be reached now, and the nodes of the ring that are no members.
+    fn down(&self) -> BTreeSet<NodeId> {
+        let members = self.catalog.cluster();
+        let members = members.members.iter().map(|member| member.node);
+        let ring = self.catalog.available.ring();
+        let placed = ring.iter().flat_map(|ring| ring.layout().nodes().keys().copied());
+        members.chain(placed).filter(|node| !self.reaches(*node)).collect()
+    }
+
+    /// About how many bytes a copy of a partition has.
+    async fn heavy(self: &Arc<Inner>) -> u64 {
+        let Some(ring) = self.catalog.available.ring() else { return 0 };
+        let mut all = Weight::default();
+        for node in ring.layout().nodes().keys().filter(|node| self.reaches(**node)) {
+            let Ok(weight) = self.weight_of(*node).await else { continue };
+            all.copies += weight.copies;
+            all.bytes += weight.bytes;
+        }
+        all.bytes.checked_div(all.copies).unwrap_or(0)
+    }
+
+    /// About how much a node keeps.
+    pub(super) async fn weight_of(self: &Arc<Inner>, node: NodeId) -> Result<Weight> {
+        if node == self.node {
+            return self.weight().await;
+        }
+        let bytes = self.told_by(node, Question::Weight).await?;
+        Weight::read(&bytes).map_err(damaged)
+    }
+
+    /// Fills in how far a node is.
+    async fn tell_of(self: &Arc<Inner>, transfer: &mut RingTransfer) -> Result<()> {
+        if transfer.node == self.node {
+            self.moving.told(transfer);
+            return Ok(());
+        }
+        let bytes = self.told_by(transfer.node, Question::Progress).await?;
+        Progress::read(&bytes).map_err(damaged)?.fill(transfer);
+        Ok(())
+    }
+
+    async fn told_by(&self, node: NodeId, question: Question) -> Result<Bytes> {
+        self.ask_vnode(node, question.write(), WITHIN).await
+    }
+}

@@ -1,0 +1,189 @@
+//! Nodes hear of a change of the ring at different times, and nothing is lost by it.
+//!
+//! Every question says by which ring its sender chose whom it asks. A node that knows of a newer
+//! one, in which that partition changed, does not answer a read or a list of what it does not keep
+//! any more, and hands a write on to those who keep it now or are to keep it. A coordinator looks
+//! once more whom the ring names when its write is done. And as long as a former owner has not let
+//! go of a partition, it is offered every write: it may not have heard yet, and be asked by readers
+//! that have not either. So whoever reads by an old or a new ring meets a write that was
+//! acknowledged, or a hint says that it is still to come there.
+
+use crate::Inner;
+use crate::available::coordinate::{LATE_MS, Ways};
+use crate::available::crowd::Crowd;
+use crate::available::letter::Question;
+use crate::available::local::{Rules, Spot};
+use base::{BucketName, Error, NodeId, Partition, Reason, Result};
+use bytes::Bytes;
+use logic::ring::Ring;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Who is sent a write beside the key's owners: who is to keep the key, by this ring or by one that
+/// is heard of before the write is answered, and who kept it a moment ago.
+pub(in crate::available) struct Beside {
+    me: NodeId,
+    epoch: u64,
+    first: Vec<NodeId>,
+    /// Who need not have it: if they do not take it, they know that they are not asked for it.
+    former: Vec<NodeId>,
+    /// Who was asked, or is an owner and is asked anyway.
+    asked: BTreeSet<NodeId>,
+    /// Whose answer is to come.
+    owed: BTreeSet<NodeId>,
+}
+
+impl Beside {
+    pub(in crate::available) fn new(me: NodeId, ways: &Ways) -> Beside {
+        let asked = ways.replicas.primaries.iter().copied().collect();
+        let first = ways.receivers.iter().chain(&ways.former).copied().collect();
+        let (former, epoch) = (ways.former.clone(), ways.epoch);
+        Beside { me, epoch, first, former, asked, owed: BTreeSet::new() }
+    }
+
+    /// Who is asked from the start.
+    pub(in crate::available) fn first(&mut self) -> Vec<NodeId> {
+        let first = std::mem::take(&mut self.first);
+        self.ask(first)
+    }
+
+    /// Whether a node has to have it, sooner or later.
+    pub(in crate::available) fn must_have(&self, node: NodeId) -> bool {
+        !self.former.contains(&node)
+    }
+
+    /// Who is to be asked besides, by what is known of the ring now.
+    pub(in crate::available) fn missed(&mut self, inner: &Inner, spot: &Spot) -> Vec<NodeId> {
+        if inner.catalog.available.changed_at(spot.partition) <= self.epoch {
+            return Vec::new();
+        }
+        let Some(ring) = inner.catalog.available.ring() else { return Vec::new() };
+        let keepers = inner.keepers(&ring, spot.partition, &spot.bucket);
+        self.ask(keepers)
+    }
+
+    fn ask(&mut self, nodes: Vec<NodeId>) -> Vec<NodeId> {
+        let fresh = |node: &NodeId| *node != self.me && !self.asked.contains(node);
+        let nodes: Vec<_> = nodes.into_iter().filter(fresh).collect();
+        self.asked.extend(nodes.iter().copied());
+        self.owed.extend(nodes.iter().copied());
+        nodes
+    }
+
+    /// Whether this answer was one of those awaited beside the owners'.
+    pub(in crate::available) fn answered(&mut self, by: NodeId) -> bool {
+        self.owed.remove(&by)
+    }
+
+    /// Whether all have answered.
+    pub(in crate::available) fn is_done(&self) -> bool {
+        self.owed.is_empty()
+    }
+
+    /// These are waited for no longer; those of them that have not answered.
+    pub(in crate::available) fn give_up(&mut self, whom: impl Fn(NodeId) -> bool) -> Vec<NodeId> {
+        let given_up: Vec<_> = self.owed.iter().copied().filter(|node| whom(*node)).collect();
+        self.owed.retain(|node| !given_up.contains(node));
+        given_up
+    }
+}
+
+impl Inner {
+    /// Who keeps what lies in a partition, or is to keep it soon.
+    fn keepers(&self, ring: &Ring, partition: Partition, bucket: &BucketName) -> Vec<NodeId> {
+        let n = (self.shelf.copies)(bucket).map_or(ring.n(), usize::from);
+        let mut keepers = ring.owners(partition, n);
+        keepers.extend(ring.receivers(partition, n));
+        keepers
+    }
+
+    /// Whether a sender that chose by a ring of this epoch may not know who keeps a partition.
+    fn is_stale(&self, epoch: u64, partition: Partition) -> bool {
+        epoch < self.catalog.available.changed_at(partition)
+    }
+
+    /// Refuses a question of a sender that does not know that this node keeps the key no more.
+    pub(in crate::available) fn keeps_still(&self, epoch: u64, spot: &Spot) -> Result<()> {
+        if !self.is_stale(epoch, spot.partition) {
+            return Ok(());
+        }
+        let Some(ring) = self.catalog.available.ring() else { return Ok(()) };
+        let keeps = self.keepers(&ring, spot.partition, &spot.bucket).contains(&self.node);
+        if keeps { Ok(()) } else { Err(gone_over()) }
+    }
+
+    /// Refuses a write that is not this node's to keep, unless its sender knows more of the ring.
+    pub(in crate::available) fn takes_still(&self, epoch: u64, spot: &Spot) -> Result<()> {
+        let Some(ring) = self.catalog.available.ring() else { return Ok(()) };
+        let keeps = self.keepers(&ring, spot.partition, &spot.bucket).contains(&self.node);
+        if keeps || epoch > ring.epoch() { Ok(()) } else { Err(gone_over()) }
+    }
+
+    /// Refuses a list of partitions, as those see them that keep so many copies, to a sender that
+    /// does not know that this node does not keep one of them any more.
+    pub(in crate::available) fn covers_still(
+        &self,
+        epoch: u64,
+        partitions: &[Partition],
+        n: usize,
+    ) -> Result<()> {
+        let Some(ring) = self.catalog.available.ring() else { return Ok(()) };
+        let gone = |partition: &Partition| {
+            self.is_stale(epoch, *partition) && !ring.owners(*partition, n).contains(&self.node)
+        };
+        if partitions.iter().any(gone) { Err(gone_over()) } else { Ok(()) }
+    }
+
+    /// Refuses a sender that knows more of the ring than this node: what this node takes and gives
+    /// now, it takes and gives as if the ring were the older one.
+    pub(in crate::available) fn knows_as_much(&self, epoch: u64) -> Result<()> {
+        let known = self.catalog.available.ring().map_or(0, |ring| ring.epoch());
+        if known >= epoch {
+            return Ok(());
+        }
+        let text = "this node has not heard of the ring's last change yet: try again in a moment";
+        Err(Error::new(Reason::Changed, text))
+    }
+
+    /// Hands a write, which a sender brought here by an older ring, on to all who keep the key now
+    /// or are to keep it; who does not take it in a moment gets it by a hint.
+    pub(in crate::available) async fn hand_on(
+        self: &Arc<Inner>,
+        epoch: u64,
+        spot: Spot,
+        rules: Rules,
+        row: Bytes,
+    ) {
+        // It is looked at behind the write: whoever compares with this node from now on finds it.
+        if !self.is_stale(epoch, spot.partition) {
+            return;
+        }
+        let Some(ring) = self.catalog.available.ring() else { return };
+        let mut keepers = self.keepers(&ring, spot.partition, &spot.bucket);
+        keepers.retain(|node| *node != self.node);
+        let (mut crowd, mut waiting) = (Crowd::new(), 0);
+        for node in keepers {
+            let (inner, spot, row) = (self.clone(), spot.clone(), row.clone());
+            let question = Question::Store { spot, rules, hint: None, row }.write();
+            let within = Duration::from_millis(LATE_MS);
+            crowd.push(async move {
+                let taken =
+                    inner.reaches(node) && inner.ask_vnode(node, question, within).await.is_ok();
+                (node, taken)
+            });
+            waiting += 1;
+        }
+        for _ in 0..waiting {
+            let (node, taken) = crowd.next().await;
+            if !taken && let Err(error) = self.shelf.remember(&spot, node) {
+                tracing::debug!(target: "node", %error, "a write is left to comparison");
+            }
+        }
+    }
+}
+
+fn gone_over() -> Error {
+    let text = "the partition has gone over to other nodes: ask again by the ring as it is now";
+    Error::new(Reason::Changed, text)
+}

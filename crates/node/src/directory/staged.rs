@@ -1,0 +1,126 @@
+//! Changes of the ring that are laid down and have not begun: a row of text.
+//!
+//! ```text
+//! 1
+//! join|n5|rack        a tab where | stands; the fields in the order of `RingChange`
+//! ```
+
+use super::rows::{RING_PLAN, bad_row};
+use base::cluster::check_member_name;
+use base::codec::{Malformed, printable};
+use base::limits::RING_CHANGES_MAX;
+use base::{Error, Reason, Result, RingChange};
+use bytes::Bytes;
+
+const FORM: &str = "1";
+
+/// The row's key.
+pub(super) fn key() -> Bytes {
+    Bytes::from_static(RING_PLAN)
+}
+
+/// Changes as a row.
+pub(super) fn write(changes: &[RingChange]) -> Bytes {
+    let mut text = format!("{FORM}\n");
+    for change in changes {
+        let fields: &[&String] = match change {
+            RingChange::Join { node, rack } | RingChange::Rack { node, rack } => &[node, rack],
+            RingChange::Leave { node } => &[node],
+            RingChange::Replace { node, by, rack } => &[node, by, rack],
+            RingChange::Double | RingChange::Halve => &[],
+        };
+        text.push_str(change.word());
+        for field in fields {
+            text.push('\t');
+            text.push_str(field);
+        }
+        text.push('\n');
+    }
+    text.into()
+}
+
+/// A row's changes.
+pub(super) fn read(row: &[u8]) -> Result<Vec<RingChange>> {
+    let bad = || bad_row(Malformed("changes of the ring"));
+    let mut lines = std::str::from_utf8(row).map_err(|_| bad())?.lines();
+    if lines.next() != Some(FORM) {
+        return Err(bad());
+    }
+    lines.map(|line| read_line(line).ok_or_else(bad)).collect()
+}
+
+fn read_line(line: &str) -> Option<RingChange> {
+    let fields: Vec<String> = line.split('\t').map(String::from).collect();
+    let mut fields = fields.into_iter();
+    let word = fields.next()?;
+    let mut next = || fields.next();
+    let change = match word.as_str() {
+        "join" => RingChange::Join { node: next()?, rack: next()? },
+        "leave" => RingChange::Leave { node: next()? },
+        "replace" => RingChange::Replace { node: next()?, by: next()?, rack: next()? },
+        "rack" => RingChange::Rack { node: next()?, rack: next()? },
+        "double" => RingChange::Double,
+        "halve" => RingChange::Halve,
+        _ => return None,
+    };
+    fields.next().is_none().then_some(change)
+}
+
+/// Whether a change can be laid down beside so many others.
+pub(super) fn check(change: &RingChange, beside: usize) -> Result<()> {
+    let (names, rack): (&[&String], Option<&String>) = match change {
+        RingChange::Join { node, rack } | RingChange::Rack { node, rack } => (&[node], Some(rack)),
+        RingChange::Leave { node } => (&[node], None),
+        RingChange::Replace { node, by, rack } => (&[node, by], Some(rack)),
+        RingChange::Double | RingChange::Halve => (&[], None),
+    };
+    names.iter().try_for_each(|name| check_member_name(name))?;
+    if let Some(rack) = rack.filter(|rack| !rack.is_empty() && check_member_name(rack).is_err()) {
+        let text = format!(
+            "a rack is named like a member, or not at all: not {}",
+            printable(rack.as_bytes())
+        );
+        return Err(Error::new(Reason::Malformed, text));
+    }
+    if beside >= RING_CHANGES_MAX {
+        let text =
+            format!("at most {RING_CHANGES_MAX} changes go into one plan (ring_changes_max)");
+        return Err(Error::new(Reason::TooMany, text));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_read_back_and_the_bytes_are_for_ever() {
+        let text = |text: &str| text.to_string();
+        let changes = [
+            RingChange::Join { node: text("n5"), rack: text("r 1") },
+            RingChange::Leave { node: text("n1") },
+            RingChange::Replace { node: text("n2"), by: text("n6"), rack: text("") },
+            RingChange::Rack { node: text("n3"), rack: text("") },
+            RingChange::Double,
+            RingChange::Halve,
+        ];
+        let row = write(&changes);
+        let kept = "1\njoin\tn5\tr 1\nleave\tn1\nreplace\tn2\tn6\t\nrack\tn3\t\ndouble\nhalve\n";
+        assert_eq!(row, kept);
+        assert_eq!(read(&row).expect("it reads"), changes);
+        for bad in ["", "2\n", "1\njoin\n", "1\njoin\ta\tb\tc\n", "1\nleave\n", "1\nx\n"] {
+            assert!(read(bad.as_bytes()).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_would_break_a_row_is_not_laid_down() {
+        let join = |node: &str| RingChange::Join { node: node.into(), rack: String::new() };
+        assert!(check(&join("n5"), 0).is_ok());
+        assert!(check(&join("n5\tx"), 0).is_err());
+        let rack = RingChange::Rack { node: "n5".into(), rack: "r\t".into() };
+        assert!(check(&rack, 0).is_err());
+        assert!(check(&join("n5"), RING_CHANGES_MAX).is_err());
+    }
+}

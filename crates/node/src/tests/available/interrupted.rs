@@ -1,0 +1,87 @@
+//! A change of the ring is cut short: whoever stops in it goes on when it starts again, and it may
+//! be called off.
+
+use super::load::{Load, held, moved, rests};
+use super::moving::{begin, evenly, join, linked, ring, transfers};
+use crate::tests::house::wait;
+use crate::tests::many::Cluster;
+use base::RingCall;
+
+/// A node joins slowly; some partitions have gone over, and some have not.
+async fn midway(cluster: &mut Cluster) -> (Load, usize) {
+    let load = Load::fill(cluster, 300).await;
+    cluster.ring_bytes_per_second = 8_000;
+    let fifth = cluster.join().await;
+    begin(cluster, vec![join(fifth)]).await;
+    let to_come = || {
+        let ring = cluster.node(0).inner.catalog.available.ring();
+        ring.map_or(0, |ring| ring.copying(3).len())
+    };
+    let all = wait("the change", || Some(to_come()).filter(|count| *count > 0)).await;
+    wait("partitions that have gone over", || (to_come() + 8 < all).then_some(())).await;
+    assert!(to_come() > 0 && !rests(cluster), "the others are still to go");
+    (load, fifth)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_that_stops_goes_on_where_it_was() {
+    let mut cluster = evenly(4).await;
+    let (mut load, fifth) = midway(&mut cluster).await;
+    load.look(&cluster).await;
+    let had = held(cluster.node(fifth));
+    cluster.stop(fifth).await;
+    // Partitions that have gone over miss one owner, others miss none: all goes on.
+    load.write_until(&cluster, || true).await;
+    cluster.ring_bytes_per_second = 0;
+    cluster.start(fifth).await;
+    linked(&cluster).await;
+    load.use_until(&cluster, || rests(&cluster)).await;
+    load.check(&cluster).await;
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+    let (rows, _) = moved(cluster.node(fifth));
+    let needed = held(cluster.node(fifth)).0;
+    assert!(had.0 > 0 && (rows as usize) < needed, "{rows} of {needed}, {} were there", had.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sender_that_stops_is_not_missed_and_lets_go_when_it_is_back() {
+    let mut cluster = evenly(4).await;
+    let (mut load, _) = midway(&mut cluster).await;
+    load.look(&cluster).await;
+    cluster.stop(2).await;
+    load.write_until(&cluster, || {
+        let ring = cluster.node(0).inner.catalog.available.ring();
+        ring.is_some_and(|ring| ring.pending().is_none())
+    })
+    .await;
+    assert!(!rests(&cluster), "who is away has leftovers");
+    cluster.start(2).await;
+    linked(&cluster).await;
+    load.use_until(&cluster, || rests(&cluster)).await;
+    load.check(&cluster).await;
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_called_off_midway_leaves_everything_where_it_was() {
+    let mut cluster = evenly(4).await;
+    let before = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    let (mut load, fifth) = midway(&mut cluster).await;
+    let told = transfers(&cluster).await;
+    let one = told.nodes.iter().find(|it| it.node == cluster.node(fifth).inner.node);
+    let one = one.expect("it is told of");
+    assert!(told.left > 0 && one.receiving > 0 && one.bytes > 0, "{told:?}");
+    assert!(one.bytes_left.is_some_and(|left| left > 0) && one.eta_ms.is_some(), "{one:?}");
+    ring(&cluster, RingCall::Cancel).await.expect("called off");
+    load.use_until(&cluster, || rests(&cluster)).await;
+    load.check(&cluster).await;
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+    assert_eq!(held(cluster.node(fifth)), (0, 0), "who did not join keeps nothing");
+    let after = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    assert_eq!(after.layout(), before.layout());
+    // And it may be begun anew: nothing of the first time is taken for the second.
+    begin(&cluster, vec![join(fifth)]).await;
+    load.use_until(&cluster, || rests(&cluster)).await;
+    load.check(&cluster).await;
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+}

@@ -1,0 +1,243 @@
+//! Clients that use a bucket while the ring changes, and know what they must find.
+
+use super::{bucket, fetch, keys, remove, store, values};
+use crate::Node;
+use crate::available::layout::{partition_of, read_row, read_row_key};
+use crate::tests::bytes;
+use crate::tests::house::wait;
+use crate::tests::many::Cluster;
+use base::{Context, Error, Key, NodeId, Partition, Result};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::time::Duration;
+
+/// Clients side by side; each has keys of its own.
+const CLIENTS: usize = 4;
+
+/// What clients wrote and must find.
+pub(super) struct Load {
+    /// The newest value of each key; none: it was deleted.
+    newest: BTreeMap<String, Option<String>>,
+    /// How many answers were as they must be.
+    pub answers: usize,
+    round: usize,
+    contexts: BTreeMap<String, Context>,
+}
+
+impl Load {
+    /// So many keys, a tenth of them deleted again.
+    pub(super) async fn fill(cluster: &Cluster, count: usize) -> Load {
+        let mut newest = BTreeMap::new();
+        let nodes: Vec<_> = cluster.nodes.iter().flatten().collect();
+        for number in 0..count {
+            let (key, node) = (format!("k{number:04}"), nodes[number % nodes.len()]);
+            let value = format!("first {number:058}");
+            store(node, &key, &value, None).await.expect("a write");
+            newest.insert(key.clone(), Some(value));
+            if number % 10 == 0 {
+                remove(node, &key, None).await.expect("a delete");
+                newest.insert(key, None);
+            }
+        }
+        Load { newest, answers: 0, round: 0, contexts: BTreeMap::new() }
+    }
+
+    /// Goes on writing until then, while not all nodes run. Readers and writers that stand in for
+    /// a node need not meet at once, so nobody reads here: each client remembers what it wrote.
+    pub(super) async fn write_until(&mut self, cluster: &Cluster, mut done: impl FnMut() -> bool) {
+        let until = std::time::Instant::now() + Duration::from_secs(60);
+        let nodes: Vec<_> = cluster.nodes.iter().flatten().collect();
+        let all = self.newest.clone().into_iter();
+        let mut mine: Vec<(String, Context)> = Vec::new();
+        for (at, (key, _)) in all.filter(|(_, value)| value.is_some()).enumerate() {
+            if let Some(context) = self.contexts.remove(&key) {
+                let node = nodes[at % nodes.len()];
+                let value = format!("alone {at:058}");
+                let context = store(node, &key, &value, Some(&context)).await.expect("a write");
+                self.newest.insert(key.clone(), Some(value));
+                mine.push((key, context));
+            }
+        }
+        while !done() {
+            assert!(std::time::Instant::now() < until, "waited in vain");
+            for (at, (key, context)) in mine.iter_mut().enumerate().take(20) {
+                self.round += 1;
+                let (node, value) = (nodes[at % nodes.len()], format!("round {:058}", self.round));
+                *context = store(node, key, &value, Some(context)).await.expect("a write");
+                self.newest.insert(key.clone(), Some(value));
+            }
+        }
+    }
+
+    /// Before a node stops: what clients have seen.
+    pub(super) async fn look(&mut self, cluster: &Cluster) {
+        let nodes: Vec<_> = cluster.nodes.iter().flatten().collect();
+        for (at, key) in self.newest.keys().enumerate() {
+            let seen = fetch(nodes[at % nodes.len()], key).await.expect("a read");
+            self.contexts.insert(key.clone(), seen.context);
+        }
+    }
+
+    /// Goes on using it until then, and a little longer.
+    pub(super) async fn use_until(&mut self, cluster: &Cluster, mut done: impl FnMut() -> bool) {
+        let until = std::time::Instant::now() + Duration::from_secs(60);
+        let mut last = 0;
+        while last < 2 {
+            assert!(std::time::Instant::now() < until, "waited in vain for the ring to rest");
+            last += usize::from(done());
+            self.round += 1;
+            let round = self.round;
+            let nodes: Vec<Node> = cluster.nodes.iter().flatten().cloned().collect();
+            let all: Vec<_> = self.newest.clone().into_iter().collect();
+            let part = |which: usize| {
+                let all = all.iter().skip((which + round * CLIENTS) % 7).step_by(7);
+                all.skip(which).step_by(CLIENTS).take(8).cloned().collect::<Vec<_>>()
+            };
+            let clients = (0..CLIENTS).map(|which| client(nodes.clone(), part(which), round));
+            let clients: Vec<_> = clients.map(tokio::spawn).collect();
+            self.list(&nodes[round % nodes.len()]).await;
+            for client in clients {
+                for (key, value) in client.await.expect("it ends").expect("no answer fails") {
+                    self.newest.insert(key, value);
+                    self.answers += 3;
+                }
+            }
+        }
+    }
+
+    /// Keys that nobody deletes or makes are on every list.
+    async fn list(&mut self, node: &Node) {
+        let (listed, more) = keys(node, None, 10_000).await;
+        assert!(!more);
+        let listed: BTreeSet<Key> = listed.into_iter().collect();
+        let kept = self.newest.iter().filter(|(key, value)| value.is_some() && !is_toggled(key));
+        for (key, _) in kept {
+            assert!(listed.contains(&bytes(key)), "`{key}` is missing on a list");
+        }
+        self.answers += 1;
+    }
+
+    /// Every key has its newest value, whoever is asked.
+    pub(super) async fn check(&self, cluster: &Cluster) {
+        let nodes: Vec<_> = cluster.nodes.iter().flatten().collect();
+        for (at, (key, value)) in self.newest.iter().enumerate() {
+            let expected: Vec<Bytes> = value.iter().map(|value| bytes(value)).collect();
+            let found = values(&fetch(nodes[at % nodes.len()], key).await.expect("a read"));
+            assert_eq!(found, expected, "{key}");
+        }
+    }
+
+    /// Each owner has every key's newest value itself, and nobody else has a row.
+    pub(super) async fn everyone_keeps_what_the_ring_says(&self, cluster: &Cluster) {
+        wait("equal copies", || {
+            let wrong = self.wrong(cluster);
+            wrong.is_none().then_some(())
+        })
+        .await;
+    }
+
+    fn wrong(&self, cluster: &Cluster) -> Option<String> {
+        let ring = cluster.nodes.iter().flatten().next()?.inner.catalog.available.ring()?;
+        for node in cluster.nodes.iter().flatten() {
+            let rows = rows(node);
+            for (partition, key, _) in &rows {
+                let owners = ring.owners(*partition, 3);
+                if !owners.contains(&node.inner.node) {
+                    return Some(format!("{key:?} is kept by a guest"));
+                }
+            }
+            let has: BTreeMap<_, _> = rows.iter().map(|(_, key, row)| (key, row)).collect();
+            for (key, value) in &self.newest {
+                let ways = node.inner.ways(&bucket(), &bytes(key), 3).ok()?;
+                if !ways.replicas.primaries.contains(&node.inner.node) {
+                    continue;
+                }
+                let row = read_row(has.get(&bytes(key))?).ok()?;
+                let living = row.values().filter(|value| !value.is_tombstone());
+                let living: Vec<Bytes> =
+                    living.map(|it| it.sibling(None).expect("it reads").content.value).collect();
+                if living != value.iter().map(|value| bytes(value)).collect::<Vec<_>>() {
+                    return Some(format!("{key} is not what it should be"));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Keys that are deleted and made again.
+fn is_toggled(key: &str) -> bool {
+    key.ends_with('5')
+}
+
+/// Reads what it must find, writes or deletes, and reads it again elsewhere; gives what it wrote.
+async fn client(
+    nodes: Vec<Node>,
+    part: Vec<(String, Option<String>)>,
+    round: usize,
+) -> Result<Vec<(String, Option<String>)>> {
+    let mut written = Vec::new();
+    for (at, (key, value)) in part.into_iter().enumerate() {
+        let node = |step: usize| &nodes[(round + at + step) % nodes.len()];
+        let seen = fetch(node(0), &key).await.map_err(|error| told("a read", &key, error))?;
+        let expected: Vec<Bytes> = value.iter().map(|value| bytes(value)).collect();
+        assert_eq!(values(&seen), expected, "{key} in round {round}");
+        let next = if is_toggled(&key) && value.is_some() {
+            let context = Some(&seen.context);
+            remove(node(1), &key, context).await.map_err(|error| told("a delete", &key, error))?;
+            None
+        } else {
+            let next = format!("round {round:058}");
+            let stored = store(node(1), &key, &next, Some(&seen.context)).await;
+            stored.map_err(|error| told("a write", &key, error))?;
+            Some(next)
+        };
+        let again = fetch(node(2), &key).await.map_err(|error| told("a read", &key, error))?;
+        let expected: Vec<Bytes> = next.iter().map(|value| bytes(value)).collect();
+        assert_eq!(values(&again), expected, "{key} in round {round}, just written");
+        written.push((key, next));
+    }
+    Ok(written)
+}
+
+fn told(what: &str, key: &str, error: Error) -> Error {
+    Error::new(error.reason, format!("{what} of {key}: {}", error.text()))
+}
+
+/// The rows that a node keeps itself.
+fn rows(node: &Node) -> Vec<(Partition, Key, Bytes)> {
+    let snapshot = node.inner.trees.snapshot();
+    let low = Bound::Included(Bytes::copy_from_slice(&(1_u32 << 31).to_be_bytes()));
+    let rows = snapshot.range(low, Bound::Unbounded, false);
+    let rows = rows.map(|row| row.expect("it reads"));
+    let read = |(key, row): (Bytes, Bytes)| {
+        let partition = partition_of(&key)?;
+        read_row_key(&key).map(|(_, key)| (partition, key, row))
+    };
+    rows.filter_map(read).collect()
+}
+
+/// How many rows, and bytes of them, a node keeps.
+pub(super) fn held(node: &Node) -> (usize, u64) {
+    let rows = rows(node);
+    let name = bucket().full().len() + 3;
+    let bytes = rows.iter().map(|(_, key, row)| (name + key.len() + row.len()) as u64);
+    (rows.len(), bytes.sum())
+}
+
+/// How many rows, and bytes of them, a node has received since the change began.
+pub(super) fn moved(node: &Node) -> (u64, u64) {
+    let mut transfer = base::RingTransfer { node: NodeId(0), ..base::RingTransfer::default() };
+    node.inner.moving.told(&mut transfer);
+    (transfer.rows, transfer.bytes)
+}
+
+/// Whether every node knows that nothing moves any more, and nobody has anything left.
+pub(super) fn rests(cluster: &Cluster) -> bool {
+    cluster.nodes.iter().flatten().all(|node| {
+        let Some(ring) = node.inner.catalog.available.ring() else { return false };
+        let mut partitions = (0..ring.partitions()).map(Partition);
+        ring.pending().is_none() && partitions.all(|it| ring.leftovers(it).next().is_none())
+    })
+}

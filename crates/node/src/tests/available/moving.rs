@@ -1,0 +1,195 @@
+//! The ring changes while it is written to, read and listed: no answer fails or is incomplete,
+//! nothing is lost, nothing comes back, and everybody keeps what the ring says and nothing else.
+
+use super::healing::hints;
+use super::load::{Load, held, moved, rests};
+use crate::tests::bytes;
+use crate::tests::house::wait;
+use crate::tests::many::{Cluster, ask};
+use base::{
+    Body, BucketName, Call, DirectoryCall, NodeId, Reason, Result, RingCall, RingChange, RingPlan,
+    RingTransfers,
+};
+use std::collections::BTreeSet;
+
+pub(super) fn join(which: usize) -> RingChange {
+    RingChange::Join { node: format!("n{which}"), rack: String::new() }
+}
+
+pub(super) async fn ring(cluster: &Cluster, call: RingCall) -> Result<Body> {
+    let call = Call::Directory(DirectoryCall::Ring(call));
+    cluster.surely(BucketName::default(), call).await.map(|reply| reply.body)
+}
+
+/// Lays one change down; gives the plan.
+pub(super) async fn stage(cluster: &Cluster, change: RingChange) -> RingPlan {
+    match ring(cluster, RingCall::Stage(change)).await.expect("it is safe") {
+        Body::RingPlan(plan) => *plan,
+        other => panic!("a plan, not {other:?}"),
+    }
+}
+
+/// Lays these changes down and begins them.
+pub(super) async fn begin(cluster: &Cluster, changes: Vec<RingChange>) {
+    let mut epoch = None;
+    for change in changes {
+        epoch = Some(stage(cluster, change).await.epoch);
+    }
+    ring(cluster, RingCall::Commit { epoch }).await.expect("it begins");
+}
+
+pub(super) async fn transfers(cluster: &Cluster) -> RingTransfers {
+    match ring(cluster, RingCall::Transfers).await.expect("they are told") {
+        Body::RingTransfers(transfers) => transfers,
+        other => panic!("transfers, not {other:?}"),
+    }
+}
+
+/// So many nodes that have an even ring.
+pub(super) async fn evenly(nodes: usize) -> Cluster {
+    let cluster = Cluster::new(nodes).await;
+    ring(&cluster, RingCall::Claim).await.expect("nothing is held");
+    let ids: BTreeSet<NodeId> = ids(&cluster);
+    reached(&cluster, &ids).await;
+    cluster
+}
+
+fn ids(cluster: &Cluster) -> BTreeSet<NodeId> {
+    cluster.nodes.iter().flatten().map(|node| node.inner.node).collect()
+}
+
+/// All reach each other, and what was kept for others has gone home.
+pub(super) async fn linked(cluster: &Cluster) {
+    let linked = || {
+        let all = ids(cluster);
+        let mut nodes = cluster.nodes.iter().flatten();
+        nodes.all(|node| all.iter().all(|other| node.inner.reaches(*other)))
+    };
+    wait("the links", || linked().then_some(())).await;
+    let kept = || cluster.nodes.iter().flatten().map(|it| hints(&it.inner)).sum::<usize>();
+    wait("all hints at home", || (kept() == 0).then_some(())).await;
+}
+
+/// All know that the ring is on these nodes, and reach each other.
+pub(super) async fn reached(cluster: &Cluster, nodes: &BTreeSet<NodeId>) {
+    let ready = || {
+        cluster.nodes.iter().flatten().all(|node| {
+            let ring = node.inner.catalog.available.ring();
+            let knows = ring.is_some_and(|ring| ring.layout().nodes().keys().eq(nodes));
+            knows && ids(cluster).iter().all(|other| node.inner.reaches(*other))
+        })
+    };
+    wait("the ring and the links", || ready().then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fifth_node_joins_four_that_are_in_use() {
+    let mut cluster = evenly(4).await;
+    let mut load = Load::fill(&cluster, 600).await;
+    let fifth = cluster.join().await;
+    let plan = stage(&cluster, join(fifth)).await;
+    assert_eq!((plan.moves.len(), &plan.refused), (12, &None));
+    let news = plan.loads.iter().find(|load| load.before.is_none()).expect("one comes");
+    assert!(news.copies_after >= 34 && plan.copies_sent >= 34, "{plan:?}");
+    let whole = 600 * 3 * 64 / plan.copies;
+    assert!(plan.bytes / plan.copies_sent > whole / 2, "a copy's bytes are known: {}", plan.bytes);
+    let commit = RingCall::Commit { epoch: Some(plan.epoch) };
+    ring(&cluster, commit).await.expect("it begins");
+    load.use_until(&cluster, || rests(&cluster)).await;
+    load.check(&cluster).await;
+    let (rows, bytes) = moved(cluster.node(fifth));
+    let needed = held(cluster.node(fifth));
+    println!(
+        "moved {rows} rows, {bytes} bytes; {} rows, {} bytes had to; {} answers meanwhile",
+        needed.0, needed.1, load.answers
+    );
+    assert!(bytes > 0 && bytes <= needed.1 * 3 / 2, "{bytes} of {}", needed.1);
+    let ring = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    let loads: BTreeSet<_> = ring.layout().loads().into_values().collect();
+    assert_eq!(loads, [12, 13].into());
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_leaves_and_another_takes_its_place_and_the_first_comes_back() {
+    let mut cluster = evenly(4).await;
+    let mut load = Load::fill(&cluster, 200).await;
+    begin(&cluster, vec![RingChange::Leave { node: "n1".into() }]).await;
+    load.use_until(&cluster, || rests(&cluster)).await;
+    load.check(&cluster).await;
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+    assert_eq!(held(cluster.node(1)), (0, 0), "who has left keeps nothing");
+
+    // It comes back: its vnodes are other actors, and no row that comes home is taken for lost.
+    begin(&cluster, vec![join(1)]).await;
+    load.use_until(&cluster, || rests(&cluster)).await;
+    load.check(&cluster).await;
+
+    let new = cluster.join().await;
+    let (node, by) = ("n2".to_string(), format!("n{new}"));
+    begin(&cluster, vec![RingChange::Replace { node, by, rack: String::new() }]).await;
+    load.use_until(&cluster, || rests(&cluster)).await;
+    load.check(&cluster).await;
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+    assert_eq!(held(cluster.node(2)), (0, 0), "who was replaced keeps nothing");
+    let ring = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    assert!(ring.layout().nodes().contains_key(&cluster.node(new).inner.node));
+    assert!(!ring.layout().nodes().contains_key(&cluster.node(2).inner.node));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plans_are_laid_down_shown_taken_back_and_refused_in_words() {
+    let mut cluster = evenly(3).await;
+    let refused = |body: Result<Body>| match body {
+        Err(error) => (error.reason, error.text()),
+        Ok(body) => panic!("refused, not {body:?}"),
+    };
+    let commit = RingCall::Commit { epoch: None };
+    let (reason, text) = refused(ring(&cluster, commit.clone()).await);
+    assert!(reason == Reason::Changed && text.contains("laid down"), "{text}");
+    let leave = |which: usize| RingChange::Leave { node: format!("n{which}") };
+    let (reason, text) = refused(ring(&cluster, RingCall::Stage(leave(1))).await);
+    assert!(reason == Reason::Changed && text.contains("let another node join first"), "{text}");
+    let (reason, _) = refused(ring(&cluster, RingCall::Stage(leave(9))).await);
+    assert_eq!(reason, Reason::NotFound);
+    let (_, text) = refused(ring(&cluster, RingCall::Cancel).await);
+    assert!(text.contains("under way"), "{text}");
+
+    let fourth = cluster.join().await;
+    let plan = stage(&cluster, join(fourth)).await;
+    let (_, text) = refused(ring(&cluster, RingCall::Stage(join(fourth))).await);
+    assert!(text.contains("`n3` has its place in the ring already"), "{text}");
+    ring(&cluster, RingCall::Clear).await.expect("cleared");
+    match ring(&cluster, RingCall::Plan).await.expect("shown") {
+        Body::RingPlan(plan) => assert!(plan.changes.is_empty() && plan.loads.is_empty()),
+        other => panic!("a plan, not {other:?}"),
+    }
+    // Two changes in one plan, for the ring that was shown and no other.
+    stage(&cluster, join(fourth)).await;
+    let both = stage(&cluster, leave(1)).await;
+    assert_eq!((both.changes.len(), both.epoch), (2, plan.epoch));
+    let stale = RingCall::Commit { epoch: Some(plan.epoch - 1) };
+    let (_, text) = refused(ring(&cluster, stale).await);
+    assert!(text.contains("look at the plan again"), "{text}");
+    super::store(cluster.node(0), "k", "v", None).await.expect("a write");
+    ring(&cluster, RingCall::Commit { epoch: Some(both.epoch) }).await.expect("it begins");
+    let under_way = ring(&cluster, RingCall::Stage(join(1))).await;
+    wait("the change", || rests(&cluster).then_some(())).await;
+    if let Err(error) = under_way {
+        assert!(error.text().contains("wait for it, or cancel it"), "{}", error.text());
+    }
+    let told = transfers(&cluster).await;
+    assert!(told.left == 0 && told.nodes.iter().all(|it| it.receiving + it.clearing == 0));
+    for which in [0, 2, 3] {
+        assert_eq!(super::living(cluster.node(which), "k").await, [bytes("v")], "{which}");
+    }
+    // Who keeps data and can be reached is not taken out of the cluster.
+    let gone = base::ClusterCall::RemoveMember { name: "n2".into() };
+    let gone = Call::Directory(DirectoryCall::Cluster(gone));
+    let master = cluster.master(0).await;
+    let answer = ask(cluster.node(master), &BucketName::default(), gone).await;
+    let error = answer.expect_err("it keeps data");
+    assert!(error.text().contains("ring leave n2"), "{}", error.text());
+    let gone = base::ClusterCall::RemoveMember { name: "n1".into() };
+    cluster.directory(DirectoryCall::Cluster(gone)).await;
+}
