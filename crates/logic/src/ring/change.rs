@@ -123,7 +123,7 @@ impl fmt::Display for Unsafe {
                 f,
                 "a ring has a power of two of partitions, {} to {}, not {partitions}",
                 super::PARTITIONS_MIN,
-                base::limits::PARTITIONS_MAX
+                super::PARTITIONS_MAX
             ),
             Unsafe::OnItsOwn => write!(
                 f,

@@ -29,7 +29,9 @@ mod table;
 pub use change::{Change, Unsafe};
 pub use layout::{Layout, RACK_BYTES_MAX, Rack};
 pub use plan::{Load, Move, Plan, plan};
-pub use point::{PARTITIONS_DEFAULT, PARTITIONS_MIN, Point, check_partitions, point};
+pub use point::{
+    PARTITIONS_DEFAULT, PARTITIONS_MAX, PARTITIONS_MIN, Point, check_partitions, point,
+};
 pub use table::{Copying, Pending, REPLICAS_MAX, Ring};
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! From a key to its point on the ring, and from the point to its partition.
 
 use base::Partition;
-use base::limits::PARTITIONS_MAX;
 
 /// A ring has at least so many partitions.
 pub const PARTITIONS_MIN: u32 = 8;
+/// A ring has at most so many partitions.
+pub const PARTITIONS_MAX: u32 = base::limits::PARTITIONS_MAX as u32;
 /// How many a new cluster's ring has.
 pub const PARTITIONS_DEFAULT: u32 = 64;
 
@@ -14,7 +15,7 @@ pub struct Point(pub [u8; 20]);
 
 /// Whether a ring can have so many partitions: a power of two within the limits.
 pub fn check_partitions(partitions: u32) -> bool {
-    partitions.is_power_of_two() && (PARTITIONS_MIN..=PARTITIONS_MAX as u32).contains(&partitions)
+    partitions.is_power_of_two() && (PARTITIONS_MIN..=PARTITIONS_MAX).contains(&partitions)
 }
 
 /// Where the key of a bucket lies: the first 20 bytes of the blake3 hash of the bucket's full name,

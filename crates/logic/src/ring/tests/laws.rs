@@ -2,8 +2,7 @@
 //! nodes come one after the other, go, and are replaced.
 
 use super::{Change, alone, changed, join, joins, ring_of};
-use crate::ring::{Plan, Ring, plan};
-use base::limits::PARTITIONS_MAX;
+use crate::ring::{PARTITIONS_MAX, Plan, Ring, plan};
 use base::{NodeId, Partition};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,7 +116,7 @@ fn changed_as_planned(ring: &Ring, changes: &[Change]) -> Ring {
 
 #[test]
 fn the_largest_ring_is_planned_too() {
-    let ring = ring_of(15, PARTITIONS_MAX as u32, 3);
+    let ring = ring_of(15, PARTITIONS_MAX, 3);
     let next = changed_as_planned(&ring, &[join(16)]);
     check(&next, 3);
     assert!(spread(&next, 3) <= 6);

@@ -49,7 +49,7 @@ fn ring(nodes: &[NodeId]) -> Ring {
 /// The ring once all that was to come has come.
 pub(super) fn arrived(mut ring: Ring) -> Ring {
     for partition in (0..ring.partitions()).map(base::Partition) {
-        ring = ring.arrive(partition).unwrap_or(ring);
+        ring = ring.arrive(partition, &[]).unwrap_or(ring);
     }
     assert!(ring.pending().is_none(), "all have arrived");
     ring
