@@ -6,6 +6,7 @@
 //! Never: takes a setting it does not know, or a value it did not check.
 //! Read next: `table.rs`.
 
+mod background;
 mod checks;
 pub mod page;
 mod row;

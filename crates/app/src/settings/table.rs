@@ -1,6 +1,7 @@
 //! The one table of settings: flag, file key, environment variable, default, help line, docs line
 //! and check.
 
+use super::background;
 use super::checks::{
     BUFFER_BYTES_MIN, MEMORY_BYTES_MIN, address, at_least, idle, is_cluster, maybe_address, names,
     not_empty, places, share, time, told,
@@ -180,39 +181,9 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
-        name: "compare_bytes_per_second",
-        value: "SIZE",
-        default: "8MiB",
-        doc: "where a node is master, it compares the other replicas with its own in the \
-              background, reading so many bytes a second at each; 0: only when `credenza group \
-              verify` asks",
-        take: |settings, text| {
-            settings.node.compare_bytes_per_second = units::size(text)?;
-            Ok(())
-        },
-    },
-    Row {
-        name: "compare_pause_ms",
-        value: "TIME",
-        default: "1h",
-        doc: "between two such comparisons of a group",
-        take: |settings, text| {
-            settings.node.compare_pause_ms = units::time_ms(text)?.max(1_000);
-            Ok(())
-        },
-    },
-    Row {
-        name: "ring_bytes_per_second",
-        value: "SIZE",
-        default: "64MiB",
-        doc: "when the ring of available buckets changes, a node receives at most so many bytes a \
-              second; 0: as many as come",
-        take: |settings, text| {
-            settings.node.ring_bytes_per_second = units::size(text)?;
-            Ok(())
-        },
-    },
+    background::COMPARE_BYTES_PER_SECOND,
+    background::COMPARE_PAUSE_MS,
+    background::RING_BYTES_PER_SECOND,
     Row {
         name: "insecure",
         value: "SWITCH",

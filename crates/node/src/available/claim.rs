@@ -3,7 +3,8 @@
 //! A partition whose owner changes has to be copied before the new owner answers for it
 //! (`moving/`). This is the short way of a cluster that was just made, where there is nothing to be
 //! copied; and the only way to another number of partitions: every owner of today is asked whether
-//! it holds a row; one that holds none promises to take none for a while. So no write is left at a node that nobody asks any more.
+//! it holds a row; one that holds none promises to take none for a while. So no write is left at a
+//! node that nobody asks any more.
 
 use super::letter::{Meanwhile, Question};
 use crate::keeper::store_error;

@@ -1,0 +1,43 @@
+//! Settings of what goes on in the background.
+
+use super::row::Row;
+use super::units;
+
+/// `compare_bytes_per_second`.
+pub const COMPARE_BYTES_PER_SECOND: Row = Row {
+    name: "compare_bytes_per_second",
+    value: "SIZE",
+    default: "8MiB",
+    doc: "where a node is master, it compares the other replicas with its own in the \
+          background, reading so many bytes a second at each; 0: only when `credenza group \
+          verify` asks",
+    take: |settings, text| {
+        settings.node.compare_bytes_per_second = units::size(text)?;
+        Ok(())
+    },
+};
+
+/// `compare_pause_ms`.
+pub const COMPARE_PAUSE_MS: Row = Row {
+    name: "compare_pause_ms",
+    value: "TIME",
+    default: "1h",
+    doc: "between two such comparisons of a group",
+    take: |settings, text| {
+        settings.node.compare_pause_ms = units::time_ms(text)?.max(1_000);
+        Ok(())
+    },
+};
+
+/// `ring_bytes_per_second`.
+pub const RING_BYTES_PER_SECOND: Row = Row {
+    name: "ring_bytes_per_second",
+    value: "SIZE",
+    default: "64MiB",
+    doc: "when the ring of available buckets changes, a node receives at most so many bytes a \
+          second; 0: as many as come",
+    take: |settings, text| {
+        settings.node.ring_bytes_per_second = units::size(text)?;
+        Ok(())
+    },
+};
