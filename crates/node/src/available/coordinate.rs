@@ -214,6 +214,11 @@ impl StoreErrand {
             crowd.push(async move { (node, inner.shelf.settled(ticket).await.is_ok()) });
             return;
         }
+        // As with repairs: nobody is sent what was written long ago.
+        if world::milliseconds() > deadline {
+            crowd.push(async move { (node, false) });
+            return;
+        }
         let (spot, rules, row) = (self.spot.clone(), self.rules, self.row.clone());
         let question = Question::Store { spot, rules, hint, row }.write();
         crowd.push(async move {
@@ -256,7 +261,9 @@ impl FetchErrand {
                     FetchEffect::Done(fetched) => {
                         let _ = caller.take().map(|caller| caller.send(fetched));
                     }
-                    FetchEffect::Repair { node, versions } => self.repair(node, versions, within),
+                    FetchEffect::Repair { node, versions } => {
+                        self.repair(node, versions, (deadline, within));
+                    }
                     FetchEffect::Finished => return,
                 }
             }
@@ -306,7 +313,12 @@ impl FetchErrand {
         });
     }
 
-    fn repair(&self, node: NodeId, versions: Held, within: Duration) {
+    fn repair(&self, node: NodeId, versions: Held, (deadline, within): (u64, Duration)) {
+        // What was read long ago, by a node that slept meanwhile, might by now be what a tombstone
+        // deleted that is itself gone.
+        if world::milliseconds() > deadline + LATE_MS {
+            return;
+        }
         let (inner, spot, rules) = (self.inner.clone(), self.spot.clone(), self.rules);
         if node == inner.node {
             if let Err(error) = inner.shelf.merge(&spot, versions.0, rules, None) {

@@ -5,7 +5,7 @@
 //! answer   = 0 | fields          or   1 | error, as in `base/wire`
 //! ```
 //! Fetch 0, store 1, request passed on 2, keys 3, buckets 4, holds 5 (6: and takes no write),
-//! compare 7.
+//! compare 7, bare 16 (17: and drops it).
 
 use super::hashes::Which;
 use super::local::{Rules, Spot};
@@ -46,6 +46,10 @@ pub(super) enum Question {
     /// Part of a comparison of two copies of a partition, of the buckets with so many copies: an
     /// answer of `logic::sync`.
     Compare { which: Which, question: sync::Question },
+    /// Whether there is of a key just the row of this digest, which holds nothing living, if the
+    /// node is an owner by the ring of this epoch, and nothing otherwise: yes or no. `drop`: it
+    /// goes, if so.
+    Bare { spot: Spot, epoch: u64, digest: u128, drop: bool },
 }
 
 /// What happens to writes of a node that holds nothing.
@@ -100,6 +104,12 @@ impl Question {
                 out.put_u8(*copies);
                 question.write(&mut out);
             }
+            Question::Bare { spot, epoch, digest, drop } => {
+                out.put_u8(16 + u8::from(*drop));
+                put_spot(spot, &mut out);
+                out.put_u64(*epoch);
+                out.extend_from_slice(&digest.to_be_bytes());
+            }
         }
         out.into()
     }
@@ -147,6 +157,12 @@ impl Question {
             7 => {
                 let which = (take_partition(&mut from)?, from.u8("copies")?);
                 Question::Compare { which, question: sync::Question::read(&mut from)? }
+            }
+            kind @ (16 | 17) => {
+                let (spot, epoch) = (take_spot(bytes, &mut from)?, from.u64("epoch")?);
+                let digest = from.take(16, "digest")?.try_into();
+                let digest = u128::from_be_bytes(digest.map_err(|_| Malformed("digest"))?);
+                Question::Bare { spot, epoch, digest, drop: kind == 17 }
             }
             _ => return Err(Malformed("which question")),
         };

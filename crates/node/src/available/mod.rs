@@ -25,6 +25,7 @@ mod list;
 mod lives;
 mod local;
 pub(crate) mod offered;
+pub(crate) mod reap;
 pub(crate) mod replay;
 mod replica;
 mod request;

@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// A client that waits longer gives up, milliseconds; so does the node it asked.
-const PATIENCE_MS: u64 = 3_000;
+const PATIENCE_MS: u64 = 1_000;
 
 /// What a client knows of a key.
 #[derive(Clone, Default)]

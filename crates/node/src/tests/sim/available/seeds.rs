@@ -58,6 +58,7 @@ fn whatever_happens_nothing_acknowledged_is_lost_and_nothing_deleted_comes_back(
             "restored",
             "wiped",
             "all crash",
+            "rows that are gone",
         ];
         for name in wanted {
             assert!(all.get(name).is_some_and(|many| *many > 0), "never: {name}");
@@ -81,6 +82,8 @@ fn a_broken_rule_is_noticed() {
         Flaw::BlindReplaces,
         Flaw::HintGoesFirst,
         Flaw::MergeOverwrites,
+        Flaw::ReapsAlone,
+        Flaw::ReapsWithoutGuests,
     ];
     let mut unnoticed = Vec::new();
     for flaw in flaws {
