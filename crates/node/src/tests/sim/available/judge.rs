@@ -45,6 +45,10 @@ pub(super) struct Judge {
 }
 
 impl Judge {
+    pub(super) fn new(mortal: bool) -> Judge {
+        Judge { mortal, ..Judge::default() }
+    }
+
     /// A write begins that may replace these; a delete that read by itself: whatever there is.
     pub(super) fn begins(
         &mut self,

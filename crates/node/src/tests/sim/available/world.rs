@@ -88,7 +88,7 @@ impl World {
             keys: chance.between(1, 6) as usize,
             mates: RefCell::new((0..count).map(Mate::new).collect()),
             told: RefCell::new(told),
-            judge: RefCell::new(Judge { mortal, ..Judge::default() }),
+            judge: RefCell::new(Judge::new(mortal)),
             wall_ms,
             loses: chance.often(400),
             lost: Cell::new(false),
