@@ -67,6 +67,13 @@ impl Place {
         Place { disk: MemoryDisk::new(Honesty::Honest), trees, begun: 0 }
     }
 
+    /// Rows that are there before the first life.
+    pub(super) fn plant(&self, rows: impl IntoIterator<Item = (bytes::Bytes, bytes::Bytes)>) {
+        let mut rows = rows.into_iter().map(|(key, row)| Change::Put(key, row));
+        self.trees.apply(&mut rows).expect("memory");
+        make_durable(&self.trees);
+    }
+
     /// A copy as a backup makes it.
     pub(super) fn copy(&self) -> Place {
         let (disk, begun) = (self.disk.copy(Honesty::Honest), self.begun);

@@ -58,7 +58,25 @@ pub(super) fn arrived(mut ring: Ring) -> Ring {
 }
 
 impl World {
+    /// A cluster in trouble.
     pub(super) fn new(seed: u64) -> Rc<World> {
+        let world = World::still(seed);
+        world.begin();
+        for _ in 0..CLIENTS {
+            world.stage.begin(None, clients::live(Rc::clone(&world)));
+        }
+        world.stage.begin(None, super::faults::happen(Rc::clone(&world)));
+        world
+    }
+
+    /// Every node starts.
+    pub(super) fn begin(&self) {
+        (0..self.count).for_each(|which| self.start(which));
+        self.stage.begin(None, wire::tend(self.hub.clone(), Rc::clone(&self.stage)));
+    }
+
+    /// A cluster of which no node has started.
+    pub(super) fn still(seed: u64) -> Rc<World> {
         let mut chance = Chance::new(seed);
         let count = [3, 3, 4, 5][chance.below(4) as usize];
         // Where values go by themselves, walls differ by seconds; elsewhere by as much as they like.
@@ -81,7 +99,7 @@ impl World {
         let properties = Properties { ttl_ms: 3_000, ..Properties::available() };
         let kind = mortal.then(|| (BucketName::AVAILABLE.to_string(), Arc::new(properties)));
         let told = Told { ring: ring(&nodes), nodes, types: kind.into_iter().collect() };
-        let world = Rc::new(World {
+        Rc::new(World {
             stage,
             hub: Arc::new(Mutex::new(links)),
             count,
@@ -97,14 +115,7 @@ impl World {
             processes: Cell::new(0),
             counts: RefCell::default(),
             talkative: std::env::var_os("CREDENZA_TOLD").is_some(),
-        });
-        (0..count).for_each(|which| world.start(which));
-        world.stage.begin(None, wire::tend(world.hub.clone(), Rc::clone(&world.stage)));
-        for _ in 0..CLIENTS {
-            world.stage.begin(None, clients::live(Rc::clone(&world)));
-        }
-        world.stage.begin(None, super::faults::happen(Rc::clone(&world)));
-        world
+        })
     }
 
     /// Says what happens, if anyone wants to know.
