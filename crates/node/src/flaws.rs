@@ -21,6 +21,10 @@ pub(crate) enum Flaw {
     BlindReplaces,
     /// A hint goes before the node it names has answered.
     HintGoesFirst,
+    /// An owner drops a tombstone without asking anyone.
+    ReapsAlone,
+    /// Only owners are asked whether a tombstone may go.
+    ReapsWithoutGuests,
     /// What another replica has takes the place of what is here.
     MergeOverwrites,
 }

@@ -5,7 +5,7 @@ use crate::available::layout::VNODES;
 use crate::available::moving::{self, Moving};
 use crate::available::shelf::Shelf;
 use crate::available::watching::{self, Watching};
-use crate::available::{hints, sync};
+use crate::available::{hints, reap, sync};
 use crate::catalog::Catalog;
 use crate::consistent::Mailbox;
 use crate::consistent::comparison::Comparisons;
@@ -180,6 +180,7 @@ pub(crate) fn tend_vnodes(inner: &Arc<Inner>) {
     world::spawn(hints::tend(inner.clone(), inner.stop.subscribe()));
     world::spawn(sync::tend(inner.clone(), inner.stop.subscribe()));
     world::spawn(moving::tend(inner.clone(), inner.stop.subscribe()));
+    world::spawn(reap::tend(inner.clone(), inner.stop.subscribe()));
 }
 
 fn drive(inner: &Arc<Inner>, group: Arc<Group>) {

@@ -38,6 +38,9 @@ pub struct NodeSettings {
     pub ring_bytes_per_second: u64,
     /// A partition that has gone over to other nodes is kept here for so long.
     pub ring_grace_ms: u64,
+    /// Tombstones of available buckets stay at least so long after all members agreed on them:
+    /// longer than any request, repair or hint is under way.
+    pub reap_after_ms: u64,
     /// Where the other nodes of its cluster reach this one; none: it takes no others.
     pub peers: Option<PeerPlace>,
     /// Where its clients reach it, told to other nodes for redirects.
@@ -70,6 +73,7 @@ impl Default for NodeSettings {
             compare_pause_ms: 3_600_000,
             ring_bytes_per_second: 64 << 20,
             ring_grace_ms: 10_000,
+            reap_after_ms: 150_000,
             peers: None,
             client_address: String::new(),
         }

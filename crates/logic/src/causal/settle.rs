@@ -15,6 +15,16 @@ impl<I: Ord + Clone, V> Clock<I, V> {
         Clock { entries, anon }
     }
 
+    /// Without the values that are not to be kept: it has heard of them all the same, so that they
+    /// go wherever it is merged.
+    pub fn without(mut self, mut goes: impl FnMut(&V) -> bool) -> Clock<I, V> {
+        self.anon.retain(|value| !goes(value));
+        for entry in &mut self.entries {
+            entry.values.retain(|(_, value)| !goes(value));
+        }
+        self
+    }
+
     /// One value made of all, without a dot, after everything seen so far.
     pub fn reconcile(self, win: impl FnOnce(Vec<V>) -> V) -> Clock<I, V> {
         let context: DotContext<I> = self.join();

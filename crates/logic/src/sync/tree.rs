@@ -6,8 +6,10 @@ pub const LEAVES: u32 = 65_536;
 pub(super) const FAN_OUT: u32 = 16;
 /// The level of the leaves; the root is level 0.
 pub(super) const DEPTH: u8 = 4;
-/// Leaves are kept in chunks, of which only those with a row have memory.
+/// Leaves are kept in chunks.
 const CHUNK: usize = 256;
+/// A chunk with more leaves in use than this keeps all its leaves, in order.
+const FEW: usize = 120;
 
 /// One of the [`LEAVES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,10 +42,62 @@ pub fn row_hash(key: &[u8], bytes: &[u8]) -> RowHash {
     RowHash { leaf: leaf_of(key), digest: u128::from_be_bytes(digest) }
 }
 
-/// The hash tree of one copy of a partition. Empty it takes 6 KiB, with rows in every leaf 1 MiB.
+/// The leaves of a chunk: those in use, in order, or all.
+#[derive(Clone, Debug)]
+enum Leaves {
+    Few(Vec<(u8, [u8; 16])>),
+    All(Box<[u128; CHUNK]>),
+}
+
+impl Leaves {
+    fn get(&self, at: usize) -> u128 {
+        match self {
+            Leaves::All(all) => all[at],
+            Leaves::Few(few) => match few.binary_search_by_key(&(at as u8), |(leaf, _)| *leaf) {
+                Ok(place) => u128::from_ne_bytes(few[place].1),
+                Err(_) => 0,
+            },
+        }
+    }
+
+    fn add(&mut self, at: usize, digest: u128) {
+        let few = match self {
+            Leaves::All(all) => {
+                all[at] = all[at].wrapping_add(digest);
+                return;
+            }
+            Leaves::Few(few) => few,
+        };
+        match few.binary_search_by_key(&(at as u8), |(leaf, _)| *leaf) {
+            Ok(place) => {
+                let sum = u128::from_ne_bytes(few[place].1).wrapping_add(digest);
+                few[place].1 = sum.to_ne_bytes();
+                if sum == 0 {
+                    few.remove(place);
+                }
+            }
+            Err(place) => few.insert(place, (at as u8, digest.to_ne_bytes())),
+        }
+        if few.len() > FEW {
+            let mut all = Box::new([0; CHUNK]);
+            few.iter().for_each(|(leaf, sum)| all[usize::from(*leaf)] = u128::from_ne_bytes(*sum));
+            *self = Leaves::All(all);
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Leaves::Few(few) => few.capacity() * size_of::<(u8, [u8; 16])>(),
+            Leaves::All(_) => size_of::<[u128; CHUNK]>(),
+        }
+    }
+}
+
+/// The hash tree of one copy of a partition. Empty it takes 12 KiB, with few rows some 17 to 34
+/// bytes for each, and 1 MiB at most.
 #[derive(Clone, Debug)]
 pub struct HashTree {
-    chunks: Vec<Option<Box<[u128; CHUNK]>>>,
+    chunks: Vec<Leaves>,
     /// The sum of each chunk: the nodes of level 2.
     sums: Vec<u128>,
     rows: u64,
@@ -56,7 +110,7 @@ impl Default for HashTree {
 }
 
 impl PartialEq for HashTree {
-    /// A leaf without memory is a leaf without rows.
+    /// A leaf that is not in use is a leaf without rows.
     fn eq(&self, other: &HashTree) -> bool {
         let leaves =
             |tree: &HashTree| (0..LEAVES).map(|at| tree.sum(DEPTH, at)).collect::<Vec<_>>();
@@ -68,7 +122,8 @@ impl HashTree {
     /// Of no rows.
     pub fn new() -> HashTree {
         let chunks = LEAVES as usize / CHUNK;
-        HashTree { chunks: vec![None; chunks], sums: vec![0; chunks], rows: 0 }
+        let none = Leaves::Few(Vec::new());
+        HashTree { chunks: vec![none; chunks], sums: vec![0; chunks], rows: 0 }
     }
 
     /// How many rows it knows.
@@ -80,12 +135,18 @@ impl HashTree {
     /// of what was read. Numbers wrap, so a tree may have seen more rows go than come.
     pub fn add_all(&mut self, other: &HashTree) {
         self.rows = self.rows.wrapping_add(other.rows);
-        for (chunk, leaves) in other.chunks.iter().enumerate() {
-            let Some(leaves) = leaves else { continue };
-            for (at, digest) in leaves.iter().enumerate().filter(|(_, digest)| **digest != 0) {
-                self.add(Leaf((chunk * CHUNK + at) as u16), *digest);
+        for (chunk, leaves) in other.chunks.iter().enumerate().filter(|(_, it)| it.bytes() > 0) {
+            let digests = (0..CHUNK).map(|at| (at, leaves.get(at)));
+            for (at, digest) in digests.filter(|(_, digest)| *digest != 0) {
+                self.add(Leaf((chunk * CHUNK + at) as u16), digest);
             }
         }
+    }
+
+    /// About how much memory it takes.
+    pub fn bytes(&self) -> usize {
+        let fixed = self.chunks.len() * (size_of::<Leaves>() + size_of::<u128>());
+        fixed + self.chunks.iter().map(Leaves::bytes).sum::<usize>()
     }
 
     /// A row has come.
@@ -117,8 +178,7 @@ impl HashTree {
 
     fn add(&mut self, leaf: Leaf, digest: u128) {
         let (chunk, at) = (usize::from(leaf.0) / CHUNK, usize::from(leaf.0) % CHUNK);
-        let leaves = self.chunks[chunk].get_or_insert_with(|| Box::new([0; CHUNK]));
-        leaves[at] = leaves[at].wrapping_add(digest);
+        self.chunks[chunk].add(at, digest);
         self.sums[chunk] = self.sums[chunk].wrapping_add(digest);
     }
 
@@ -126,9 +186,10 @@ impl HashTree {
     pub(super) fn sum(&self, level: u8, place: u32) -> u128 {
         let place = place as usize;
         let total = |sums: &[u128]| sums.iter().fold(0_u128, |sum, one| sum.wrapping_add(*one));
-        let leaves = |from: usize, count: usize| match &self.chunks[from / CHUNK] {
-            Some(chunk) => total(&chunk[from % CHUNK..from % CHUNK + count]),
-            None => 0,
+        let leaves = |from: usize, count: usize| {
+            let chunk = &self.chunks[from / CHUNK];
+            let places = from % CHUNK..from % CHUNK + count;
+            places.fold(0_u128, |sum, at| sum.wrapping_add(chunk.get(at)))
         };
         match level {
             0 => total(&self.sums),

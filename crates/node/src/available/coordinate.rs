@@ -211,7 +211,9 @@ impl FetchErrand {
                     FetchEffect::Done(fetched) => {
                         let _ = caller.take().map(|caller| caller.send(fetched));
                     }
-                    FetchEffect::Repair { node, versions } => self.repair(node, versions, within),
+                    FetchEffect::Repair { node, versions } => {
+                        self.repair(node, versions, (deadline, within));
+                    }
                     FetchEffect::Finished => return,
                 }
             }
@@ -262,7 +264,12 @@ impl FetchErrand {
         });
     }
 
-    fn repair(&self, node: NodeId, versions: Held, within: Duration) {
+    fn repair(&self, node: NodeId, versions: Held, (deadline, within): (u64, Duration)) {
+        // What was read long ago, by a node that slept meanwhile, might by now be what a tombstone
+        // deleted that is itself gone.
+        if world::milliseconds() > deadline + LATE_MS {
+            return;
+        }
         let (inner, spot, rules) = (self.inner.clone(), self.spot.clone(), self.rules);
         if node == inner.node {
             if let Err(error) = inner.shelf.merge(&spot, versions.0, rules, None) {

@@ -24,10 +24,17 @@ pub(super) type Which = (Partition, u8);
 /// How many copies the keys of a bucket have; none: there is no such bucket.
 pub(crate) type Copies = Box<dyn Fn(&BucketName) -> Option<u8> + Send + Sync>;
 
+/// All whole trees together take at most about so much memory: of more, those that were not looked
+/// at for the longest time are forgotten, and built again when they are asked for.
+const TREES_BYTES_MAX: usize = 256 << 20;
+
 /// See the head of this file.
 #[derive(Default)]
 pub(super) struct Hashes {
     trees: BTreeMap<Which, Known>,
+    /// When each was looked at last, in looks.
+    looks: BTreeMap<Which, u64>,
+    look: u64,
 }
 
 enum Known {
@@ -38,9 +45,13 @@ enum Known {
 
 impl Hashes {
     /// The tree, if it is whole.
-    pub(super) fn whole(&self, which: Which) -> Option<&HashTree> {
+    pub(super) fn whole(&mut self, which: Which) -> Option<&HashTree> {
+        self.look += 1;
         match self.trees.get(&which) {
-            Some(Known::Whole(tree)) => Some(tree),
+            Some(Known::Whole(tree)) => {
+                self.looks.insert(which, self.look);
+                Some(tree)
+            }
             _ => None,
         }
     }
@@ -71,9 +82,26 @@ impl Hashes {
                     tree.add_all(since);
                 }
                 *known = Known::Whole(tree);
+                self.make_room(which, TREES_BYTES_MAX);
                 true
             }
             _ => false,
+        }
+    }
+
+    /// Forgets trees until the others fit; never this one.
+    fn make_room(&mut self, kept: Which, bytes_max: usize) {
+        let bytes = |known: &Known| match known {
+            Known::Building(tree) | Known::Whole(tree) => tree.bytes(),
+        };
+        let mut all: usize = self.trees.values().map(bytes).sum();
+        while all > bytes_max {
+            let whole = |known: &Known| matches!(known, Known::Whole(_));
+            let others = self.trees.iter().filter(|(it, known)| **it != kept && whole(known));
+            let oldest = others.min_by_key(|(which, _)| self.looks.get(which)).map(|(it, _)| *it);
+            let Some(oldest) = oldest else { return };
+            self.looks.remove(&oldest);
+            all -= self.trees.remove(&oldest).as_ref().map_or(0, bytes);
         }
     }
 
@@ -93,6 +121,7 @@ impl Hashes {
     /// Which bucket has how many copies is not what it was.
     pub(super) fn forget(&mut self) {
         self.trees.clear();
+        self.looks.clear();
     }
 
     /// It could not be built.
@@ -192,4 +221,29 @@ pub(super) fn rows_behind<'a>(
     let rows = snapshot.range(low, Bound::Unbounded, false);
     let rows = rows.map(|row| row.map_err(store_error));
     rows.take_while(move |row| row.as_ref().map_or(true, |(key, _)| key.starts_with(front)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trees_that_nobody_looks_at_make_room() {
+        let mut hashes = Hashes::default();
+        let which = |number| (Partition(number), 3);
+        let one = HashTree::new().bytes();
+        for number in 0..4 {
+            assert!(hashes.begin(which(number), HashTree::new()));
+            assert!(hashes.built(which(number), HashTree::new()));
+        }
+        for number in [2, 0, 3] {
+            assert!(hashes.whole(which(number)).is_some());
+        }
+        assert!(hashes.begin(which(9), HashTree::new()));
+        hashes.make_room(which(3), 3 * one);
+        let left: Vec<_> = (0..4).filter(|it| hashes.whole(which(*it)).is_some()).collect();
+        assert_eq!(left, [0, 3], "the one that is being built stays, too");
+        hashes.make_room(which(3), 0);
+        assert!(hashes.whole(which(3)).is_some() && hashes.whole(which(0)).is_none());
+    }
 }

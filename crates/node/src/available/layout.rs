@@ -8,7 +8,7 @@
 //!   arrival copies u8                           -> how far the copy has come (moving/receive.rs)
 //! 2^32 - 1 | 0                                  -> the mark of all vnodes: number of the last
 //!                                                  batch applied u64, life that ended well u64
-//! value    = flags u8 | written, Unix ms, varint | [headers] | bytes
+//! value    = flags u8 | written, Unix ms, varint | [expires, Unix ms, varint] | [headers] | bytes
 //! headers  = length, then content type, charset, encoding, pairs of metadata, pairs of indexes,
 //!            links; every length and count a varint
 //! ```
@@ -39,6 +39,7 @@ pub(crate) enum Space {
 
 const TOMBSTONE: u8 = 1;
 const HEADERS: u8 = 2;
+const EXPIRES: u8 = 4;
 
 /// A key's row: its values and all that was heard of it.
 pub(crate) type Row = Clock<Actor, Stored>;
@@ -191,6 +192,28 @@ impl Stored {
         Stored(out.into())
     }
 
+    /// The same value, whose time is over at this hour.
+    pub(crate) fn expiring(self, at_ms: u64) -> Stored {
+        let mut reader = Reader::new(self.0.get(1..).unwrap_or_default());
+        let Ok(written) = varint::take(&mut reader, "written") else { return self };
+        let mut out = Vec::with_capacity(self.0.len() + 10);
+        out.put_u8(self.0[0] | EXPIRES);
+        varint::put(written, &mut out);
+        varint::put(at_ms, &mut out);
+        out.extend_from_slice(reader.rest());
+        Stored(out.into())
+    }
+
+    /// Whether its time is over.
+    pub(crate) fn has_expired(&self, now_ms: u64) -> bool {
+        if self.0.first().is_none_or(|flags| flags & EXPIRES == 0) {
+            return false;
+        }
+        let mut reader = Reader::new(&self.0[1..]);
+        let mut word = || varint::take(&mut reader, "hour").ok();
+        word().and_then(|_| word()).is_some_and(|at_ms| at_ms <= now_ms)
+    }
+
     /// Whether it says that the key was deleted.
     pub(crate) fn is_tombstone(&self) -> bool {
         self.0.first().is_some_and(|flags| flags & TOMBSTONE != 0)
@@ -207,6 +230,9 @@ impl Stored {
         let mut reader = Reader::new(&self.0);
         let flags = reader.u8("value's flags")?;
         let written_ms = varint::take(&mut reader, "value's hour")?;
+        if flags & EXPIRES != 0 {
+            varint::take(&mut reader, "value's last hour")?;
+        }
         let headers = if flags & HEADERS != 0 {
             let most = 2 * CONTENT_HEADERS_BYTES_MAX;
             let bytes = varint::take_string(&mut reader, most, "value's headers")?;
@@ -298,6 +324,12 @@ mod tests {
             let sibling = stored.sibling(None).expect("it reads");
             assert_eq!((sibling.content, sibling.tombstone), (content, false));
             assert_eq!(stored.written_ms(), 1_700_000_000_000);
+            assert!(!stored.has_expired(u64::MAX));
+            let mortal = stored.clone().expiring(1_700_000_000_500);
+            assert_eq!(mortal.sibling(None).expect("it reads"), stored.sibling(None).expect("so"));
+            assert!(
+                mortal.has_expired(1_700_000_000_500) && !mortal.has_expired(1_700_000_000_499)
+            );
         }
         let gone = Stored::new(None, 5);
         assert!(gone.is_tombstone());

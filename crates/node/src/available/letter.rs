@@ -5,7 +5,7 @@
 //! answer   = 0 | fields          or   1 | error, as in `base/wire`
 //! ```
 //! Fetch 0, store 1, request passed on 2, keys 3, buckets 4, holds 5 (6: and takes no write),
-//! compare 7, rows of a partition 9, weight 10, progress 11. 8 is an envelope: the epoch of the
+//! compare 7, bare 16 (17: and drops it), rows of a partition 9, weight 10, progress 11. 8 is an envelope: the epoch of the
 //! ring by which the sender chose whom it asks, u64, then the question.
 
 use super::hashes::Which;
@@ -81,6 +81,10 @@ pub(super) enum Question {
     Weight,
     /// How far this node is with what it has to do for a change of the ring: as `RingTransfer`.
     Progress,
+    /// Whether there is of a key just the row of this digest, which holds nothing living, if the
+    /// node is an owner by the ring of this epoch, and nothing otherwise: yes or no. `drop`: it
+    /// goes, if so.
+    Bare { spot: Spot, epoch: u64, digest: u128, drop: bool },
 }
 
 /// What happens to writes of a node that holds nothing.
@@ -143,6 +147,12 @@ impl Question {
             }
             Question::Weight => out.put_u8(10),
             Question::Progress => out.put_u8(11),
+            Question::Bare { spot, epoch, digest, drop } => {
+                out.put_u8(16 + u8::from(*drop));
+                put_spot(spot, &mut out);
+                out.put_u64(*epoch);
+                out.extend_from_slice(&digest.to_be_bytes());
+            }
         }
         out.into()
     }
@@ -198,6 +208,12 @@ impl Question {
             }
             10 => Question::Weight,
             11 => Question::Progress,
+            kind @ (16 | 17) => {
+                let (spot, epoch) = (take_spot(bytes, &mut from)?, from.u64("epoch")?);
+                let digest = from.take(16, "digest")?.try_into();
+                let digest = u128::from_be_bytes(digest.map_err(|_| Malformed("digest"))?);
+                Question::Bare { spot, epoch, digest, drop: kind == 17 }
+            }
             _ => return Err(Malformed("which question")),
         };
         from.end("question")?;

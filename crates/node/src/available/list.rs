@@ -38,17 +38,18 @@ impl Inner {
         let rows_max = rows_max.clamp(1, PAGE_ROWS_MAX);
         let copies = self.copies_of(bucket)?;
         let all = || async {
-            let mut pages = Vec::new();
+            let mut all = Page::default();
             for (node, partitions) in self.coverage(copies)? {
                 let (bucket, after) = (bucket.clone(), after.clone());
-                pages.push(if node == self.node {
+                let page = if node == self.node {
                     self.keys_here(partitions, bucket, after, rows_max).await?
                 } else {
                     let question = Question::Keys { partitions, bucket, after, rows_max };
                     self.page_of(node, question).await?
-                });
+                };
+                all = join([all, page], rows_max);
             }
-            Ok(join(pages, rows_max))
+            Ok(all)
         };
         let (keys, more) = again_if_changed(all).await?;
         Ok(Keys { keys, more })
@@ -63,17 +64,18 @@ impl Inner {
         let rows_max = rows_max.clamp(1, PAGE_ROWS_MAX);
         let after = after.map(|after| after.full().to_string());
         let all = || async {
-            let mut pages = Vec::new();
+            let mut all = Page::default();
             for (node, partitions) in self.coverage(self.fewest_copies())? {
                 let (kind, after) = (kind.to_string(), after.clone());
-                pages.push(if node == self.node {
+                let page = if node == self.node {
                     self.buckets_here(partitions, kind, after, rows_max).await?
                 } else {
                     let question = Question::Buckets { partitions, kind, after, rows_max };
                     self.page_of(node, question).await?
-                });
+                };
+                all = join([all, page], rows_max);
             }
-            Ok(join(pages, rows_max))
+            Ok(all)
         };
         let (names, more) = again_if_changed(all).await?;
         let name = |bytes: &Bytes| {
@@ -141,7 +143,7 @@ impl Inner {
         rows_max: usize,
     ) -> Result<Page> {
         let snapshot = self.trees.snapshot();
-        let mut pages = Vec::new();
+        let mut all = Page::default();
         for partition in partitions {
             let front = row_key(*partition, bucket, b"");
             let low = match after {
@@ -151,7 +153,9 @@ impl Inner {
             let (mut keys, mut bytes, mut more) = (Vec::new(), 0, false);
             for row in snapshot.range(low, Bound::Unbounded, false) {
                 let (key, row) = row.map_err(store_error)?;
-                if !key.starts_with(&front) {
+                // Behind what the page can hold, nothing of this partition is wanted.
+                let last = all.0.last().filter(|_| all.1);
+                if !key.starts_with(&front) || last.is_some_and(|it| key[front.len()..] > it[..]) {
                     break;
                 }
                 if !living(&read_row(&row).map_err(damaged)?) {
@@ -164,9 +168,9 @@ impl Inner {
                 bytes += key.len();
                 keys.push(key.slice(front.len()..));
             }
-            pages.push((keys, more));
+            all = join([all, (keys, more)], rows_max);
         }
-        Ok(join(pages, rows_max))
+        Ok(all)
     }
 
     /// Buckets of a type with a value in these partitions of this node.
@@ -191,7 +195,7 @@ impl Inner {
         rows_max: usize,
     ) -> Result<Page> {
         let snapshot = self.trees.snapshot();
-        let mut names = BTreeSet::new();
+        let (mut names, mut more) = (BTreeSet::new(), false);
         for partition in partitions {
             let all = rows_prefix(*partition);
             let mut low = Bound::Included(Bytes::from(all.clone()));
@@ -218,10 +222,14 @@ impl Inner {
                 if wanted {
                     names.insert(bucket.full().to_string());
                 }
+                if names.len() > rows_max {
+                    names.pop_last();
+                    more = true;
+                }
             }
         }
         let names = names.into_iter().map(Bytes::from).collect();
-        Ok(join(vec![(names, false)], rows_max))
+        Ok((names, more))
     }
 }
 
@@ -244,8 +252,8 @@ pub(super) async fn unhurried<T: Send + 'static>(
     world::apart(read).await.unwrap_or_else(stopping)
 }
 
-/// Pages of different partitions as one: up to where each of them is known.
-fn join(pages: Vec<Page>, rows_max: usize) -> Page {
+/// Pages of different partitions as one, as large as one: up to where each of them is known.
+fn join<const N: usize>(pages: [Page; N], rows_max: usize) -> Page {
     let known = pages.iter().filter(|(_, more)| *more).filter_map(|(names, _)| names.last());
     let upto = known.min().cloned();
     let mut more = upto.is_some();
@@ -255,8 +263,15 @@ fn join(pages: Vec<Page>, rows_max: usize) -> Page {
     if let Some(upto) = upto {
         names.retain(|name| *name <= upto);
     }
-    if names.len() > rows_max {
-        names.truncate(rows_max);
+    let mut bytes = 0;
+    let room = names.iter().take_while(|name| {
+        let fits = bytes < PAGE_BYTES_MAX;
+        bytes += name.len();
+        fits
+    });
+    let most = room.count().min(rows_max);
+    if names.len() > most {
+        names.truncate(most);
         more = true;
     }
     (names, more)
@@ -272,11 +287,17 @@ mod tests {
             let names = names.bytes().map(|byte| Bytes::from(vec![byte])).collect();
             (names, more)
         };
-        assert_eq!(join(vec![], 3), page("", false));
-        assert_eq!(join(vec![page("ace", false), page("bd", false)], 9), page("abcde", false));
-        assert_eq!(join(vec![page("ace", true), page("bdf", false)], 9), page("abcde", true));
-        assert_eq!(join(vec![page("ac", true), page("bdf", false)], 9), page("abc", true));
-        assert_eq!(join(vec![page("ab", false), page("abc", false)], 2), page("ab", true));
-        assert_eq!(join(vec![page("", false), page("x", true)], 2), page("x", true));
+        assert_eq!(join([], 3), page("", false));
+        assert_eq!(join([page("ace", false), page("bd", false)], 9), page("abcde", false));
+        assert_eq!(join([page("ace", true), page("bdf", false)], 9), page("abcde", true));
+        assert_eq!(join([page("ac", true), page("bdf", false)], 9), page("abc", true));
+        assert_eq!(join([page("ab", false), page("abc", false)], 2), page("ab", true));
+        assert_eq!(join([page("", false), page("x", true)], 2), page("x", true));
+        // One after the other, as all at once; and a page has a size.
+        let two = join([page("ace", true), page("bdf", false)], 9);
+        assert_eq!(join([two, page("c", true)], 9), page("abc", true));
+        let long = |byte: u8| Bytes::from(vec![byte; PAGE_BYTES_MAX]);
+        let many = (vec![long(1), long(2)], false);
+        assert_eq!(join([many, page("", false)], 9), (vec![long(1)], true));
     }
 }

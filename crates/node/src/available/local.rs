@@ -55,8 +55,10 @@ impl Rules {
         }
     }
 
-    /// Of several values the newest, where the bucket asks for it.
+    /// Without values whose time is over; of several the newest, where the bucket asks for it.
     pub(crate) fn settle(self, row: Row) -> Row {
+        let now = world::unix_ms();
+        let row = row.without(|value| value.has_expired(now));
         if !self.keeps_one || row.size() < 2 {
             return row;
         }
@@ -203,6 +205,19 @@ impl Shelf {
         Ok(())
     }
 
+    /// Values whose time is over go: the row has heard of them.
+    pub(super) fn expire(&self, spot: &Spot, rules: Rules) -> Result<()> {
+        let key = spot.row_key();
+        let mut guard = self.admit()?;
+        let (_, known) = self.newest(&guard, &key)?;
+        let Some(known) = known else { return Ok(()) };
+        let left = write_row(&rules.settle(read_row(&known).map_err(damaged)?));
+        if left != known {
+            self.change(&mut guard, [(key, Some(left))], rules.sync);
+        }
+        Ok(())
+    }
+
     fn add(
         &self,
         state: &mut State,
@@ -234,9 +249,10 @@ impl Shelf {
     }
 }
 
-/// Whether a row has a value.
+/// Whether a row has a value whose time is not over.
 pub(crate) fn living(row: &Row) -> bool {
-    row.values().any(|value| !value.is_tombstone())
+    let now = world::unix_ms();
+    row.values().any(|value| !value.is_tombstone() && !value.has_expired(now))
 }
 
 fn check(only: &Only, local: &Row) -> Result<()> {

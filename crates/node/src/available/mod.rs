@@ -27,6 +27,7 @@ mod lives;
 mod local;
 pub(crate) mod moving;
 pub(crate) mod offered;
+pub(crate) mod reap;
 pub(crate) mod replay;
 mod replica;
 mod request;

@@ -91,6 +91,13 @@ impl Inner {
                 let progress = self.moving.progress();
                 Ok(letter::told(|out| progress.write(out)))
             }
+            Question::Bare { spot, epoch, digest, drop } => {
+                let yes = match drop {
+                    true => self.reap_here(&spot, epoch, digest).await?,
+                    false => self.has_just(&spot, epoch, digest)?,
+                };
+                Ok(letter::told(|out| out.push(yes.into())))
+            }
             Question::Holds(meanwhile) => {
                 let holds = self.holds_rows(meanwhile).await?;
                 Ok(letter::told(|out| out.push(holds.into())))

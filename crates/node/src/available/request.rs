@@ -252,7 +252,7 @@ impl Asked<'_> {
         };
         let ways = self.inner.ways(self.bucket, key, it.n_val)?;
         let needs = wish.needs(it.n_val, ways.nodes).map_err(excessive)?;
-        let write = Write { value: Stored::new(content, world::unix_ms()), seen, only };
+        let write = Write { value: self.stored(content), seen, only };
         let rules = Rules::of(self.properties);
         let within = within(options.timeout_ms);
         let written = self.inner.store(ways, write, (rules, needs), within).await?;
@@ -260,6 +260,16 @@ impl Asked<'_> {
             return Ok(Body::Siblings(self.siblings(key, &written.row)?));
         }
         Ok(Body::Stored(self.context(key, &written.context)?))
+    }
+
+    /// What is kept of a content, or of a delete.
+    fn stored(&self, content: Option<&Content>) -> Stored {
+        let now = world::unix_ms();
+        let stored = Stored::new(content, now);
+        match self.properties.ttl_ms {
+            ttl if ttl > 0 && content.is_some() => stored.expiring(now.saturating_add(ttl)),
+            _ => stored,
+        }
     }
 
     /// Deletes what the context has seen; without one, what a read finds. None: nothing was there.
@@ -271,7 +281,7 @@ impl Asked<'_> {
     ) -> Result<Option<Body>> {
         let seen = match context {
             Some(context) => self.seen(key, context)?,
-            None => match self.fetch(key, &FetchOptions::default()).await? {
+            None => match self.fetch(key, &before(options)).await? {
                 Some(row) if living(&row) => row.join(),
                 _ => return Ok(None),
             },
@@ -330,6 +340,11 @@ impl Asked<'_> {
         }
         Ok(())
     }
+}
+
+/// What a delete reads first is read in the time that the delete has.
+fn before(options: &StoreOptions) -> FetchOptions {
+    FetchOptions { timeout_ms: options.timeout_ms, ..FetchOptions::default() }
 }
 
 fn excessive(error: Excess) -> Error {

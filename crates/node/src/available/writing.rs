@@ -153,6 +153,11 @@ impl StoreErrand {
             crowd.push(async move { (node, inner.shelf.settled(ticket).await.is_ok()) });
             return;
         }
+        // As with repairs: nobody is sent what was written long ago.
+        if world::milliseconds() > deadline {
+            crowd.push(async move { (node, false) });
+            return;
+        }
         let (spot, rules, row) = (self.spot.clone(), self.rules, self.row.clone());
         let question = Question::Store { spot, rules, hint, row }.write();
         let epoch = self.epoch;

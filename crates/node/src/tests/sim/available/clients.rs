@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// A client that waits longer gives up, milliseconds; so does the node it asked.
-const PATIENCE_MS: u64 = 3_000;
+const PATIENCE_MS: u64 = 1_000;
 
 /// What a client knows of a key.
 #[derive(Clone, Default)]
@@ -49,7 +49,7 @@ fn salt(key: &Key) -> u64 {
     checksum(key, checksum(bucket().full().as_bytes(), CLUSTER.0))
 }
 
-fn seen(key: &Key, context: &Context) -> Seen {
+pub(super) fn seen(key: &Key, context: &Context) -> Seen {
     DotContext::decode(&context.0, salt(key)).expect("a context reads back")
 }
 
@@ -58,7 +58,11 @@ pub(super) fn number(value: &[u8]) -> Write {
 }
 
 /// Asks a node; none: no answer came in time.
-async fn ask(world: &Rc<World>, which: usize, call: AvailableCall) -> Option<Result<Reply>> {
+pub(super) async fn ask(
+    world: &Rc<World>,
+    which: usize,
+    call: AvailableCall,
+) -> Option<Result<Reply>> {
     let inner = world.mates.borrow()[which].inner()?.clone();
     let (sender, answer) = tokio::sync::oneshot::channel();
     let request = Request { bucket: bucket(), call: Call::Available(call), retry: None };

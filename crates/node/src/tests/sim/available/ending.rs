@@ -1,7 +1,7 @@
 //! How a history ends: copies are equal, guests keep nothing, and nothing is said any more.
 
 use super::clients::{self, bucket};
-use super::judge::{Dot, Left, Write};
+use super::judge::{Dot, Write};
 use super::world::World;
 use crate::Inner;
 use crate::available::layout::{Row, read_hint_key, read_row, row_key};
@@ -29,7 +29,8 @@ impl World {
         for number in 0..self.keys {
             let row = self.rows_of(number).into_iter().next().and_then(|(_, row)| row);
             let left = row.map(|row| left(&read_row(&row).expect("it reads")));
-            self.judge.borrow().judge(number, left.as_ref());
+            self.add("rows that are gone", left.is_none().into());
+            self.judge.borrow().judge(number, &left.unwrap_or_default());
         }
         self.stays_quiet();
         let trace = super::wire::at(&self.hub).trace.finish();
@@ -89,6 +90,11 @@ impl World {
                     let told = rows.iter().map(|(_, row)| row.as_ref().map(read_row));
                     return Some(format!("key {number}: {:?}", told.collect::<Vec<_>>()));
                 }
+                let bare = |row: &Bytes| left(&read_row(row).expect("it reads")).is_empty();
+                let mortal = self.judge.borrow().mortal;
+                if row.as_ref().is_some_and(|row| mortal || bare(row)) {
+                    return Some(format!("key {number} holds nothing, and is not gone"));
+                }
                 if !owns && row.is_some() {
                     return Some(format!(
                         "a guest keeps key {number}, and hints {:?}",
@@ -105,14 +111,13 @@ fn own(inner: &Inner, partition: Partition, key: &Bytes) -> Option<Bytes> {
     inner.trees.get(&row_key(partition, &bucket(), key)).expect("memory")
 }
 
-fn left(row: &Row) -> Left {
+/// Living values, by their dots.
+fn left(row: &Row) -> BTreeMap<Dot, Write> {
     let value = |dot: Option<(&base::Actor, u64)>, bytes: &crate::available::layout::Stored| {
         let (id, count) = dot.expect("every value here has a dot");
         let sibling = bytes.sibling(dot).expect("it reads");
         let living = !sibling.tombstone;
         living.then(|| ((*id, count), clients::number(&sibling.content.value)))
     };
-    let living: BTreeMap<Dot, Write> =
-        row.siblings().filter_map(|(dot, bytes)| value(dot, bytes)).collect();
-    Left { heard: row.join(), living }
+    row.siblings().filter_map(|(dot, bytes)| value(dot, bytes)).collect()
 }

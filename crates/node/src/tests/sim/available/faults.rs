@@ -59,8 +59,8 @@ fn one(world: &Rc<World>, kind: u64, which: usize, time: u64) -> &'static str {
             "slow disk"
         }
         8 => {
-            let leap = stage.dice(|dice| dice.below(7_200_000)) as i64 - 3_600_000;
-            stage.clock(which, |clock| clock.wall_off_ms += leap);
+            let off = stage.dice(|dice| dice.below(2 * world.wall_ms)) as i64;
+            stage.clock(which, |clock| clock.wall_off_ms = off - world.wall_ms as i64);
             "clock"
         }
         9 => {

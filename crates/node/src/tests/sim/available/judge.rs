@@ -40,16 +40,15 @@ pub(super) struct Judge {
     dots: BTreeMap<(usize, Dot), Write>,
     /// Which delete a tombstone is.
     deletes: BTreeMap<Vtag, Write>,
-}
-
-/// What a row holds at the end.
-pub(super) struct Left {
-    pub heard: Seen,
-    /// Living values, by their dots.
-    pub living: BTreeMap<Dot, Write>,
+    /// Values go by themselves, in time.
+    pub mortal: bool,
 }
 
 impl Judge {
+    pub(super) fn new(mortal: bool) -> Judge {
+        Judge { mortal, ..Judge::default() }
+    }
+
     /// A write begins that may replace these; a delete that read by itself: whatever there is.
     pub(super) fn begins(
         &mut self,
@@ -142,12 +141,10 @@ impl Judge {
         }
     }
 
-    /// Whether what is left of a key is what must be left. `none`: no replica has a row.
-    pub(super) fn judge(&self, key: usize, left: Option<&Left>) {
-        let empty = Left { heard: Seen::empty(), living: BTreeMap::new() };
-        let (none, left) = (left.is_none(), left.unwrap_or(&empty));
-        let living: BTreeSet<_> = left.living.values().copied().collect();
-        for (dot, write) in &left.living {
+    /// Whether what is left of a key is what must be left.
+    pub(super) fn judge(&self, key: usize, left: &BTreeMap<Dot, Write>) {
+        let living: BTreeSet<_> = left.values().copied().collect();
+        for (dot, write) in left {
             let told = self.writes.get(*write);
             let known = told.is_some_and(|told| told.key == key && told.value);
             assert!(known, "phantom: {write} at key {key}");
@@ -159,10 +156,8 @@ impl Judge {
             }
         }
         for write in self.of(key) {
-            let Fate::Stands(_, dot) = &self.writes[write].fate else { continue };
-            if let Some((id, count)) = dot.filter(|_| !none) {
-                let heard = left.heard.contains(&id, count);
-                assert!(heard, "nobody has heard of write {write} of key {key}");
+            if self.mortal || self.writes[write].fate == Fate::Doubtful {
+                continue;
             }
             if living.contains(&write) || !self.writes[write].value {
                 continue;

@@ -15,10 +15,15 @@ use logic::ring::Ring;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use store::{Ahead, Change, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Trees};
 
 /// The cluster's id.
 pub(super) const CLUSTER: ClusterId = ClusterId(77);
+/// More than twice as long as a client waits.
+const REAP_AFTER_MS: u64 = 2_500;
+/// What is written is synced so soon, whoever asks for it.
+const INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct Mate {
     pub which: usize,
@@ -60,6 +65,13 @@ impl Place {
     pub(super) fn new() -> Place {
         let trees = Arc::new(MemoryTrees::new(1 << 20));
         Place { disk: MemoryDisk::new(Honesty::Honest), trees, begun: 0 }
+    }
+
+    /// Rows that are there before the first life.
+    pub(super) fn plant(&self, rows: impl IntoIterator<Item = (bytes::Bytes, bytes::Bytes)>) {
+        let mut rows = rows.into_iter().map(|(key, row)| Change::Put(key, row));
+        self.trees.apply(&mut rows).expect("memory");
+        make_durable(&self.trees);
     }
 
     /// A copy as a backup makes it.
@@ -109,7 +121,7 @@ impl Mate {
             node: self.node,
             data: None,
             incarnation: self.place.begun,
-            known: known(&told.nodes),
+            known: told.known(),
             is_written_down: true,
             trees,
             reader: log.reader(),
@@ -117,7 +129,11 @@ impl Mate {
             witness: false,
             vnodes,
         };
-        let settings = NodeSettings { name: format!("n{}", self.which), ..Default::default() };
+        let settings = NodeSettings {
+            name: format!("n{}", self.which),
+            reap_after_ms: REAP_AFTER_MS,
+            ..NodeSettings::default()
+        };
         let inner = life::assemble(settings, parts).expect("it begins");
         inner.keeper.publish(&log);
         inner.catalog.available.fill(told.types.clone(), BTreeMap::new(), Some(told.ring.clone()));
@@ -143,6 +159,7 @@ impl Mate {
     pub(super) fn hear(&self, told: &Told) {
         if let Some(inner) = self.inner() {
             let ring = Some(told.ring.clone());
+            inner.catalog.fill(Vec::new(), told.known());
             inner.catalog.available.fill(told.types.clone(), BTreeMap::new(), ring);
         }
     }
@@ -205,28 +222,34 @@ impl Mate {
 /// Ends a life in good order; the mate is dead when it resolves. `false`: it did not come to that.
 pub(super) async fn end_well(inner: Arc<Inner>) -> bool {
     inner.stop.send_replace(true);
-    let ended = crate::world::timeout(std::time::Duration::from_secs(5), inner.shelf.ends());
+    let ended = crate::world::timeout(Duration::from_secs(5), inner.shelf.ends());
     ended.await == Some(true) && inner.shelf.end_well().is_ok()
 }
 
-fn known(nodes: &[NodeId]) -> ClusterDescription {
-    let member = |node: &NodeId| MemberDescription {
-        node: *node,
-        name: format!("n{}", node.0),
-        peer: "simulated".into(),
-        client: String::new(),
-        incarnation: 0,
-        stay: Stay::Member,
-    };
-    let members = nodes.iter().map(member).collect();
-    ClusterDescription { cluster: CLUSTER, changes: 1, members, ..ClusterDescription::default() }
+impl Told {
+    fn known(&self) -> ClusterDescription {
+        let member = |node: &NodeId| MemberDescription {
+            node: *node,
+            name: format!("n{}", node.0),
+            peer: "simulated".into(),
+            client: String::new(),
+            incarnation: 0,
+            stay: Stay::Member,
+        };
+        let mut members: Vec<_> = self.nodes.iter().map(member).collect();
+        members.sort_by_key(|member| member.node);
+        let (cluster, changes) = (CLUSTER, self.ring.epoch());
+        ClusterDescription { cluster, changes, members, ..ClusterDescription::default() }
+    }
 }
 
 /// The disk: takes what is given, writes it, and says so.
 async fn write(inner: Arc<Inner>, desk: Arc<Mutex<Writing>>, slow: Arc<Mutex<bool>>) {
     let post: Arc<dyn Mailbox> = Arc::new(Post::of(&inner));
     loop {
-        inner.keeper.given.notified().await;
+        if crate::world::timeout(INTERVAL, inner.keeper.given.notified()).await.is_none() {
+            desk.lock().expect("one thread").log.commit(true).expect("a disk without faults");
+        }
         loop {
             let (jobs, _) = inner.keeper.take();
             if jobs.is_empty() {

@@ -6,7 +6,7 @@ use super::judge::Judge;
 use super::mate::{Mate, Place, Told};
 use super::stage::{Clock, Stage};
 use super::wire::{self, Hub, Links};
-use base::NodeId;
+use base::{BucketName, NodeId, Properties};
 use logic::ring::{Change, Rack, Ring, plan};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +25,8 @@ pub(super) struct World {
     pub mates: RefCell<Vec<Mate>>,
     pub told: RefCell<Told>,
     pub judge: RefCell<Judge>,
+    /// By how much a clock on the wall may be off, milliseconds.
+    pub wall_ms: u64,
     /// Whether a disk may lose what it had in this history; then nothing is asked of one replica.
     pub loses: bool,
     /// A disk has lost something: no other does.
@@ -56,12 +58,33 @@ pub(super) fn arrived(mut ring: Ring) -> Ring {
 }
 
 impl World {
+    /// A cluster in trouble.
     pub(super) fn new(seed: u64) -> Rc<World> {
+        let world = World::still(seed);
+        world.begin();
+        for _ in 0..CLIENTS {
+            world.stage.begin(None, clients::live(Rc::clone(&world)));
+        }
+        world.stage.begin(None, super::faults::happen(Rc::clone(&world)));
+        world
+    }
+
+    /// Every node starts.
+    pub(super) fn begin(&self) {
+        (0..self.count).for_each(|which| self.start(which));
+        self.stage.begin(None, wire::tend(self.hub.clone(), Rc::clone(&self.stage)));
+    }
+
+    /// A cluster of which no node has started.
+    pub(super) fn still(seed: u64) -> Rc<World> {
         let mut chance = Chance::new(seed);
         let count = [3, 3, 4, 5][chance.below(4) as usize];
+        // Where values go by themselves, walls differ by seconds; elsewhere by as much as they like.
+        let mortal = chance.often(250);
+        let wall_ms = if mortal { 2_000 } else { 3_600_000 };
         let clock = |chance: &mut Chance| Clock {
             monotonic: (1_000_000 + chance.below(1 << 40), 990_000 + chance.below(20_000)),
-            wall_off_ms: chance.below(7_200_000) as i64 - 3_600_000,
+            wall_off_ms: chance.below(2 * wall_ms + 1) as i64 - wall_ms as i64,
             paused_until: 0,
         };
         let clocks = (0..count).map(|_| clock(&mut chance)).collect();
@@ -73,15 +96,18 @@ impl World {
             _ => (chance.below(150), chance.below(150), chance.between(1_000, 100_000)),
         };
         let nodes: Vec<_> = (1..=count as u64).map(NodeId).collect();
-        let told = Told { ring: ring(&nodes), nodes, types: BTreeMap::new() };
-        let world = Rc::new(World {
+        let properties = Properties { ttl_ms: 3_000, ..Properties::available() };
+        let kind = mortal.then(|| (BucketName::AVAILABLE.to_string(), Arc::new(properties)));
+        let told = Told { ring: ring(&nodes), nodes, types: kind.into_iter().collect() };
+        Rc::new(World {
             stage,
             hub: Arc::new(Mutex::new(links)),
             count,
             keys: chance.between(1, 6) as usize,
             mates: RefCell::new((0..count).map(Mate::new).collect()),
             told: RefCell::new(told),
-            judge: RefCell::default(),
+            judge: RefCell::new(Judge::new(mortal)),
+            wall_ms,
             loses: chance.often(400),
             lost: Cell::new(false),
             copies: RefCell::default(),
@@ -89,14 +115,7 @@ impl World {
             processes: Cell::new(0),
             counts: RefCell::default(),
             talkative: std::env::var_os("CREDENZA_TOLD").is_some(),
-        });
-        (0..count).for_each(|which| world.start(which));
-        world.stage.begin(None, wire::tend(world.hub.clone(), Rc::clone(&world.stage)));
-        for _ in 0..CLIENTS {
-            world.stage.begin(None, clients::live(Rc::clone(&world)));
-        }
-        world.stage.begin(None, super::faults::happen(Rc::clone(&world)));
-        world
+        })
     }
 
     /// Says what happens, if anyone wants to know.

@@ -1,0 +1,76 @@
+//! Who a vnode is, from one life of its node to the next: the story of seed 111.
+
+use super::clients::{ask, bucket, key, seen};
+use super::mate;
+use super::wire;
+use super::world::World;
+use crate::flaws::{BROKEN, Flaw};
+use base::{Actor, AvailableCall, Body, Content, Store};
+use logic::ring::point;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Who mints for the first key at its first owner; a write tells.
+fn writes(world: &Rc<World>, which: usize) -> Actor {
+    let told = Rc::new(Cell::new(None));
+    let (world, tells) = (Rc::clone(world), Rc::clone(&told));
+    let stage = Rc::clone(&world.stage);
+    stage.begin(None, async move {
+        let content = Content::plain("v".into());
+        let store = Store { key: key(0), content, ..Store::default() };
+        let answer = ask(&world, which, AvailableCall::Store(Box::new(store))).await;
+        let reply = answer.expect("an answer").expect("it is stored");
+        let Body::Stored(context) = reply.body else { panic!("a context") };
+        let actor = seen(&key(0), &context).entries().next().map(|(actor, _)| *actor);
+        tells.set(actor);
+    });
+    stage.run(2_000_000);
+    told.get().expect("a dot")
+}
+
+fn ends_well(world: &Rc<World>, which: usize) {
+    let inner = world.mates.borrow()[which].inner().expect("it lives").clone();
+    world.stage.begin(Some(which), async move { assert!(mate::end_well(inner).await) });
+    world.stage.run(2_000_000);
+    world.mates.borrow_mut()[which].leave(&world.stage, &world.hub);
+}
+
+fn starts(world: &Rc<World>, which: usize) {
+    world.start(which);
+    world.stage.run(2_000_000);
+}
+
+/// The actors of three lives: the second ended well, as did the fourth; in the third, that began
+/// after a fall, nothing was written.
+fn lives() -> [Actor; 3] {
+    let world = World::still(1);
+    wire::at(&world.hub).heal();
+    world.begin();
+    world.stage.run(2_000_000);
+    let told = world.told.borrow().clone();
+    let partition = told.ring.partition(&point(bucket().full().as_bytes(), &key(0)));
+    let owner = told.ring.owners(partition, 3)[0];
+    let which = told.nodes.iter().position(|node| *node == owner).expect("it is known");
+    let first = writes(&world, which);
+    ends_well(&world, which);
+    starts(&world, which);
+    let second = writes(&world, which);
+    world.crash(which);
+    starts(&world, which);
+    ends_well(&world, which);
+    starts(&world, which);
+    let last = writes(&world, which);
+    world.stage.clear();
+    [first, second, last]
+}
+
+#[test]
+fn a_fall_is_not_forgotten_in_a_life_that_wrote_nothing() {
+    let [first, second, last] = lives();
+    assert_eq!(first, second, "a life that ended well goes on");
+    assert!(last.incarnation > second.incarnation, "{last:?}");
+    BROKEN.set(Some(Flaw::ForgetsTheFall));
+    let [_, second, last] = lives();
+    BROKEN.set(None);
+    assert_eq!(second, last, "the rule is what makes the difference");
+}
