@@ -1,8 +1,9 @@
 //! Everything that can be answered.
 
-use crate::available::{BucketNames, Context, Keys, Siblings};
+use crate::available::{BucketNames, Context, Keys, Owner, Siblings};
 use crate::bucket::BucketName;
 use crate::cluster::{ClusterDescription, Placement};
+use crate::datatype::TypeFound;
 use crate::properties::Properties;
 use crate::ring::RingDescription;
 use crate::{Error, Key, LogIndex, SessionId, Value, Version};
@@ -53,6 +54,10 @@ pub enum Body {
     BucketNames(BucketNames),
     /// The ring.
     Ring(RingDescription),
+    /// The data type under a key.
+    Typed(TypeFound),
+    /// Who keeps a key.
+    Owners(Vec<Owner>),
 }
 
 /// A row as a client sees it.

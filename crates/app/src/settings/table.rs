@@ -54,6 +54,18 @@ pub const TABLE: &[Row] = &[
         },
     },
     Row {
+        name: "riak_listen",
+        value: "ADDRESSES",
+        default: "none",
+        doc: "where clients of Riak connect beside `listen`, with commas between; theirs is \
+              127.0.0.1:8098",
+        take: |settings, text| {
+            let texts = text.split(',').map(str::trim).filter(|text| *text != "none");
+            settings.door.riak_listen = texts.map(address).collect::<Result<_, _>>()?;
+            Ok(())
+        },
+    },
+    Row {
         name: "arakoon_clusters",
         value: "NAMES",
         default: "none",

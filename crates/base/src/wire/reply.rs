@@ -2,7 +2,7 @@
 
 use super::fields::{Fields, Source};
 use super::request::{put_name, take_name};
-use super::{Taken, available, cluster, error};
+use super::{Taken, available, cluster, error, types};
 use crate::codec::Malformed;
 use crate::limits::{
     BUCKETS_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, NAME_BYTES_MAX, ROW_OVERHEAD_BYTES, TTL_MS_MAX,
@@ -37,6 +37,8 @@ pub(super) fn take(from: &mut Source<'_>) -> Taken<Reply> {
         17 => Body::Keys(available::take_keys(from)?),
         18 => Body::BucketNames(available::take_names(from)?),
         19 => Body::Ring(available::take_ring(from)?),
+        20 => Body::Typed(types::take_found(from)?),
+        21 => Body::Owners(available::take_owners(from)?),
         number => take_shown(number, from)?,
     };
     Ok(Reply { index, body })
@@ -74,6 +76,8 @@ fn put_body<W: Fields>(body: &Body, out: &mut W) {
         Body::Keys(keys) => available::put_keys(keys, out.byte(17)),
         Body::BucketNames(names) => available::put_names(names, out.byte(18)),
         Body::Ring(ring) => available::put_ring(ring, out.byte(19)),
+        Body::Typed(found) => types::put_found(found, out.byte(20)),
+        Body::Owners(owners) => available::put_owners(owners, out.byte(21)),
     }
 }
 

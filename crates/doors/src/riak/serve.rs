@@ -1,7 +1,7 @@
 //! The socket: requests one after the other, each answered before the next is read.
 
 use super::frame::{self, Framed, SMALL_BYTES_MAX};
-use super::{Answer, Plan, Shape, gather, go_on, next_page, plan, render};
+use super::{Answer, Plan, Shape, gather, go_on, next_page, plan, render, statistics};
 use crate::counters::{Operation, Tongue};
 use crate::http::{Body, Chunks, Decoded};
 use crate::listener::{Connection, Shutdown};
@@ -27,7 +27,8 @@ const NAMES_MAX: usize = 16 * PAGE_BYTES_MAX / 64;
 pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, shutdown: Shutdown) {
     let Connection { stream, first, .. } = connection;
     let flow = Flow::default();
-    let mut talk = Talk { stream, bytes: first, shared, shutdown, flow, reserved: None };
+    let (bytes, operation) = (first, Operation::Other);
+    let mut talk = Talk { stream, bytes, shared, shutdown, flow, reserved: None, operation };
     if let Err(Ended::Refused(answer)) = talk.run().await {
         // The connection ends either way; that the client still reads is its own affair.
         let _ = talk.say(&answer, false, false).await;
@@ -62,6 +63,8 @@ struct Talk {
     flow: Flow,
     /// A share of the common memory for a large body.
     reserved: Option<OwnedSemaphorePermit>,
+    /// As what the present request is counted.
+    operation: Operation,
 }
 
 impl Talk {
@@ -78,11 +81,19 @@ impl Talk {
             let since = Instant::now();
             let head_only = asked.method == crate::http::Method::Head;
             let keep_alive = framed.keep_alive && !self.shutdown.is_called();
-            let status = self.answer(plan(&asked), head_only, keep_alive).await?;
+            self.operation = Operation::Other;
+            let plan = match plan(&asked) {
+                Plan::Statistics => {
+                    Plan::Say(statistics::answer(&self.shared, asked.text("accept")))
+                }
+                plan => plan,
+            };
+            let status = self.answer(plan, head_only, keep_alive).await?;
             self.reserved = None;
             let verdict = frame::verdict(status);
-            let operation = Operation::Other;
-            self.shared.counters.observe(Tongue::Http, operation, verdict, since.elapsed());
+            let (counters, operation) = (&self.shared.counters, self.operation);
+            counters.observe(Tongue::Riak, operation, verdict, since.elapsed());
+            counters.note_second(operation, self.shared.clock.unix_ms() / 1_000);
             if !keep_alive {
                 return Ok(());
             }
@@ -194,20 +205,22 @@ impl Talk {
         let answer = match plan {
             Plan::Say(answer) => answer,
             Plan::Ask(request, shape) if shape.streams() && !head_only => {
-                return self.stream_pages(*request, &shape, keep_alive).await;
+                return self.stream_pages(*request, shape, keep_alive).await;
             }
             Plan::Ask(request, shape) => {
-                let reply = self.all_pages(*request).await;
+                let within = deadline(&shape);
+                let reply = in_time(within, self.all_pages(*request)).await;
                 render(&shape, &reply)
             }
-            // What has looked does not look again.
-            Plan::Look(..) => Answer::text(500, "Error:\nlooked twice\n"),
+            // What has looked does not look again, and what is counted was told.
+            Plan::Look(..) | Plan::Statistics => Answer::text(500, "Error:\nlooked twice\n"),
         };
         self.say(&answer, head_only, keep_alive).await?;
         Ok(answer.status)
     }
 
     async fn ask(&mut self, request: Request) -> Result<Reply, Error> {
+        self.operation = frame::operation(&request.call);
         match self.shared.node.submit(&mut self.flow, request) {
             Submitted::Ready(result) => result,
             Submitted::Later(reply) => reply.await,
@@ -240,25 +253,28 @@ impl Talk {
     async fn stream_pages(
         &mut self,
         request: Request,
-        shape: &Shape,
+        mut shape: Shape,
         keep_alive: bool,
     ) -> Result<u16, Ended> {
-        let mut request = request;
-        let mut reply = self.ask(request.clone()).await;
+        let (mut request, within) = (request, deadline(&shape));
+        let mut reply = in_time(within, self.ask(request.clone())).await;
         if reply.is_err() {
-            let answer = render(shape, &reply);
+            let answer = render(&shape, &reply);
             self.say(&answer, false, keep_alive).await?;
             return Ok(answer.status);
         }
-        self.write(&frame::streaming(keep_alive)).await?;
+        self.write(&frame::streaming(keep_alive, self.shared.clock.unix_ms())).await?;
+        if let Some(document) = shape.first_page() {
+            self.write(&frame::chunk(document.as_bytes())).await?;
+        }
         loop {
-            let page = render(shape, &reply);
+            let page = render(&shape, &reply);
             let document = if reply.is_ok() { page.body } else { frame::broken() };
             self.write(&frame::chunk(&document)).await?;
             let next = reply.as_ref().ok().and_then(|reply| next_page(&request, &reply.body));
             let Some(next) = next else { break };
             request = *next;
-            reply = self.ask(request.clone()).await;
+            reply = in_time(within, self.ask(request.clone())).await;
         }
         let mut last = frame::chunk(shape.last_page());
         last.extend_from_slice(b"0\r\n\r\n");
@@ -268,7 +284,7 @@ impl Talk {
 
     async fn say(&mut self, answer: &Answer, head_only: bool, keep_alive: bool) -> io::Result<()> {
         let mut out = Vec::with_capacity(512 + answer.body.len());
-        answer.encode_on(&mut out, head_only, keep_alive);
+        answer.encode_on(&mut out, head_only, keep_alive, Some(self.shared.clock.unix_ms()));
         self.write(&out).await
     }
 
@@ -278,4 +294,20 @@ impl Talk {
         let written = timeout(bound, self.stream.write_all(bytes)).await;
         written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
     }
+}
+
+/// When a list must be there.
+fn deadline(shape: &Shape) -> Option<Instant> {
+    let within = shape.timeout_ms().map(Duration::from_millis)?;
+    Instant::now().checked_add(within)
+}
+
+/// What comes in time, or that it did not.
+async fn in_time(
+    deadline: Option<Instant>,
+    asking: impl Future<Output = Result<Reply, Error>>,
+) -> Result<Reply, Error> {
+    let Some(deadline) = deadline else { return asking.await };
+    let late = |_| Err(Error::new(Reason::DeadlinePassed, "the list was not complete in time"));
+    timeout_at(deadline, asking).await.unwrap_or_else(late)
 }

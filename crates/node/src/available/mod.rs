@@ -14,6 +14,7 @@
 //! Read next: `layout.rs`, `shelf.rs`, then `coordinate.rs`.
 
 pub(crate) mod batch;
+mod change;
 pub(crate) mod claim;
 mod coordinate;
 mod crowd;

@@ -7,12 +7,13 @@
 //! that stays its even part; nothing is moved by it, so it is decided only when its caller has made
 //! sure that there is nothing to be moved (`available/claim.rs`).
 
-use super::buckets::{fixed_promise, supported};
+use super::buckets::{fixed_values, supported};
 use super::rows::{RING, assert, bad_row, custom_key, properties_of, set, write_properties};
 use super::{Directory, Plan};
 use base::bucket::BucketName;
 use base::codec::Malformed;
 use base::properties::Changes;
+use base::request::Missing;
 use base::{
     Body, BucketDescription, BucketId, DirectoryCall, Error, GroupId, NodeId, Promise, Properties,
     Reason, Result, RingCall, RingDescription, Stay, Update, Value,
@@ -37,6 +38,7 @@ impl Directory {
                 | DirectoryCall::AlterBucket(_)
                 | DirectoryCall::DropBucket
                 | DirectoryCall::ClearBucket
+                | DirectoryCall::ResetBucket
                 | DirectoryCall::DescribeBucket
                 | DirectoryCall::PlaceBucket { .. }
                 | DirectoryCall::MoveBucket { .. }
@@ -56,6 +58,14 @@ impl Directory {
             }
             DirectoryCall::CreateBucket(changes) | DirectoryCall::AlterBucket(changes) => {
                 self.customize(name, template, changes).map(Some)
+            }
+            DirectoryCall::ResetBucket => {
+                let (Some(value), _) = self.custom(name, template)? else {
+                    return Ok(Some(Plan::Answer(Body::Done)));
+                };
+                let key = custom_key(name);
+                let reset = Update::Delete { key: key.clone(), missing: Missing::Fails };
+                Ok(Some(Plan::Change(vec![assert(&key, Some(value)), reset])))
             }
             DirectoryCall::DropBucket | DirectoryCall::ClearBucket => refused(
                 "an available bucket exists by being named: delete its keys, and it holds nothing",
@@ -90,7 +100,7 @@ impl Directory {
         }
         let (value, before) = self.custom(name, template)?;
         let after = supported(before.with(changes)?)?;
-        fixed_promise(Promise::Available, &after)?;
+        fixed_values(&before, &after)?;
         let key = custom_key(name);
         let row = set(key.clone(), write_properties(&after));
         Ok(Plan::Change(vec![assert(&key, value), row]))
@@ -192,7 +202,7 @@ pub(crate) fn read_ring(value: &[u8]) -> Result<Ring> {
 }
 
 /// The ring in words that every room knows.
-fn described(ring: &Ring) -> RingDescription {
+pub(crate) fn described(ring: &Ring) -> RingDescription {
     let owner = |partition| ring.owners(base::Partition(partition), 1).first().copied();
     let owners = (0..ring.partitions()).map(|partition| owner(partition).unwrap_or_default());
     RingDescription { epoch: ring.epoch(), owners: owners.collect() }

@@ -19,7 +19,7 @@ use crate::catalog::{Bucket, Catalog};
 use crate::consistent::group::Group;
 use crate::consistent::read;
 use crate::consistent::seals::OWN;
-pub(crate) use available::read_ring;
+pub(crate) use available::{described, read_ring};
 use base::codec::Reader;
 use base::request::{Missing, Steps};
 use base::{

@@ -142,6 +142,8 @@ pub fn body_onto(out: &mut Vec<u8>, body: &Body) {
         Body::Keys(keys) => available::keys_onto(out, keys),
         Body::BucketNames(names) => available::names_onto(out, names),
         Body::Ring(ring) => available::ring_onto(out, ring),
+        Body::Typed(found) => available::typed_onto(out, found),
+        Body::Owners(owners) => available::owners_onto(out, owners),
     }
 }
 
