@@ -83,6 +83,12 @@ pub(super) enum Place {
     Owners(Bucket, Key),
 }
 
+/// Whether a path is one of Riak's, by its first segment.
+pub(super) fn is_riaks(path: &str) -> bool {
+    let first = path.split('/').find(|segment| !segment.is_empty());
+    first.is_none_or(|first| ["riak", "buckets", "types", "ping", "stats"].contains(&first))
+}
+
 /// Reads a path, split before it is decoded, so that `%2F` may stand in a key. Nothing if it names
 /// nothing that is served here; an error in words if a name in it can't be.
 pub(super) fn read(path: &str) -> Option<Result<Place, &'static str>> {

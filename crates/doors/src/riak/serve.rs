@@ -1,10 +1,12 @@
 //! The socket: requests one after the other, each answered before the next is read.
 
 use super::frame::{self, Framed, SMALL_BYTES_MAX};
+use super::path::is_riaks;
 use super::{Answer, Plan, Shape, gather, go_on, next_page, plan, render, statistics};
 use crate::counters::{Operation, Tongue};
 use crate::http::{Body, Chunks, Decoded};
-use crate::listener::{Connection, Shutdown};
+use crate::listener::{Connection, Face, Shutdown};
+use crate::native;
 use crate::shared::Shared;
 use base::limits::{ANSWER_WRITE_MS_MAX, PAGE_BYTES_MAX, REQUEST_READ_MS_MAX, VALUE_BYTES_MAX};
 use base::{Error, Reason, Reply, Request};
@@ -25,13 +27,20 @@ const NAMES_MAX: usize = 16 * PAGE_BYTES_MAX / 64;
 
 /// Serves one connection until it ends or the doors close.
 pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, shutdown: Shutdown) {
-    let Connection { stream, first, .. } = connection;
+    let Connection { stream, first, face } = connection;
     let flow = Flow::default();
     let (bytes, operation) = (first, Operation::Other);
-    let mut talk = Talk { stream, bytes, shared, shutdown, flow, reserved: None, operation };
-    if let Err(Ended::Refused(answer)) = talk.run().await {
-        // The connection ends either way; that the client still reads is its own affair.
-        let _ = talk.say(&answer, false, false).await;
+    let mut talk = Talk { stream, bytes, face, shared, shutdown, flow, reserved: None, operation };
+    match talk.run().await {
+        Err(Ended::Refused(answer)) => {
+            // The connection ends either way; that the client still reads is its own affair.
+            let _ = talk.say(&answer, false, false).await;
+        }
+        Err(Ended::Foreign) => {
+            let Talk { stream, bytes: first, face, shared, shutdown, .. } = talk;
+            native::serve(Connection { stream, first, face }, shared, shutdown).await;
+        }
+        Ok(()) | Err(Ended::Silent) => {}
     }
 }
 
@@ -41,6 +50,8 @@ enum Ended {
     Silent,
     /// This is answered first.
     Refused(Answer),
+    /// What is asked now is none of Riak's: the house's own door goes on.
+    Foreign,
 }
 
 impl From<io::Error> for Ended {
@@ -58,6 +69,7 @@ impl From<Answer> for Ended {
 struct Talk {
     stream: TcpStream,
     bytes: BytesMut,
+    face: Face,
     shared: Arc<Shared>,
     shutdown: Shutdown,
     flow: Flow,
@@ -105,6 +117,9 @@ impl Talk {
         let mut deadline = None;
         loop {
             if let Some((framed, used)) = frame::head(&self.bytes)? {
+                if self.face != Face::Riak && !is_riaks(&framed.asked.path) {
+                    return Err(Ended::Foreign);
+                }
                 self.bytes.advance(used);
                 let bound = Duration::from_millis(REQUEST_READ_MS_MAX);
                 return Ok((framed, deadline.unwrap_or_else(|| Instant::now() + bound)));
@@ -308,6 +323,10 @@ async fn in_time(
     asking: impl Future<Output = Result<Reply, Error>>,
 ) -> Result<Reply, Error> {
     let Some(deadline) = deadline else { return asking.await };
-    let late = |_| Err(Error::new(Reason::DeadlinePassed, "the list was not complete in time"));
-    timeout_at(deadline, asking).await.unwrap_or_else(late)
+    let answer = timeout_at(deadline, asking).await;
+    // A timer is a little late, and what was there at once has never looked at it.
+    match answer {
+        Ok(answer) if Instant::now() <= deadline => answer,
+        _ => Err(Error::new(Reason::DeadlinePassed, "the list was not complete in time")),
+    }
 }
