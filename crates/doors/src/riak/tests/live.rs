@@ -144,3 +144,49 @@ fn three_hundred_links_and_chunks_are_read() {
     let (_, head, body) = client.get(KEY);
     assert_eq!((header(&head, "Link").matches("riaktag").count(), &body[..]), (300, "fig"));
 }
+
+/// A connection that several ask by turns, as behind a balancer: Riak's paths and the house's own.
+#[test]
+fn a_shared_port_finds_the_door_of_each_path() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    assert!(client.get("/").2.contains("riak_kv_wm_object"));
+    assert_eq!(client.get("/ping").2, "OK");
+    let (status, head, body) = client.get("/live");
+    assert_eq!(status, 200, "{head}{body}");
+}
+
+#[test]
+fn data_types_and_counters_are_changed_and_read() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    let post = |client: &mut Client, path: &str, body: &str| {
+        let length = body.len();
+        client.ask(&format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
+        ))
+    };
+    let counter = "/buckets/hits/counters/home";
+    assert_eq!(client.get(counter).0, 404);
+    assert_eq!(post(&mut client, &format!("{counter}?returnvalue=true"), "5").2, "5");
+    assert_eq!(client.get(counter).2, "5");
+    let put = |client: &mut Client, path: &str, body: &str| {
+        let length = body.len();
+        client.ask(&format!(
+            "PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
+        ))
+    };
+    let props = "/buckets/hits/props";
+    assert_eq!(put(&mut client, props, "{\"props\":{\"allow_mult\":false}}").0, 204);
+    assert!(client.get(props).2.contains("\"allow_mult\":false"));
+    assert_eq!(post(&mut client, counter, "5").0, 409);
+    let reset = format!("DELETE {props} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(client.ask(&reset).0, 204);
+    assert_eq!(post(&mut client, counter, "5").0, 204);
+    let (_, head, stats) = client.get("/stats");
+    assert!(head.contains("Date: ") && stats.contains("\"node_puts_total\":"), "{head}{stats}");
+    assert_eq!(client.get("/types/none/props").0, 404);
+    assert_eq!(client.get("/buckets/hits/keys/home/preflist").0, 200);
+}
