@@ -28,6 +28,7 @@ mod reading;
 mod recovery;
 mod route;
 mod settings;
+mod single;
 mod status;
 mod submit;
 mod transfer;

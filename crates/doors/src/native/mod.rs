@@ -23,6 +23,7 @@ mod ranges;
 mod render;
 mod routes;
 mod schemas;
+mod siblings;
 mod stream;
 mod table;
 mod target;

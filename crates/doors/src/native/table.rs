@@ -1,8 +1,8 @@
 //! The table of routes: the reader of requests and the OpenAPI document are both made from it.
 
-use super::moves;
 use super::parameters::Parameter::{self, *};
 use super::routes::{For, Gives, Headers, Name, Route, Takes, cluster, route};
+use super::{moves, siblings};
 use crate::counters::Operation;
 use crate::http::Method;
 
@@ -17,7 +17,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes; the most travelled ones first.
-pub const ROUTES: [Route; 49] = [
+pub const ROUTES: [Route; 55] = [
     Route {
         query: &[Consistency],
         gives: Gives::Value,
@@ -167,6 +167,12 @@ pub const ROUTES: [Route; 49] = [
     moves::BEGIN,
     moves::SEE,
     moves::CANCEL,
+    siblings::FETCH,
+    siblings::STORE,
+    siblings::REMOVE,
+    siblings::LOOK,
+    siblings::CHANGE,
+    siblings::RESET,
     Route {
         query: &[AfterBucket, LimitBuckets],
         gives: Gives::Json("Buckets"),

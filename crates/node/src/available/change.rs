@@ -129,7 +129,7 @@ impl Asked<'_> {
             None if counts && it.allow_mult && !it.last_write_wins => Ok(FieldKind::Counter),
             None => {
                 let text = format!(
-                    "`{}` holds plain values: counters need `allow_mult`, other data types a bucket \
+                    "`{}` is an available bucket of plain values: counters need `allow_mult`, other data types a bucket \
                      type with a `datatype`",
                     self.bucket
                 );

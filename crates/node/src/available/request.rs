@@ -212,7 +212,8 @@ impl Asked<'_> {
             DataType::None => Ok(()),
             kind => {
                 let text = format!(
-                    "`{}` holds data types ({}): they are read and changed as such, not as values",
+                    "`{}` is an available bucket of data types ({}): they are read and changed as \
+                     such, not as values",
                     self.bucket,
                     kind.word()
                 );
@@ -235,7 +236,7 @@ impl Asked<'_> {
             return Err(Error::new(Reason::Siblings, text));
         }
         if value.is_typed() {
-            let text = "this key holds a counter: read it as a data type";
+            let text = "this key of an available bucket holds a counter: read it as a data type";
             return Err(Error::new(Reason::NotSupported, text));
         }
         let sibling = value.sibling(dot).map_err(damaged)?;

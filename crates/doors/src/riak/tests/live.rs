@@ -145,6 +145,38 @@ fn three_hundred_links_and_chunks_are_read() {
     assert_eq!((header(&head, "Link").matches("riaktag").count(), &body[..]), (300, "fig"));
 }
 
+/// A consistent bucket has one value, and judges conditions where it writes.
+#[test]
+fn a_consistent_bucket_is_asked_as_riak_s_clients_ask() {
+    let house = House::build();
+    let name = base::BucketName::new("strict", "b").expect("a name");
+    for call in
+        [base::DirectoryCall::CreateType(Vec::new()), base::DirectoryCall::CreateBucket(Vec::new())]
+    {
+        let call = base::Call::Directory(call);
+        house.ask(base::Request { bucket: name.clone(), call, retry: None }).expect("made");
+    }
+    let mut client = Client::of(&house);
+    let key = "/types/strict/buckets/b/keys/k";
+    assert_eq!(client.get(key).0, 404);
+    assert_eq!(client.put(key, "If-None-Match: *\r\n", "one").0, 204);
+    assert_eq!(client.put(key, "If-None-Match: *\r\n", "two").0, 412);
+    let (status, head, body) = client.get(key);
+    assert_eq!((status, &body[..]), (200, "one"), "{head}");
+    let seen = format!("X-Riak-Vclock: {}\r\n", header(&head, "X-Riak-Vclock"));
+    let tag = format!("If-Match: {}\r\n", header(&head, "ETag"));
+    assert_eq!(client.put(key, &seen, "two").0, 204);
+    assert_eq!(client.put(key, &seen, "three").0, 412, "it was written since");
+    assert_eq!(client.put(key, &tag, "three").0, 412);
+    assert_eq!(client.get(key).2, "two");
+    assert_eq!(client.put(key, "X-Riak-Meta-Farm: west\r\n", "x").0, 400);
+    let (_, _, keys) = client.get("/types/strict/buckets/b/keys?keys=true");
+    assert_eq!(keys, "{\"keys\":[\"k\"]}");
+    let delete = format!("DELETE {key} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(client.ask(&delete).0, 204);
+    assert_eq!(client.get(key).0, 404);
+}
+
 /// A connection that several ask by turns, as behind a balancer: Riak's paths and the house's own.
 #[test]
 fn a_shared_port_finds_the_door_of_each_path() {
