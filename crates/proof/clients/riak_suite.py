@@ -26,6 +26,18 @@ EXPECTED = {
     "test_btypes.BucketTypeTests.test_write_once_bucket_type":
         "there is no property `write_once` here: every bucket reads before it writes",
 }
+# A list asks one replica of each key, which may hear of a write a moment after it was acknowledged:
+# what fails among these is tried once more.
+LISTS = {
+    "test_kv.BasicKVTests.test_generate_key",
+    "test_kv.BasicKVTests.test_list_buckets",
+    "test_kv.BasicKVTests.test_stream_buckets",
+    "test_kv.BasicKVTests.test_stream_keys",
+    "test_btypes.BucketTypeTests.test_btype_list_buckets",
+    "test_btypes.BucketTypeTests.test_btype_list_keys",
+    "test_btypes.BucketTypeTests.test_default_btype_list_buckets",
+    "test_btypes.BucketTypeTests.test_default_btype_list_keys",
+}
 SKIPPED = {
     "test_kv.BasicKVTests.test_get_no_returnbody": "is for Protocol Buffers alone",
 }
@@ -68,6 +80,11 @@ def main():
     suite = unittest.defaultTestLoader.loadTestsFromNames(names)
     runner = unittest.TextTestRunner(open(os.devnull, "w"), resultclass=Result, warnings="ignore")
     result = runner.run(suite)
+    for name in sorted(LISTS & result.failed.keys()):
+        again = runner.run(unittest.defaultTestLoader.loadTestsFromName("riak.tests." + name))
+        if again.wasSuccessful():
+            result.failed.pop(name)
+            result.passed.add(name)
     ran = {"test_" + module for module in modules}
     listed = {name for name in EXPECTED if name.split(".")[0] in ran}
     wrong = [f"{name} failed:\n{why}" for name, why in result.failed.items() if name not in listed]

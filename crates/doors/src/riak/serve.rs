@@ -273,7 +273,8 @@ impl Talk {
     ) -> Result<u16, Ended> {
         let (mut request, within) = (request, deadline(&shape));
         let mut reply = in_time(within, self.ask(request.clone())).await;
-        if reply.is_err() {
+        // Clients that asked for a stream give up their connection for any other status.
+        if reply.as_ref().is_err_and(|error| error.reason != Reason::DeadlinePassed) {
             let answer = render(&shape, &reply);
             self.say(&answer, false, keep_alive).await?;
             return Ok(answer.status);
@@ -282,16 +283,16 @@ impl Talk {
         if let Some(document) = shape.first_page() {
             self.write(&frame::chunk(document.as_bytes())).await?;
         }
-        loop {
+        while let Ok(found) = &reply {
+            let next = next_page(&request, &found.body);
             let page = render(&shape, &reply);
-            let document = if reply.is_ok() { page.body } else { frame::broken() };
-            self.write(&frame::chunk(&document)).await?;
-            let next = reply.as_ref().ok().and_then(|reply| next_page(&request, &reply.body));
+            self.write(&frame::chunk(&page.body)).await?;
             let Some(next) = next else { break };
             request = *next;
             reply = in_time(within, self.ask(request.clone())).await;
         }
-        let mut last = frame::chunk(shape.last_page());
+        let last = if reply.is_ok() { shape.last_page() } else { frame::BROKEN };
+        let mut last = frame::chunk(last);
         last.extend_from_slice(b"0\r\n\r\n");
         self.write(&last).await?;
         Ok(200)

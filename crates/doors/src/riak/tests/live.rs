@@ -145,6 +145,23 @@ fn three_hundred_links_and_chunks_are_read() {
     assert_eq!((header(&head, "Link").matches("riaktag").count(), &body[..]), (300, "fig"));
 }
 
+/// A client that asked for a stream reads what became of it there, and goes on.
+#[test]
+fn a_stream_that_is_late_ends_with_an_error_and_the_connection_goes_on() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    let stream = "/buckets/b/keys?keys=stream&timeout=";
+    for number in 0..1_200 {
+        let path = format!("/buckets/b/keys/key{number}?w=1&dw=1");
+        assert_eq!(client.put(&path, "", "x").0, 204);
+    }
+    let (status, _, body) = client.get(&format!("{stream}1"));
+    assert_eq!(status, 200);
+    assert!(body.ends_with("{\"error\":\"timeout\"}\r\n0\r\n\r\n"), "{body}");
+    let (_, _, body) = client.get(&format!("{stream}60000"));
+    assert!(body.ends_with("{\"keys\":[]}\r\n0\r\n\r\n"), "{body}");
+}
+
 /// A consistent bucket has one value, and judges conditions where it writes.
 #[test]
 fn a_consistent_bucket_is_asked_as_riak_s_clients_ask() {
