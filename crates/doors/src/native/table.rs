@@ -46,12 +46,7 @@ pub const ROUTES: [Route; 55] = [
         errors: &[304, 404, 412, 413],
         headers: Headers::Conditions,
         operation: Operation::Get,
-        ..route(
-            Name::HeadKey,
-            Method::Head,
-            KEY,
-            "Whether a key exists, with its version and size.",
-        )
+        ..route(Name::HeadKey, Method::Head, KEY, "Whether a key exists, its version and size.")
     },
     Route {
         takes: Takes::Json("Sequence"),

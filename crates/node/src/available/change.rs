@@ -2,10 +2,10 @@
 //! the replicas have.
 //!
 //! A key's data type stands in its row as one value. A change takes all values of the row together,
-//! is applied to that under the dot of its own write, and replaces them; what other replicas took at
-//! the same time stands beside it until the next change, or reader, merges both. What the row has
-//! heard of, the data type has heard of, too: so what a deleted one held does not come back by way
-//! of a replica that missed the delete.
+//! is applied to that under the dot of its own write, and replaces them; what other replicas took
+//! at the same time stands beside it until the next change, or reader, merges both. What the row
+//! has heard of, the data type has heard of, too: so what a deleted one held does not come back by
+//! way of a replica that missed the delete.
 //!
 //! A bucket's `datatype` says what its values are. In one that has none, a key may hold a counter:
 //! clients of Riak 1.4 have them there.
@@ -129,8 +129,8 @@ impl Asked<'_> {
             None if counts && it.allow_mult && !it.last_write_wins => Ok(FieldKind::Counter),
             None => {
                 let text = format!(
-                    "`{}` is an available bucket of plain values: counters need `allow_mult`, other data types a bucket \
-                     type with a `datatype`",
+                    "`{}` is an available bucket of plain values: counters need `allow_mult`, \
+                     other data types a bucket type with a `datatype`",
                     self.bucket
                 );
                 Err(Error::new(Reason::NotSupported, text))

@@ -7,7 +7,10 @@ use serde_json::{Map, Value, json};
 pub(super) fn all(schemas: &mut Map<String, Value>) {
     let context = || json!({ "type": "string", "pattern": BASE64_PATTERN });
     let list = |length: usize| {
-        let items = json!({ "type": "array", "items": reference("Bytes"), "minItems": length, "maxItems": length });
+        let bytes = reference("Bytes");
+        let items = json!({
+            "type": "array", "items": bytes, "minItems": length, "maxItems": length,
+        });
         json!({ "type": "array", "items": items })
     };
     let sibling = json!({
