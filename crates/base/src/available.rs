@@ -9,8 +9,9 @@
 //! together in `Headers`, so that a plain value costs nothing for them; conditions are two, and
 //! an entity tag is compared by the door that has read it.
 
+use crate::datatype::TypeChange;
 use crate::quorum::Quorum;
-use crate::{BucketName, Error, Key, Reason, Result, Value, limits};
+use crate::{BucketName, Error, Key, Partition, Reason, Result, Value, limits};
 use bytes::Bytes;
 use std::fmt;
 
@@ -57,6 +58,33 @@ pub enum AvailableCall {
         /// Most buckets in the answer.
         rows_max: usize,
     },
+    /// Changes the data type under a key. `Body::Stored`, or, with `return_body`, `Body::Typed`.
+    Change(Box<TypeChange>),
+    /// The data type under a key: `Body::Typed`.
+    FetchType {
+        /// The key.
+        key: Key,
+        /// How many replicas must answer.
+        options: FetchOptions,
+    },
+    /// Who keeps a key, the first one first: `Body::Owners`.
+    Owners {
+        /// The key.
+        key: Key,
+    },
+}
+
+/// Who keeps a key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// The partition of the ring that the key falls into.
+    pub partition: Partition,
+    /// The node's name.
+    pub node: String,
+    /// Where clients reach it, host and port.
+    pub address: String,
+    /// Whether the key is its own, or it stands in for a node that is down.
+    pub primary: bool,
 }
 
 /// A sibling to be written instead of those the context has seen.

@@ -1,5 +1,8 @@
 //! Data types that replicas merge by themselves: what can be done to one, and how it is shown.
 
+use crate::Key;
+use crate::available::{Context, StoreOptions};
+use crate::properties::DataType;
 use bytes::Bytes;
 
 /// What a field of a map is. A map may have two fields of one name and different kinds.
@@ -31,6 +34,16 @@ impl FieldKind {
     /// Its word at every door.
     pub fn word(self) -> &'static str {
         ["counter", "set", "gset", "register", "flag", "map", "hll"][self as usize]
+    }
+
+    /// The kind of that word.
+    pub fn parse(word: &str) -> Option<FieldKind> {
+        FieldKind::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+
+    /// What a bucket's values are; none: any bytes.
+    pub fn of(datatype: DataType) -> Option<FieldKind> {
+        FieldKind::parse(datatype.word())
     }
 }
 
@@ -97,6 +110,47 @@ pub enum TypeValue {
     Hll(u64),
 }
 
+impl TypeValue {
+    /// What it is.
+    pub fn kind(&self) -> FieldKind {
+        match self {
+            TypeValue::Counter(_) => FieldKind::Counter,
+            TypeValue::Set(_) => FieldKind::Set,
+            TypeValue::Gset(_) => FieldKind::Gset,
+            TypeValue::Register(_) => FieldKind::Register,
+            TypeValue::Flag(_) => FieldKind::Flag,
+            TypeValue::Map(_) => FieldKind::Map,
+            TypeValue::Hll(_) => FieldKind::Hll,
+        }
+    }
+}
+
+/// A change to the data type under a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeChange {
+    /// The key.
+    pub key: Key,
+    /// What is done to it.
+    pub operation: TypeOperation,
+    /// What the client has seen, for what it removes; none: what the coordinating replica knows.
+    pub context: Option<Context>,
+    /// How many replicas must have it.
+    pub options: StoreOptions,
+}
+
+/// The data type under a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeFound {
+    /// What the values of this bucket are.
+    pub kind: FieldKind,
+    /// What it is now; none: there is nothing.
+    pub value: Option<TypeValue>,
+    /// What whoever reads this has seen.
+    pub context: Context,
+    /// It was there, and was deleted.
+    pub tombstone: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,7 +161,15 @@ mod tests {
             FieldKind::ALL.iter().map(|kind| kind.word()).collect();
         assert_eq!(words.len(), FieldKind::ALL.len());
         for (at, kind) in FieldKind::ALL.iter().enumerate() {
-            assert_eq!(*kind as usize, at);
+            assert_eq!((*kind as usize, FieldKind::parse(kind.word())), (at, Some(*kind)));
+        }
+    }
+
+    #[test]
+    fn every_data_type_of_a_bucket_is_a_kind_of_field_too() {
+        for datatype in DataType::ALL {
+            let kind = FieldKind::of(datatype);
+            assert_eq!(kind.map_or("none", FieldKind::word), datatype.word());
         }
     }
 }

@@ -28,7 +28,7 @@ pub mod wire;
 
 pub use available::{
     AvailableCall, BucketNames, Condition, Content, Context, FetchOptions, Headers, Keys, Link,
-    Sibling, Siblings, Store, StoreOptions, Vtag,
+    Owner, Sibling, Siblings, Store, StoreOptions, Vtag,
 };
 pub use bucket::BucketName;
 pub use cluster::{ClusterCall, ClusterDescription, MemberDescription, Part, Placement, Stay};

@@ -1,8 +1,9 @@
 //! Everything that can be answered.
 
-use crate::available::{BucketNames, Context, Keys, Siblings};
+use crate::available::{BucketNames, Context, Keys, Owner, Siblings};
 use crate::bucket::BucketName;
 use crate::cluster::{ClusterDescription, Placement};
+use crate::datatype::TypeFound;
 use crate::properties::Properties;
 use crate::ring::{RingDescription, RingPlan, RingTransfers};
 use crate::{Error, Key, LogIndex, SessionId, Value, Version};
@@ -57,6 +58,10 @@ pub enum Body {
     RingPlan(Box<RingPlan>),
     /// How far a change of the ring is.
     RingTransfers(RingTransfers),
+    /// The data type under a key.
+    Typed(TypeFound),
+    /// Who keeps a key.
+    Owners(Vec<Owner>),
 }
 
 /// A row as a client sees it.

@@ -357,6 +357,9 @@ pub enum DirectoryCall {
     },
     /// Speaks of the ring of available buckets; the request's bucket is ignored.
     Ring(RingCall),
+    /// Takes the properties away that an available bucket has for itself: its type's count again.
+    /// `Body::Done`.
+    ResetBucket,
 }
 
 /// Where a bucket is made.

@@ -1,5 +1,6 @@
 //! What the doors count: requests by operation and verdict, latencies by class, connections.
 
+use crate::minute::Minute;
 use base::{Error, Kind};
 use node::{Sample, SampleKind};
 use std::array;
@@ -15,6 +16,8 @@ pub enum Tongue {
     Resp,
     /// Arakoon's client protocol.
     Arakoon,
+    /// Riak's HTTP.
+    Riak,
 }
 
 /// What was asked, roughly.
@@ -77,7 +80,7 @@ impl Verdict {
     }
 }
 
-const TONGUES: [&str; 3] = ["http", "resp", "arakoon"];
+const TONGUES: [&str; 4] = ["http", "resp", "arakoon", "riak"];
 const OPERATIONS: [&str; 12] = [
     "get",
     "put",
@@ -101,14 +104,54 @@ const BOUNDS_US: [u64; 15] = [
     1_000_000, 5_000_000,
 ];
 
+/// Operations whose latencies stand together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Rows by key.
+    Read,
+    /// Changes.
+    Write,
+    /// Rows in order.
+    Scan,
+    /// Everything else.
+    Other,
+}
+
 impl Operation {
-    fn class(self) -> usize {
+    fn class(self) -> Class {
         match self {
-            Operation::Get | Operation::MultiGet => 0,
-            Operation::Put | Operation::Delete | Operation::Update | Operation::Sequence => 1,
-            Operation::Range | Operation::Count => 2,
-            Operation::Directory | Operation::Session | Operation::Admin | Operation::Other => 3,
+            Operation::Get | Operation::MultiGet => Class::Read,
+            Operation::Put | Operation::Delete | Operation::Update | Operation::Sequence => {
+                Class::Write
+            }
+            Operation::Range | Operation::Count => Class::Scan,
+            Operation::Directory | Operation::Session | Operation::Admin | Operation::Other => {
+                Class::Other
+            }
         }
+    }
+}
+
+/// How long requests took, as far as a histogram knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Latency {
+    counts: [u64; BOUNDS_US.len() + 1],
+    /// On average, microseconds.
+    pub mean_us: u64,
+}
+
+impl Latency {
+    /// So many in a hundred took no longer, microseconds; 0: there were none.
+    pub fn percentile_us(&self, percent: u64) -> u64 {
+        let total: u64 = self.counts.iter().sum();
+        let mut left = (total * percent).div_ceil(100);
+        for (at, count) in self.counts.iter().enumerate() {
+            if left > 0 && *count >= left {
+                return BOUNDS_US.get(at).copied().unwrap_or(2 * BOUNDS_US[BOUNDS_US.len() - 1]);
+            }
+            left -= (*count).min(left);
+        }
+        0
     }
 }
 
@@ -134,6 +177,8 @@ type PerOperation = [[AtomicU64; VERDICTS.len()]; OPERATIONS.len()];
 pub struct Counters {
     requests: [PerOperation; TONGUES.len()],
     latencies: [[Histogram; CLASSES.len()]; TONGUES.len()],
+    /// Of Riak's clients alone.
+    minutes: [Minute; CLASSES.len()],
     open: [AtomicU64; TONGUES.len()],
     accepted: AtomicU64,
     refused: AtomicU64,
@@ -145,6 +190,7 @@ impl Default for Counters {
         Counters {
             requests: array::from_fn(|_| array::from_fn(|_| array::from_fn(|_| 0.into()))),
             latencies: Default::default(),
+            minutes: Default::default(),
             open: Default::default(),
             accepted: 0.into(),
             refused: 0.into(),
@@ -171,10 +217,35 @@ impl Counters {
         let counts = &self.requests[tongue as usize][operation as usize];
         counts[verdict.place()].fetch_add(requests, Relaxed);
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        let histogram = &self.latencies[tongue as usize][operation.class()];
+        let histogram = &self.latencies[tongue as usize][operation.class() as usize];
         let bucket = BOUNDS_US.partition_point(|&bound| bound < us);
         histogram.counts[bucket].fetch_add(requests, Relaxed);
         histogram.sum_us.fetch_add(us.saturating_mul(requests), Relaxed);
+    }
+
+    /// A client of Riak asked for something of this class, in this second.
+    pub fn note_second(&self, operation: Operation, second: u64) {
+        self.minutes[operation.class() as usize].note(second);
+    }
+
+    /// What clients of Riak asked for in the minute that ends with this second.
+    pub fn last_minute(&self, class: Class, second: u64) -> u64 {
+        self.minutes[class as usize].sum(second)
+    }
+
+    /// Requests of this kind answered since the start, in one tongue.
+    pub fn total(&self, tongue: Tongue, operation: Operation) -> u64 {
+        let counts = &self.requests[tongue as usize][operation as usize];
+        counts.iter().map(|count| count.load(Relaxed)).sum()
+    }
+
+    /// How long requests of a class took since the start, in one tongue.
+    pub fn latency(&self, tongue: Tongue, class: Class) -> Latency {
+        let histogram = &self.latencies[tongue as usize][class as usize];
+        let counts = array::from_fn(|at| histogram.counts[at].load(Relaxed));
+        let total: u64 = counts.iter().sum();
+        let mean_us = histogram.sum_us.load(Relaxed).checked_div(total).unwrap_or(0);
+        Latency { counts, mean_us }
     }
 
     /// A connection came in.
@@ -297,5 +368,25 @@ impl Counters {
                 let _ = writeln!(text, "{name}_count{{{labels}}} {total}");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_the_bounds_they_fall_under() {
+        let counters = Counters::default();
+        assert_eq!(counters.latency(Tongue::Riak, Class::Read).percentile_us(50), 0);
+        for us in [10, 60, 60, 6_000_000] {
+            let took = Duration::from_micros(us);
+            counters.observe(Tongue::Riak, Operation::Get, Verdict::Fine, took);
+        }
+        let latency = counters.latency(Tongue::Riak, Class::Read);
+        let told = [1, 25, 26, 75, 76, 100].map(|percent| latency.percentile_us(percent));
+        assert_eq!(told, [50, 50, 100, 100, 10_000_000, 10_000_000]);
+        assert_eq!(counters.total(Tongue::Riak, Operation::Get), 4);
+        assert_eq!(latency.mean_us, (10 + 60 + 60 + 6_000_000) / 4);
     }
 }

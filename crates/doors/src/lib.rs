@@ -17,11 +17,13 @@ pub mod http;
 mod intake;
 mod listener;
 mod log_levels;
+mod minute;
 pub mod native;
 pub mod resp;
 pub mod riak;
 mod settings;
 mod shared;
+mod typed;
 mod writer;
 
 pub use counters::{Counters, Operation, Tongue, Verdict};

@@ -16,6 +16,8 @@ pub struct DoorSettings {
     pub arakoon_listen: Vec<SocketAddr>,
     /// Arakoon cluster ids whose buckets are made when the first client comes.
     pub arakoon_clusters: Vec<String>,
+    /// Where clients of Riak come in beside `listen`; nothing else is spoken there.
+    pub riak_listen: Vec<SocketAddr>,
     /// Whether addresses beyond loopback are allowed although nothing is encrypted and nobody asks
     /// for passwords.
     pub insecure: bool,
@@ -46,6 +48,7 @@ impl Default for DoorSettings {
             admin_listen: None,
             arakoon_listen: Vec::new(),
             arakoon_clusters: Vec::new(),
+            riak_listen: Vec::new(),
             insecure: false,
             connections_max: 10_000,
             hosts: Vec::new(),

@@ -28,6 +28,7 @@ mod reading;
 mod recovery;
 mod route;
 mod settings;
+mod single;
 mod status;
 mod submit;
 mod transfer;
@@ -48,7 +49,9 @@ pub use transfer::{MovePhase, MoveProgress, Movement};
 use available::moving::Moving;
 use available::shelf::Shelf;
 use available::watching::Watching;
-use base::{BucketName, ClusterId, Error, GroupId, NodeId, Reason, Reply, Request, Result};
+use base::{
+    BucketName, ClusterId, Error, GroupId, NodeId, Reason, Reply, Request, Result, RingDescription,
+};
 use catalog::Catalog;
 use consistent::snapshot::Snapshots;
 use directory::Directory;
@@ -167,6 +170,12 @@ impl Node {
     /// Members and placement, as this node knows them; needs no quorum.
     pub fn cluster(&self) -> ClusterStatus {
         self.inner.cluster_status()
+    }
+
+    /// The ring of available buckets, as this node knows it; needs no quorum.
+    pub fn ring(&self) -> Option<RingDescription> {
+        let ring = self.inner.catalog.available.ring();
+        ring.map(|ring| directory::described(&ring))
     }
 
     /// Makes another voter master of a group that this node is master of, once it has everything.

@@ -56,7 +56,7 @@ impl Inner {
             Call::Read(read, consistency) => self.read(flow, &request.bucket, read, *consistency),
             Call::Session(call) => self.session(flow, &request.bucket, *call),
             Call::Directory(call) => self.directory(flow, &request.bucket, call),
-            Call::Available(_) => self.siblings_of(&request.bucket),
+            Call::Available(call) => self.one_value(&request.bucket, call),
         };
         match routed {
             Ok(submitted) => submitted,
@@ -164,14 +164,6 @@ impl Inner {
             }
             found => Ok(found?),
         }
-    }
-
-    /// What a consistent bucket has not.
-    fn siblings_of(&self, name: &BucketName) -> Routed {
-        self.asked_bucket(name)?;
-        let text = "this is a consistent bucket: it has no siblings and no contexts; use plain \
-                    reads and updates";
-        Err(Error::new(Reason::NotSupported, text).into())
     }
 
     fn update(

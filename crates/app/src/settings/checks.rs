@@ -33,6 +33,12 @@ pub fn address(text: &str) -> Result<std::net::SocketAddr, String> {
     text.parse().map_err(|_| "an address like 127.0.0.1:7711 is wanted".into())
 }
 
+/// Addresses with commas between, or none.
+pub fn addresses(text: &str) -> Result<Vec<std::net::SocketAddr>, String> {
+    let texts = text.split(',').map(str::trim).filter(|text| *text != "none");
+    texts.map(address).collect()
+}
+
 pub fn maybe_address(text: &str) -> Result<Option<std::net::SocketAddr>, String> {
     if text == "none" { Ok(None) } else { address(text).map(Some) }
 }

@@ -3,8 +3,8 @@
 
 use super::background;
 use super::checks::{
-    BUFFER_BYTES_MIN, MEMORY_BYTES_MIN, address, at_least, idle, is_cluster, maybe_address, names,
-    not_empty, places, share, time, told,
+    BUFFER_BYTES_MIN, MEMORY_BYTES_MIN, address, addresses, at_least, idle, is_cluster,
+    maybe_address, names, not_empty, places, share, time, told,
 };
 use super::row::Row;
 use super::units;
@@ -28,31 +28,28 @@ pub const TABLE: &[Row] = &[
         value: "ADDRESS",
         default: "127.0.0.1:7711",
         doc: "where clients of every tongue connect",
-        take: |settings, text| {
-            settings.door.listen = address(text)?;
-            Ok(())
-        },
+        take: |settings, text| address(text).map(|it| settings.door.listen = it),
     },
     Row {
         name: "admin_listen",
         value: "ADDRESS",
         default: "none",
         doc: "where status, metrics and administration are served when `listen` is not on loopback",
-        take: |settings, text| {
-            settings.door.admin_listen = maybe_address(text)?;
-            Ok(())
-        },
+        take: |settings, text| maybe_address(text).map(|it| settings.door.admin_listen = it),
     },
     Row {
         name: "arakoon_listen",
         value: "ADDRESSES",
         default: "none",
         doc: "where clients of Arakoon connect beside `listen`, with commas between",
-        take: |settings, text| {
-            let texts = text.split(',').map(str::trim).filter(|text| *text != "none");
-            settings.door.arakoon_listen = texts.map(address).collect::<Result<_, _>>()?;
-            Ok(())
-        },
+        take: |settings, text| addresses(text).map(|it| settings.door.arakoon_listen = it),
+    },
+    Row {
+        name: "riak_listen",
+        value: "ADDRESSES",
+        default: "none",
+        doc: "where clients of Riak connect beside `listen`, with commas between",
+        take: |settings, text| addresses(text).map(|it| settings.door.riak_listen = it),
     },
     Row {
         name: "arakoon_clusters",

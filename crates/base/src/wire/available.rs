@@ -1,16 +1,19 @@
 //! What available buckets are asked and answer: calls, contents, siblings, properties.
 
-use super::Taken;
 use super::fields::{Fields, Source};
 use super::request::{put_name, take_name};
+use super::{Taken, types};
 use crate::available::{
     AvailableCall, BucketNames, Condition, Content, Context, FetchOptions, Headers, Keys, Link,
-    Sibling, Siblings, Store, StoreOptions, Vtag,
+    Owner, Sibling, Siblings, Store, StoreOptions, Vtag,
 };
 use crate::codec::Malformed;
+use crate::datatype::TypeChange;
 use crate::limits::{
-    BUCKETS_MAX, CONTENT_HEADERS_BYTES_MAX, CONTENT_HEADERS_MAX, CONTEXT_BYTES_MAX, PAGE_ROWS_MAX,
+    BUCKETS_MAX, CONTENT_HEADERS_BYTES_MAX, CONTENT_HEADERS_MAX, CONTEXT_BYTES_MAX, NAME_BYTES_MAX,
+    PAGE_ROWS_MAX, PEER_ADDRESS_BYTES_MAX, PEERS_MAX,
 };
+use crate::Partition;
 use crate::properties::{DataType, Replication};
 use crate::quorum::Quorum;
 use bytes::Bytes;
@@ -47,6 +50,16 @@ pub(super) fn put_call<W: Fields>(call: &AvailableCall, out: &mut W) {
             }
             out.word(*rows_max as u64);
         }
+        AvailableCall::Change(change) => {
+            let TypeChange { key, operation, context, options } = &**change;
+            types::put_operation(operation, out.byte(5).bytes(key));
+            put_context(context.as_ref(), out);
+            put_store(options, out);
+        }
+        AvailableCall::FetchType { key, options } => put_fetch(options, out.byte(6).bytes(key)),
+        AvailableCall::Owners { key } => {
+            out.byte(7).bytes(key);
+        }
     }
 }
 
@@ -78,6 +91,14 @@ pub(super) fn take_call(from: &mut Source<'_>) -> Taken<AvailableCall> {
             after: from.maybe("bucket or none", take_name)?,
             rows_max: from.size("rows")?,
         },
+        5 => AvailableCall::Change(Box::new(TypeChange {
+            key: from.key()?,
+            operation: types::take_operation(from, 0)?,
+            context: from.maybe("context or none", take_context)?,
+            options: take_store(from)?,
+        })),
+        6 => AvailableCall::FetchType { key: from.key()?, options: take_fetch(from)? },
+        7 => AvailableCall::Owners { key: from.key()? },
         _ => return Err(Malformed("which available call")),
     })
 }
@@ -170,7 +191,7 @@ fn put_context<W: Fields>(context: Option<&Context>, out: &mut W) {
     out.maybe_bytes(context.map(|context| &context.0));
 }
 
-fn take_context(from: &mut Source<'_>) -> Taken<Context> {
+pub(super) fn take_context(from: &mut Source<'_>) -> Taken<Context> {
     from.bytes(CONTEXT_BYTES_MAX, "context").map(Context)
 }
 
@@ -260,6 +281,24 @@ pub(super) fn put_names<W: Fields>(names: &BucketNames, out: &mut W) {
 pub(super) fn take_names(from: &mut Source<'_>) -> Taken<BucketNames> {
     let names = from.list((BUCKETS_MAX, 7), "how many buckets", take_name)?;
     Ok(BucketNames { names, more: from.yes("more")? })
+}
+
+pub(super) fn put_owners<W: Fields>(owners: &[Owner], out: &mut W) {
+    out.list(owners, |owner, out| {
+        let Owner { partition, node, address, primary } = owner;
+        out.half(partition.0).bytes(node.as_bytes()).bytes(address.as_bytes()).yes(*primary);
+    });
+}
+
+pub(super) fn take_owners(from: &mut Source<'_>) -> Taken<Vec<Owner>> {
+    from.list((PEERS_MAX, 13), "how many owners", |from| {
+        Ok(Owner {
+            partition: Partition(from.half("partition")?),
+            node: from.text(NAME_BYTES_MAX, "node's name")?.into(),
+            address: from.text(PEER_ADDRESS_BYTES_MAX, "node's address")?.into(),
+            primary: from.yes("primary")?,
+        })
+    })
 }
 
 pub(super) fn put_replication<W: Fields>(replication: &Replication, out: &mut W) {

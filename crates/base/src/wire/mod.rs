@@ -14,7 +14,7 @@
 //! panic, and sets nothing aside that is not there; keys and values are slices, never copies.
 //! Never: judges a request. Sizes above the house's limits are [`Malformed`] here, so whoever
 //! passes a request on asks its limits first, to refuse it in words.
-//! Read next: `request.rs`, `update.rs`, `reply.rs`.
+//! Read next: `request.rs`, `update.rs`, `reply.rs`, `types.rs`.
 
 mod available;
 mod cluster;
@@ -23,6 +23,7 @@ mod fields;
 mod reply;
 mod request;
 mod ring;
+mod types;
 mod update;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::fields::{Fields, Source};
 use super::request::{put_name, take_name};
-use super::{Taken, available, cluster, error, ring};
+use super::{Taken, available, cluster, error, ring, types};
 use crate::codec::Malformed;
 use crate::limits::{
     BUCKETS_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, NAME_BYTES_MAX, ROW_OVERHEAD_BYTES, TTL_MS_MAX,
@@ -39,6 +39,8 @@ pub(super) fn take(from: &mut Source<'_>) -> Taken<Reply> {
         19 => Body::Ring(ring::take_ring(from)?),
         20 => Body::RingPlan(Box::new(ring::take_plan(from)?)),
         21 => Body::RingTransfers(ring::take_transfers(from)?),
+        22 => Body::Typed(types::take_found(from)?),
+        23 => Body::Owners(available::take_owners(from)?),
         number => take_shown(number, from)?,
     };
     Ok(Reply { index, body })
@@ -78,6 +80,8 @@ fn put_body<W: Fields>(body: &Body, out: &mut W) {
         Body::Ring(ring) => ring::put_ring(ring, out.byte(19)),
         Body::RingPlan(plan) => ring::put_plan(plan, out.byte(20)),
         Body::RingTransfers(transfers) => ring::put_transfers(transfers, out.byte(21)),
+        Body::Typed(found) => types::put_found(found, out.byte(22)),
+        Body::Owners(owners) => available::put_owners(owners, out.byte(23)),
     }
 }
 

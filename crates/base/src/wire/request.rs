@@ -207,6 +207,9 @@ fn put_directory<W: Fields>(call: &DirectoryCall, out: &mut W) {
             });
         }
         DirectoryCall::Ring(call) => ring::put_call(call, out.byte(15)),
+        DirectoryCall::ResetBucket => {
+            out.byte(16);
+        }
     }
 }
 
@@ -246,6 +249,7 @@ fn take_directory(from: &mut Source<'_>) -> Taken<DirectoryCall> {
             },
         },
         15 => DirectoryCall::Ring(ring::take_call(from)?),
+        16 => DirectoryCall::ResetBucket,
         _ => return Err(Malformed("which directory call")),
     })
 }

@@ -144,7 +144,7 @@ async fn greet(mut stream: TcpStream, face: Face, shared: &Arc<Shared>, mut shut
     let connection = |stream, first| Connection { stream, first, face };
     match told {
         Told::More => {}
-        Told::Resp | Told::Arakoon if face == Face::Operators => {
+        Told::Resp | Told::Arakoon if matches!(face, Face::Operators | Face::Riak) => {
             turn_away(stream, Foreign::Unknown, &first, shared).await;
         }
         Told::Arakoon => {
@@ -153,9 +153,13 @@ async fn greet(mut stream: TcpStream, face: Face, shared: &Arc<Shared>, mut shut
         }
         // What is no prologue is closed without a byte, as Arakoon does.
         _ if face == Face::Arakoon => shared.counters.foreign(),
+        Told::Http if face == Face::Riak => {
+            let _open = shared.counters.open(Tongue::Riak);
+            riak::serve(connection(stream, first), shared.clone(), shutdown).await;
+        }
         // What operators ask of their own address is never Riak's.
         Told::Riak if face != Face::Operators => {
-            let _open = shared.counters.open(Tongue::Http);
+            let _open = shared.counters.open(Tongue::Riak);
             riak::serve(connection(stream, first), shared.clone(), shutdown).await;
         }
         Told::Http | Told::Riak => {

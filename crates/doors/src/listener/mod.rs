@@ -51,6 +51,8 @@ pub enum Face {
     Operators,
     /// Clients of Arakoon alone.
     Arakoon,
+    /// Clients of Riak alone: whatever comes by HTTP is Riak's.
+    Riak,
 }
 
 /// Tells connections that the doors are closing. Cheap to clone.
@@ -105,7 +107,7 @@ impl Doors {
     }
 
     /// Where the doors listen: the clients' address first, then the operators' if it is another,
-    /// then those for clients of Arakoon.
+    /// then those for clients of Arakoon, then those for clients of Riak.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -144,7 +146,8 @@ fn check_addresses(settings: &DoorSettings) -> Result<()> {
     let main = [("listen", Some(settings.listen)), ("admin_listen", settings.admin_listen)];
     let main = main.into_iter().filter_map(|(setting, address)| Some((setting, address?)));
     let arakoon = settings.arakoon_listen.iter().map(|address| ("arakoon_listen", *address));
-    for (setting, address) in main.chain(arakoon) {
+    let riak = settings.riak_listen.iter().map(|address| ("riak_listen", *address));
+    for (setting, address) in main.chain(arakoon).chain(riak) {
         if !address.ip().is_loopback() && !settings.insecure {
             return Err(Error::new(
                 Reason::NotSupported,

@@ -58,6 +58,9 @@ impl Doors {
         for address in &settings.arakoon_listen {
             bound.push((super::bind("arakoon_listen", *address)?, Face::Arakoon));
         }
+        for address in &settings.riak_listen {
+            bound.push((super::bind("riak_listen", *address)?, Face::Riak));
+        }
         Ok(Threshold { alone: Alone::default(), settings, bound })
     }
 }

@@ -166,6 +166,9 @@ fn path(line: &[u8]) -> Told {
     let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b' ' | b'\r' | b'\n'));
     match end {
         Some(end) if RIAKS.contains(&&rest[..end]) => Told::Riak,
+        // Its clients look there first for what is served; whatever else comes after it is asked
+        // of the house's own door.
+        Some(0) if rest[0] == b' ' => Told::Riak,
         None if RIAKS.iter().any(|known| known.starts_with(rest)) => Told::More,
         _ => Told::Http,
     }
@@ -195,8 +198,8 @@ mod tests {
             (b"GET k\r\n", Told::Resp),
             (b"GET /k HTTP\r\n", Told::Resp),
             (b"GET /", Told::More),
-            (b"GET / HTTP/1.1\r\n", Told::Http),
-            (b"GET / HTTP/1.0\n", Told::Http),
+            (b"GET / HTTP/1.1\r\n", Told::Riak),
+            (b"GET / HTTP/1.0\n", Told::Riak),
             (long.as_bytes(), Told::Http),
             (b"POST ", Told::More),
             (b"DELETE /v1", Told::Http),

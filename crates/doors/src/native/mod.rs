@@ -24,6 +24,7 @@ mod render;
 mod ring;
 mod routes;
 mod schemas;
+mod siblings;
 mod stream;
 mod table;
 mod target;

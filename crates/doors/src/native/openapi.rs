@@ -123,6 +123,10 @@ fn query_schema(parameter: Parameter) -> (Value, &'static str) {
             json!({ "type": "string", "pattern": schemas::SHORT_BUCKET_PATTERN }),
             "The last bucket of the page before: `continue`.",
         ),
+        Parameter::Context => (
+            json!({ "type": "string", "pattern": schemas::BASE64_PATTERN }),
+            "What you have seen of the key: the `context` that a read or a write of yours gave.",
+        ),
         Parameter::LimitBuckets => (
             json!({ "type": "integer", "minimum": 1, "maximum": BUCKETS_PER_PAGE_MAX }),
             "Most buckets.",

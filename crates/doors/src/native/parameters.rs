@@ -6,7 +6,9 @@ use super::ranges::{self, Bounds};
 use crate::http::percent::{Plus, decode};
 use base::limits::TTL_MS_MAX;
 use base::request::Expiry;
-use base::{BucketName, Consistency, Error, LogIndex};
+use base::{BucketName, Consistency, Context, Error, LogIndex};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 
 /// A query parameter.
@@ -26,6 +28,7 @@ pub enum Parameter {
     Want,
     AfterBucket,
     LimitBuckets,
+    Context,
 }
 
 impl Parameter {
@@ -43,6 +46,7 @@ impl Parameter {
             Parameter::Limit | Parameter::LimitBuckets => "limit",
             Parameter::After | Parameter::AfterBucket => "after",
             Parameter::Want => "want",
+            Parameter::Context => "context",
         }
     }
 }
@@ -61,6 +65,8 @@ pub struct Query {
     pub bounds: Bounds,
     /// The last bucket of the page before.
     pub after_bucket: Option<BucketName>,
+    /// What the client has seen.
+    pub context: Option<Context>,
 }
 
 impl Query {
@@ -117,6 +123,11 @@ impl Query {
                     return Err(malformed(format!("`limit` is 1 to {BUCKETS_PER_PAGE_MAX}")));
                 }
                 bounds.limit = Some(limit);
+            }
+            Parameter::Context => {
+                let bytes = STANDARD.decode(&value);
+                let wrong = |_| malformed("`context` is not what was given out");
+                self.context = Some(Context(bytes.map_err(wrong)?.into()));
             }
         }
         Ok(())

@@ -51,6 +51,8 @@ fn good(shape: &Shape, key: &Bytes, body: &Body) -> Answer {
             out.push(b'}');
             Answer::new(Status::Ok, Content::Json(out.into()))
         }
+        (Shape::Found, Body::Siblings(siblings)) if siblings.values.is_empty() => not_found(key),
+        (Shape::Found, Body::Typed(found)) if found.value.is_none() => not_found(key),
         (Shape::Updated, Body::Updated(_)) => json(Status::Ok, body, 0),
         (Shape::Updated, read) => {
             let outcome = Outcome::Read(Box::new(read.clone()));

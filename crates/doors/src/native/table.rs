@@ -1,9 +1,9 @@
 //! The table of routes: the reader of requests and the OpenAPI document are both made from it.
 
-use super::moves;
 use super::parameters::Parameter::{self, *};
 use super::ring;
 use super::routes::{For, Gives, Headers, Name, Route, Takes, cluster, route};
+use super::{moves, siblings};
 use crate::counters::Operation;
 use crate::http::Method;
 
@@ -47,12 +47,7 @@ pub const ROUTES: [Route; 55] = [
         errors: &[304, 404, 412, 413],
         headers: Headers::Conditions,
         operation: Operation::Get,
-        ..route(
-            Name::HeadKey,
-            Method::Head,
-            KEY,
-            "Whether a key exists, with its version and size.",
-        )
+        ..route(Name::HeadKey, Method::Head, KEY, "Whether a key exists, its version and size.")
     },
     Route {
         takes: Takes::Json("Sequence"),
@@ -168,6 +163,12 @@ pub const ROUTES: [Route; 55] = [
     moves::BEGIN,
     moves::SEE,
     moves::CANCEL,
+    siblings::FETCH,
+    siblings::STORE,
+    siblings::REMOVE,
+    siblings::LOOK,
+    siblings::CHANGE,
+    siblings::RESET,
     Route {
         query: &[AfterBucket, LimitBuckets],
         gives: Gives::Json("Buckets"),

@@ -143,8 +143,9 @@ fn found<'a>(head: &Head<'a>) -> Result<Found<'a>, Refusal> {
 fn check_audience(audience: For, face: Face) -> Result<(), Refusal> {
     match (audience, face) {
         (_, Face::Both) | (For::Everyone, _) => Ok(()),
-        (For::Clients, Face::Clients | Face::Arakoon) | (For::Operators, Face::Operators) => Ok(()),
-        (For::Operators, Face::Clients | Face::Arakoon) => {
+        (For::Clients, Face::Clients | Face::Arakoon | Face::Riak)
+        | (For::Operators, Face::Operators) => Ok(()),
+        (For::Operators, Face::Clients | Face::Arakoon | Face::Riak) => {
             let words = "beyond loopback this is served at `admin_listen` alone";
             Err(refusal(Status::Forbidden, words))
         }

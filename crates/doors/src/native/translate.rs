@@ -6,6 +6,7 @@ use super::json::{bodies, cluster};
 use super::parameters::BUCKETS_PER_PAGE_MAX;
 use super::ring;
 use super::routes::Name;
+use super::siblings;
 use super::target::{Tags, Target};
 use base::request::{Call, Missing, SessionCall, Steps, When};
 use base::{
@@ -46,6 +47,8 @@ pub enum Shape {
     },
     /// The reply's body as JSON, with these fields.
     Json,
+    /// The same of a key; 404 if it has nothing.
+    Found,
     /// An outcome as JSON; a lone read among the updates is one too.
     Updated,
     /// The same, of reads among an operation's words.
@@ -153,7 +156,10 @@ pub fn plan(mut target: Target, body: Bytes) -> Result<Plan, Error> {
         Name::Live => return Ok(Plan::Operate(Operate::Live)),
         Name::Ready => return Ok(Plan::Operate(Operate::Ready)),
         Name::OpenApi => return Ok(Plan::Operate(Operate::OpenApi)),
-        _ => directory(&mut target, &body)?,
+        _ => match siblings::call(&mut target, &body)? {
+            Some(asked) => asked,
+            None => directory(&mut target, &body)?,
+        },
     };
     Ok(Plan::Ask(Request { bucket: target.bucket, call, retry: target.retry }, shape))
 }

@@ -334,7 +334,11 @@ fn operation(call: &Call) -> Operation {
         Call::Update(_) => Operation::Update,
         Call::Directory(_) => Operation::Directory,
         Call::Session(_) => Operation::Session,
-        Call::Available(AvailableCall::Fetch { .. }) => Operation::Get,
+        Call::Available(AvailableCall::Fetch { .. } | AvailableCall::FetchType { .. }) => {
+            Operation::Get
+        }
+        Call::Available(AvailableCall::Change(_)) => Operation::Update,
+        Call::Available(AvailableCall::Owners { .. }) => Operation::Other,
         Call::Available(AvailableCall::Store(_)) => Operation::Put,
         Call::Available(AvailableCall::Remove { .. }) => Operation::Delete,
         Call::Available(AvailableCall::Keys { .. } | AvailableCall::Buckets { .. }) => {

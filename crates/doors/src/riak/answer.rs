@@ -1,5 +1,6 @@
 //! An answer, and its bytes.
 
+use super::hour;
 use bytes::Bytes;
 use std::io::Write;
 
@@ -44,6 +45,7 @@ impl Answer {
             201 => "Created",
             204 => "No Content",
             300 => "Multiple Choices",
+            301 => "Moved Permanently",
             304 => "Not Modified",
             400 => "Bad Request",
             403 => "Forbidden",
@@ -70,13 +72,22 @@ impl Answer {
 
     /// Appends it; a `HEAD` is answered without the body.
     pub fn encode(&self, out: &mut Vec<u8>, head_only: bool) {
-        self.encode_on(out, head_only, true);
+        self.encode_on(out, head_only, true, None);
     }
 
-    /// Appends it for a connection that may end with it.
-    pub(super) fn encode_on(&self, out: &mut Vec<u8>, head_only: bool, keep_alive: bool) {
+    /// Appends it for a connection that may end with it, with the hour.
+    pub(super) fn encode_on(
+        &self,
+        out: &mut Vec<u8>,
+        head_only: bool,
+        keep_alive: bool,
+        now_ms: Option<u64>,
+    ) {
         // Writing to a vector can't fail.
         let _ = write!(out, "HTTP/1.1 {} {}\r\n", self.status, self.reason());
+        if let Some(now_ms) = now_ms {
+            let _ = write!(out, "Server: Credenza\r\nDate: {}\r\n", hour::text(now_ms));
+        }
         for (name, value) in &self.headers {
             out.extend_from_slice(name);
             out.extend_from_slice(b": ");

@@ -2,19 +2,26 @@
 
 use super::answer::Answer;
 use base::{Error, Reason, Share, Shortfall};
+use serde_json::json;
 
-/// What an error of the node is to Riak's clients.
+/// What an error of the node is to Riak's clients: Riak's words, and in a header the cause as every
+/// door of this house tells it.
 pub(super) fn answer(error: &Error) -> Answer {
+    let cause = json!({ "reason": error.reason.word(), "detail": error.text() });
+    in_words(error).header("X-Credenza-Error", cause.to_string())
+}
+
+fn in_words(error: &Error) -> Answer {
     if let Some(shortfall) = Shortfall::told(error) {
         return Answer::text(503, too_few(shortfall));
     }
     use Reason::*;
     match error.reason {
         NotFound => Answer::text(404, "not found\n"),
-        NoSuchType => Answer::text(404, "Unknown bucket type\n"),
+        NoSuchType | NoSuchBucket => Answer::text(404, "Unknown bucket type\n"),
         DeadlinePassed => Answer::text(503, "request timed out\n"),
         TooLarge => Answer::text(413, line(error)),
-        Malformed | NotANumber | NotSupported | NoSuchBucket | SessionExpired | OutsideWindow => {
+        Malformed | NotANumber | NotSupported | SessionExpired | OutsideWindow => {
             Answer::text(400, line(error))
         }
         Forbidden => Answer::text(403, line(error)),

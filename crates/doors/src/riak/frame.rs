@@ -2,10 +2,11 @@
 
 use super::answer::Answer;
 use super::asked::Asked;
-use crate::counters::Verdict;
+use super::hour;
+use crate::counters::{Operation, Verdict};
 use crate::guard::Guard;
 use crate::http::{Body, Method, Parsed, Refused, head as http_head};
-use base::Kind;
+use base::{AvailableCall, Call, Kind};
 use bytes::Bytes;
 
 /// Bodies beyond this count against the memory that all connections share.
@@ -76,10 +77,13 @@ pub(super) fn overloaded() -> Answer {
 }
 
 /// The head of an answer whose documents follow in chunks.
-pub(super) fn streaming(keep_alive: bool) -> Vec<u8> {
-    let mut out = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
-        Transfer-Encoding: chunked\r\n"
-        .to_vec();
+pub(super) fn streaming(keep_alive: bool, now_ms: u64) -> Vec<u8> {
+    let hour = hour::text(now_ms);
+    let mut out = format!(
+        "HTTP/1.1 200 OK\r\nServer: Credenza\r\nDate: {hour}\r\n\
+         Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+    )
+    .into_bytes();
     if !keep_alive {
         out.extend_from_slice(b"Connection: close\r\n");
     }
@@ -95,10 +99,8 @@ pub(super) fn chunk(document: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What stands in a stream that breaks off.
-pub(super) fn broken() -> Bytes {
-    Bytes::from_static(b"{\"error\":\"timeout\"}")
-}
+/// What ends a stream that breaks off.
+pub(super) const BROKEN: &[u8] = b"{\"error\":\"timeout\"}";
 
 /// What an answer was, for the counters.
 pub(super) fn verdict(status: u16) -> Verdict {
@@ -110,5 +112,22 @@ pub(super) fn verdict(status: u16) -> Verdict {
         500 => Verdict::Failed(Kind::Corrupt),
         504 => Verdict::Failed(Kind::Unknown),
         _ => Verdict::Failed(Kind::Unavailable),
+    }
+}
+
+/// What a request is, for the counters.
+pub(super) fn operation(call: &Call) -> Operation {
+    match call {
+        Call::Available(AvailableCall::Fetch { .. } | AvailableCall::FetchType { .. }) => {
+            Operation::Get
+        }
+        Call::Available(AvailableCall::Store(_)) => Operation::Put,
+        Call::Available(AvailableCall::Change(_)) => Operation::Update,
+        Call::Available(AvailableCall::Remove { .. }) => Operation::Delete,
+        Call::Available(AvailableCall::Keys { .. } | AvailableCall::Buckets { .. }) => {
+            Operation::Range
+        }
+        Call::Directory(_) => Operation::Directory,
+        _ => Operation::Other,
     }
 }

@@ -13,6 +13,7 @@
 
 mod answer;
 mod asked;
+mod datatypes;
 mod errors;
 mod frame;
 mod headers;
@@ -21,8 +22,10 @@ mod negotiate;
 mod parameters;
 mod parts;
 mod path;
+mod properties;
 mod render;
 mod serve;
+mod statistics;
 mod translate;
 
 pub use answer::Answer;

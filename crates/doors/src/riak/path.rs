@@ -47,6 +47,13 @@ impl Bucket {
         encode_onto(&mut path, key);
         path
     }
+
+    /// The path of a data type in it.
+    pub(super) fn datatype_path(&self, key: &[u8]) -> String {
+        let mut path = self.path() + "/datatypes/";
+        encode_onto(&mut path, key);
+        path
+    }
 }
 
 /// What a path names.
@@ -64,6 +71,22 @@ pub(super) enum Place {
     Keys(Bucket),
     /// A key.
     Object(Bucket, Key),
+    /// A bucket's properties.
+    Properties(Bucket),
+    /// A bucket type's properties.
+    TypeProperties { kind: String },
+    /// A data type, or all of a bucket's.
+    Datatype(Bucket, Option<Key>),
+    /// A counter of old.
+    Counter(Bucket, Key),
+    /// Who keeps a key.
+    Owners(Bucket, Key),
+}
+
+/// Whether a path is one of Riak's, by its first segment.
+pub(super) fn is_riaks(path: &str) -> bool {
+    let first = path.split('/').find(|segment| !segment.is_empty());
+    first.is_none_or(|first| ["riak", "buckets", "types", "ping", "stats"].contains(&first))
 }
 
 /// Reads a path, split before it is decoded, so that `%2F` may stand in a key. Nothing if it names
@@ -85,13 +108,36 @@ pub(super) fn read(path: &str) -> Option<Result<Place, &'static str>> {
         (None, ["riak", name, key]) => object(bucket(name, Style::Old), key),
         (_, ["buckets", name, "keys"]) => bucket(name, Style::New).map(Place::Keys),
         (_, ["buckets", name, "keys", key]) => object(bucket(name, Style::New), key),
+        (_, ["buckets", name, "keys", key, "preflist"]) => {
+            named(bucket(name, Style::New), key, Place::Owners)
+        }
+        (_, ["buckets", name, "props"]) => bucket(name, Style::New).map(Place::Properties),
+        (Some(_), ["props"]) => Ok(Place::TypeProperties { kind: known.into() }),
+        (Some(_), ["buckets", name, "datatypes"]) => {
+            bucket(name, Style::New).map(|bucket| Place::Datatype(bucket, None))
+        }
+        (Some(_), ["buckets", name, "datatypes", key]) => {
+            let place = |bucket, key| Place::Datatype(bucket, Some(key));
+            named(bucket(name, Style::New), key, place)
+        }
+        (None, ["buckets", name, "counters", key]) => {
+            named(bucket(name, Style::New), key, Place::Counter)
+        }
         _ => return None,
     })
 }
 
 fn object(bucket: Result<Bucket, &'static str>, key: &str) -> Result<Place, &'static str> {
+    named(bucket, key, Place::Object)
+}
+
+fn named(
+    bucket: Result<Bucket, &'static str>,
+    key: &str,
+    place: impl FnOnce(Bucket, Key) -> Place,
+) -> Result<Place, &'static str> {
     let key = decode(key, Plus::Blank).ok_or("a key's % stands before two hexadecimal digits")?;
-    Ok(Place::Object(bucket?, key))
+    Ok(place(bucket?, key))
 }
 
 fn bucket(kind: Option<&str>, name: &str, style: Style) -> Result<Bucket, &'static str> {

@@ -2,14 +2,16 @@
 
 use super::answer::Answer;
 use super::asked::Asked;
+use super::datatypes::{self, Telling};
 use super::headers::{VCLOCK, content_type, index_headers, link_header, meta_headers, vclock};
 use super::negotiate::{Manner, siblings as manner, welcome};
 use super::path::{Bucket, known_as};
 use super::translate::Shape;
-use super::{errors, hour, parts};
+use super::{errors, hour, parts, properties};
 use base::codec::checksum;
-use base::{Body, Context, Error, Kind, Reply, Sibling, Siblings, Vtag};
+use base::{Body, Context, Error, Kind, Owner, Reply, Sibling, Siblings, Vtag};
 use bytes::Bytes;
+use serde_json::{Value, json};
 
 /// How a reply is told.
 #[derive(Debug)]
@@ -20,10 +22,30 @@ pub(super) enum Form {
     Stored { bucket: Bucket, location: Option<String>, accept: Option<String>, unmet: u16 },
     /// A delete.
     Removed,
-    /// A page of keys.
-    Keys { stream: bool },
+    /// A page of keys, perhaps with the bucket's properties in front.
+    Keys { list: List, properties: Option<Value> },
     /// A page of buckets.
-    Buckets { stream: bool },
+    Buckets { list: List },
+    /// A bucket's properties.
+    Properties,
+    /// A bucket type's properties.
+    TypeProperties { kind: String },
+    /// A change of properties.
+    Altered,
+    /// A data type.
+    Typed(Telling),
+    /// A counter of old.
+    Counter,
+    /// Who keeps a key.
+    Owners,
+}
+
+/// How a list is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct List {
+    pub(super) stream: bool,
+    /// How long the whole of it may take.
+    pub(super) timeout_ms: Option<u64>,
 }
 
 /// When a request is carried out at all.
@@ -106,13 +128,18 @@ pub fn render(shape: &Shape, reply: &Result<Reply, Error>) -> Answer {
         (Form::Stored { unmet, .. }, Err(error)) if error.kind() == Kind::Conflict => {
             Answer::text(*unmet, "")
         }
+        (Form::Altered, Err(error)) if error.kind() == Kind::Invalid => {
+            properties::refusal(error.text())
+        }
+        (form @ (Form::Typed(_) | Form::Counter), Err(error)) => datatypes::refused(form, error),
         (_, Err(error)) => errors::answer(error),
-        (form, Ok(reply)) => told(form, &reply.body),
+        (form, Ok(reply)) => told(form, &reply.body)
+            .unwrap_or_else(|| Answer::text(500, "Error:\nan answer to another question\n")),
     }
 }
 
-fn told(form: &Form, body: &Body) -> Answer {
-    match (form, body) {
+fn told(form: &Form, body: &Body) -> Option<Answer> {
+    Some(match (form, body) {
         (Form::Object { bucket, vtag, accept, conditions }, Body::Siblings(found)) => {
             let tag = vtag.as_deref();
             object(found, bucket, tag, accept.as_deref(), conditions)
@@ -134,20 +161,51 @@ fn told(form: &Form, body: &Body) -> Answer {
         (Form::Stored { location: Some(location), .. }, Body::Stored(_)) => {
             Answer::text(201, "").header("Location", location.clone())
         }
-        (Form::Stored { .. } | Form::Removed, Body::Stored(_)) => Answer::bare(204),
-        (Form::Keys { .. }, Body::Keys(page)) => {
-            Answer::with_body(200, "application/json", list("keys", page.keys.iter().cloned()))
+        (Form::Stored { .. } | Form::Removed, Body::Stored(_)) | (Form::Altered, Body::Done) => {
+            Answer::bare(204)
+        }
+        (Form::Keys { properties, .. }, Body::Keys(page)) => {
+            let mut document = list("keys", page.keys.iter().cloned());
+            if let (Some(properties), Some(fields)) = (properties, document.as_object_mut()) {
+                fields.shift_insert(0, "props".into(), properties.clone());
+            }
+            json(&document)
         }
         (Form::Buckets { .. }, Body::BucketNames(page)) => {
-            let names = page.names.iter().map(known_as);
-            Answer::with_body(200, "application/json", list("buckets", names))
+            json(&list("buckets", page.names.iter().map(known_as)))
         }
-        _ => Answer::text(500, "Error:\nan answer to another question\n"),
-    }
+        (Form::Properties, Body::Buckets(buckets)) => {
+            let bucket = buckets.first()?;
+            json(&json!({ "props": properties::of_bucket(&bucket.name, &bucket.properties) }))
+        }
+        (Form::TypeProperties { kind }, Body::Types(types)) => {
+            match types.iter().find(|(name, _)| name == kind) {
+                Some((_, found)) => json(&json!({ "props": properties::of_type(found) })),
+                None => Answer::text(404, format!("Unknown bucket type: {kind}\n")),
+            }
+        }
+        (Form::Owners, Body::Owners(owners)) => json(&preference(owners)),
+        (Form::Typed(telling), body) => datatypes::told(telling, body)?,
+        (Form::Counter, body) => datatypes::counted(body)?,
+        _ => return None,
+    })
+}
+
+fn json(document: &Value) -> Answer {
+    Answer::with_body(200, "application/json", document.to_string())
+}
+
+/// Who keeps a key. Riak's nodes have the name of their machine: `riak@10.0.0.3`.
+fn preference(owners: &[Owner]) -> Value {
+    let one = |owner: &Owner| {
+        let node = super::statistics::node_name(&owner.address);
+        json!({ "partition": owner.partition.0, "node": node, "primary": owner.primary })
+    };
+    json!({ "preflist": owners.iter().map(one).collect::<Vec<_>>() })
 }
 
 /// Names as the JSON document Riak's clients read. What is no text is shown percent-encoded.
-fn list(name: &str, all: impl Iterator<Item = Bytes>) -> String {
+fn list(name: &str, all: impl Iterator<Item = Bytes>) -> Value {
     let text = |bytes: Bytes| match std::str::from_utf8(&bytes) {
         Ok(text) => text.to_string(),
         Err(_) => {
@@ -157,7 +215,7 @@ fn list(name: &str, all: impl Iterator<Item = Bytes>) -> String {
         }
     };
     let names: Vec<String> = all.map(text).collect();
-    serde_json::json!({ name: names }).to_string()
+    json!({ name: names })
 }
 
 /// Nothing is there; a tombstone says so, with the context for who writes next.

@@ -1,10 +1,12 @@
 //! The socket: requests one after the other, each answered before the next is read.
 
 use super::frame::{self, Framed, SMALL_BYTES_MAX};
-use super::{Answer, Plan, Shape, gather, go_on, next_page, plan, render};
+use super::path::is_riaks;
+use super::{Answer, Plan, Shape, gather, go_on, next_page, plan, render, statistics};
 use crate::counters::{Operation, Tongue};
 use crate::http::{Body, Chunks, Decoded};
-use crate::listener::{Connection, Shutdown};
+use crate::listener::{Connection, Face, Shutdown};
+use crate::native;
 use crate::shared::Shared;
 use base::limits::{ANSWER_WRITE_MS_MAX, PAGE_BYTES_MAX, REQUEST_READ_MS_MAX, VALUE_BYTES_MAX};
 use base::{Error, Reason, Reply, Request};
@@ -25,12 +27,20 @@ const NAMES_MAX: usize = 16 * PAGE_BYTES_MAX / 64;
 
 /// Serves one connection until it ends or the doors close.
 pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, shutdown: Shutdown) {
-    let Connection { stream, first, .. } = connection;
+    let Connection { stream, first, face } = connection;
     let flow = Flow::default();
-    let mut talk = Talk { stream, bytes: first, shared, shutdown, flow, reserved: None };
-    if let Err(Ended::Refused(answer)) = talk.run().await {
-        // The connection ends either way; that the client still reads is its own affair.
-        let _ = talk.say(&answer, false, false).await;
+    let (bytes, operation) = (first, Operation::Other);
+    let mut talk = Talk { stream, bytes, face, shared, shutdown, flow, reserved: None, operation };
+    match talk.run().await {
+        Err(Ended::Refused(answer)) => {
+            // The connection ends either way; that the client still reads is its own affair.
+            let _ = talk.say(&answer, false, false).await;
+        }
+        Err(Ended::Foreign) => {
+            let Talk { stream, bytes: first, face, shared, shutdown, .. } = talk;
+            native::serve(Connection { stream, first, face }, shared, shutdown).await;
+        }
+        Ok(()) | Err(Ended::Silent) => {}
     }
 }
 
@@ -40,6 +50,8 @@ enum Ended {
     Silent,
     /// This is answered first.
     Refused(Answer),
+    /// What is asked now is none of Riak's: the house's own door goes on.
+    Foreign,
 }
 
 impl From<io::Error> for Ended {
@@ -57,11 +69,14 @@ impl From<Answer> for Ended {
 struct Talk {
     stream: TcpStream,
     bytes: BytesMut,
+    face: Face,
     shared: Arc<Shared>,
     shutdown: Shutdown,
     flow: Flow,
     /// A share of the common memory for a large body.
     reserved: Option<OwnedSemaphorePermit>,
+    /// As what the present request is counted.
+    operation: Operation,
 }
 
 impl Talk {
@@ -78,11 +93,19 @@ impl Talk {
             let since = Instant::now();
             let head_only = asked.method == crate::http::Method::Head;
             let keep_alive = framed.keep_alive && !self.shutdown.is_called();
-            let status = self.answer(plan(&asked), head_only, keep_alive).await?;
+            self.operation = Operation::Other;
+            let plan = match plan(&asked) {
+                Plan::Statistics => {
+                    Plan::Say(statistics::answer(&self.shared, asked.text("accept")))
+                }
+                plan => plan,
+            };
+            let status = self.answer(plan, head_only, keep_alive).await?;
             self.reserved = None;
             let verdict = frame::verdict(status);
-            let operation = Operation::Other;
-            self.shared.counters.observe(Tongue::Http, operation, verdict, since.elapsed());
+            let (counters, operation) = (&self.shared.counters, self.operation);
+            counters.observe(Tongue::Riak, operation, verdict, since.elapsed());
+            counters.note_second(operation, self.shared.clock.unix_ms() / 1_000);
             if !keep_alive {
                 return Ok(());
             }
@@ -94,6 +117,9 @@ impl Talk {
         let mut deadline = None;
         loop {
             if let Some((framed, used)) = frame::head(&self.bytes)? {
+                if self.face != Face::Riak && !is_riaks(&framed.asked.path) {
+                    return Err(Ended::Foreign);
+                }
                 self.bytes.advance(used);
                 let bound = Duration::from_millis(REQUEST_READ_MS_MAX);
                 return Ok((framed, deadline.unwrap_or_else(|| Instant::now() + bound)));
@@ -194,20 +220,22 @@ impl Talk {
         let answer = match plan {
             Plan::Say(answer) => answer,
             Plan::Ask(request, shape) if shape.streams() && !head_only => {
-                return self.stream_pages(*request, &shape, keep_alive).await;
+                return self.stream_pages(*request, shape, keep_alive).await;
             }
             Plan::Ask(request, shape) => {
-                let reply = self.all_pages(*request).await;
+                let within = deadline(&shape);
+                let reply = in_time(within, self.all_pages(*request)).await;
                 render(&shape, &reply)
             }
-            // What has looked does not look again.
-            Plan::Look(..) => Answer::text(500, "Error:\nlooked twice\n"),
+            // What has looked does not look again, and what is counted was told.
+            Plan::Look(..) | Plan::Statistics => Answer::text(500, "Error:\nlooked twice\n"),
         };
         self.say(&answer, head_only, keep_alive).await?;
         Ok(answer.status)
     }
 
     async fn ask(&mut self, request: Request) -> Result<Reply, Error> {
+        self.operation = frame::operation(&request.call);
         match self.shared.node.submit(&mut self.flow, request) {
             Submitted::Ready(result) => result,
             Submitted::Later(reply) => reply.await,
@@ -240,27 +268,31 @@ impl Talk {
     async fn stream_pages(
         &mut self,
         request: Request,
-        shape: &Shape,
+        mut shape: Shape,
         keep_alive: bool,
     ) -> Result<u16, Ended> {
-        let mut request = request;
-        let mut reply = self.ask(request.clone()).await;
-        if reply.is_err() {
-            let answer = render(shape, &reply);
+        let (mut request, within) = (request, deadline(&shape));
+        let mut reply = in_time(within, self.ask(request.clone())).await;
+        // Clients that asked for a stream give up their connection for any other status.
+        if reply.as_ref().is_err_and(|error| error.reason != Reason::DeadlinePassed) {
+            let answer = render(&shape, &reply);
             self.say(&answer, false, keep_alive).await?;
             return Ok(answer.status);
         }
-        self.write(&frame::streaming(keep_alive)).await?;
-        loop {
-            let page = render(shape, &reply);
-            let document = if reply.is_ok() { page.body } else { frame::broken() };
-            self.write(&frame::chunk(&document)).await?;
-            let next = reply.as_ref().ok().and_then(|reply| next_page(&request, &reply.body));
+        self.write(&frame::streaming(keep_alive, self.shared.clock.unix_ms())).await?;
+        if let Some(document) = shape.first_page() {
+            self.write(&frame::chunk(document.as_bytes())).await?;
+        }
+        while let Ok(found) = &reply {
+            let next = next_page(&request, &found.body);
+            let page = render(&shape, &reply);
+            self.write(&frame::chunk(&page.body)).await?;
             let Some(next) = next else { break };
             request = *next;
-            reply = self.ask(request.clone()).await;
+            reply = in_time(within, self.ask(request.clone())).await;
         }
-        let mut last = frame::chunk(shape.last_page());
+        let last = if reply.is_ok() { shape.last_page() } else { frame::BROKEN };
+        let mut last = frame::chunk(last);
         last.extend_from_slice(b"0\r\n\r\n");
         self.write(&last).await?;
         Ok(200)
@@ -268,7 +300,7 @@ impl Talk {
 
     async fn say(&mut self, answer: &Answer, head_only: bool, keep_alive: bool) -> io::Result<()> {
         let mut out = Vec::with_capacity(512 + answer.body.len());
-        answer.encode_on(&mut out, head_only, keep_alive);
+        answer.encode_on(&mut out, head_only, keep_alive, Some(self.shared.clock.unix_ms()));
         self.write(&out).await
     }
 
@@ -277,5 +309,25 @@ impl Talk {
         let bound = Duration::from_millis(ANSWER_WRITE_MS_MAX);
         let written = timeout(bound, self.stream.write_all(bytes)).await;
         written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    }
+}
+
+/// When a list must be there.
+fn deadline(shape: &Shape) -> Option<Instant> {
+    let within = shape.timeout_ms().map(Duration::from_millis)?;
+    Instant::now().checked_add(within)
+}
+
+/// What comes in time, or that it did not.
+async fn in_time(
+    deadline: Option<Instant>,
+    asking: impl Future<Output = Result<Reply, Error>>,
+) -> Result<Reply, Error> {
+    let Some(deadline) = deadline else { return asking.await };
+    let answer = timeout_at(deadline, asking).await;
+    // A timer is a little late, and what was there at once has never looked at it.
+    match answer {
+        Ok(answer) if Instant::now() <= deadline => answer,
+        _ => Err(Error::new(Reason::DeadlinePassed, "the list was not complete in time")),
     }
 }

@@ -4,14 +4,16 @@ use super::answer::Answer;
 use super::asked::Asked;
 use super::headers::{content, context};
 use super::parameters::{Options, Query};
-use super::path::{Bucket, Place, read};
-use super::render::{Conditions, Form};
+use super::path::{Bucket, Place, Style, TYPE, read};
+use super::render::{Conditions, Form, List};
+use super::{datatypes, properties, statistics};
 use crate::http::Method;
 use base::limits::PAGE_ROWS_DEFAULT;
 use base::{
-    AvailableCall, Body, BucketName, Call, Condition, Error, Key, Reply, Request, Store,
-    StoreOptions, Vtag,
+    AvailableCall, Body, BucketName, Call, Condition, DirectoryCall, Error, Key, Reply, Request,
+    Store, StoreOptions, Vtag,
 };
+use serde_json::json;
 
 /// What is done about a request.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub enum Plan {
     Look(Box<Request>, Look),
     /// Nobody is asked.
     Say(Answer),
+    /// What the node counts is told.
+    Statistics,
 }
 
 /// How a reply is told.
@@ -31,11 +35,27 @@ pub struct Shape(pub(super) Form);
 impl Shape {
     /// Whether a list is told page by page as it comes, one document each, the last one empty.
     pub fn streams(&self) -> bool {
-        matches!(self.0, Form::Keys { stream: true } | Form::Buckets { stream: true })
+        self.list().is_some_and(|list| list.stream)
     }
-}
 
-impl Shape {
+    /// How long the whole answer may take, where the client says so.
+    pub(super) fn timeout_ms(&self) -> Option<u64> {
+        self.list()?.timeout_ms
+    }
+
+    fn list(&self) -> Option<List> {
+        match self.0 {
+            Form::Keys { list, .. } | Form::Buckets { list } => Some(list),
+            _ => None,
+        }
+    }
+
+    /// The document in front of a stream: the old paths show properties there.
+    pub(super) fn first_page(&mut self) -> Option<String> {
+        let Form::Keys { properties, .. } = &mut self.0 else { return None };
+        Some(json!({ "props": properties.take()? }).to_string())
+    }
+
     /// The document that ends a stream of this list.
     pub(super) fn last_page(&self) -> &'static [u8] {
         match self.0 {
@@ -56,24 +76,22 @@ pub struct Look {
 #[derive(Debug)]
 enum Then {
     Store(Box<Store>, Shape),
-    Remove { key: Key, context: Option<base::Context>, options: StoreOptions },
+    Remove {
+        key: Key,
+        context: Option<base::Context>,
+        options: StoreOptions,
+    },
+    /// The keys, with the properties that were found.
+    Keys(List),
 }
 
-/// The version of Riak whose HTTP is spoken here: clients ask for it before all else, to know what
-/// they may ask for.
-const STATISTICS: &str = r#"{"riak_kv_version":"2.2.3"}"#;
-/// The resources that are served, as clients look them up.
-const RESOURCES: &str = concat!(
-    r#"{"riak_kv_wm_buckets":"/buckets","riak_kv_wm_keylist":"/buckets","#,
-    r#""riak_kv_wm_object":"/buckets","riak_kv_wm_ping":"/ping","riak_kv_wm_stats":"/stats"}"#
-);
-
-fn json(document: &'static str) -> Answer {
-    Answer::with_body(200, "application/json", document)
-}
-
-fn ask(bucket: &BucketName, call: AvailableCall) -> Box<Request> {
+pub(super) fn ask(bucket: &BucketName, call: AvailableCall) -> Box<Request> {
     Box::new(Request { bucket: bucket.clone(), call: Call::Available(call), retry: None })
+}
+
+fn direct(bucket: &BucketName, call: DirectoryCall, form: Form) -> Plan {
+    let call = Call::Directory(call);
+    Plan::Ask(Box::new(Request { bucket: bucket.clone(), call, retry: None }), Shape(form))
 }
 
 /// What is done about a request.
@@ -88,10 +106,21 @@ fn planned(asked: &Asked) -> Result<Plan, Answer> {
     let place = place.map_err(|words| Answer::text(400, format!("{words}\n")))?;
     let query = Query::read(&asked.query);
     use Method::{Delete, Get, Head, Post, Put};
+    let allowed = match &place {
+        Place::Ping | Place::Statistics | Place::Root | Place::Buckets { .. } => "GET, HEAD",
+        Place::Owners(..) => "GET, HEAD",
+        Place::Keys(bucket) if bucket.style == Style::Old => "GET, HEAD, POST, PUT",
+        Place::Keys(_) => "GET, HEAD, POST",
+        Place::Properties(_) => "GET, HEAD, PUT, DELETE",
+        Place::TypeProperties { .. } => "GET, HEAD, PUT",
+        Place::Object(..) | Place::Datatype(..) | Place::Counter(..) => {
+            "GET, HEAD, POST, PUT, DELETE"
+        }
+    };
     match (place, asked.method) {
         (Place::Ping, Get | Head) => Ok(Plan::Say(Answer::with_body(200, "text/html", "OK"))),
-        (Place::Statistics, Get | Head) => Ok(Plan::Say(json(STATISTICS))),
-        (Place::Root, Get | Head) => Ok(Plan::Say(json(RESOURCES))),
+        (Place::Statistics, Get | Head) => Ok(Plan::Statistics),
+        (Place::Root, Get | Head) => Ok(Plan::Say(statistics::resources(asked.text("accept")))),
         (Place::Buckets { kind }, Get | Head) => buckets(&kind, &query),
         (Place::Keys(bucket), Get | Head) => keys(&bucket, &query),
         (Place::Keys(bucket), Post) => {
@@ -99,20 +128,47 @@ fn planned(asked: &Asked) -> Result<Plan, Answer> {
             let location = bucket.key_path(key.as_bytes());
             store(asked, &query, bucket, key.into(), Some(location))
         }
+        (Place::Keys(bucket), Put) if bucket.style == Style::Old => alter(asked, &bucket),
+        (Place::Properties(bucket), Put) => alter(asked, &bucket),
+        (Place::Properties(bucket), Get | Head) => {
+            Ok(direct(&bucket.name, DirectoryCall::DescribeBucket, Form::Properties))
+        }
+        (Place::Properties(bucket), Delete) => {
+            Ok(direct(&bucket.name, DirectoryCall::ResetBucket, Form::Altered))
+        }
+        (Place::TypeProperties { kind }, Get | Head | Put) => type_properties(asked, &kind),
         (Place::Object(bucket, key), Get | Head) => fetch(asked, &query, bucket, key),
         (Place::Object(bucket, key), Put | Post) => store(asked, &query, bucket, key, None),
         (Place::Object(bucket, key), Delete) => remove(asked, &query, &bucket, key),
-        (place, _) => {
-            let allowed = match place {
-                Place::Ping | Place::Statistics | Place::Root | Place::Buckets { .. } => {
-                    "GET, HEAD"
-                }
-                Place::Keys(_) => "GET, HEAD, POST",
-                Place::Object(..) => "GET, HEAD, POST, PUT, DELETE",
-            };
-            Err(Answer::text(405, "").header("Allow", allowed))
+        (Place::Datatype(bucket, key), _) => datatypes::datatype(asked, &query, &bucket, key),
+        (Place::Counter(bucket, key), _) => datatypes::counter(asked, &query, &bucket, key),
+        (Place::Owners(bucket, key), Get | Head) => {
+            let request = ask(&bucket.name, AvailableCall::Owners { key });
+            Ok(Plan::Ask(request, Shape(Form::Owners)))
         }
+        _ => Err(Answer::text(405, "").header("Allow", allowed)),
     }
+}
+
+fn alter(asked: &Asked, bucket: &Bucket) -> Result<Plan, Answer> {
+    let call = DirectoryCall::AlterBucket(properties::changes(asked)?);
+    Ok(direct(&bucket.name, call, Form::Altered))
+}
+
+fn of_type(kind: &str) -> Result<BucketName, Answer> {
+    let name = BucketName::new(kind, "any");
+    name.map_err(|_| Answer::text(404, format!("Unknown bucket type: {kind}\n")))
+}
+
+fn type_properties(asked: &Asked, kind: &str) -> Result<Plan, Answer> {
+    let kind = if kind == "default" { TYPE } else { kind };
+    let name = of_type(kind)?;
+    if asked.method == Method::Put {
+        let call = DirectoryCall::AlterType(properties::changes(asked)?);
+        return Ok(direct(&name, call, Form::Altered));
+    }
+    let form = Form::TypeProperties { kind: kind.into() };
+    Ok(direct(&name, DirectoryCall::ListTypes, form))
 }
 
 fn fetch(asked: &Asked, query: &Query, bucket: Bucket, key: Key) -> Result<Plan, Answer> {
@@ -182,6 +238,13 @@ fn remove(asked: &Asked, query: &Query, bucket: &Bucket, key: Key) -> Result<Pla
 pub fn go_on(look: Look, found: &Result<Reply, Error>) -> Plan {
     let siblings = match found {
         Ok(Reply { body: Body::Siblings(siblings), .. }) => siblings,
+        Ok(Reply { body: Body::Buckets(buckets), .. }) => {
+            let (Then::Keys(list), [bucket]) = (&look.then, &buckets[..]) else {
+                return Plan::Say(Answer::text(500, "Error:\nan answer to another question\n"));
+            };
+            let properties = Some(properties::of_bucket(&bucket.name, &bucket.properties));
+            return all_keys(&look.bucket, Form::Keys { list: *list, properties });
+        }
         Ok(_) => return Plan::Say(Answer::text(500, "Error:\nan answer to another question\n")),
         Err(error) => return Plan::Say(super::errors::answer(error)),
     };
@@ -203,31 +266,51 @@ pub fn go_on(look: Look, found: &Result<Reply, Error>) -> Plan {
             let call = AvailableCall::Remove { key, context, options };
             Plan::Ask(ask(&look.bucket, call), Shape(Form::Removed))
         }
+        Then::Keys(_) => Plan::Say(Answer::text(500, "Error:\nan answer to another question\n")),
     }
+}
+
+/// Whether a list is wanted, and how.
+fn list(query: &Query, name: &str) -> Result<Option<List>, Answer> {
+    let mut options = Options::of(query);
+    let timeout_ms = options.timeout();
+    options.end()?;
+    Ok(match query.get(name) {
+        Some("true") => Some(List { stream: false, timeout_ms }),
+        Some("stream") => Some(List { stream: true, timeout_ms }),
+        _ => None,
+    })
 }
 
 fn buckets(kind: &str, query: &Query) -> Result<Plan, Answer> {
-    let wanted = query.get("buckets").unwrap_or_default();
-    if !matches!(wanted, "true" | "stream") {
+    let Some(list) = list(query, "buckets")? else {
         return Err(Answer::with_body(200, "application/json", r#"{"buckets":[]}"#));
-    }
-    let kind = if kind == "default" { super::path::TYPE } else { kind };
-    let name = BucketName::new(kind, "any");
-    let name = name.map_err(|_| Answer::text(404, format!("Unknown bucket type: {kind}\n")))?;
+    };
+    let name = of_type(if kind == "default" { TYPE } else { kind })?;
     let call = AvailableCall::Buckets { after: None, rows_max: PAGE_ROWS_DEFAULT };
-    Ok(Plan::Ask(ask(&name, call), Shape(Form::Buckets { stream: wanted == "stream" })))
+    Ok(Plan::Ask(ask(&name, call), Shape(Form::Buckets { list })))
 }
 
 fn keys(bucket: &Bucket, query: &Query) -> Result<Plan, Answer> {
-    let mut options = Options::of(query);
-    options.timeout();
-    options.end()?;
-    let wanted = query.get("keys").unwrap_or_default();
-    if !matches!(wanted, "true" | "stream") {
-        return Err(Answer::with_body(200, "application/json", "{}"));
+    let old = bucket.style == Style::Old && query.get("props") != Some("false");
+    let describe = DirectoryCall::DescribeBucket;
+    match list(query, "keys")? {
+        Some(list) if old => {
+            let call = Call::Directory(describe);
+            let request = Request { bucket: bucket.name.clone(), call, retry: None };
+            let (bucket, conditions) = (bucket.name.clone(), Conditions::default());
+            let look = Look { bucket, conditions, then: Then::Keys(list) };
+            Ok(Plan::Look(Box::new(request), look))
+        }
+        Some(list) => Ok(all_keys(&bucket.name, Form::Keys { list, properties: None })),
+        None if old => Ok(direct(&bucket.name, describe, Form::Properties)),
+        None => Err(Answer::with_body(200, "application/json", "{}")),
     }
+}
+
+fn all_keys(bucket: &BucketName, form: Form) -> Plan {
     let call = AvailableCall::Keys { after: None, rows_max: PAGE_ROWS_DEFAULT };
-    Ok(Plan::Ask(ask(&bucket.name, call), Shape(Form::Keys { stream: wanted == "stream" })))
+    Plan::Ask(ask(bucket, call), Shape(form))
 }
 
 /// The request for the page behind this one, if there is more.

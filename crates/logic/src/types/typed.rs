@@ -82,6 +82,13 @@ impl<I: Ord + Clone> Typed<I> {
         merged
     }
 
+    /// It has heard of these dots, too: what they stood for is in it, or was taken away.
+    pub fn after(mut self, heard: &DotContext<I>) -> Typed<I> {
+        self.heard = self.heard.join(heard);
+        self.settle();
+        self
+    }
+
     /// With a change applied, or why it can't be.
     pub fn apply(mut self, change: &Change<'_, I>) -> Result<Typed<I>, Refused> {
         let (id, count) = &change.dot;

@@ -40,6 +40,8 @@ pub(crate) enum Space {
 const TOMBSTONE: u8 = 1;
 const HEADERS: u8 = 2;
 const EXPIRES: u8 = 4;
+/// The bytes are those of a data type (logic::types).
+const TYPED: u8 = 8;
 
 /// A key's row: its values and all that was heard of it.
 pub(crate) type Row = Clock<Actor, Stored>;
@@ -212,6 +214,19 @@ impl Stored {
         let mut reader = Reader::new(&self.0[1..]);
         let mut word = || varint::take(&mut reader, "hour").ok();
         word().and_then(|_| word()).is_some_and(|at_ms| at_ms <= now_ms)
+    }
+
+    /// A data type's bytes, written at this hour.
+    pub(crate) fn typed(state: Vec<u8>, written_ms: u64) -> Stored {
+        let plain = Stored::new(Some(&Content::plain(state.into())), written_ms);
+        let mut bytes = Vec::from(plain.0);
+        bytes[0] |= TYPED;
+        Stored(bytes.into())
+    }
+
+    /// Whether its bytes are a data type's.
+    pub(crate) fn is_typed(&self) -> bool {
+        self.0.first().is_some_and(|flags| flags & TYPED != 0)
     }
 
     /// Whether it says that the key was deleted.

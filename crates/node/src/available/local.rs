@@ -1,5 +1,6 @@
 //! What a vnode does with a key: a client's write, another replica's state, a read.
 
+use super::change::Change;
 use super::layout::{Row, Stored, hint_key, read_row, record_key, row_key, write_row};
 use super::shelf::{Shelf, State};
 use crate::consistent::view::damaged;
@@ -87,10 +88,18 @@ pub(crate) enum Only {
     Unchanged(DotContext<Actor>),
 }
 
+/// What is written.
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    Value(Stored),
+    /// What becomes of the key's data type.
+    Change(Change),
+}
+
 /// A client's write.
 #[derive(Clone, Debug)]
 pub(crate) struct Write {
-    pub value: Stored,
+    pub what: What,
     pub seen: Seen,
     pub only: Only,
 }
@@ -130,7 +139,10 @@ impl Shelf {
             Seen::Everything => local.join(),
         };
         let (size, mut minter) = (local.size(), before);
-        let written = minter.write(local, &seen, write.value, world::chance());
+        let written = match &write.what {
+            What::Value(value) => minter.write(local, &seen, value.clone(), world::chance()),
+            What::Change(change) => change.write(&mut minter, local, &seen)?,
+        };
         let row = rules.settle(written.clock);
         if row.size() > rules.siblings_max && row.size() > size {
             return Err(too_many(spot, rules.siblings_max));

@@ -2,11 +2,12 @@
 //! each other stands beside each other.
 //!
 //! A life of a write: `route.rs` says that the bucket is available; `request.rs` makes the client's
-//! words an operation; `coordinate.rs` finds the key's owners on the ring, has this node's vnode
-//! give the write its dot (`shelf.rs`), and brings the result to all owners (`writing.rs`, driven
-//! by `logic::quorum`; over there `replica.rs`); for one that is down a fallback keeps it, with a
-//! hint. A read asks all owners and merges what they say. `moving/` brings partitions to new owners
-//! when the ring changes. `docs/inside/life-of-an-available-write.md` tells it.
+//! words an operation (`change.rs`, where it is one of a data type); `coordinate.rs` finds the key's
+//! owners on the ring, has this node's vnode give the write its dot (`shelf.rs`), and brings the
+//! result to all owners (`writing.rs`, driven by `logic::quorum`; over there `replica.rs`); for one
+//! that is down a fallback keeps it, with a hint. A read asks all owners and merges what they say.
+//! `moving/` brings partitions to new owners when the ring changes.
+//! `docs/inside/life-of-an-available-write.md` tells it.
 //!
 //! Promises: a vnode answers after what it wrote is as firm as the bucket wants; a reader sees only
 //! what would outlive a crash; no dot is given twice; an acknowledged value goes only when a
@@ -15,6 +16,7 @@
 //! Read next: `layout.rs`, `shelf.rs`, then `coordinate.rs`.
 
 pub(crate) mod batch;
+mod change;
 pub(crate) mod claim;
 mod coordinate;
 mod crowd;

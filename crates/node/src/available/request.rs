@@ -7,7 +7,7 @@
 
 use super::layout::{Row, Stored};
 use super::letter::Question;
-use super::local::{Only, Rules, Seen, Write, living};
+use super::local::{Only, Rules, Seen, What, Write, Written, living};
 use crate::consistent::view::damaged;
 use crate::metrics::Metrics;
 use crate::submit::Submitted;
@@ -18,9 +18,9 @@ use base::limits::{CONTEXT_BYTES_MAX, FORWARD_MS_MAX};
 use base::request::{Expiry, Missing};
 use base::wire::read_answer;
 use base::{
-    Actor, AvailableCall, Body, BucketName, Call, Condition, Consistency, Content, Context, Error,
-    FetchOptions, Key, LogIndex, Outcome, Properties, Quorum, Read, Reason, Reply, Request, Result,
-    Row as PlainRow, Siblings, StoreOptions, Update, Version,
+    Actor, AvailableCall, Body, BucketName, Call, Condition, Consistency, Content, Context,
+    DataType, Error, FetchOptions, Key, LogIndex, Outcome, Properties, Quorum, Read, Reason, Reply,
+    Request, Result, Row as PlainRow, Siblings, StoreOptions, Update, Version,
 };
 use logic::quorum::{Excess, FetchWish, StoreWish};
 use std::sync::Arc;
@@ -91,6 +91,7 @@ fn written(call: &Call) -> Option<&Key> {
         Call::Update(Update::Set { key, .. } | Update::Delete { key, .. })
         | Call::Available(AvailableCall::Remove { key, .. }) => Some(key),
         Call::Available(AvailableCall::Store(store)) => Some(&store.key),
+        Call::Available(AvailableCall::Change(change)) => Some(&change.key),
         _ => None,
     }
 }
@@ -103,14 +104,15 @@ fn unsupported(what: &str) -> Error {
 }
 
 /// A request, and the bucket it asks.
-struct Asked<'a> {
-    inner: &'a Arc<Inner>,
-    bucket: &'a BucketName,
-    properties: &'a Properties,
+pub(super) struct Asked<'a> {
+    pub(super) inner: &'a Arc<Inner>,
+    pub(super) bucket: &'a BucketName,
+    pub(super) properties: &'a Properties,
 }
 
 impl Asked<'_> {
     async fn read(&self, read: Read, consistency: Consistency) -> Result<Body> {
+        self.plain()?;
         let mut options = FetchOptions::default();
         match consistency {
             Consistency::Consistent => {}
@@ -141,6 +143,7 @@ impl Asked<'_> {
     async fn update(&self, update: Update) -> Result<Body> {
         match update {
             Update::Set { key, value, expiry: Expiry::Default | Expiry::Never } => {
+                self.plain()?;
                 let content = Content::plain(value);
                 let seen = Seen::Everything;
                 self.store(&key, Some(&content), (seen, Only::Always), &StoreOptions::default())
@@ -166,6 +169,7 @@ impl Asked<'_> {
                 Ok(Body::Siblings(self.siblings(&key, &row.unwrap_or_default())?))
             }
             AvailableCall::Store(store) => {
+                self.plain()?;
                 let base::Store { key, content, context, options, condition } = *store;
                 content.headers.check()?;
                 let seen = match &context {
@@ -194,6 +198,27 @@ impl Asked<'_> {
                 let kind = self.bucket.kind();
                 self.inner.list_buckets(kind, after, rows_max).await.map(Body::BucketNames)
             }
+            AvailableCall::Change(change) => self.change(*change).await,
+            AvailableCall::FetchType { key, options } => {
+                self.typed(&key, &options).await.map(Body::Typed)
+            }
+            AvailableCall::Owners { key } => self.owners(&key).map(Body::Owners),
+        }
+    }
+
+    /// Values of a data type are changed, and never written as a whole.
+    fn plain(&self) -> Result<()> {
+        match self.properties.replication.datatype {
+            DataType::None => Ok(()),
+            kind => {
+                let text = format!(
+                    "`{}` is an available bucket of data types ({}): they are read and changed as \
+                     such, not as values",
+                    self.bucket,
+                    kind.word()
+                );
+                Err(Error::new(Reason::NotSupported, text))
+            }
         }
     }
 
@@ -210,13 +235,17 @@ impl Asked<'_> {
             );
             return Err(Error::new(Reason::Siblings, text));
         }
+        if value.is_typed() {
+            let text = "this key of an available bucket holds a counter: read it as a data type";
+            return Err(Error::new(Reason::NotSupported, text));
+        }
         let sibling = value.sibling(dot).map_err(damaged)?;
         // As many bits as every reader of JSON keeps exact.
         let version = Version((sibling.vtag.0 >> 75) as u64);
         Ok(Some(PlainRow { value: sibling.content.value, version, expires_in_ms: None }))
     }
 
-    async fn fetch(&self, key: &Key, options: &FetchOptions) -> Result<Option<Row>> {
+    pub(super) async fn fetch(&self, key: &Key, options: &FetchOptions) -> Result<Option<Row>> {
         self.check_key(key)?;
         Metrics::count(&self.inner.metrics.reads);
         let it = &self.properties.replication;
@@ -240,8 +269,23 @@ impl Asked<'_> {
         (seen, only): (Seen, Only),
         options: &StoreOptions,
     ) -> Result<Body> {
-        self.check_key(key)?;
         self.check_content(content)?;
+        let what = What::Value(self.stored(content));
+        let written = self.write(key, Write { what, seen, only }, options).await?;
+        if options.return_body {
+            return Ok(Body::Siblings(self.siblings(key, &written.row)?));
+        }
+        Ok(Body::Stored(self.context(key, &written.context)?))
+    }
+
+    /// Has a write done here, and brought to as many replicas as were asked for.
+    pub(super) async fn write(
+        &self,
+        key: &Key,
+        write: Write,
+        options: &StoreOptions,
+    ) -> Result<Written> {
+        self.check_key(key)?;
         Metrics::count(&self.inner.metrics.updates);
         let it = &self.properties.replication;
         let wish = StoreWish {
@@ -252,14 +296,8 @@ impl Asked<'_> {
         };
         let ways = self.inner.ways(self.bucket, key, it.n_val)?;
         let needs = wish.needs(it.n_val, ways.nodes).map_err(excessive)?;
-        let write = Write { value: self.stored(content), seen, only };
         let rules = Rules::of(self.properties);
-        let within = within(options.timeout_ms);
-        let written = self.inner.store(ways, write, (rules, needs), within).await?;
-        if options.return_body {
-            return Ok(Body::Siblings(self.siblings(key, &written.row)?));
-        }
-        Ok(Body::Stored(self.context(key, &written.context)?))
+        self.inner.store(ways, write, (rules, needs), within(options.timeout_ms)).await
     }
 
     /// What is kept of a content, or of a delete.
@@ -291,13 +329,13 @@ impl Asked<'_> {
     }
 
     fn siblings(&self, key: &Key, row: &Row) -> Result<Siblings> {
-        let all = row.siblings().map(|(dot, value)| value.sibling(dot));
-        let mut values = all.collect::<std::result::Result<Vec<_>, _>>().map_err(damaged)?;
+        let all = row.siblings().map(|(dot, value)| self.sibling(dot, value));
+        let mut values = all.collect::<Result<Vec<_>>>()?;
         values.sort_by_key(|value| (std::cmp::Reverse(value.written_ms), value.vtag));
         Ok(Siblings { context: self.context(key, &row.join())?, values })
     }
 
-    fn context(&self, key: &Key, seen: &DotContext<Actor>) -> Result<Context> {
+    pub(super) fn context(&self, key: &Key, seen: &DotContext<Actor>) -> Result<Context> {
         let bytes = seen.encode(self.salt(key));
         if bytes.len() > CONTEXT_BYTES_MAX {
             let text = format!("a context of {} bytes (context_bytes_max)", bytes.len());
@@ -306,7 +344,7 @@ impl Asked<'_> {
         Ok(Context(bytes.into()))
     }
 
-    fn seen(&self, key: &Key, context: &Context) -> Result<DotContext<Actor>> {
+    pub(super) fn seen(&self, key: &Key, context: &Context) -> Result<DotContext<Actor>> {
         DotContext::decode(&context.0, self.salt(key)).map_err(|Malformed(field)| {
             let text = format!("{field}: send a context as it was given for this very key");
             Error::new(Reason::Malformed, text)
@@ -328,13 +366,17 @@ impl Asked<'_> {
     }
 
     fn check_content(&self, content: Option<&Content>) -> Result<()> {
+        // Tombstones go on: only they can make room.
         let Some(content) = content else { return Ok(()) };
         let (bytes, most) = (content.value.len(), self.properties.value_bytes_max);
         if bytes > most {
             let text = format!("a value of {bytes} bytes; at most {most} (value_bytes_max)");
             return Err(Error::new(Reason::TooLarge, text));
         }
-        // Tombstones go on: only they can make room.
+        self.check_room()
+    }
+
+    pub(super) fn check_room(&self) -> Result<()> {
         if self.inner.full.load(Ordering::Relaxed) {
             return Err(self.inner.full_disk());
         }

@@ -3,11 +3,12 @@
 //! A bucket of an available type exists by being named, so that a write never waits for a
 //! majority of the directory. It has a row only if its properties are not its type's.
 
-use super::buckets::{fixed_promise, supported};
+use super::buckets::{fixed_values, supported};
 use super::rows::{assert, custom_key, properties_of, set, write_properties};
 use super::{Directory, Plan};
 use base::bucket::BucketName;
 use base::properties::Changes;
+use base::request::Missing;
 use base::{
     Body, BucketDescription, BucketId, DirectoryCall, Error, GroupId, Promise, Properties, Reason,
     Result, Value,
@@ -26,6 +27,7 @@ impl Directory {
                 | DirectoryCall::AlterBucket(_)
                 | DirectoryCall::DropBucket
                 | DirectoryCall::ClearBucket
+                | DirectoryCall::ResetBucket
                 | DirectoryCall::DescribeBucket
                 | DirectoryCall::PlaceBucket { .. }
                 | DirectoryCall::MoveBucket { .. }
@@ -45,6 +47,14 @@ impl Directory {
             }
             DirectoryCall::CreateBucket(changes) | DirectoryCall::AlterBucket(changes) => {
                 self.customize(name, template, changes).map(Some)
+            }
+            DirectoryCall::ResetBucket => {
+                let (Some(value), _) = self.custom(name, template)? else {
+                    return Ok(Some(Plan::Answer(Body::Done)));
+                };
+                let key = custom_key(name);
+                let reset = Update::Delete { key: key.clone(), missing: Missing::Fails };
+                Ok(Some(Plan::Change(vec![assert(&key, Some(value)), reset])))
             }
             DirectoryCall::DropBucket | DirectoryCall::ClearBucket => refused(
                 "an available bucket exists by being named: delete its keys, and it holds nothing",
@@ -79,7 +89,7 @@ impl Directory {
         }
         let (value, before) = self.custom(name, template)?;
         let after = supported(before.with(changes)?)?;
-        fixed_promise(Promise::Available, &after)?;
+        fixed_values(&before, &after)?;
         let key = custom_key(name);
         let row = set(key.clone(), write_properties(&after));
         Ok(Plan::Change(vec![assert(&key, value), row]))

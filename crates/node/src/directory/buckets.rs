@@ -10,8 +10,8 @@ use base::codec::Reader;
 use base::properties::Changes;
 use base::request::Missing;
 use base::{
-    Body, BucketDescription, BucketId, BucketName, DataType, DirectoryCall, Error, GroupId, Moving,
-    Promise, Properties, Range, Reason, Result, Update, Value, limits,
+    Body, BucketDescription, BucketId, BucketName, DirectoryCall, Error, GroupId, Moving, Promise,
+    Properties, Range, Reason, Result, Update, Value, limits,
 };
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -51,6 +51,10 @@ impl Directory {
                 Ok(Plan::Change(steps))
             }
             DirectoryCall::ClearBucket => self.clear_bucket(name),
+            DirectoryCall::ResetBucket => {
+                let text = "only an available bucket goes back to its type's properties";
+                Err(Error::new(Reason::NotSupported, text))
+            }
             DirectoryCall::DescribeBucket => {
                 let (_, bucket) = self.bucket(name)?;
                 Ok(Plan::Answer(Body::Buckets(vec![bucket])))
@@ -70,7 +74,7 @@ impl Directory {
                 let key = type_key(name.kind());
                 let (value, before) = self.template(name.kind())?;
                 let after = supported(before.with(changes)?)?;
-                fixed_promise(before.promise, &after)?;
+                fixed_values(&before, &after)?;
                 let template = set(key.clone(), write_properties(&after));
                 Ok(Plan::Change(vec![assert(&key, value), template]))
             }
@@ -232,14 +236,11 @@ pub(super) fn supported(properties: Properties) -> Result<Properties> {
     if properties.promise == Promise::Consistent {
         return Ok(properties);
     }
-    let refused = if properties.ttl_ms != 0 {
-        "available buckets have no time to live yet: leave out `ttl_ms`"
-    } else if properties.replication.datatype != DataType::None {
-        "available buckets hold plain values yet: leave out `datatype`"
-    } else {
-        return Ok(properties);
-    };
-    Err(Error::new(Reason::NotSupported, refused))
+    if properties.ttl_ms != 0 {
+        let refused = "available buckets have no time to live yet: leave out `ttl_ms`";
+        return Err(Error::new(Reason::NotSupported, refused));
+    }
+    Ok(properties)
 }
 
 pub(super) fn fixed_promise(before: Promise, after: &Properties) -> Result<()> {
@@ -247,5 +248,19 @@ pub(super) fn fixed_promise(before: Promise, after: &Properties) -> Result<()> {
         return Ok(());
     }
     let text = "a bucket's promise is fixed when it is made: create another bucket";
+    Err(Error::new(Reason::NotSupported, text))
+}
+
+/// Values that are there already stay what they are.
+pub(super) fn fixed_values(before: &Properties, after: &Properties) -> Result<()> {
+    fixed_promise(before.promise, after)?;
+    let (before, after) = (&before.replication, &after.replication);
+    let text = if before.datatype != after.datatype {
+        "a bucket type's datatype is fixed when it is made: create another type"
+    } else if after.hll_precision > before.hll_precision {
+        "hll_precision can only be made smaller: what is counted already is not known better"
+    } else {
+        return Ok(());
+    };
     Err(Error::new(Reason::NotSupported, text))
 }

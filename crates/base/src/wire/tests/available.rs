@@ -3,14 +3,17 @@
 use super::examples::Stuff;
 use crate::available::{
     AvailableCall, BucketNames, Condition, Content, Context, FetchOptions, Headers, Keys, Link,
-    Sibling, Siblings, Store, StoreOptions, Vtag,
+    Owner, Sibling, Siblings, Store, StoreOptions, Vtag,
+};
+use crate::datatype::{
+    ElementStep, Field, FieldKind, FieldStep, TypeChange, TypeFound, TypeOperation, TypeValue,
 };
 use crate::properties::{DataType, Properties, Replication};
 use crate::quorum::Quorum;
 use crate::reply::{Body, BucketDescription, Moving};
 use crate::request::{Call, DirectoryCall};
 use crate::ring::{RingCall, RingDescription};
-use crate::{BucketId, BucketName, GroupId, NodeId};
+use crate::{BucketId, BucketName, GroupId, NodeId, Partition};
 use bytes::Bytes;
 
 fn context(of: &Stuff) -> Context {
@@ -122,5 +125,78 @@ pub fn bodies(of: &Stuff) -> Vec<Body> {
             ("available".into(), Properties::available()),
             ("special".into(), special),
         ]),
+    ]
+}
+
+fn field(of: &Stuff, kind: FieldKind) -> Field {
+    Field { name: of.keys[1].clone(), kind }
+}
+
+/// What is asked of data types, and who keeps a key.
+pub fn type_calls(of: &Stuff) -> Vec<Call> {
+    let [key, other] = of.keys.clone();
+    let [one, two] = of.numbers;
+    let elements = vec![ElementStep::Add(key.clone()), ElementStep::Remove(other.clone())];
+    let inner = TypeOperation::Fields(vec![FieldStep::Remove(field(of, FieldKind::Hll))]);
+    let steps = vec![
+        FieldStep::Update(field(of, FieldKind::Counter), TypeOperation::Add(one.cast_signed())),
+        FieldStep::Update(field(of, FieldKind::Set), TypeOperation::Elements(elements.clone())),
+        FieldStep::Update(field(of, FieldKind::Register), TypeOperation::Assign(key.clone())),
+        FieldStep::Update(field(of, FieldKind::Flag), TypeOperation::Enable),
+        FieldStep::Update(field(of, FieldKind::Flag), TypeOperation::Disable),
+        FieldStep::Update(field(of, FieldKind::Map), inner),
+        FieldStep::Remove(field(of, FieldKind::Gset)),
+    ];
+    let change = |operation, context| {
+        let options = StoreOptions { return_body: of.yes, ..StoreOptions::default() };
+        let change = TypeChange { key: key.clone(), operation, context, options };
+        Call::Available(AvailableCall::Change(Box::new(change)))
+    };
+    let options = FetchOptions { timeout_ms: Some(two), ..FetchOptions::default() };
+    vec![
+        change(TypeOperation::Add(two.cast_signed()), None),
+        change(TypeOperation::Elements(elements), Some(context(of))),
+        change(TypeOperation::Fields(steps), Some(context(of))),
+        Call::Available(AvailableCall::FetchType { key: key.clone(), options }),
+        Call::Available(AvailableCall::Owners { key: key.clone() }),
+        Call::Directory(DirectoryCall::ResetBucket),
+    ]
+}
+
+/// Data types as they are shown, and who keeps a key.
+pub fn type_bodies(of: &Stuff) -> Vec<Body> {
+    let [one, two] = of.numbers;
+    let names = || of.keys.to_vec();
+    let inner = vec![(field(of, FieldKind::Flag), TypeValue::Flag(of.yes))];
+    let map = vec![
+        (field(of, FieldKind::Gset), TypeValue::Gset(names())),
+        (field(of, FieldKind::Register), TypeValue::Register(of.values[0].clone())),
+        (field(of, FieldKind::Map), TypeValue::Map(inner)),
+        (field(of, FieldKind::Hll), TypeValue::Hll(two)),
+    ];
+    let found = |value: TypeValue| TypeFound {
+        kind: value.kind(),
+        value: Some(value),
+        context: context(of),
+        tombstone: false,
+    };
+    let nothing = TypeFound {
+        kind: FieldKind::Map,
+        value: None,
+        context: Context::default(),
+        tombstone: of.yes,
+    };
+    let owner = Owner {
+        partition: Partition(one as u32),
+        node: "n1".into(),
+        address: "127.0.0.1:7711".into(),
+        primary: of.yes,
+    };
+    vec![
+        Body::Typed(nothing),
+        Body::Typed(found(TypeValue::Counter(-i128::from(one) << 40))),
+        Body::Typed(found(TypeValue::Set(names()))),
+        Body::Typed(found(TypeValue::Map(map))),
+        Body::Owners(vec![owner, Owner::default()]),
     ]
 }

@@ -53,6 +53,7 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
     later(&mut text, ending_calls(), Vec::new());
     reasons(&mut text, latest_reasons);
     later(&mut text, ring::calls(&of), ring::bodies(&of));
+    later(&mut text, available::type_calls(&of), available::type_bodies(&of));
     if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !path.exists() {
         std::fs::write(&path, &text).expect("the kept bytes can be written");
     }

@@ -47,6 +47,7 @@ fn requests() -> impl Strategy<Value = Request> {
         calls.extend(place_calls(&of));
         calls.extend(available::calls(&of));
         calls.extend(ring::calls(&of));
+        calls.extend(available::type_calls(&of));
         let call = calls.swap_remove(at.index(calls.len()));
         let retry = retry.map(|(session, number)| RetryId { session: SessionId(session), number });
         Request { bucket, call, retry }
@@ -61,6 +62,7 @@ fn replies() -> impl Strategy<Value = Reply> {
         bodies.extend(place_bodies(&of));
         bodies.extend(available::bodies(&of));
         bodies.extend(ring::bodies(&of));
+        bodies.extend(available::type_bodies(&of));
         let body = bodies.swap_remove(at.index(bodies.len()));
         Reply { index: LogIndex(index), body }
     })

@@ -143,6 +143,7 @@ fn directory(bucket: &BucketName, call: &DirectoryCall) -> Sent {
             Sent::json("POST", of_bucket + "/move", body.into_bytes())
         }
         DirectoryCall::CancelMove => Sent::new("DELETE", of_bucket + "/move"),
+        DirectoryCall::ResetBucket => Sent::new("DELETE", of_bucket + "/properties"),
         // Nodes tell each other; for clients there is no such path.
         DirectoryCall::StepMove { .. } => Sent::new("POST", of_bucket + "/move/step"),
     }

@@ -224,6 +224,7 @@ fn call() -> impl Strategy<Value = Call> {
             .prop_map(|(changes, place)| { DirectoryCall::PlaceBucket { changes, place } }),
         any::<u32>().prop_map(|group| DirectoryCall::MoveBucket { group: GroupId(group) }),
         Just(DirectoryCall::CancelMove),
+        Just(DirectoryCall::ResetBucket),
         members().prop_map(DirectoryCall::Cluster),
     ];
     let close = any::<u64>().prop_map(|id| SessionCall::Close(SessionId(id)));

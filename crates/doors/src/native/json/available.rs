@@ -2,7 +2,9 @@
 
 use super::cluster::id_text;
 use super::write::{bytes_onto, list_onto, number_onto, text_onto};
-use base::{BucketNames, Context, Headers, Keys, RingDescription, Sibling, Siblings};
+use crate::typed;
+use base::datatype::TypeFound;
+use base::{BucketNames, Context, Headers, Keys, Owner, RingDescription, Sibling, Siblings};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -95,4 +97,34 @@ pub fn ring_onto(out: &mut Vec<u8>, ring: &RingDescription) {
     number_onto(out, ring.epoch);
     out.extend_from_slice(b",\"owners\":");
     list_onto(out, &ring.owners, |out, owner| text_onto(out, &id_text(owner.0)));
+}
+
+/// A data type as fields, without braces around.
+pub fn typed_onto(out: &mut Vec<u8>, found: &TypeFound) {
+    context_onto(out, &found.context);
+    out.extend_from_slice(b",\"type\":\"");
+    out.extend_from_slice(found.kind.word().as_bytes());
+    out.extend_from_slice(b"\",\"value\":");
+    let mut text = String::new();
+    match &found.value {
+        Some(value) => typed::value_onto(&mut text, value),
+        None => text.push_str("null"),
+    }
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Who keeps a key as fields, without braces around.
+pub fn owners_onto(out: &mut Vec<u8>, owners: &[Owner]) {
+    out.extend_from_slice(b"\"owners\":");
+    list_onto(out, owners, |out, owner| {
+        out.extend_from_slice(b"{\"node\":");
+        text_onto(out, &owner.node);
+        out.extend_from_slice(b",\"address\":");
+        text_onto(out, &owner.address);
+        out.extend_from_slice(b",\"partition\":");
+        number_onto(out, owner.partition.0);
+        out.extend_from_slice(b",\"primary\":");
+        number_onto(out, owner.primary);
+        out.push(b'}');
+    });
 }

@@ -144,6 +144,8 @@ pub fn body_onto(out: &mut Vec<u8>, body: &Body) {
         Body::Ring(ring) => available::ring_onto(out, ring),
         Body::RingPlan(plan) => ring::plan_onto(out, plan),
         Body::RingTransfers(transfers) => ring::transfers_onto(out, transfers),
+        Body::Typed(found) => available::typed_onto(out, found),
+        Body::Owners(owners) => available::owners_onto(out, owners),
     }
 }
 

@@ -7,6 +7,7 @@
 mod cluster;
 mod places;
 mod ring;
+mod siblings;
 
 use super::json::fields::Field;
 use super::json::operations::{OPERATIONS, Operation, Place};
@@ -22,7 +23,7 @@ pub const BUCKET_PATTERN: &str =
 pub const SHORT_BUCKET_PATTERN: &str =
     "^([a-z0-9][a-z0-9_-]{0,62}/)?[A-Za-z0-9_~%-][A-Za-z0-9._~%-]{0,254}$";
 /// Standard base64 with padding, in its one form.
-const BASE64_PATTERN: &str =
+pub const BASE64_PATTERN: &str =
     "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
 
 /// A member's name.
@@ -59,6 +60,7 @@ pub fn all(sections: &[String]) -> Value {
     status(&mut schemas);
     cluster::all(&mut schemas);
     ring::all(&mut schemas);
+    siblings::all(&mut schemas);
     Value::Object(schemas)
 }
 

@@ -144,3 +144,98 @@ fn three_hundred_links_and_chunks_are_read() {
     let (_, head, body) = client.get(KEY);
     assert_eq!((header(&head, "Link").matches("riaktag").count(), &body[..]), (300, "fig"));
 }
+
+/// A client that asked for a stream reads what became of it there, and goes on.
+#[test]
+fn a_stream_that_is_late_ends_with_an_error_and_the_connection_goes_on() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    let stream = "/buckets/b/keys?keys=stream&timeout=";
+    for number in 0..1_200 {
+        let path = format!("/buckets/b/keys/key{number}?w=1&dw=1");
+        assert_eq!(client.put(&path, "", "x").0, 204);
+    }
+    let (status, _, body) = client.get(&format!("{stream}1"));
+    assert_eq!(status, 200);
+    assert!(body.ends_with("{\"error\":\"timeout\"}\r\n0\r\n\r\n"), "{body}");
+    let (_, _, body) = client.get(&format!("{stream}60000"));
+    assert!(body.ends_with("{\"keys\":[]}\r\n0\r\n\r\n"), "{body}");
+}
+
+/// A consistent bucket has one value, and judges conditions where it writes.
+#[test]
+fn a_consistent_bucket_is_asked_as_riak_s_clients_ask() {
+    let house = House::build();
+    let name = base::BucketName::new("strict", "b").expect("a name");
+    for call in
+        [base::DirectoryCall::CreateType(Vec::new()), base::DirectoryCall::CreateBucket(Vec::new())]
+    {
+        let call = base::Call::Directory(call);
+        house.ask(base::Request { bucket: name.clone(), call, retry: None }).expect("made");
+    }
+    let mut client = Client::of(&house);
+    let key = "/types/strict/buckets/b/keys/k";
+    assert_eq!(client.get(key).0, 404);
+    assert_eq!(client.put(key, "If-None-Match: *\r\n", "one").0, 204);
+    assert_eq!(client.put(key, "If-None-Match: *\r\n", "two").0, 412);
+    let (status, head, body) = client.get(key);
+    assert_eq!((status, &body[..]), (200, "one"), "{head}");
+    let seen = format!("X-Riak-Vclock: {}\r\n", header(&head, "X-Riak-Vclock"));
+    let tag = format!("If-Match: {}\r\n", header(&head, "ETag"));
+    assert_eq!(client.put(key, &seen, "two").0, 204);
+    assert_eq!(client.put(key, &seen, "three").0, 412, "it was written since");
+    assert_eq!(client.put(key, &tag, "three").0, 412);
+    assert_eq!(client.get(key).2, "two");
+    assert_eq!(client.put(key, "X-Riak-Meta-Farm: west\r\n", "x").0, 400);
+    let (_, _, keys) = client.get("/types/strict/buckets/b/keys?keys=true");
+    assert_eq!(keys, "{\"keys\":[\"k\"]}");
+    let delete = format!("DELETE {key} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(client.ask(&delete).0, 204);
+    assert_eq!(client.get(key).0, 404);
+}
+
+/// A connection that several ask by turns, as behind a balancer: Riak's paths and the house's own.
+#[test]
+fn a_shared_port_finds_the_door_of_each_path() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    assert!(client.get("/").2.contains("riak_kv_wm_object"));
+    assert_eq!(client.get("/ping").2, "OK");
+    let (status, head, body) = client.get("/live");
+    assert_eq!(status, 200, "{head}{body}");
+}
+
+#[test]
+fn data_types_and_counters_are_changed_and_read() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    let post = |client: &mut Client, path: &str, body: &str| {
+        let length = body.len();
+        client.ask(&format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
+        ))
+    };
+    let counter = "/buckets/hits/counters/home";
+    assert_eq!(client.get(counter).0, 404);
+    assert_eq!(post(&mut client, &format!("{counter}?returnvalue=true"), "5").2, "5");
+    assert_eq!(client.get(counter).2, "5");
+    let put = |client: &mut Client, path: &str, body: &str| {
+        let length = body.len();
+        client.ask(&format!(
+            "PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
+        ))
+    };
+    let props = "/buckets/hits/props";
+    assert_eq!(put(&mut client, props, "{\"props\":{\"allow_mult\":false}}").0, 204);
+    assert!(client.get(props).2.contains("\"allow_mult\":false"));
+    assert_eq!(post(&mut client, counter, "5").0, 409);
+    let reset = format!("DELETE {props} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(client.ask(&reset).0, 204);
+    assert_eq!(post(&mut client, counter, "5").0, 204);
+    let (_, head, stats) = client.get("/stats");
+    assert!(head.contains("Date: ") && stats.contains("\"node_puts_total\":"), "{head}{stats}");
+    assert_eq!(client.get("/types/none/props").0, 404);
+    assert_eq!(client.get("/buckets/hits/keys/home/preflist").0, 200);
+}

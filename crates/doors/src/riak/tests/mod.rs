@@ -2,6 +2,7 @@
 
 mod conversations;
 mod live;
+mod types;
 mod writing;
 
 use super::{Answer, Asked, Plan, Shape, go_on, plan, render};

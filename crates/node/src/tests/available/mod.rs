@@ -3,7 +3,7 @@
 //! Promises: real files and real sockets; what a model says of every key is compared with what
 //! clients read.
 //! Never: waits for a fixed time where it can wait for what must come about.
-//! Read next: `one.rs`, then `three.rs`.
+//! Read next: `one.rs`, then `three.rs` and `types.rs`.
 
 mod healing;
 mod interrupted;
@@ -11,6 +11,7 @@ mod load;
 mod moving;
 mod one;
 mod three;
+mod types;
 
 use super::many::ask;
 use super::{bytes, reason};

@@ -21,7 +21,9 @@ fn make() -> Result<PathBuf, String> {
     }
     let has = |python: &PathBuf| {
         let mut command = Command::new(python);
-        command.args(["-c", "import redis, schemathesis, openapi_spec_validator"]);
+        let all = "import redis, schemathesis, openapi_spec_validator, importlib.util as known; \
+                   assert known.find_spec('riak')";
+        command.args(["-c", all]);
         command.output().is_ok_and(|done| done.status.success())
     };
     if has(&made) {

@@ -29,6 +29,7 @@ mod ready;
 mod real_input;
 mod redis_tools;
 mod repair;
+mod riak;
 mod three_nodes;
 mod transfer;
 

@@ -1,0 +1,55 @@
+//! How often something happened in the last minute.
+
+use std::array;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+const SECONDS: u64 = 60;
+
+/// One number for each second of a minute: the second (40 bits), and how often (24 bits).
+pub struct Minute([AtomicU64; SECONDS as usize]);
+
+impl Default for Minute {
+    fn default() -> Minute {
+        Minute(array::from_fn(|_| 0.into()))
+    }
+}
+
+const COUNT_BITS: u32 = 24;
+const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
+
+impl Minute {
+    /// It happened, in this second.
+    pub fn note(&self, second: u64) {
+        let slot = &self.0[(second % SECONDS) as usize];
+        let _ = slot.fetch_update(Relaxed, Relaxed, |known| {
+            let count = if known >> COUNT_BITS == second { known & COUNT_MAX } else { 0 };
+            Some(second << COUNT_BITS | (count + 1).min(COUNT_MAX))
+        });
+    }
+
+    /// How often in the minute that ends with this second.
+    pub fn sum(&self, second: u64) -> u64 {
+        let recent = |slot: &AtomicU64| {
+            let known = slot.load(Relaxed);
+            let age = second.checked_sub(known >> COUNT_BITS);
+            if age.is_some_and(|age| age < SECONDS) { known & COUNT_MAX } else { 0 }
+        };
+        self.0.iter().map(recent).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_older_than_a_minute_no_longer_counts() {
+        let minute = Minute::default();
+        for second in [1_000, 1_000, 1_001, 1_059] {
+            minute.note(second);
+        }
+        assert_eq!([1_059, 1_060, 1_061, 1_118, 1_119].map(|at| minute.sum(at)), [4, 2, 1, 1, 0]);
+        minute.note(1_060);
+        assert_eq!(minute.sum(1_060), 3, "a slot is used again for another second");
+    }
+}

@@ -1,0 +1,164 @@
+//! Data types and the counters of old: what is asked, and how it is told.
+
+use super::answer::Answer;
+use super::asked::Asked;
+use super::errors;
+use super::headers::vclock;
+use super::parameters::{Options, Query};
+use super::path::Bucket;
+use super::render::Form;
+use super::translate::{Plan, Shape, ask};
+use crate::http::Method;
+use crate::typed;
+use base::datatype::{FieldKind, TypeChange, TypeFound, TypeOperation, TypeValue};
+use base::{AvailableCall, Body, Error, Key, Reason, Vtag};
+use serde_json::json;
+
+/// How a data type is told.
+#[derive(Debug)]
+pub(super) struct Telling {
+    /// Whether the context is wanted, too.
+    context: bool,
+    /// Where a key that the client did not name is found.
+    location: Option<String>,
+}
+
+/// `/types/T/buckets/B/datatypes`, with a key or without.
+pub(super) fn datatype(
+    asked: &Asked,
+    query: &Query,
+    bucket: &Bucket,
+    key: Option<Key>,
+) -> Result<Plan, Answer> {
+    if !bucket.typed {
+        let path = bucket.path() + "/counters";
+        return Err(Answer::text(301, "").header("Location", path));
+    }
+    let context = query.get("include_context") != Some("false");
+    match (asked.method, key) {
+        (Method::Get | Method::Head, Some(key)) => {
+            let mut options = Options::of(query);
+            let fetch = options.fetch();
+            options.end()?;
+            let call = AvailableCall::FetchType { key, options: fetch };
+            let form = Form::Typed(Telling { context, location: None });
+            Ok(Plan::Ask(ask(&bucket.name, call), Shape(form)))
+        }
+        (Method::Post, key) => change(asked, query, bucket, key, context),
+        (_, Some(_)) => Err(Answer::text(405, "").header("Allow", "GET, HEAD, POST")),
+        (_, None) => Err(Answer::text(405, "").header("Allow", "POST")),
+    }
+}
+
+fn change(
+    asked: &Asked,
+    query: &Query,
+    bucket: &Bucket,
+    key: Option<Key>,
+    context: bool,
+) -> Result<Plan, Answer> {
+    let kind = asked.text("content-type").unwrap_or_default();
+    if kind.split(';').next().map(str::trim) != Some("application/json") {
+        return Err(Answer::text(406, "a change of a data type is application/json\n"));
+    }
+    let mut options = Options::of(query);
+    let mut store = options.store();
+    store.return_body |= query.is_true("return_body");
+    options.end()?;
+    let (operation, seen) =
+        typed::operation(&asked.body).map_err(|words| Answer::text(400, words + "\n"))?;
+    let fresh = key.is_none();
+    let key = key.unwrap_or_else(|| Vtag(asked.chance).to_string().into());
+    let location = fresh.then(|| bucket.datatype_path(&key));
+    let change = TypeChange { key, operation, context: seen, options: store };
+    let call = AvailableCall::Change(Box::new(change));
+    let form = Form::Typed(Telling { context, location });
+    Ok(Plan::Ask(ask(&bucket.name, call), Shape(form)))
+}
+
+/// `/buckets/B/counters/K`.
+pub(super) fn counter(
+    asked: &Asked,
+    query: &Query,
+    bucket: &Bucket,
+    key: Key,
+) -> Result<Plan, Answer> {
+    let mut options = Options::of(query);
+    let (fetch, mut store) = (options.fetch(), options.store());
+    options.end()?;
+    let call = match asked.method {
+        Method::Get | Method::Head => AvailableCall::FetchType { key, options: fetch },
+        Method::Post | Method::Put => {
+            let text = std::str::from_utf8(&asked.body).unwrap_or_default();
+            let by = text.trim().parse();
+            let by: i64 =
+                by.map_err(|_| Answer::text(400, "a counter is changed by a number\n"))?;
+            store.return_body = query.is_true("returnvalue");
+            let operation = TypeOperation::Add(by);
+            let change = TypeChange { key, operation, context: None, options: store };
+            AvailableCall::Change(Box::new(change))
+        }
+        _ => return Err(Answer::text(405, "").header("Allow", "GET, HEAD, POST, PUT")),
+    };
+    Ok(Plan::Ask(ask(&bucket.name, call), Shape(Form::Counter)))
+}
+
+/// What a data type's reply is to the client.
+pub(super) fn told(telling: &Telling, body: &Body) -> Option<Answer> {
+    let located = |answer: Answer| match &telling.location {
+        Some(location) => Answer { status: 201, ..answer }.header("Location", location.clone()),
+        None => answer,
+    };
+    match body {
+        Body::Typed(found) if found.value.is_some() => {
+            Some(located(Answer::with_body(200, "application/json", shown(found, telling))))
+        }
+        Body::Typed(found) => {
+            let document = json!({ "type": found.kind.word(), "error": "notfound" });
+            let answer = Answer::with_body(404, "application/json", document.to_string());
+            let deleted = |answer: Answer| answer.header("X-Riak-Deleted", "true");
+            Some(if found.tombstone { deleted(answer) } else { answer })
+        }
+        Body::Stored(_) => Some(located(Answer::text(204, ""))),
+        _ => None,
+    }
+}
+
+fn shown(found: &TypeFound, telling: &Telling) -> String {
+    let mut text = format!("{{\"type\":\"{}\",\"value\":", found.kind.word());
+    if let Some(value) = &found.value {
+        typed::value_onto(&mut text, value);
+    }
+    // Whatever else is removed or disabled stands in one of these.
+    if telling.context && matches!(found.kind, FieldKind::Set | FieldKind::Map) {
+        let context = vclock(&found.context);
+        text.push_str(&format!(",\"context\":\"{}\"", String::from_utf8_lossy(&context)));
+    }
+    text.push('}');
+    text
+}
+
+/// What a counter's reply is to the client.
+pub(super) fn counted(body: &Body) -> Option<Answer> {
+    match body {
+        Body::Typed(TypeFound { value: Some(TypeValue::Counter(sum)), .. }) => {
+            Some(Answer::text(200, sum.to_string()))
+        }
+        Body::Typed(_) => Some(Answer::text(404, "not found\n")),
+        Body::Stored(_) => Some(Answer::text(204, "")),
+        _ => None,
+    }
+}
+
+/// Errors where Riak has other words for them than elsewhere.
+pub(super) fn refused(form: &Form, error: &Error) -> Answer {
+    let answer = errors::answer(error);
+    match (form, error.reason) {
+        (Form::Counter, Reason::NotSupported) => {
+            let words = "Counters require bucket property 'allow_mult=true'";
+            Answer { status: 409, body: words.into(), ..answer }
+        }
+        (Form::Typed(_), Reason::NotSupported) => Answer { status: 403, ..answer },
+        _ => answer,
+    }
+}

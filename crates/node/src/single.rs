@@ -1,0 +1,151 @@
+//! Clients who speak of siblings and contexts, and ask a consistent bucket: one value or none, and
+//! a context that is the row's version. So what they ask under a condition is atomic.
+//!
+//! A consistent bucket keeps values alone: a media type that comes with one is forgotten, other
+//! headers are refused.
+
+use crate::Inner;
+use crate::route::Routed;
+use crate::submit::{Flow, Submitted};
+use base::codec::{Malformed, Reader, Writer};
+use base::request::{Expiry, Missing, Steps, When};
+use base::{
+    AvailableCall, Body, BucketName, Call, Condition, Consistency, Content, Context, Error, Key,
+    Keys, Outcome, Range, Read, Reason, Reply, Request, Result, Row, Sibling, Siblings, Store,
+    Update, Version, Vtag, Want,
+};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// The first byte of a context that is a version.
+const VERSION: u8 = 0xC5;
+
+impl Inner {
+    /// Answers what is meant for available buckets where the bucket is consistent.
+    pub(crate) fn one_value(self: &Arc<Inner>, name: &BucketName, call: &AvailableCall) -> Routed {
+        self.asked_bucket(name)?;
+        let asked = Asked { inner: self.clone(), bucket: name.clone() };
+        let call = call.clone();
+        Ok(Submitted::Later(Box::pin(async move { asked.answer(call).await })))
+    }
+}
+
+struct Asked {
+    inner: Arc<Inner>,
+    bucket: BucketName,
+}
+
+impl Asked {
+    async fn ask(&self, call: Call) -> Result<Reply> {
+        let request = Request { bucket: self.bucket.clone(), call, retry: None };
+        let submitted = self.inner.submit(&mut Flow::default(), request);
+        self.inner.answered(submitted).await
+    }
+
+    async fn answer(&self, call: AvailableCall) -> Result<Reply> {
+        match call {
+            AvailableCall::Fetch { key, .. } => self.fetch(key).await,
+            AvailableCall::Store(store) => self.store(*store).await,
+            AvailableCall::Remove { key, context, .. } => self.remove(key, context).await,
+            AvailableCall::Keys { after, rows_max } => {
+                let mut range = Range::prefix(Bytes::new());
+                range = after.map_or(range.clone(), |after| range.after(after));
+                (range.want, range.rows_max) = (Want::Keys, Some(rows_max));
+                let Reply { index, body } = self.ask(read(Read::Range(range))).await?;
+                let Body::Page(page) = body else { return Err(strange()) };
+                let keys = page.entries.into_iter().map(|entry| entry.key).collect();
+                Ok(Reply { index, body: Body::Keys(Keys { keys, more: page.more }) })
+            }
+            AvailableCall::Buckets { .. }
+            | AvailableCall::Change(_)
+            | AvailableCall::FetchType { .. }
+            | AvailableCall::Owners { .. } => {
+                let text = "this is no available bucket: it has values alone, and lives in a group";
+                Err(Error::new(Reason::NotSupported, text))
+            }
+        }
+    }
+
+    async fn fetch(&self, key: Key) -> Result<Reply> {
+        let Reply { index, body } = self.ask(read(Read::Get(key))).await?;
+        let Body::Row(row) = body else { return Err(strange()) };
+        Ok(Reply { index, body: Body::Siblings(row.map(siblings).unwrap_or_default()) })
+    }
+
+    async fn store(&self, store: Store) -> Result<Reply> {
+        let Store { key, content, context, options, condition } = store;
+        let Content { value, headers } = content;
+        if !headers.meta.is_empty() || !headers.links.is_empty() || !headers.indexes.is_empty() {
+            let text = "this is no available bucket: it keeps values alone, without metadata, \
+                        links and indexes";
+            return Err(Error::new(Reason::NotSupported, text));
+        }
+        let when = match (condition, context) {
+            (Some(Condition::Absent), _) => When::Absent,
+            (Some(Condition::Unchanged(seen)), _) | (None, Some(seen)) => {
+                When::Unchanged(version(&seen)?)
+            }
+            (None, None) => When::Always,
+        };
+        let expiry = Expiry::Default;
+        let update = Update::SetIf { key: key.clone(), value, expiry, when };
+        let Reply { index, body } = self.ask(Call::Update(update)).await?;
+        if let Body::Updated(Outcome::Swapped { written: false, .. }) = body {
+            let text = "the key is not as the condition says: read it again";
+            return Err(Error::new(Reason::Changed, text));
+        }
+        if options.return_body {
+            return self.fetch(key).await;
+        }
+        Ok(Reply { index, body: Body::Stored(Context::default()) })
+    }
+
+    async fn remove(&self, key: Key, context: Option<Context>) -> Result<Reply> {
+        let delete = Update::Delete { key: key.clone(), missing: Missing::Fails };
+        let update = match context {
+            None => delete,
+            Some(seen) => Update::Sequence {
+                steps: vec![Update::AssertVersion { key, version: Some(version(&seen)?) }, delete],
+                mode: Steps::AllOrNothing,
+            },
+        };
+        let Reply { index, .. } = self.ask(Call::Update(update)).await?;
+        Ok(Reply { index, body: Body::Stored(Context::default()) })
+    }
+}
+
+fn read(read: Read) -> Call {
+    Call::Read(read, Consistency::Consistent)
+}
+
+fn siblings(row: Row) -> Siblings {
+    let mut context = vec![VERSION];
+    context.put_u64(row.version.0);
+    let value = Sibling {
+        content: Content::plain(row.value),
+        written_ms: 0,
+        vtag: Vtag(row.version.0.into()),
+        tombstone: false,
+    };
+    Siblings { context: Context(context.into()), values: vec![value] }
+}
+
+fn version(context: &Context) -> Result<Version> {
+    let parse = || {
+        let mut from = Reader::new(&context.0);
+        if from.u8("context")? != VERSION {
+            return Err(Malformed("context"));
+        }
+        let version = from.u64("context")?;
+        from.end("context").map(|()| Version(version))
+    };
+    let wrong = |Malformed(field)| {
+        let text = format!("{field}: send a context as it was given for this very key");
+        Error::new(Reason::Malformed, text)
+    };
+    parse().map_err(wrong)
+}
+
+fn strange() -> Error {
+    Error::new(Reason::NoLongerMaster, "an answer to another question: it may have happened")
+}
