@@ -33,6 +33,8 @@ pub struct NodeSettings {
     pub compare_bytes_per_second: u64,
     /// Between two such comparisons of a group.
     pub compare_pause_ms: u64,
+    /// Each two copies of a partition of available buckets are compared so often; 0: never.
+    pub compare_copies_ms: u64,
     /// Where the other nodes of its cluster reach this one; none: it takes no others.
     pub peers: Option<PeerPlace>,
     /// Where its clients reach it, told to other nodes for redirects.
@@ -63,6 +65,7 @@ impl Default for NodeSettings {
             prefer_pause_ms: 10_000,
             compare_bytes_per_second: 8 << 20,
             compare_pause_ms: 3_600_000,
+            compare_copies_ms: 10_000,
             peers: None,
             client_address: String::new(),
         }

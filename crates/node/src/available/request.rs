@@ -50,6 +50,7 @@ impl Inner {
             let there = primaries.iter().find(|node| !ways.replicas.down.contains(node));
             if let Some(node) = there.filter(|_| !primaries.contains(&self.node)) {
                 Metrics::count(&self.metrics.passed_on);
+                Metrics::count(&self.metrics.available.redirected);
                 let within = Duration::from_millis(FORWARD_MS_MAX);
                 let question = Question::PassedOn(request).write();
                 let bytes = self.ask_vnode(*node, question, within).await?;
@@ -230,7 +231,8 @@ impl Asked<'_> {
         let ways = self.inner.ways(self.bucket, key, it.n_val)?;
         let needs = wish.needs(it.n_val, ways.nodes).map_err(excessive)?;
         let rules = Rules::of(self.properties);
-        self.inner.fetch(ways, (rules, needs), within(options.timeout_ms)).await
+        let found = self.inner.fetch(ways, (rules, needs), within(options.timeout_ms)).await;
+        found.inspect_err(|error| self.inner.saw_refusal(error))
     }
 
     async fn store(
@@ -255,7 +257,8 @@ impl Asked<'_> {
         let write = Write { value: Stored::new(content, world::unix_ms()), seen, only };
         let rules = Rules::of(self.properties);
         let within = within(options.timeout_ms);
-        let written = self.inner.store(ways, write, (rules, needs), within).await?;
+        let written = self.inner.store(ways, write, (rules, needs), within).await;
+        let written = written.inspect_err(|error| self.inner.saw_refusal(error))?;
         if options.return_body {
             return Ok(Body::Siblings(self.siblings(key, &written.row)?));
         }
