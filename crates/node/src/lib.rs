@@ -34,6 +34,7 @@ mod submit;
 mod transfer;
 mod world;
 
+pub use available::{AvailableStatus, HintsStatus};
 pub use cluster::{
     ClusterStatus, GroupRemains, Joining, MemberStatus, PartStatus, PlaceStatus, Rejoining, Remains,
 };
@@ -201,8 +202,8 @@ impl Node {
         self.inner.samples()
     }
 
-    /// Whether the node serves (`/ready`): recovered, every group's master known and connected,
-    /// not stopping, not failed. A full disk leaves it ready: reads and deletes go on, and only
+    /// Whether the node serves (`/ready`): recovered, every group's master known and connected, the
+    /// ring of available buckets heard of, not stopping, not failed. A full disk leaves it ready: reads and deletes go on, and only
     /// they can make room.
     pub fn ready(&self) -> bool {
         self.readiness().is_ok()
@@ -217,7 +218,8 @@ impl Node {
         if self.inner.stopping.load(Ordering::Acquire) {
             return Err(Error::new(Reason::GoingDown, "the node is stopping"));
         }
-        self.inner.reaches_masters()
+        self.inner.reaches_masters()?;
+        self.inner.knows_ring()
     }
 
     /// Resolves when the node has stopped by itself: the reason (a failed sync, say). The process

@@ -125,7 +125,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner
         transfers: Transfers::default(),
         keeper,
         shelf,
-        watching: Watching::default(),
+        watching: Watching::new(metrics.clone()),
         moving: Moving::default(),
         trees,
         metrics,

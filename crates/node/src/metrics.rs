@@ -28,7 +28,36 @@ pub(crate) struct Metrics {
     pub snapshot_bytes_received: AtomicU64,
     /// How often something of a snapshot was lost and asked for again.
     pub snapshot_resumes: AtomicU64,
+    pub available: Available,
     sync_us: Mutex<Times>,
+}
+
+/// What the available side counts.
+#[derive(Default)]
+pub(crate) struct Available {
+    /// Writes sent on to a node that keeps the key.
+    pub redirected: AtomicU64,
+    /// Requests that fewer replicas met than were asked for.
+    pub too_few: AtomicU64,
+    /// Reads that found several values.
+    pub with_siblings: AtomicU64,
+    /// The values they found.
+    pub siblings: AtomicU64,
+    /// Writes refused because of a key's many siblings.
+    pub too_many_siblings: AtomicU64,
+    /// Replicas that were sent what a read had found them to lack.
+    pub read_repairs: AtomicU64,
+    /// Rounds in which every copy here was compared.
+    pub rounds: AtomicU64,
+    /// Pairs of copies that were compared, and that could not be.
+    pub compared: AtomicU64,
+    pub not_compared: AtomicU64,
+    /// Rows that differed; of them sent to the other copy, fetched from it.
+    pub differed: AtomicU64,
+    pub sent: AtomicU64,
+    pub fetched: AtomicU64,
+    /// How often this node thought otherwise of another.
+    pub standings: AtomicU64,
 }
 
 #[derive(Default)]

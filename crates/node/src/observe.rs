@@ -65,6 +65,7 @@ impl Inner {
             interval_buckets,
             lease_ms: cluster.lease_ms,
             members: cluster.members,
+            available: self.available_status(),
             warnings,
         }
     }
@@ -170,7 +171,7 @@ impl Inner {
         let counters = counters.into_iter().map(|row| plain(SampleKind::Counter, row));
         let gauges = gauges.into_iter().map(|row| plain(SampleKind::Gauge, row));
         let groups = status.groups.iter().flat_map(group_samples);
-        counters.chain(gauges).chain(groups).collect()
+        counters.chain(gauges).chain(groups).chain(self.available_samples()).collect()
     }
 }
 

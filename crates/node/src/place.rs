@@ -110,6 +110,19 @@ impl Inner {
         counted.try_for_each(|group| self.reaches_master(group))
     }
 
+    /// Whether requests of available buckets find their way here: the ring is known, or this node
+    /// has heard all of a directory that has none (an old cluster's).
+    pub(crate) fn knows_ring(&self) -> Result<()> {
+        let directory = &self.directory.group;
+        let (applied, decided) = (directory.applied.index(), directory.state().replica.decided());
+        if self.catalog.available.ring().is_some() || applied > LogIndex(0) && applied >= decided {
+            return Ok(());
+        }
+        let text = "the ring of available buckets is not known here yet: it comes with the \
+                    directory, in a moment";
+        Err(Error::new(Reason::NoQuorum, text))
+    }
+
     /// Whether this node is master of the group, or has a connection to it; in words why not.
     pub(crate) fn reaches_master(&self, group: &Group) -> Result<()> {
         let missing = |text| Err(Error::new(Reason::NoQuorum, text));

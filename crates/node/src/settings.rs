@@ -41,6 +41,8 @@ pub struct NodeSettings {
     /// Tombstones of available buckets stay at least so long after all members agreed on them:
     /// longer than any request, repair or hint is under way.
     pub reap_after_ms: u64,
+    /// Each two copies of a partition of available buckets are compared so often; 0: never.
+    pub compare_copies_ms: u64,
     /// Where the other nodes of its cluster reach this one; none: it takes no others.
     pub peers: Option<PeerPlace>,
     /// Where its clients reach it, told to other nodes for redirects.
@@ -74,6 +76,7 @@ impl Default for NodeSettings {
             ring_bytes_per_second: 64 << 20,
             ring_grace_ms: 10_000,
             reap_after_ms: 150_000,
+            compare_copies_ms: 10_000,
             peers: None,
             client_address: String::new(),
         }

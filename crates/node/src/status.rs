@@ -1,5 +1,6 @@
 //! What a node says of itself: one struct for health checks, one list of samples for metrics.
 
+use crate::available::AvailableStatus;
 use crate::cluster::{MemberStatus, PartStatus};
 use base::{Ballot, ClusterId, GroupId, LogIndex, NodeId};
 
@@ -30,6 +31,8 @@ pub struct Status {
     pub store: StoreStatus,
     /// The disk under the data directory.
     pub disk: DiskStatus,
+    /// The ring, and what is kept for nodes that are away.
+    pub available: AvailableStatus,
     /// How many buckets there are.
     pub buckets: usize,
     /// The lease of masters, milliseconds.

@@ -4,6 +4,7 @@
 //! Never: is imported by a room; asserts a timing the machine, not the product, decides.
 //! Read next: `tidy/mod.rs`, then `server.rs`, `load.rs`, `recorder/mod.rs` and `rigs/mod.rs`.
 
+pub mod attentive;
 pub mod checkers;
 pub mod client;
 pub mod history;

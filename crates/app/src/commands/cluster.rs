@@ -270,9 +270,20 @@ impl Show {
                 (false, _) => plain(&Value::from(trouble)),
             };
             let (peer, client) = (text("peer"), text("client"));
-            vec![text("name"), text("node"), peer, client, text("stay"), connection]
+            let (standing, hints) = (text("standing"), text("hints"));
+            let (name, node, stay) = (text("name"), text("node"), text("stay"));
+            vec![name, node, peer, client, stay, connection, standing, hints]
         });
-        let head = ["member", "node", "peers at", "clients at", "stay", "connection"];
+        let head = [
+            "member",
+            "node",
+            "peers at",
+            "clients at",
+            "stay",
+            "connection",
+            "seems",
+            "kept for it",
+        ];
         output::table(&head, rows.collect())?;
         output::text("\n")?;
         let head = ["group", "master", "wanted", "there", "may restart"];

@@ -182,6 +182,17 @@ pub const TABLE: &[Row] = &[
     background::COMPARE_PAUSE_MS,
     background::RING_BYTES_PER_SECOND,
     Row {
+        name: "compare_copies_ms",
+        value: "TIME",
+        default: "10s",
+        doc: "available buckets: each two copies of a partition are compared so often, and what \
+              differs is brought together; 0: never",
+        take: |settings, text| {
+            settings.node.compare_copies_ms = units::time_ms(text)?;
+            Ok(())
+        },
+    },
+    Row {
         name: "insecure",
         value: "SWITCH",
         default: "off",

@@ -168,6 +168,7 @@ fn status(shared: &Shared) -> Value {
             "free_bytes": status.disk.free_bytes,
             "full": status.disk.full,
         },
+        "available": available(&status.available),
         "lease_ms": status.lease_ms,
         "members": status.members.iter().map(cluster::member).collect::<Vec<_>>(),
         "buckets": status.buckets,
@@ -210,6 +211,18 @@ fn snapshot(snapshot: &node::SnapshotStatus) -> Value {
         "left_ms": snapshot.left_ms,
         "resumed": snapshot.resumed,
         "anew": snapshot.anew,
+    })
+}
+
+fn available(status: &node::AvailableStatus) -> Value {
+    let hints = status.hints.iter().map(|hints| {
+        json!({ "node": hints.node, "rows": hints.rows, "since_ms_ago": hints.since_ms_ago })
+    });
+    json!({
+        "ring_epoch": status.ring_epoch,
+        "partitions": status.partitions,
+        "spared": status.spared,
+        "hints": hints.collect::<Vec<_>>(),
     })
 }
 

@@ -11,6 +11,7 @@ use super::local::{Rules, Spot, Write, Written};
 use super::moving::Beside;
 use super::writing::StoreErrand;
 use crate::consistent::view::damaged;
+use crate::metrics::Metrics;
 use crate::world::sleep;
 use crate::{Inner, world};
 use base::codec::Malformed;
@@ -137,7 +138,11 @@ impl Inner {
         let errand = FetchErrand { inner: self.clone(), spot, rules, epoch };
         world::spawn(errand.run(Fetch::new(needs, replicas), sender, within));
         match receiver.await {
-            Ok(Fetched::Found(held)) => Ok(Some(rules.settle(held.0))),
+            Ok(Fetched::Found(held)) => {
+                let row = rules.settle(held.0);
+                self.saw_siblings(&row);
+                Ok(Some(row))
+            }
             Ok(Fetched::Nothing) => Ok(None),
             Ok(Fetched::TooFew(short) | Fetched::OutOfTime(short)) => Err(short.unanswered(
                 "fewer replicas answered than were asked for: start the nodes that are down, or \
@@ -270,6 +275,7 @@ impl FetchErrand {
         if world::milliseconds() > deadline + LATE_MS {
             return;
         }
+        Metrics::count(&self.inner.metrics.available.read_repairs);
         let (inner, spot, rules) = (self.inner.clone(), self.spot.clone(), self.rules);
         if node == inner.node {
             if let Err(error) = inner.shelf.merge(&spot, versions.0, rules, None) {

@@ -17,18 +17,19 @@ use super::letter::Question;
 use super::list::unhurried;
 use super::local::{Rules, Spot};
 use super::shelf::{Shelf, State};
-use crate::Inner;
+use super::waiting::Kept;
 use crate::flaws::{Flaw, flawed};
 use crate::keeper::store_error;
 use crate::world::sleep;
+use crate::{Inner, world};
 use base::limits::{FORWARD_MS_MAX, PARTITIONS_MAX};
 use base::{NodeId, Partition, Result};
 use bytes::Bytes;
 use logic::ring::{Ring, point};
-use std::collections::BTreeSet;
-use std::ops::Bound;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use store::Snapshot;
 use tokio::sync::watch;
 
 /// How often it is looked whether somebody is back.
@@ -227,6 +228,9 @@ impl Inner {
             return Ok(None);
         }
         let mut changes = vec![(hint(*primary), None)];
+        if self.shelf.newest(state, &changes[0].0)?.1.is_some() {
+            state.waiting.went_home(*primary);
+        }
         if newest.is_some() && self.is_only_a_guest(state, one)? {
             changes.push((row, None));
         }
@@ -252,41 +256,62 @@ impl Inner {
 }
 
 impl Shelf {
+    /// For whom how much is kept.
+    pub(crate) fn kept(&self) -> BTreeMap<NodeId, Kept> {
+        self.state().waiting.all()
+    }
+
+    /// How many rows were ever kept for others, and how many of them went home.
+    pub(super) fn hints_ever(&self) -> (u64, u64) {
+        let state = self.state();
+        (state.waiting.total, state.waiting.home)
+    }
+
     /// For whom hints may be kept. After a start the store is asked once; from then on whoever adds
     /// a hint says so.
     fn hinted_nodes(&self) -> Result<BTreeSet<NodeId>> {
-        let snapshot = {
+        let (snapshot, mut found) = {
             let mut state = self.state();
             if let Some(hinted) = &state.hinted {
                 return Ok(hinted.clone());
             }
             let unseen = state.overlay.keys().filter_map(read_hint_key);
-            let unseen = unseen.map(|(primary, ..)| primary).collect();
-            state.hinted = Some(unseen);
-            self.trees.snapshot()
+            state.hinted = Some(unseen.map(|(primary, ..)| primary).collect());
+            state.waiting.forget();
+            let snapshot = self.trees.snapshot();
+            let unseen = self.unseen_hints(&state, &*snapshot)?;
+            (snapshot, unseen)
         };
-        let mut found = BTreeSet::new();
         for partition in (0..PARTITIONS_MAX as u32).map(Partition) {
-            let front = hints_prefix(partition);
-            let mut from: Option<u64> = Some(0);
-            // From each node's first hint to the next node.
-            while let Some(at) = from {
-                let low = [&front[..], &at.to_be_bytes()].concat();
-                let first =
-                    snapshot.range(Bound::Included(low.into()), Bound::Unbounded, false).next();
-                let Some((key, _)) = first.transpose().map_err(store_error)? else { break };
-                let Some((primary, ..)) = read_hint_key(&key).filter(|_| key.starts_with(&front))
-                else {
-                    break;
-                };
-                found.insert(primary);
-                from = primary.0.checked_add(1);
+            for hint in rows_behind(&*snapshot, &hints_prefix(partition), None) {
+                if let Some((primary, ..)) = read_hint_key(&hint?.0) {
+                    *found.entry(primary).or_default() += 1;
+                }
             }
         }
         let mut state = self.state();
+        for (node, rows) in &found {
+            state.waiting.found(*node, (*rows).max(0) as u64, world::milliseconds());
+        }
         let hinted = state.hinted.get_or_insert_default();
-        hinted.extend(found);
+        hinted.extend(found.into_keys());
         Ok(hinted.clone())
+    }
+
+    /// By how many the hints for each node differ from what a snapshot shows: what is logged and
+    /// not in the store yet.
+    fn unseen_hints(
+        &self,
+        state: &State,
+        snapshot: &dyn Snapshot,
+    ) -> Result<BTreeMap<NodeId, i64>> {
+        let mut unseen = BTreeMap::new();
+        for (key, (_, newest)) in &state.overlay {
+            let Some((primary, ..)) = read_hint_key(key) else { continue };
+            let shown = snapshot.get(key).map_err(store_error)?.is_some();
+            *unseen.entry(primary).or_default() += i64::from(newest.is_some()) - i64::from(shown);
+        }
+        Ok(unseen)
     }
 
     /// What is kept for a node is about to be read from the store; whether there is something that

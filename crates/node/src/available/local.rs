@@ -157,7 +157,7 @@ impl Shelf {
             tracing::warn!(target: "node", %bucket, key, siblings, "a key has many siblings");
         }
         let mut changes = vec![(key, Some(bytes.clone()))];
-        self.add(state, &mut changes, spot, (before, minter), hint);
+        self.add(state, &mut changes, spot, (before, minter), hint)?;
         state.minters.insert(spot.partition.0, minter);
         let ticket = self.change(state, changes, rules.sync);
         let context = seen.and(written.dot.id, written.dot.count);
@@ -196,7 +196,7 @@ impl Shelf {
             return Ok(index);
         }
         let mut changes = vec![(key, Some(bytes))];
-        self.add(state, &mut changes, spot, (before, minter), hint);
+        self.add(state, &mut changes, spot, (before, minter), hint)?;
         state.minters.insert(spot.partition.0, minter);
         Ok(self.change(state, changes, rules.sync))
     }
@@ -237,18 +237,22 @@ impl Shelf {
         spot: &Spot,
         (before, minter): (Minter, Minter),
         hint: Option<NodeId>,
-    ) {
+    ) -> Result<()> {
         let record = minter.record();
         if record != before.record() {
             changes.push((record_key(spot.partition), Some(record.into())));
         }
         if let Some(primary) = hint {
             let hint = hint_key(spot.partition, primary, &spot.bucket, &spot.key);
+            if self.newest(state, &hint)?.1.is_none() {
+                state.waiting.keeps(primary, world::milliseconds());
+            }
             changes.push((hint, Some(Bytes::new())));
             if let Some(hinted) = &mut state.hinted {
                 hinted.insert(primary);
             }
         }
+        Ok(())
     }
 
     /// What this vnode has of a key, firm: bytes of a row.

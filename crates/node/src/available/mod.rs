@@ -35,8 +35,11 @@ mod replica;
 mod request;
 pub(crate) mod shelf;
 pub(crate) mod sync;
+mod telling;
+mod waiting;
 pub(crate) mod watching;
 mod writing;
 
 pub(crate) use letter::ABOUT_VNODES;
 pub(crate) use replica::asked;
+pub use telling::{AvailableStatus, HintsStatus};

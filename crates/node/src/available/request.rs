@@ -50,6 +50,7 @@ impl Inner {
             let there = primaries.iter().find(|node| !ways.replicas.down.contains(node));
             if let Some(node) = there.filter(|_| !primaries.contains(&self.node)) {
                 Metrics::count(&self.metrics.passed_on);
+                Metrics::count(&self.metrics.available.redirected);
                 let within = Duration::from_millis(FORWARD_MS_MAX);
                 let question = Question::PassedOn(request).write();
                 let bytes = self.ask_vnode(*node, question, within).await?;
@@ -259,7 +260,8 @@ impl Asked<'_> {
         let ways = self.inner.ways(self.bucket, key, it.n_val)?;
         let needs = wish.needs(it.n_val, ways.nodes).map_err(excessive)?;
         let rules = Rules::of(self.properties);
-        self.inner.fetch(ways, (rules, needs), within(options.timeout_ms)).await
+        let found = self.inner.fetch(ways, (rules, needs), within(options.timeout_ms)).await;
+        found.inspect_err(|error| self.inner.saw_refusal(error))
     }
 
     async fn store(
@@ -297,7 +299,9 @@ impl Asked<'_> {
         let ways = self.inner.ways(self.bucket, key, it.n_val)?;
         let needs = wish.needs(it.n_val, ways.nodes).map_err(excessive)?;
         let rules = Rules::of(self.properties);
-        self.inner.store(ways, write, (rules, needs), within(options.timeout_ms)).await
+        let within = within(options.timeout_ms);
+        let written = self.inner.store(ways, write, (rules, needs), within).await;
+        written.inspect_err(|error| self.inner.saw_refusal(error))
     }
 
     /// What is kept of a content, or of a delete.

@@ -12,6 +12,7 @@
 use super::batch::{Batch, Mark, apply};
 use super::hashes::{Copies, Hashes};
 use super::layout::VNODES;
+use super::waiting::Waiting;
 use crate::housekeeping::Bell;
 use crate::keeper::{Done, Job, Keeper, store_error};
 use crate::world;
@@ -73,6 +74,7 @@ pub(crate) struct State {
     pub(super) hashes: Hashes,
     /// For whom hints may be kept; none: the store was not asked yet.
     pub(super) hinted: Option<BTreeSet<NodeId>>,
+    pub(super) waiting: Waiting,
 }
 
 /// A batch that the keeper has.
@@ -111,6 +113,7 @@ impl Shelf {
             fence: None,
             hashes: Hashes::default(),
             hinted: None,
+            waiting: Waiting::default(),
         };
         let landed = Landed { upto: mark.applied, ..Landed::default() };
         Shelf {

@@ -17,6 +17,7 @@ use super::letter::Question;
 use super::list::unhurried;
 use super::local::{Rules, Spot};
 use crate::consistent::view::damaged;
+use crate::metrics::Metrics;
 use crate::world::sleep;
 use crate::{Inner, world};
 use base::codec::{Malformed, Reader};
@@ -28,11 +29,10 @@ use logic::sync::{
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Every pair of copies is compared so often.
-const ROUND_MS: u64 = 10_000;
 /// Between two comparisons.
 const PAUSE: Duration = Duration::from_millis(20);
 /// How often a node looks whether there is something to compare.
@@ -53,7 +53,12 @@ pub(super) enum Toward {
 
 /// Compares, round by round, until the node stops.
 pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
+    let round_ms = inner.settings.compare_copies_ms;
+    if round_ms == 0 {
+        return;
+    }
     let mut copies = Vec::new();
+    let counts = &inner.metrics.available;
     while !*stop.borrow_and_update() {
         let began = world::milliseconds();
         let now = inner.catalog.available.copies();
@@ -67,26 +72,33 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
                 return;
             }
             if !inner.reaches(other) {
+                Metrics::count(&counts.not_compared);
                 continue;
             }
             match inner.compare_copies(which, other).await {
-                Ok(Summary { rows: 0, .. }) => {}
-                Ok(Summary { rows, questions, complete }) => tracing::info!(
+                Ok(Summary { rows: 0, .. }) => Metrics::count(&counts.compared),
+                Ok(Summary { rows, questions, complete }) => {
+                    Metrics::count(&counts.compared);
+                    counts.differed.fetch_add(rows, Ordering::Relaxed);
+                    tracing::info!(
                     target: "node", partition = which.0.0, copies = which.1,
                     other = %inner.name_of(other), rows, questions, complete,
                     "two copies of a partition differed"
-                ),
+                    );
+                }
                 Err(error) => {
+                    Metrics::count(&counts.not_compared);
                     tracing::debug!(target: "node", %error, "two copies were not compared");
                 }
             }
-            sleep(PAUSE).await;
+            sleep(PAUSE.min(Duration::from_millis(round_ms / 100))).await;
         }
-        let rest = (began + ROUND_MS).saturating_sub(world::milliseconds());
+        Metrics::count(&counts.rounds);
+        let rest = (began + round_ms).saturating_sub(world::milliseconds());
         tokio::select! {
             biased;
             _ = stop.changed() => {}
-            () = sleep(Duration::from_millis(rest).max(IDLE)) => {}
+            () = sleep(Duration::from_millis(rest).max(IDLE.min(Duration::from_millis(round_ms)))) => {}
         }
     }
 }
@@ -302,6 +314,7 @@ impl Inner {
         {
             let question = Question::Store { spot: spot.clone(), rules, hint: None, row };
             self.ask_vnode(other, question.write(), within).await?;
+            Metrics::count(&self.metrics.available.sent);
         }
         if at != Side::Here && toward == Toward::Both {
             let answer =
@@ -311,6 +324,7 @@ impl Inner {
             {
                 let ticket = self.shelf.merge(&spot, theirs.0, rules, None)?;
                 self.shelf.settled(ticket).await?;
+                Metrics::count(&self.metrics.available.fetched);
             }
         }
         Ok(())

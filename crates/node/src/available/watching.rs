@@ -6,10 +6,11 @@
 //! Never: tells others what it thinks (each node finds out for itself).
 
 use super::letter::{Meanwhile, Question};
+use crate::metrics::Metrics;
 use crate::world::sleep;
 use crate::{Inner, world};
 use base::{Error, Kind, Millis, NodeId, Result};
-use logic::members::{Effect, Event, Watch};
+use logic::members::{Effect, Event, Standing, Watch};
 use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -24,12 +25,21 @@ const LATE_MS: u64 = 500;
 const PROBE: Duration = Duration::from_secs(2);
 
 /// What this node thinks of the others.
-#[derive(Default)]
 pub(crate) struct Watching {
     watch: Mutex<Watch>,
+    metrics: Arc<Metrics>,
 }
 
 impl Watching {
+    pub(crate) fn new(metrics: Arc<Metrics>) -> Watching {
+        Watching { watch: Mutex::default(), metrics }
+    }
+
+    /// What is thought of a node.
+    pub(crate) fn standing(&self, node: NodeId) -> Standing {
+        self.watch.lock().expect("no one panics while holding it").standing(node)
+    }
+
     /// Whether requests speak against a node.
     pub(crate) fn doubts(&self, node: NodeId) -> bool {
         self.watch.lock().expect("no one panics while holding it").doubts(node)
@@ -43,6 +53,7 @@ impl Watching {
         for effect in effects {
             match effect {
                 Effect::Changed { node, to } => {
+                    Metrics::count(&self.metrics.available.standings);
                     tracing::info!(target: "node", %node, "for available buckets: {to:?}");
                 }
                 Effect::Probe { node } => probes.push(node),

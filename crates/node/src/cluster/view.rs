@@ -43,6 +43,10 @@ pub struct MemberStatus {
     pub rtt_us: u64,
     /// Why there is no connection, in words.
     pub trouble: Option<String>,
+    /// For available buckets: `up`, or `suspect` or `down`, and others are asked in its place.
+    pub standing: &'static str,
+    /// Rows of available buckets that are kept here until it can take them.
+    pub hints: u64,
 }
 
 /// A member of a group.
@@ -143,6 +147,8 @@ impl Inner {
             heard_ms_ago: peer.as_ref().and_then(|peer| peer.heard_ms_ago),
             rtt_us: peer.as_ref().map_or(0, |peer| peer.rtt_us),
             trouble: trouble.and_then(|peer| peer.failed.clone().or(peer.broken.clone())),
+            standing: self.standing_word(member.node),
+            hints: self.shelf.kept().get(&member.node).map_or(0, |kept| kept.rows),
         }
     }
 

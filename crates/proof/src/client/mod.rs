@@ -2,15 +2,17 @@
 //!
 //! Promises: a client tells apart what was acknowledged, what was refused and what stays unknown.
 //! Never: retries by itself; hides bytes it did not expect.
-//! Read next: `resp.rs`, then `http.rs` and `arakoon.rs`.
+//! Read next: `resp.rs`, then `http.rs`, `riak.rs` and `arakoon.rs`.
 
 mod arakoon;
 mod http;
 mod resp;
+mod riak;
 
 pub use arakoon::{Arakoon, Cluster, Step, Trouble};
 pub use http::{Answer, Http, encoded};
 pub use resp::{Resp, Word, command};
+pub use riak::{Riak, Said, Shown};
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;

@@ -17,7 +17,7 @@ mod switch;
 mod trace;
 
 pub use clock::Clock;
-pub use cluster::{Bench, Cluster, Options, Said, Wires, wait};
+pub use cluster::{Bench, Cluster, Copies, Mended, Options, Said, Wires, wait};
 pub use group::{DiskGroup, MemoryGroup};
 pub use mount::{Mount, System};
 pub use network::Network;

@@ -1,5 +1,7 @@
 //! The one test binary of the house.
 
+mod available;
+mod causal;
 mod cluster;
 mod docs;
 mod end_to_end;

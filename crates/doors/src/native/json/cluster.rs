@@ -257,6 +257,8 @@ pub fn member(status: &node::MemberStatus) -> Value {
         "heard_ms_ago": status.heard_ms_ago,
         "rtt_us": status.rtt_us,
         "trouble": status.trouble,
+        "standing": status.standing,
+        "hints": status.hints,
     })
 }
 

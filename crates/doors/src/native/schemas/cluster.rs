@@ -147,6 +147,8 @@ fn seen(schemas: &mut Map<String, Value>) {
     connected["heard_ms_ago"] = maybe_count;
     connected["rtt_us"] = count();
     connected["trouble"] = maybe_text.clone();
+    connected["standing"] = json!({ "type": "string", "enum": ["up", "suspect", "down"] });
+    connected["hints"] = count();
     schemas.insert("SeenMember".into(), object(connected));
     let members = list(reference("GroupMember"));
     let place = object(json!({

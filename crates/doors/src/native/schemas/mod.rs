@@ -332,6 +332,11 @@ fn status(schemas: &mut Map<String, Value>) {
     let log = counts(&["bytes", "segments", "syncs", "sync_us_p50", "sync_us_p99"]);
     let store =
         counts(&["disk_bytes", "memory_bytes", "cached_rows", "cached_bytes", "rows_about"]);
+    let mut hints = counts(&["rows", "since_ms_ago"]);
+    hints["node"] = text.clone();
+    let mut available = counts(&["ring_epoch", "partitions"]);
+    available["spared"] = texts.clone();
+    available["hints"] = json!({ "type": "array", "items": object(hints) });
     let mut status = counts(&[
         "node",
         "cluster",
@@ -341,6 +346,7 @@ fn status(schemas: &mut Map<String, Value>) {
         "buckets",
         "connections",
     ]);
+    status["available"] = object(available);
     status["members"] = json!({ "type": "array", "items": reference("SeenMember") });
     status["name"] = text.clone();
     status["version"] = text;

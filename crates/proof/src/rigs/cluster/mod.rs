@@ -9,11 +9,15 @@
 //! Read next: `member.rs`, then `ask.rs` (what nodes say of themselves).
 
 mod ask;
+mod copies;
 mod measure;
 mod member;
+mod quiet;
 
 pub use ask::{Said, wait};
+pub use copies::Copies;
 pub use measure::Bench;
+pub use quiet::Mended;
 
 use super::{Link, Mount, Network, Scratch, System};
 use crate::recorder::{Plan, Recorder};

@@ -1,0 +1,116 @@
+//! One client led by hand, call by call: for stories in which the order matters.
+
+use super::Witnessed;
+use crate::checkers::causal::{Act, Deed, Told};
+use crate::client::{Riak, Said, Shown};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How long it waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a read has shown, with the context to write with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The context; none: nothing was there.
+    pub context: Option<String>,
+    /// The values.
+    pub values: BTreeSet<String>,
+}
+
+/// A client with a connection to each node.
+pub struct Hand {
+    nodes: Vec<SocketAddr>,
+    doors: BTreeMap<usize, Riak>,
+    place: String,
+    name: String,
+    written: u32,
+    /// What it did, for the judge.
+    pub deeds: Vec<Deed>,
+}
+
+impl Hand {
+    /// Of a bucket, `TYPE/BUCKET`; its values are named after it.
+    pub fn new(nodes: &[SocketAddr], place: &str, name: &str) -> Hand {
+        let (nodes, doors, deeds) = (nodes.to_vec(), BTreeMap::new(), Vec::new());
+        Hand { nodes, doors, place: place.into(), name: name.into(), written: 0, deeds }
+    }
+
+    /// Nodes began anew: old connections are of no use.
+    pub fn connect_anew(&mut self) {
+        self.doors.clear();
+    }
+
+    /// Reads at a node, from 1; nothing is there is an answer, a refusal is none.
+    pub fn get(&mut self, node: usize, key: &str, options: &str) -> Result<Seen, String> {
+        let place = self.place.clone();
+        match self.ask(node, |door| door.fetch(&place, key, options)) {
+            Ok(Said::Done(shown) | Said::Absent(shown)) => Ok(self.saw(key, shown)),
+            Ok(Said::Other(answer)) => Err(answer.text()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Writes a new value that replaces what was seen; whether that was acknowledged.
+    pub fn put(&mut self, node: usize, key: &str, seen: &Seen, options: &str) -> Told {
+        self.written += 1;
+        let (place, value) = (self.place.clone(), format!("{}.{}", self.name, self.written));
+        let how = (seen.context.as_deref(), options);
+        let answer = self.ask(node, |door| door.store(&place, key, value.as_bytes(), how));
+        let told = told(&answer);
+        self.did(key, Act::Write(value), seen, told);
+        told
+    }
+
+    /// Deletes what was seen.
+    pub fn delete(&mut self, node: usize, key: &str, seen: &Seen, options: &str) -> Told {
+        let place = self.place.clone();
+        let how = (seen.context.as_deref(), options);
+        let answer = self.ask(node, |door| door.remove(&place, key, how));
+        let told = told(&answer);
+        self.did(key, Act::Delete, seen, told);
+        told
+    }
+
+    /// What it did, as others' histories are told.
+    pub fn witnessed(self) -> Witnessed {
+        Witnessed { deeds: self.deeds, ..Witnessed::default() }
+    }
+
+    fn saw(&mut self, key: &str, shown: Shown) -> Seen {
+        let text = |value: &Vec<u8>| String::from_utf8_lossy(value).into_owned();
+        let seen = Seen { context: shown.context, values: shown.values.iter().map(text).collect() };
+        self.did(key, Act::Read(seen.values.clone()), &Seen::default(), Told::Done);
+        seen
+    }
+
+    fn did(&mut self, key: &str, act: Act, seen: &Seen, told: Told) {
+        self.deeds.push(Deed { key: key.into(), act, seen: seen.values.clone(), told });
+    }
+
+    /// Asks at a node, over the connection it has or a new one.
+    fn ask<T>(
+        &mut self,
+        node: usize,
+        what: impl FnOnce(&mut Riak) -> std::io::Result<T>,
+    ) -> std::io::Result<T> {
+        let mut door = match self.doors.remove(&node) {
+            Some(door) => door,
+            None => Riak::with_patience(self.nodes[node - 1], PATIENCE)?,
+        };
+        let answer = what(&mut door)?;
+        self.doors.insert(node, door);
+        Ok(answer)
+    }
+}
+
+/// A client's mistake did nothing; what the server could not do may have been done in part.
+fn told(answer: &std::io::Result<Said>) -> Told {
+    match answer {
+        Ok(Said::Done(_)) => Told::Done,
+        Ok(Said::Absent(_)) => Told::Refused,
+        Ok(Said::Other(answer)) if answer.status < 500 => Told::Refused,
+        Ok(Said::Other(_)) | Err(_) => Told::Unknown,
+    }
+}

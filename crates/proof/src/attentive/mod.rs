@@ -1,0 +1,119 @@
+//! Concurrent clients of an available bucket that write down what they had seen: a history for
+//! the judge of causality.
+//!
+//! They speak Riak's HTTP. Each value is written once. A context is always kept with the values it
+//! was given out with, so that every write says whom it replaces. One that gets no answer in time,
+//! or is refused, goes on at the next node, as a client behind a balancer would.
+//!
+//! Promises: every call that was sent is in the history, whatever became of it; an answer that
+//! leaves open whether something happened counts as unknown.
+//! Never: sends a context with another key; retries a call.
+//! Read next: `client.rs`, then `history.rs` and `hand.rs`.
+
+mod client;
+mod hand;
+mod history;
+
+pub use hand::{Hand, Seen};
+pub use history::{Moment, Witnessed};
+
+use client::Client;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What clients do.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How many at once.
+    pub clients: usize,
+    /// On how many keys.
+    pub keys: usize,
+    /// What they choose hangs on this, when they do it does not; keys are named after it.
+    pub seed: u64,
+    /// How long a client rests between two calls.
+    pub pause: Duration,
+    /// How long it waits for an answer.
+    pub patience: Duration,
+    /// `TYPE/BUCKET`.
+    pub place: String,
+    /// Whether keys are deleted, too.
+    pub deletes: bool,
+}
+
+impl Plan {
+    /// The usual mix on a bucket with siblings: eight clients on forty keys.
+    pub fn of(seed: u64) -> Plan {
+        Plan {
+            clients: 8,
+            keys: 40,
+            seed,
+            pause: Duration::from_millis(4),
+            patience: Duration::from_secs(1),
+            place: format!("available/trial{seed}"),
+            deletes: true,
+        }
+    }
+
+    /// Names of its keys.
+    pub fn all_keys(&self) -> impl Iterator<Item = String> + '_ {
+        (0..self.keys).map(|at| self.key(at))
+    }
+
+    fn key(&self, at: usize) -> String {
+        format!("a{}-{at:03}", self.seed)
+    }
+}
+
+/// What all clients share.
+#[derive(Debug)]
+struct Shared {
+    clock: Instant,
+    nodes: Vec<SocketAddr>,
+    stop: AtomicBool,
+    numbers: AtomicU32,
+}
+
+/// Clients at work.
+pub struct Attentive {
+    shared: Arc<Shared>,
+    clients: Vec<JoinHandle<Witnessed>>,
+}
+
+impl Attentive {
+    /// Starts the clients, spread over the nodes, in turn. Their keys must be absent.
+    pub fn start(nodes: &[SocketAddr], plan: &Plan) -> Attentive {
+        let shared = Arc::new(Shared {
+            clock: Instant::now(),
+            nodes: nodes.to_vec(),
+            stop: AtomicBool::new(false),
+            numbers: AtomicU32::new(0),
+        });
+        let begin = |at: usize| {
+            let mut client = Client::new(shared.clone(), plan.clone(), at);
+            std::thread::spawn(move || {
+                client.work();
+                client.history
+            })
+        };
+        let clients = (0..plan.clients).map(begin).collect();
+        Attentive { shared, clients }
+    }
+
+    /// The time on the clock of the history.
+    pub fn now(&self) -> Duration {
+        self.shared.clock.elapsed()
+    }
+
+    /// Stops the clients, and gives what they saw.
+    pub fn stop(self) -> Witnessed {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        let mut all = Witnessed::default();
+        for client in self.clients {
+            all.join(client.join().expect("a client does not panic"));
+        }
+        all
+    }
+}

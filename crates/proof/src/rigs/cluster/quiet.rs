@@ -1,0 +1,95 @@
+//! The available side of a cluster: its ring given out, and when its copies have come together.
+
+use super::{Cluster, wait};
+use std::time::{Duration, Instant};
+
+/// How often the nodes are asked.
+const LOOK: Duration = Duration::from_millis(100);
+/// Longest wait for copies that come together, on a busy machine.
+const QUIET_MAX: Duration = Duration::from_secs(120);
+
+/// What the nodes count, together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Mended {
+    /// Rows that were found to differ by comparison.
+    pub differed: f64,
+    /// Of them sent or fetched.
+    pub moved: f64,
+    /// Copies that a read found behind.
+    pub read_repairs: f64,
+    /// Rows ever kept for others; this and the others: in the lives that last.
+    pub hints: f64,
+}
+
+impl Cluster {
+    /// Every member gets its part of the ring, and knows it.
+    pub fn share_ring(&self) {
+        self.operate(&["cluster", "ring", "--give-out"]);
+        wait("a ring that every node has a part of", || {
+            let parts = self.nodes().map(|node| self.metric(node, "credenza_ring_partitions"));
+            let parts: Vec<_> = parts.collect();
+            if parts.iter().all(|part| *part > 0.0) { Ok(()) } else { Err(format!("{parts:?}")) }
+        });
+        self.must_reach_all();
+    }
+
+    /// Waits until no node asks others in another's place.
+    pub fn must_reach_all(&self) {
+        wait("nodes that trust each other", || {
+            let spared = self.nodes().map(|node| {
+                // Who does not answer is no better than one that trusts nobody.
+                let known = self.metric(node, "credenza_ring_epoch") > 0.0;
+                self.metric(node, "credenza_ring_spared") + f64::from(u8::from(!known))
+            });
+            let spared: Vec<_> = spared.collect();
+            if spared.iter().all(|count| *count == 0.0) {
+                Ok(())
+            } else {
+                Err(format!("{spared:?}"))
+            }
+        });
+    }
+
+    /// How many rows are kept for others now.
+    pub fn hints(&self) -> f64 {
+        self.nodes().map(|node| self.metric(node, "credenza_hints_waiting")).sum()
+    }
+
+    /// What was mended so far.
+    pub fn mended(&self) -> Mended {
+        let sum = |name: &str| self.nodes().map(|node| self.metric(node, name)).sum::<f64>();
+        Mended {
+            differed: sum("credenza_copies_rows_differed_total"),
+            moved: sum("credenza_copies_rows_sent_total")
+                + sum("credenza_copies_rows_fetched_total"),
+            read_repairs: sum("credenza_read_repairs_total"),
+            hints: sum("credenza_hints_kept_total"),
+        }
+    }
+
+    /// Waits until hints are home and every node has compared all its copies twice without a
+    /// difference; gives how long it took until the last difference was mended. Nobody may write
+    /// meanwhile.
+    pub fn must_be_quiet(&self) -> Duration {
+        let begun = Instant::now();
+        let rounds = || {
+            let rounds = self.nodes().map(|node| self.metric(node, "credenza_copies_rounds_total"));
+            rounds.collect::<Vec<_>>()
+        };
+        let (mut last, mut since) = (begun, rounds());
+        let mut before = self.mended().differed;
+        loop {
+            let (hints, now) = (self.hints(), self.mended().differed);
+            if hints > 0.0 || now != before {
+                (last, since, before) = (Instant::now(), rounds(), now);
+            }
+            // A round that was under way when the last difference was found does not count.
+            if rounds().iter().zip(&since).all(|(now, then)| *now >= then + 2.0) {
+                return last - begun;
+            }
+            let words = format!("{hints} hints, {now} rows differed; {:?} of {since:?}", rounds());
+            assert!(begun.elapsed() < QUIET_MAX, "copies do not come together: {words}");
+            std::thread::sleep(LOOK);
+        }
+    }
+}
