@@ -51,6 +51,8 @@ pub struct Outcome {
     pub coded: Bytes,
     /// Values, by returned object.
     pub values: f64,
+    /// Values, by returned object but those of the hot key.
+    pub values_without_spike: f64,
     /// Values, by key at the end.
     pub values_at_end: f64,
     /// Reads that returned objects.
@@ -145,6 +147,7 @@ impl Outcome {
             terms: bytes(&measured.term_bytes, |one| one.term_bytes),
             coded: bytes(&measured.coded_bytes, |one| one.coded_bytes),
             values: all.mean(all.values),
+            values_without_spike: cold.mean(cold.values),
             values_at_end: measured.keys.1 as f64 / measured.keys.0.max(1) as f64,
             objects: all.objects,
             false_reads: measured.wrong.false_reads,

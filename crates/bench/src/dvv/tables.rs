@@ -27,6 +27,7 @@ pub fn markdown(study: &Study, charts_in: &str) -> String {
         about(study),
         goals(study),
         sizes(study),
+        parts(study),
         causality(study),
         ratios(study),
         latencies(study),
@@ -157,22 +158,28 @@ fn sizes(study: &Study) -> String {
         }
         text.push('\n');
     }
-    text.push_str(
-        "\nWithout the one hot key, and in the last tenth of the run (Erlang terms; DVV sets \
-         tight):\n\n\
-         | mix | value | version vectors, no hot key | DVV sets, no hot key | version vectors, \
-         last \
-         tenth | DVV sets, last tenth | longest version vector | longest DVV set |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|\n",
+    text
+}
+
+/// What the averages hold: the hot key's part, the run's end, and the extremes.
+fn parts(study: &Study) -> String {
+    let mut text = String::from(
+        "\nWithout the one hot key, and in the last tenth of the run (V: version vectors as Erlang \
+         terms, S: DVV sets written tightly):\n\n\
+         | mix | value | V, no hot key | S, no hot key | values V, no hot key | values S, no hot \
+         key | V, last tenth | S, last tenth | longest V | longest S |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for load in loads(study) {
         let (Some(vectors), Some(sets)) = (of(load, VECTORS), of(load, SETS)) else { continue };
         text.push_str(&format!(
-            "| {} | {} | {:.0} | {:.1} | {:.0} | {:.1} | {} | {} |\n",
+            "| {} | {} | {:.0} | {:.1} | {:.3} | {:.3} | {:.0} | {:.1} | {} | {} |\n",
             vectors.mix,
             vectors.value_bytes,
             vectors.terms.without_spike,
             sets.coded.without_spike,
+            vectors.values_without_spike,
+            sets.values_without_spike,
             vectors.terms.last_tenth,
             sets.coded.last_tenth,
             vectors.terms.max,
