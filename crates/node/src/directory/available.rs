@@ -11,7 +11,7 @@ use base::properties::Changes;
 use base::request::Missing;
 use base::{
     Body, BucketDescription, BucketId, DirectoryCall, Error, GroupId, Promise, Properties, Reason,
-    Result, Value,
+    Result, Update, Value,
 };
 
 impl Directory {
