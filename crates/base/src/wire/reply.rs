@@ -37,8 +37,8 @@ pub(super) fn take(from: &mut Source<'_>) -> Taken<Reply> {
         17 => Body::Keys(available::take_keys(from)?),
         18 => Body::BucketNames(available::take_names(from)?),
         19 => Body::Ring(available::take_ring(from)?),
-        20 => Body::Typed(types::take_found(from)?),
-        21 => Body::Owners(available::take_owners(from)?),
+        22 => Body::Typed(types::take_found(from)?),
+        23 => Body::Owners(available::take_owners(from)?),
         number => take_shown(number, from)?,
     };
     Ok(Reply { index, body })
@@ -76,8 +76,8 @@ fn put_body<W: Fields>(body: &Body, out: &mut W) {
         Body::Keys(keys) => available::put_keys(keys, out.byte(17)),
         Body::BucketNames(names) => available::put_names(names, out.byte(18)),
         Body::Ring(ring) => available::put_ring(ring, out.byte(19)),
-        Body::Typed(found) => types::put_found(found, out.byte(20)),
-        Body::Owners(owners) => available::put_owners(owners, out.byte(21)),
+        Body::Typed(found) => types::put_found(found, out.byte(22)),
+        Body::Owners(owners) => available::put_owners(owners, out.byte(23)),
     }
 }
 
