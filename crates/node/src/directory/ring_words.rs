@@ -77,7 +77,7 @@ impl Names<'_> {
 }
 
 /// The ring in words that every room knows.
-pub(super) fn described(ring: &Ring) -> RingDescription {
+pub(crate) fn described(ring: &Ring) -> RingDescription {
     let owner = |partition| ring.owners(Partition(partition), 1).first().copied();
     let owners = (0..ring.partitions()).map(|partition| owner(partition).unwrap_or_default());
     RingDescription { epoch: ring.epoch(), owners: owners.collect() }
