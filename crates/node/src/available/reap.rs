@@ -8,8 +8,8 @@
 //! drop it. Nobody who is away can be asked, so while a member is away nothing goes.
 //!
 //! What goes leaves no gap for dots to be given twice: a vnode counts on above all it ever gave
-//! (`logic::causal::Minter`). Values whose time is over are dropped on the way: the row has heard of
-//! them and holds them no more, which is a delete like any other.
+//! (`logic::causal::Minter`). Values whose time is over are dropped on the way: the row has heard
+//! of them and holds them no more, which is a delete like any other.
 //!
 //! Promises: at most [`PAGE`] rows are read in a turn, and as many asked about; a row that differs
 //! anywhere, or changed in between, stays.

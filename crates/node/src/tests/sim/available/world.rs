@@ -79,7 +79,7 @@ impl World {
     pub(super) fn still(seed: u64) -> Rc<World> {
         let mut chance = Chance::new(seed);
         let count = [3, 3, 4, 5][chance.below(4) as usize];
-        // Where values go by themselves, walls differ by seconds; elsewhere by as much as they like.
+        // Where values go by themselves, walls differ by seconds; elsewhere by as much as you like.
         let mortal = chance.often(250);
         let wall_ms = if mortal { 2_000 } else { 3_600_000 };
         let clock = |chance: &mut Chance| Clock {
