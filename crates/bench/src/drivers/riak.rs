@@ -12,6 +12,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const VCLOCK: &str = "x-riak-vclock";
+/// Of siblings all values are wanted; where text is liked as much, only their tags come.
+const ACCEPTS: &[u8] = b"Accept: multipart/mixed, */*;q=0.5\r\n\r\n";
 
 /// Servers that were found.
 pub struct RiakTarget {
@@ -140,7 +142,7 @@ impl Tongue for Riak {
             }
             Call::Get(key) => {
                 self.line("GET", key, &self.read_query, out);
-                out.extend_from_slice(b"Accept: multipart/mixed, */*\r\n\r\n");
+                out.extend_from_slice(ACCEPTS);
                 return Expected::Row;
             }
             // `supports` refuses what would come here.
@@ -183,9 +185,12 @@ fn unknown_type(found: &Found<'_>) -> bool {
     found.body.starts_with(b"Unknown bucket type")
 }
 
-/// How many values stand in the parts.
+/// How many values stand in the parts, or how many tags in the text.
 fn siblings(found: &Found<'_>) -> Option<usize> {
     let kind = found.header("content-type")?;
+    if let Some(tags) = found.body.strip_prefix(b"Siblings:\n") {
+        return Some(tags.iter().filter(|byte| **byte == b'\n').count());
+    }
     let boundary = kind.split("boundary=").nth(1)?.split(';').next()?.trim().trim_matches('"');
     let mark = format!("\r\n--{boundary}");
     let parts = found.body.windows(mark.len()).filter(|part| *part == mark.as_bytes()).count();

@@ -18,7 +18,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes; the most travelled ones first.
-pub const ROUTES: [Route; 55] = [
+pub const ROUTES: [Route; 61] = [
     Route {
         query: &[Consistency],
         gives: Gives::Value,

@@ -31,7 +31,8 @@ use base::{
 };
 pub(crate) use buckets::no_such_bucket;
 use bytes::Bytes;
-pub(crate) use ring::{described, read_ring};
+pub(crate) use ring::read_ring;
+pub(crate) use ring_words::described;
 use rows::{
     BUCKETS, CLUSTER, CUSTOM, DROPPED, GROUPS, MEMBERS, RING, TYPES, describe, dropped_key,
     type_key,

@@ -150,7 +150,7 @@ fn requests_name_quorums_and_escape_keys() {
     let asked = text(&Call::Get(b"a/b \xff"));
     let path = "/types/t/buckets/b/keys/a%2Fb%20%FF?timeout=500&r=2";
     assert!(asked.starts_with(&format!("GET {path} HTTP/1.1\r\nhost: ")), "{asked}");
-    assert!(asked.contains("\r\nAccept: multipart/mixed, */*\r\n"), "{asked}");
+    assert!(asked.contains("\r\nAccept: multipart/mixed, */*;q=0.5\r\n"), "{asked}");
     let told = text(&Call::Replace { key: b"k", value: b"new", context: b"AQ==" });
     assert!(told.contains("keys/k?timeout=500&w=2 HTTP/1.1\r\n"), "{told}");
     assert!(told.contains("\r\nX-Riak-Vclock: AQ==\r\n"), "{told}");
@@ -181,6 +181,11 @@ fn replies_tell_values_and_contexts() {
          Content-Length: {length}\r\n\r\n{body}"
     );
     assert_eq!(row(&several), Ok((3, None, Some("AQI=".into()))));
+    let tags = format!(
+        "HTTP/1.1 300 Multiple Choices\r\n{head}Content-Type: text/plain\r\n\
+         Content-Length: 17\r\n\r\nSiblings:\na1\nb22\n"
+    );
+    assert_eq!(row(&tags), Ok((2, None, Some("AQI=".into()))));
     let gone =
         format!("HTTP/1.1 404 Object Not Found\r\n{head}Content-Length: 10\r\n\r\nnot found\n");
     assert_eq!(row(&gone), Ok((0, None, Some("AQI=".into()))));
