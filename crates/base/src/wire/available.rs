@@ -3,6 +3,7 @@
 use super::fields::{Fields, Source};
 use super::request::{put_name, take_name};
 use super::{Taken, types};
+use crate::Partition;
 use crate::available::{
     AvailableCall, BucketNames, Condition, Content, Context, FetchOptions, Headers, Keys, Link,
     Owner, Sibling, Siblings, Store, StoreOptions, Vtag,
@@ -13,7 +14,6 @@ use crate::limits::{
     BUCKETS_MAX, CONTENT_HEADERS_BYTES_MAX, CONTENT_HEADERS_MAX, CONTEXT_BYTES_MAX, NAME_BYTES_MAX,
     PAGE_ROWS_MAX, PEER_ADDRESS_BYTES_MAX, PEERS_MAX,
 };
-use crate::Partition;
 use crate::properties::{DataType, Replication};
 use crate::quorum::Quorum;
 use bytes::Bytes;
