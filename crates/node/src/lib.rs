@@ -203,8 +203,8 @@ impl Node {
     }
 
     /// Whether the node serves (`/ready`): recovered, every group's master known and connected, the
-    /// ring of available buckets heard of, not stopping, not failed. A full disk leaves it ready: reads and deletes go on, and only
-    /// they can make room.
+    /// ring of available buckets heard of, not stopping, not failed. A full disk leaves it ready:
+    /// reads and deletes go on, and only they can make room.
     pub fn ready(&self) -> bool {
         self.readiness().is_ok()
     }

@@ -162,10 +162,7 @@ pub const TABLE: &[Row] = &[
         value: "TIME",
         default: "10s",
         doc: "so long a preferred master must be connected and level before it takes over",
-        take: |settings, text| {
-            settings.node.prefer_pause_ms = units::time_ms(text)?;
-            Ok(())
-        },
+        take: |settings, text| units::time_ms(text).map(|it| settings.node.prefer_pause_ms = it),
     },
     Row {
         name: "repair",
@@ -187,10 +184,7 @@ pub const TABLE: &[Row] = &[
         default: "10s",
         doc: "available buckets: each two copies of a partition are compared so often, and what \
               differs is brought together; 0: never",
-        take: |settings, text| {
-            settings.node.compare_copies_ms = units::time_ms(text)?;
-            Ok(())
-        },
+        take: |settings, text| units::time_ms(text).map(|it| settings.node.compare_copies_ms = it),
     },
     Row {
         name: "insecure",

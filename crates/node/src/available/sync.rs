@@ -95,10 +95,11 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
         }
         Metrics::count(&counts.rounds);
         let rest = (began + round_ms).saturating_sub(world::milliseconds());
+        let least = IDLE.min(Duration::from_millis(round_ms));
         tokio::select! {
             biased;
             _ = stop.changed() => {}
-            () = sleep(Duration::from_millis(rest).max(IDLE.min(Duration::from_millis(round_ms)))) => {}
+            () = sleep(Duration::from_millis(rest).max(least)) => {}
         }
     }
 }

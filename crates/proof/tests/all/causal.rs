@@ -149,7 +149,8 @@ fn true_histories_are_clean_and_tampered_ones_are_not() {
             Act::Write(value) => Some(value.clone()),
             _ => None,
         };
-        // Take one away that nobody who may have seen it replaced; bring one back that somebody did.
+        // Take one away that nobody who may have seen it replaced; bring one back that somebody
+        // did.
         let written: BTreeSet<_> = store.deeds.iter().filter(done).filter_map(value).collect();
         let unseen = |value: &&String| {
             let saw = |deed: &Deed| deed.told != Told::Refused && deed.seen.contains(*value);
