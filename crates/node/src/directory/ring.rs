@@ -79,7 +79,8 @@ impl Directory {
             },
             RingCall::Commit { epoch } => self.commit(known, *epoch, down),
             RingCall::Cancel => match known.ring.cancel(&numbers) {
-                Some(next) => Ok(changed(Some(known.row), &next)),
+                // What had nothing to copy on its way has nothing to copy back.
+                Some(next) => Ok(changed(Some(known.row), &next.without_idle(&numbers))),
                 None => Err(Error::new(Reason::Changed, "no change of the ring is under way")),
             },
             RingCall::Transfers => {
