@@ -303,8 +303,11 @@ fn words<'a>(
     is_http_10: bool,
     slots: &Slots<'a>,
 ) -> Result<Head<'a>, Refused> {
-    let Some(mut host) = slots.host else {
-        return refused(Status::BadRequest, "a request needs a header `host`");
+    let mut host = match slots.host {
+        Some(host) => host,
+        // As load balancers ask whether a server lives. No browser does, so nobody was led here.
+        None if is_http_10 => b"localhost",
+        None => return refused(Status::BadRequest, "a request needs a header `host`"),
     };
     let mut origin_form = target;
     // What a client sends to a proxy; the name in it then counts.

@@ -28,6 +28,7 @@ fn plain_heads_are_read() {
     let cases = [
         ("GET /a?b=c HTTP/1.1\r\nHost: x\r\n\r\n", "GET /a b=c None keep"),
         ("GET /a HTTP/1.0\r\nHost: x\r\n\r\n", "GET /a  None close"),
+        ("GET /a HTTP/1.0\r\n\r\n", "GET /a  None close"),
         ("GET /a HTTP/1.0\r\nhost: x\r\nConnection: Keep-Alive\r\n\r\n", "GET /a  None keep"),
         ("PUT /a HTTP/1.1\r\nHost: x\r\ncontent-length: 12\r\n\r\n", "PUT /a  Length(12) keep"),
         (

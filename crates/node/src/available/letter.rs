@@ -5,8 +5,8 @@
 //! answer   = 0 | fields          or   1 | error, as in `base/wire`
 //! ```
 //! Fetch 0, store 1, request passed on 2, keys 3, buckets 4, holds 5 (6: and takes no write),
-//! compare 7, bare 16 (17: and drops it), rows of a partition 9, weight 10, progress 11. 8 is an envelope: the epoch of the
-//! ring by which the sender chose whom it asks, u64, then the question.
+//! compare 7, rows of a partition 9, weight 10, progress 11, bare 16 (17: and drops it). 8 is an
+//! envelope: the epoch of the ring by which the sender chose whom it asks, u64, then the question.
 
 use super::hashes::Which;
 use super::local::{Rules, Spot};

@@ -2,10 +2,11 @@
 //! each other stands beside each other.
 //!
 //! A life of a write: `route.rs` says that the bucket is available; `request.rs` makes the client's
-//! words an operation (`change.rs`, where it is one of a data type); `coordinate.rs` finds the key's
-//! owners on the ring, has this node's vnode give the write its dot (`shelf.rs`), and brings the
-//! result to all owners (`writing.rs`, driven by `logic::quorum`; over there `replica.rs`); for one
-//! that is down a fallback keeps it, with a hint. A read asks all owners and merges what they say.
+//! words an operation (`change.rs`, where it is one of a data type); `coordinate.rs` finds the
+//! key's owners on the ring, has this node's vnode give the write its dot (`shelf.rs`), and brings
+//! the result to all owners (`writing.rs`, driven by `logic::quorum`; over there `replica.rs`); for
+//! one that is down a fallback keeps it, with a hint. A read asks all owners and merges what they
+//! say.
 //! `moving/` brings partitions to new owners when the ring changes.
 //! `docs/inside/life-of-an-available-write.md` tells it.
 //!
@@ -18,6 +19,7 @@
 pub(crate) mod batch;
 mod change;
 pub(crate) mod claim;
+mod contexts;
 mod coordinate;
 mod crowd;
 mod hashes;

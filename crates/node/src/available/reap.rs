@@ -225,9 +225,22 @@ impl Inner {
         Ok(())
     }
 
+    /// An answer to whoever asks whether a row may go, or that it go.
+    pub(super) async fn is_bare(
+        &self,
+        spot: &Spot,
+        (epoch, digest): (u64, u128),
+        drop: bool,
+    ) -> Result<bool> {
+        match drop {
+            true => self.reap_here(spot, epoch, digest).await,
+            false => self.has_just(spot, epoch, digest),
+        }
+    }
+
     /// Whether this node has of a key just the row of this digest, firm, if it is an owner, and
     /// nothing otherwise: under whatever number its partition ever had.
-    pub(super) fn has_just(&self, spot: &Spot, epoch: u64, digest: u128) -> Result<bool> {
+    fn has_just(&self, spot: &Spot, epoch: u64, digest: u128) -> Result<bool> {
         let Some(ring) = self.catalog.available.ring() else { return Ok(false) };
         if ring.epoch() != epoch || ring.pending().is_some() {
             return Ok(false);
@@ -251,7 +264,7 @@ impl Inner {
     }
 
     /// Drops a row, if it is the one that was agreed on; whether it is gone, for good.
-    pub(super) async fn reap_here(&self, spot: &Spot, epoch: u64, digest: u128) -> Result<bool> {
+    async fn reap_here(&self, spot: &Spot, epoch: u64, digest: u128) -> Result<bool> {
         if !self.has_just(spot, epoch, digest)? {
             return Ok(false);
         }

@@ -92,10 +92,7 @@ impl Inner {
                 Ok(letter::told(|out| progress.write(out)))
             }
             Question::Bare { spot, epoch, digest, drop } => {
-                let yes = match drop {
-                    true => self.reap_here(&spot, epoch, digest).await?,
-                    false => self.has_just(&spot, epoch, digest)?,
-                };
+                let yes = self.is_bare(&spot, (epoch, digest), drop).await?;
                 Ok(letter::told(|out| out.push(yes.into())))
             }
             Question::Holds(meanwhile) => {

@@ -12,15 +12,14 @@ use crate::consistent::view::damaged;
 use crate::metrics::Metrics;
 use crate::submit::Submitted;
 use crate::{Inner, world};
-use base::codec::{Malformed, checksum};
-use base::dots::DotContext;
-use base::limits::{CONTEXT_BYTES_MAX, FORWARD_MS_MAX};
+use base::codec::Malformed;
+use base::limits::FORWARD_MS_MAX;
 use base::request::{Expiry, Missing};
 use base::wire::read_answer;
 use base::{
-    Actor, AvailableCall, Body, BucketName, Call, Condition, Consistency, Content, Context,
-    DataType, Error, FetchOptions, Key, LogIndex, Outcome, Properties, Quorum, Read, Reason, Reply,
-    Request, Result, Row as PlainRow, Siblings, StoreOptions, Update, Version,
+    AvailableCall, Body, BucketName, Call, Condition, Consistency, Content, Context, DataType,
+    Error, FetchOptions, Key, LogIndex, Outcome, Properties, Quorum, Read, Reason, Reply, Request,
+    Result, Row as PlainRow, Siblings, StoreOptions, Update, Version,
 };
 use logic::quorum::{Excess, FetchWish, StoreWish};
 use std::sync::Arc;
@@ -337,27 +336,6 @@ impl Asked<'_> {
         let mut values = all.collect::<Result<Vec<_>>>()?;
         values.sort_by_key(|value| (std::cmp::Reverse(value.written_ms), value.vtag));
         Ok(Siblings { context: self.context(key, &row.join())?, values })
-    }
-
-    pub(super) fn context(&self, key: &Key, seen: &DotContext<Actor>) -> Result<Context> {
-        let bytes = seen.encode(self.salt(key));
-        if bytes.len() > CONTEXT_BYTES_MAX {
-            let text = format!("a context of {} bytes (context_bytes_max)", bytes.len());
-            return Err(Error::new(Reason::TooLarge, text));
-        }
-        Ok(Context(bytes.into()))
-    }
-
-    pub(super) fn seen(&self, key: &Key, context: &Context) -> Result<DotContext<Actor>> {
-        DotContext::decode(&context.0, self.salt(key)).map_err(|Malformed(field)| {
-            let text = format!("{field}: send a context as it was given for this very key");
-            Error::new(Reason::Malformed, text)
-        })
-    }
-
-    /// A context is one key's in one cluster.
-    fn salt(&self, key: &Key) -> u64 {
-        checksum(key, checksum(self.bucket.full().as_bytes(), self.inner.cluster.0))
     }
 
     fn check_key(&self, key: &Key) -> Result<()> {

@@ -192,10 +192,12 @@ async fn plain_words_are_understood_and_what_has_no_meaning_is_refused_in_words(
     let retry = Some(RetryId { session: SessionId(1), number: 1 });
     let named = base::Request { bucket: bucket(), call: Call::Update(set("k", "v")), retry };
     refused(node.handle(named).await, Reason::NotSupported);
-    // And a consistent bucket has no siblings.
+    // A consistent bucket has one value, and nothing on the ring.
     let consistent = BucketName::default();
-    let fetched = ask(&node, &consistent, Call::Available(storing("k", "v", None))).await;
-    refused(fetched, Reason::NotSupported);
+    let stored = ask(&node, &consistent, Call::Available(storing("k", "v", None))).await;
+    assert_eq!(stored.expect("one value").body, Body::Stored(Context::default()));
+    let owners = Call::Available(AvailableCall::Owners { key: bytes("k") });
+    refused(ask(&node, &consistent, owners).await, Reason::NotSupported);
     let unknown = BucketName::new("nosuch", "b").expect("a name");
     refused(ask(&node, &unknown, Call::Update(set("k", "v"))).await, Reason::NoSuchBucket);
     node.stop().await.expect("it stops");

@@ -25,6 +25,7 @@ mod mistakes;
 mod offline;
 mod once;
 mod operations;
+mod published_load;
 mod ready;
 mod real_input;
 mod redis_tools;

@@ -137,19 +137,25 @@ fn balance(scratch: &Scratch, nodes: &[SocketAddr]) -> Option<(Guarded, SocketAd
     Some((child, front))
 }
 
-/// Asks on a connection that is made anew when it is gone; none: it was not answered well.
-fn ask(door: &mut Option<Http>, front: SocketAddr, method: &str, path: &str) -> Option<u16> {
-    if door.is_none() {
-        *door = Http::connect(front).ok();
-    }
+/// Asks on a connection that is made anew when it is gone; an error: what was said in its place.
+fn ask(
+    door: &mut Option<Http>,
+    front: SocketAddr,
+    method: &str,
+    path: &str,
+) -> Result<u16, String> {
+    let mut open = match door.take() {
+        Some(open) => open,
+        None => Http::connect(front).map_err(|error| error.to_string())?,
+    };
     let text = [("content-type", "text/plain")];
     let body = if method == "PUT" { &b"value"[..] } else { b"" };
-    let answer = door.as_mut()?.ask_with(method, path, &text, body);
-    let good = answer.ok().filter(|answer| answer.status < 500);
-    if good.is_none() {
-        *door = None;
+    let answer = open.ask_with(method, path, &text, body).map_err(|error| error.to_string())?;
+    if answer.status >= 500 {
+        return Err(format!("{} {}", answer.status, String::from_utf8_lossy(&answer.body)));
     }
-    good.map(|answer| answer.status)
+    *door = Some(open);
+    Ok(answer.status)
 }
 
 #[test]
@@ -175,11 +181,11 @@ fn no_request_fails_behind_a_balancer_while_a_node_dies_and_comes_back() {
                     let method = if number % 2 == 0 { "PUT" } else { "GET" };
                     asked.fetch_add(1, Ordering::Relaxed);
                     let first = ask(&mut door, front, method, &path);
-                    let status = first.or_else(|| {
+                    let status = first.or_else(|why| {
                         retried.fetch_add(1, Ordering::Relaxed);
-                        ask(&mut door, front, method, &path)
+                        ask(&mut door, front, method, &path).map_err(|again| (why, again))
                     });
-                    let status = status.unwrap_or_else(|| panic!("{method} {path} failed twice"));
+                    let status = status.unwrap_or_else(|why| panic!("{method} {path}: {why:?}"));
                     assert!(matches!(status, 200 | 204 | 300), "{method} {path}: {status}");
                     std::thread::sleep(Duration::from_millis(2));
                 }
