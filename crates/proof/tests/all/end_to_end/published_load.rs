@@ -16,7 +16,7 @@ fn a_published_config_of_basho_bench_loads_a_node() {
     let keys = "key_generator=[\"int_to_str\", [\"uniform_int\", 20]]";
     let words = ["bench", PUBLISHED, "-d", text(&results), "-n", "one", "--json"];
     let mut command = proof::server::tool(&words);
-    command.args(["--set", &addresses, "--set", "duration=2s", "--set", keys]);
+    command.args(["--set", &addresses, "--set", "duration=5s", "--set", keys]);
     command.args(["--set", "report_interval=500ms", "--set", "think_time=5ms"]);
     let done = output(command);
     let complained = String::from_utf8_lossy(&done.stderr);
