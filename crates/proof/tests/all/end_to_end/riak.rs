@@ -41,6 +41,16 @@ impl Three {
             assert!(Instant::now() < end, "three nodes do not share the ring");
             std::thread::sleep(Duration::from_millis(100));
         }
+        // Each hears of it a moment later; until then it goes by the ring it was started with.
+        let knows = |node: &SocketAddr| {
+            let stats = Http::connect(*node).ok()?.ask("GET", "/stats", b"").ok()?.json();
+            let own = stats["riak_kv_vnodes_running"].as_u64()?;
+            matches!(own, 21 | 22).then_some(())
+        };
+        while three.riak.iter().any(|node| knows(node).is_none()) {
+            assert!(Instant::now() < end, "not every node knows the ring");
+            std::thread::sleep(Duration::from_millis(20));
+        }
         three
     }
 
@@ -117,11 +127,12 @@ fn balance(scratch: &Scratch, nodes: &[SocketAddr]) -> Option<(Guarded, SocketAd
     let (program, front) = (find("haproxy")?, free_address());
     let mut text = format!(
         "defaults\n mode http\n timeout connect 1s\n timeout client 30s\n timeout server 30s\n \
-         retries 2\n option redispatch 1\nfrontend front\n bind {front}\n default_backend nodes\n\
+         retries 2\n retry-on conn-failure empty-response\n option redispatch 1\n\
+         frontend front\n bind {front}\n default_backend nodes\n\
          backend nodes\n balance roundrobin\n option httpchk GET /ping\n"
     );
     for (number, node) in nodes.iter().enumerate() {
-        text.push_str(&format!(" server n{number} {node} check inter 200ms fall 2 rise 1\n"));
+        text.push_str(&format!(" server n{number} {node} check inter 200ms fall 2 rise 3\n"));
     }
     let file = scratch.join("haproxy.cfg");
     std::fs::write(&file, text).expect("a file");
@@ -154,6 +165,7 @@ fn ask(
     if answer.status >= 500 {
         return Err(format!("{} {}", answer.status, String::from_utf8_lossy(&answer.body)));
     }
+    assert!(matches!(answer.status, 200 | 204 | 300), "{method} {path}: {answer:?}");
     *door = Some(open);
     Ok(answer.status)
 }
