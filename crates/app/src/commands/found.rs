@@ -5,12 +5,11 @@
 //! beside the one that has their data. So it is founded only where most of the list, this node
 //! included, say that they belong to no cluster: of a majority that had one, at least one knows it.
 
-use super::join::{ANSWER_WAIT, PAUSE, SAID_EVERY, blocking, join_through, not_started};
+use super::join::{PAUSE, SAID_EVERY, blocking, clients, join_through};
 use crate::failure::{Failure, Outcome};
 use crate::settings::Settings;
 use base::{BucketName, ClusterCall, DirectoryCall, Kind, Part, Reason};
 use doors::Alone;
-use doors::native::Client;
 use node::Joining;
 
 /// Joins, if the settings say so and the data directory belongs to no cluster yet; or finds out
@@ -36,11 +35,7 @@ pub async fn join_or_found(settings: &Settings, alone: &Alone) -> Outcome {
 
 /// Asks until one of the others has a cluster (`false`), or enough have none.
 async fn nobody_has_one(others: &[String]) -> Outcome<bool> {
-    let mut clients = Vec::new();
-    for other in others {
-        let client = Client::new(&format!("http://{other}"), ANSWER_WAIT).map_err(not_started)?;
-        clients.push((other, client));
-    }
+    let mut clients = clients(others)?;
     let (all, bucket) = (others.len() + 1, BucketName::default());
     for attempt in 0_u32.. {
         let mut without = 1;

@@ -9,7 +9,7 @@ use node::Joining;
 use std::time::Duration;
 
 /// Longest wait for one answer.
-pub const ANSWER_WAIT: Duration = Duration::from_secs(10);
+const ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// What a member does that does not let a node in.
 const NOT_YET: &str = "does not let this node in yet";
 /// Between two attempts.
@@ -57,15 +57,17 @@ pub async fn blocking<T: Send + 'static>(
         .map_err(not_started)
 }
 
+/// A client of each of these nodes.
+pub fn clients(nodes: &[String]) -> Outcome<Vec<(&String, Client)>> {
+    let client = |node| Client::new(&format!("http://{node}"), ANSWER_WAIT).map_err(not_started);
+    nodes.iter().map(|node| Ok((node, client(node)?))).collect()
+}
+
 /// Asks one member after the other until there is an answer: a member may start later than this
 /// node, and a cluster may be without a master for a while. `not_yet`: what each that does not
 /// answer yet is said to do.
 pub async fn ask(members: &[String], call: DirectoryCall, not_yet: &str) -> Outcome<Body> {
-    let mut clients = Vec::new();
-    for member in members {
-        let client = Client::new(&format!("http://{member}"), ANSWER_WAIT).map_err(not_started)?;
-        clients.push((member, client));
-    }
+    let mut clients = clients(members)?;
     for attempt in 0_u32.. {
         for (member, client) in &mut clients {
             match client.directory(&BucketName::default(), call.clone()).await {

@@ -15,6 +15,7 @@ mod chance;
 mod clients;
 mod ending;
 mod faults;
+mod histories;
 mod judge;
 mod mate;
 mod seeds;

@@ -1,7 +1,7 @@
 //! Many keys of which few differ: what a comparison moves, and what it moves when nothing differs.
 
+use super::super::histories::long;
 use super::clients::bucket;
-use super::seeds::long;
 use super::wire;
 use super::world::World;
 use crate::available::layout::{Row, Stored, row_key, write_row};
