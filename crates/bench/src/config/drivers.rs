@@ -24,8 +24,8 @@ pub enum DriverConfig {
 /// Settings of `resp`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RespConfig {
-    /// `host:port`.
-    pub address: String,
+    /// `host:port` each; clients take them in turn.
+    pub addresses: Vec<String>,
     /// Which bucket; none: what the server takes by itself. Credenza only.
     pub bucket: Option<BucketName>,
     /// What is selected on every connection.
@@ -97,7 +97,7 @@ impl DriverConfig {
         let address = "127.0.0.1:7711".to_string();
         Ok(match driver.as_str() {
             "resp" => DriverConfig::Resp(RespConfig {
-                address: items.read("resp_address", address, text)?,
+                addresses: items.read("resp_address", vec![address], one_or_some_texts)?,
                 bucket: items.read("resp_bucket", None, |item| bucket_of(item).map(Some))?,
                 database: items.read("resp_database", 0, |item| item.integer(0, 1 << 20))?,
                 password: items.read("resp_password", None, |item| text(item).map(Some))?,
@@ -166,6 +166,14 @@ fn some_texts(item: &Item) -> Result<Vec<String>, String> {
     match item.texts()? {
         texts if texts.is_empty() => Err(item.error("wants at least one")),
         texts => Ok(texts),
+    }
+}
+
+/// A text, or a list of them.
+fn one_or_some_texts(item: &Item) -> Result<Vec<String>, String> {
+    match item.text() {
+        Ok(text) => Ok(vec![text.to_string()]),
+        Err(_) => some_texts(item),
     }
 }
 

@@ -7,13 +7,16 @@ use crate::config::{Operation, RespConfig};
 use crate::wrong::Wrong;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A server that speaks RESP.
 pub struct RespTarget {
     tongue: Resp,
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     version: String,
     credenza: bool,
+    /// Clients made so far: the next one goes on behind them, in turn over the addresses.
+    given: AtomicUsize,
 }
 
 /// The language, and what is said first on a connection.
@@ -41,9 +44,10 @@ pub enum Expected {
 }
 
 impl RespTarget {
-    /// Connects once and asks who is there.
+    /// Connects to the first and asks who is there.
     pub fn find(config: &RespConfig) -> Result<RespTarget, Wrong> {
-        let address = resolve(&config.address)?;
+        let addresses = config.addresses.iter().map(|address| resolve(address));
+        let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
         let mut tongue = Resp { greeting: Vec::new(), greetings: 0 };
         if let Some(password) = &config.password {
             command(&[b"AUTH", password.as_bytes()], &mut tongue.greeting);
@@ -57,7 +61,8 @@ impl RespTarget {
             command(&[b"CREDENZA.BUCKET", bucket.full().as_bytes()], &mut tongue.greeting);
             tongue.greetings += 1;
         }
-        let mut stream = connect(&tongue, address)?;
+        let first = addresses.first().ok_or("the driver `resp` wants an address")?;
+        let mut stream = connect(&tongue, *first)?;
         let mut request = Vec::new();
         command(&[b"INFO", b"server"], &mut request);
         let info = ask(&tongue, &mut stream, &request, &Expected::Value, |answer| match answer {
@@ -77,7 +82,7 @@ impl RespTarget {
             (None, Some(version)) => format!("redis {version}"),
             (None, None) => "unknown RESP server".into(),
         };
-        Ok(RespTarget { tongue, address, version, credenza })
+        Ok(RespTarget { tongue, addresses, version, credenza, given: AtomicUsize::new(0) })
     }
 }
 
@@ -98,7 +103,9 @@ impl Target for RespTarget {
     }
 
     fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong> {
-        Ok(Box::new(Sockets::connect(self.tongue.clone(), self.address, clients)?))
+        let first = self.given.fetch_add(clients, Ordering::Relaxed);
+        let addresses = self.addresses.clone();
+        Ok(Box::new(Sockets::connect_in_turn(self.tongue.clone(), addresses, first, clients)?))
     }
 
     fn close(&self) -> Result<(), String> {
