@@ -6,6 +6,8 @@
 //! Never: is needed by a room of the database.
 //! Read next: `config/run.rs`, `load/worker.rs`, `drivers/mod.rs`.
 
+#[cfg(test)]
+mod charted;
 mod charts;
 mod codec;
 mod command;

@@ -155,6 +155,18 @@ impl Shelf {
         }
     }
 
+    /// The same, by who has just read what the row was.
+    pub(super) fn follow_from(
+        &self,
+        state: &mut State,
+        before: Option<&Bytes>,
+        (key, after): &(Bytes, Option<Bytes>),
+    ) {
+        if state.hashes.follows(key) {
+            state.hashes.changed(key, (before, after.as_ref()), &self.copies);
+        }
+    }
+
     /// Has a look at a whole tree; none: it is not whole.
     pub(super) fn hashed<T>(&self, which: Which, look: impl FnOnce(&HashTree) -> T) -> Option<T> {
         self.state().hashes.whole(which).map(look)

@@ -127,8 +127,8 @@ impl Shelf {
         let key = spot.row_key();
         let mut guard = self.admit()?;
         let state = &mut *guard;
-        let (_, bytes) = self.newest(state, &key)?;
-        let local = self.row(bytes.as_ref())?;
+        let (_, known) = self.newest(state, &key)?;
+        let local = self.row(known.as_ref())?;
         check(&write.only, &local)?;
         let before = self.minter(state, spot.partition)?;
         let seen = match write.seen {
@@ -158,8 +158,9 @@ impl Shelf {
         }
         let mut changes = vec![(key, Some(bytes.clone()))];
         self.add(state, &mut changes, spot, (before, minter), hint)?;
+        self.follow_from(state, known.as_ref(), &changes[0]);
         state.minters.insert(spot.partition.0, minter);
-        let ticket = self.change(state, changes, rules.sync);
+        let ticket = self.note(state, changes, rules.sync);
         let context = seen.and(written.dot.id, written.dot.count);
         Ok(Written { ticket, bytes, row, context })
     }
@@ -197,8 +198,9 @@ impl Shelf {
         }
         let mut changes = vec![(key, Some(bytes))];
         self.add(state, &mut changes, spot, (before, minter), hint)?;
+        self.follow_from(state, known.as_ref(), &changes[0]);
         state.minters.insert(spot.partition.0, minter);
-        Ok(self.change(state, changes, rules.sync))
+        Ok(self.note(state, changes, rules.sync))
     }
 
     /// What is kept here of a key is to go to that node too: a hint says so.

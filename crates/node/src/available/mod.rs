@@ -38,6 +38,7 @@ mod request;
 pub(crate) mod shelf;
 pub(crate) mod sync;
 mod telling;
+mod tickets;
 mod waiting;
 pub(crate) mod watching;
 mod writing;

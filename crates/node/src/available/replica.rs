@@ -1,67 +1,127 @@
 //! The side that is asked: another node coordinates, and this one's vnodes answer.
+//!
+//! The two questions of every read and write are answered without a task of their own: a fetch at
+//! once, a store when its batch is in the store.
 
 use super::letter::{self, Question};
+use super::local::{Rules, Spot};
 use crate::Inner;
 use crate::consistent::view::damaged;
 use crate::forward::desk;
 use crate::peers::{Asked, Peers};
+use crate::world;
+use base::codec::Malformed;
 use base::limits::{PEER_CALL_BYTES_MAX, PEER_HEAD_BYTES_MAX};
 use base::wire::write_answer;
-use base::{Error, Reason, Result};
+use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
 use std::sync::Arc;
 
+/// Most bytes of an answer.
+const ROOM: usize = PEER_CALL_BYTES_MAX - PEER_HEAD_BYTES_MAX;
+
 /// Answers another node's question. Hands over and returns.
 pub(crate) fn asked(inner: &Arc<Inner>, peers: &Peers, asked: Asked) {
-    desk::serve(inner, peers, asked, "a question to a vnode", |inner, _, payload| async move {
-        let (epoch, question) = letter::open(&payload)?;
-        Ok(inner.answer_vnodes(epoch, question).await)
+    let what = "a question to a vnode";
+    match letter::open(&asked.payload) {
+        Ok((epoch, Question::Fetch(spot))) => {
+            let Some(seat) = inner.desk.sit(asked.payload.len()) else {
+                peers.decline(&asked);
+                return;
+            };
+            let answer = fitting(inner.fetched(epoch, &spot));
+            desk::reply(seat, peers, asked, answer);
+        }
+        Ok((epoch, Question::Store { spot, rules, hint, row })) => {
+            take_up(inner, peers, asked, epoch, Brought { spot, rules, hint, row });
+        }
+        Ok((epoch, question)) => {
+            desk::serve(inner, peers, asked, what, move |inner, _, _| async move {
+                Ok(fitting(inner.attend(epoch, question).await))
+            });
+        }
+        Err(Malformed(field)) => desk::malformed(peers, &asked, what, field),
+    }
+}
+
+/// What another replica brings.
+struct Brought {
+    spot: Spot,
+    rules: Rules,
+    /// In place of which node.
+    hint: Option<NodeId>,
+    row: Bytes,
+}
+
+/// Answers that a row is kept, once it is.
+fn take_up(inner: &Arc<Inner>, peers: &Peers, asked: Asked, epoch: u64, brought: Brought) {
+    let Some(seat) = inner.desk.sit(asked.payload.len()) else {
+        peers.decline(&asked);
+        return;
+    };
+    let ticket = match inner.take(epoch, &brought) {
+        Ok(ticket) => ticket,
+        Err(error) => {
+            desk::reply(seat, peers, asked, fitting(Err(error)));
+            return;
+        }
+    };
+    let (owner, peers) = (inner.clone(), peers.clone());
+    inner.shelf.when_settled(ticket, move |settled| {
+        let answer = fitting(settled.map(|()| letter::told(|_| ())));
+        // It is looked at behind the write: whoever compares with this node from now on finds it.
+        if !owner.is_stale(epoch, brought.spot.partition) {
+            desk::reply(seat, &peers, asked, answer);
+            return;
+        }
+        world::spawn(async move {
+            let Brought { spot, rules, row, .. } = brought;
+            owner.hand_on(epoch, spot, rules, row).await;
+            desk::reply(seat, &peers, asked, answer);
+        });
     });
 }
 
+/// An answer that fits into a message.
+fn fitting(answer: Result<Vec<u8>>) -> Bytes {
+    let answer = answer.unwrap_or_else(|error| letter::refused(&error));
+    if answer.len() <= ROOM {
+        return answer.into();
+    }
+    let text = "the values of this key are too large to go from node to node";
+    letter::refused(&Error::new(Reason::TooLarge, text)).into()
+}
+
 impl Inner {
-    async fn answer_vnodes(self: &Arc<Inner>, epoch: u64, question: Question) -> Bytes {
-        let room = PEER_CALL_BYTES_MAX - PEER_HEAD_BYTES_MAX;
-        let mut answer = match self.attend(epoch, question, room).await {
-            Ok(answer) => answer,
-            Err(error) => letter::refused(&error),
-        };
-        if answer.len() > room {
-            let text = "the values of this key are too large to go from node to node";
-            answer = letter::refused(&Error::new(Reason::TooLarge, text));
-        }
-        answer.into()
+    fn fetched(&self, epoch: u64, spot: &Spot) -> Result<Vec<u8>> {
+        self.keeps_still(epoch, spot)?;
+        let row = self.shelf.read(spot)?;
+        Ok(letter::told(|out| {
+            out.push(row.is_some().into());
+            out.extend_from_slice(&row.unwrap_or_default());
+        }))
     }
 
-    async fn attend(
-        self: &Arc<Inner>,
-        epoch: u64,
-        question: Question,
-        room: usize,
-    ) -> Result<Vec<u8>> {
+    /// Merges what another replica brings; gives the ticket.
+    fn take(&self, epoch: u64, brought: &Brought) -> Result<u64> {
+        let Brought { spot, rules, hint, row } = brought;
+        self.look_at_fence();
+        if hint.is_none() {
+            self.takes_still(epoch, spot)?;
+        }
+        let versions = super::layout::read_row(row).map_err(damaged)?;
+        self.shelf.merge(spot, versions, *rules, *hint)
+    }
+
+    async fn attend(self: &Arc<Inner>, epoch: u64, question: Question) -> Result<Vec<u8>> {
         match question {
-            Question::Fetch(spot) => {
-                self.keeps_still(epoch, &spot)?;
-                let row = self.shelf.read(&spot)?;
-                Ok(letter::told(|out| {
-                    out.push(row.is_some().into());
-                    out.extend_from_slice(&row.unwrap_or_default());
-                }))
-            }
-            Question::Store { spot, rules, hint, row } => {
-                self.look_at_fence();
-                if hint.is_none() {
-                    self.takes_still(epoch, &spot)?;
-                }
-                let versions = super::layout::read_row(&row).map_err(damaged)?;
-                let ticket = self.shelf.merge(&spot, versions, rules, hint)?;
-                self.shelf.settled(ticket).await?;
-                self.hand_on(epoch, spot, rules, row).await;
-                Ok(letter::told(|_| ()))
+            Question::Fetch(_) | Question::Store { .. } => {
+                let text = "a fetch or a store has no place among questions that take their time";
+                Err(Error::new(Reason::NotSupported, text))
             }
             Question::PassedOn(request) => {
                 let answer = self.coordinate(request).await;
-                Ok(letter::told(|out| write_answer(&answer, room - 1, out)))
+                Ok(letter::told(|out| write_answer(&answer, ROOM - 1, out)))
             }
             Question::Keys { partitions, bucket, after, rows_max } => {
                 self.covers_still(epoch, &partitions, self.copies_of(&bucket)?)?;

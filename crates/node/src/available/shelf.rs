@@ -12,6 +12,7 @@
 use super::batch::{Batch, Mark, apply};
 use super::hashes::{Copies, Hashes};
 use super::layout::VNODES;
+use super::tickets::Tickets;
 use super::waiting::Waiting;
 use crate::housekeeping::Bell;
 use crate::keeper::{Done, Job, Keeper, store_error};
@@ -24,7 +25,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use store::{Kind, Position, Trees};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 /// An open batch is closed when it has so many bytes, even while another is being written.
 const BATCH_BYTES_MAX: usize = 4 << 20;
@@ -52,6 +53,7 @@ pub(crate) struct Shelf {
     mailbox: Mutex<Vec<Done>>,
     wake: Notify,
     pub(super) landed: watch::Sender<Landed>,
+    tickets: Tickets,
     /// How many copies a bucket's keys have.
     pub(super) copies: Copies,
 }
@@ -130,6 +132,7 @@ impl Shelf {
             mailbox: Mutex::default(),
             wake: Notify::new(),
             landed: watch::Sender::new(landed),
+            tickets: Tickets::default(),
             copies,
         }
     }
@@ -190,10 +193,23 @@ impl Shelf {
         changes: impl IntoIterator<Item = (Bytes, Option<Bytes>)>,
         sync: bool,
     ) -> u64 {
+        let changes: Vec<_> = changes.into_iter().collect();
+        for (key, value) in &changes {
+            self.follow(state, key, value.as_ref());
+        }
+        self.note(state, changes, sync)
+    }
+
+    /// The same, for those whose row's tree has followed already.
+    pub(super) fn note(
+        &self,
+        state: &mut State,
+        changes: Vec<(Bytes, Option<Bytes>)>,
+        sync: bool,
+    ) -> u64 {
         let index = state.open.index;
         let before = state.open.payload.len();
         for (key, value) in changes {
-            self.follow(state, &key, value.as_ref());
             state.open.change(&key, value.as_deref());
             state.overlay.insert(key, (index, value));
         }
@@ -234,13 +250,20 @@ impl Shelf {
 
     /// Waits until the batch of a ticket is in the store.
     pub(crate) async fn settled(&self, ticket: u64) -> Result<()> {
-        let mut landed = self.landed.subscribe();
-        let reached = landed.wait_for(|it| it.upto >= ticket || it.failed.is_some()).await;
-        match reached {
-            Ok(it) if it.upto >= ticket => Ok(()),
-            Ok(it) => Err(it.failed.clone().unwrap_or_else(going)),
-            Err(_) => Err(going()),
-        }
+        let (sender, receiver) = oneshot::channel();
+        self.when_settled(ticket, move |settled| drop(sender.send(settled)));
+        receiver.await.unwrap_or_else(|_| Err(going()))
+    }
+
+    /// Calls `then` when the batch of a ticket is in the store, or never will be. At once, if that
+    /// is known.
+    pub(super) fn when_settled(&self, ticket: u64, then: impl FnOnce(Result<()>) + Send + 'static) {
+        let known = || {
+            let landed = self.landed.borrow();
+            let is_there = (landed.upto >= ticket).then_some(Ok(()));
+            is_there.or_else(|| landed.failed.clone().map(Err))
+        };
+        self.tickets.wait(ticket, known, then);
     }
 
     /// The keeper's news.
@@ -252,8 +275,9 @@ impl Shelf {
     /// Nothing more will be written.
     pub(crate) fn fail(&self, error: Error) {
         self.landed.send_modify(|landed| {
-            landed.failed.get_or_insert(error);
+            landed.failed.get_or_insert_with(|| error.clone());
         });
+        self.tickets.tell(u64::MAX, &Err(error));
         self.wake.notify_one();
     }
 
@@ -322,6 +346,7 @@ impl Shelf {
             state.overlay.retain(|_, (newest, _)| *newest > index);
         }
         self.landed.send_modify(|landed| landed.upto = index);
+        self.tickets.tell(index, &Ok(()));
     }
 
     /// Where the first record begins that a restart would still need, or a little before.

@@ -51,6 +51,25 @@ impl Desk {
     }
 }
 
+/// Answers at once. Where the lane is full the answer waits, and keeps the seat.
+pub(crate) fn reply(seat: Seat, peers: &Peers, asked: Asked, answer: Bytes) {
+    if let Ok(Sending::Full) = peers.answer(&asked, answer.clone()) {
+        let peers = peers.clone();
+        world::spawn(async move {
+            let within = asked.within.min(Duration::from_millis(FORWARD_MS_MAX));
+            let _ = timeout(within, send(&peers, &asked, &answer)).await;
+            drop(seat);
+        });
+    }
+}
+
+/// Another node's question can't be read: it is declined.
+pub(crate) fn malformed(peers: &Peers, asked: &Asked, what: &str, field: &str) {
+    let from = format_args!("{:016x}", asked.from.0);
+    tracing::warn!(target: "node", %from, "{what} is malformed: {field}");
+    peers.decline(asked);
+}
+
 /// Answers what another node asks, or declines it: where there is no seat (`false`), or where it is
 /// malformed. `what` it is called in the log. Hands over and returns.
 pub(crate) fn serve<A>(
@@ -74,11 +93,7 @@ where
         let served = async {
             match answer(inner, asked.group, asked.payload.clone()).await {
                 Ok(answer) => send(&peers, &asked, &answer).await,
-                Err(Malformed(field)) => {
-                    let from = format_args!("{:016x}", asked.from.0);
-                    tracing::warn!(target: "node", %from, "{what} is malformed: {field}");
-                    peers.decline(&asked);
-                }
+                Err(Malformed(field)) => malformed(&peers, &asked, what, field),
             }
         };
         let _ = timeout(within, served).await;

@@ -99,7 +99,7 @@ impl Inner {
     }
 
     /// Whether a sender that chose by a ring of this epoch may not know who keeps a partition.
-    fn is_stale(&self, epoch: u64, partition: Partition) -> bool {
+    pub(in crate::available) fn is_stale(&self, epoch: u64, partition: Partition) -> bool {
         epoch < self.catalog.available.changed_at(partition)
     }
 

@@ -1,0 +1,47 @@
+//! Charts in `docs/` that are drawn from tables in `docs/`: they show what the tables say.
+//!
+//! `UPDATE_DOCS=1 cargo test -p bench charted` draws them again.
+
+use crate::charts::{Axis, Chart, Scale, Series};
+use std::path::Path;
+
+/// The rows of a page's first table, numbers alone.
+fn table(page: &str) -> Vec<Vec<f64>> {
+    let rows = page.lines().filter(|line| line.starts_with("| "));
+    let cells = rows.map(|row| row.trim_matches('|').split('|').map(str::trim));
+    let numbers = cells.map(|cells| cells.map_while(|cell| cell.parse().ok()).collect::<Vec<_>>());
+    numbers.filter(|row| !row.is_empty()).collect()
+}
+
+#[test]
+fn the_charts_of_groups_show_their_table() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance");
+    let page = std::fs::read_to_string(docs.join("groups.md")).expect("it is kept");
+    let rows = table(&page);
+    assert_eq!(rows.len(), 8, "one and three nodes with 1, 10, 100 and 500 groups");
+    let charts = [
+        (2, "groups-writes.svg", "Synced writes of 64 clients", "writes a second"),
+        (3, "groups-cost.svg", "What a write costs", "microseconds of processor time"),
+        (4, "groups-idle.svg", "What groups cost that nobody uses", "% of one core"),
+    ];
+    for (column, file, title, unit) in charts {
+        let line = |nodes: f64| {
+            let rows = rows.iter().filter(|row| row[0] == nodes);
+            rows.map(|row| (row[1], row[column])).collect::<Vec<_>>()
+        };
+        let series = |name: &str, nodes| Series { name: name.into(), points: line(nodes) };
+        let chart = Chart {
+            title: title.into(),
+            x: Axis::new("groups in one process", Scale::Logarithmic),
+            y: Axis::new(unit, Scale::Linear),
+            series: vec![series("one node", 1.0), series("three nodes", 3.0)],
+        };
+        let drawn = chart.lines().expect("it can be drawn");
+        let path = docs.join(file);
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(&path, &drawn).expect("docs can be written");
+        }
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(kept == drawn, "{file} is stale: UPDATE_DOCS=1 cargo test -p bench charted");
+    }
+}
