@@ -104,6 +104,9 @@ struct DvvArguments {
     /// Run each mix so many seconds on six nodes of the database too
     #[arg(long, value_name = "SECONDS")]
     product: Option<u64>,
+    /// Take the runs that this results.json of an interrupted study holds
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
 }
 
 impl DvvArguments {
@@ -122,6 +125,7 @@ impl DvvArguments {
             value_bytes: if self.quick { vec![1024] } else { vec![1024, 5 * 1024] },
             seed: self.seed,
             product: self.product.map(|seconds| Duration::from_secs(seconds.clamp(1, 3_600))),
+            resume: self.resume,
         })
     }
 }

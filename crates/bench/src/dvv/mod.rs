@@ -53,6 +53,8 @@ pub struct DvvOptions {
     pub seed: u64,
     /// How long each mix is run on six nodes of the database; none: not at all.
     pub product: Option<Duration>,
+    /// What an interrupted study of the same options wrote down: its runs are taken.
+    pub resume: Option<PathBuf>,
 }
 
 /// Runs the study and writes it down; gives the folder and the Markdown text.
@@ -72,6 +74,7 @@ pub fn run(options: &DvvOptions, say: &mut dyn FnMut(&str)) -> Result<(PathBuf, 
         outcomes: Vec::new(),
         product: Vec::new(),
     };
+    let mut known = options.resume.as_deref().map(|file| resumed(file, &study)).transpose()?;
     for value_bytes in &options.value_bytes {
         for mix in study::mixes() {
             let load = Load {
@@ -84,9 +87,10 @@ pub fn run(options: &DvvOptions, say: &mut dyn FnMut(&str)) -> Result<(PathBuf, 
                 seed: options.seed,
             };
             let vectors = Vectors { pruning: Pruning::RIAK };
-            study.outcomes.push(one(vectors, &load, say));
-            study.outcomes.push(one(Dotted, &load, say));
-            study.outcomes.push(one(Sets, &load, say));
+            let known = &mut known;
+            study.outcomes.push(once(known, vectors, &load, say));
+            study.outcomes.push(once(known, Dotted, &load, say));
+            study.outcomes.push(once(known, Sets, &load, say));
             // After every load, so that an interrupted study leaves what it has.
             write(&folder, "results.json", &study.json()?)?;
         }
@@ -100,6 +104,37 @@ pub fn run(options: &DvvOptions, say: &mut dyn FnMut(&str)) -> Result<(PathBuf, 
         write_all(&documents.join("performance"), "dvv.md", &study, &text)?;
     }
     Ok((folder, text))
+}
+
+/// The runs of an interrupted study, which must have had the same options.
+fn resumed(file: &Path, study: &Study) -> Result<Vec<Outcome>, Wrong> {
+    let cant =
+        |error: &dyn std::fmt::Display| format!("can't go on from {}: {error}", file.display());
+    let text = std::fs::read_to_string(file).map_err(|error| cant(&error))?;
+    let found: Study = serde_json::from_str(&text).map_err(|error| cant(&error))?;
+    let options = |it: &Study| (it.seconds.to_bits(), it.clients, it.keys, it.seed);
+    if options(&found) != options(study) {
+        let text = format!(
+            "it has --seconds {} --clients {} --keys {} --seed {}; say the same",
+            found.seconds, found.clients, found.keys, found.seed
+        );
+        return Err(cant(&text).into());
+    }
+    Ok(found.outcomes)
+}
+
+/// Runs one load with one kind of clock, unless that is known already.
+fn once<K: Kind>(
+    known: &mut Option<Vec<Outcome>>,
+    kind: K,
+    load: &Load,
+    say: &mut dyn FnMut(&str),
+) -> Outcome {
+    let same = |it: &mut Outcome| {
+        (&*it.kind, &*it.mix, it.value_bytes) == (K::NAME, load.mix.name, load.value_bytes)
+    };
+    let found = known.as_mut().and_then(|known| known.extract_if(.., same).next());
+    found.unwrap_or_else(|| one(kind, load, say))
 }
 
 /// Runs one load with one kind of clock.

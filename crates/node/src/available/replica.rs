@@ -66,11 +66,14 @@ fn take_up(inner: &Arc<Inner>, peers: &Peers, asked: Asked, epoch: u64, brought:
             return;
         }
     };
-    let (owner, peers) = (inner.clone(), peers.clone());
+    // A node that is given up with this in hand must not be kept by it.
+    let (owner, peers) = (Arc::downgrade(inner), peers.clone());
     inner.shelf.when_settled(ticket, move |settled| {
-        let answer = fitting(settled.map(|()| letter::told(|_| ())));
+        let Some(owner) = owner.upgrade() else { return };
         // It is looked at behind the write: whoever compares with this node from now on finds it.
-        if !owner.is_stale(epoch, brought.spot.partition) {
+        let goes_on = settled.is_ok() && owner.is_stale(epoch, brought.spot.partition);
+        let answer = fitting(settled.map(|()| letter::told(|_| ())));
+        if !goes_on {
             desk::reply(seat, &peers, asked, answer);
             return;
         }

@@ -3,7 +3,8 @@
 use super::super::kinds::{Dotted, Kind, Pruning, Sets, Vectors};
 use super::super::measured::Measured;
 use super::super::study::{Cost, Load, Mix, mixes};
-use super::super::{DvvOptions, run, world};
+use super::super::{DvvOptions, Study, run, world};
+use std::path::Path;
 use std::time::Duration;
 
 fn load(mix: Mix, keys: u64, time: Duration) -> Load {
@@ -71,6 +72,7 @@ fn a_study_writes_its_tables_and_figures() {
         value_bytes: vec![1024],
         seed: 42,
         product: None,
+        resume: None,
     };
     let mut said = String::new();
     let (results, text) = run(&options, &mut |line| said.push_str(line)).expect("runs");
@@ -93,5 +95,24 @@ fn a_study_writes_its_tables_and_figures() {
             assert!(place.join(file).is_file(), "{file}");
         }
     }
+    goes_on(&options, &results.join("results.json"), &text);
     std::fs::remove_dir_all(&folder).expect("removed");
+}
+
+/// What was run is not run again, and only a study of the same options is gone on with.
+fn goes_on(options: &DvvOptions, results: &Path, whole: &str) {
+    let mut found: Study =
+        serde_json::from_str(&std::fs::read_to_string(results).unwrap()).unwrap();
+    found.outcomes.truncate(7);
+    found.outcomes[0].lost = 4_711;
+    std::fs::write(results, found.json().unwrap()).unwrap();
+    let resume = Some(results.to_path_buf());
+    let options = DvvOptions { resume, documents: None, ..options.clone() };
+    let mut said = String::new();
+    let (_, text) = run(&options, &mut |line| said.push_str(line)).expect("goes on");
+    assert_eq!(said.lines().count(), 8, "{said}");
+    assert!(text.contains("4711") && !whole.contains("4711"));
+    let other = DvvOptions { seed: 43, ..options };
+    let error = run(&other, &mut |_| {}).expect_err("another study").to_string();
+    assert!(error.contains("--seed 42"), "{error}");
 }
