@@ -25,6 +25,7 @@ pub(crate) use progress::Moving;
 pub(super) use stale::Beside;
 
 use super::hashes::Which;
+use super::slots::Span;
 use crate::submit::Flow;
 use crate::world::sleep;
 use crate::{Inner, world};
@@ -84,8 +85,8 @@ impl Inner {
             // Whatever comes of it, others have their turn before it is tried again.
             clearing.later(partition);
             if cleared? {
-                let node = self.node;
-                self.tell_directory(RingCall::Cleared { partition, node }).await?;
+                let (node, of) = (self.node, ring.partitions());
+                self.tell_directory(RingCall::Cleared { partition, of, node }).await?;
                 tracing::info!(
                     target: "node", partition = partition.0, "let go of a partition that went over"
                 );
@@ -134,7 +135,7 @@ impl Inner {
         self.moving.begins(since, left as u64);
         self.weigh_what_comes(ring, partition).await;
         for n in copies {
-            let which: Which = (partition, *n);
+            let which: Which = (Span::new(ring, partition), *n);
             self.receive(ring, which, since, stop).await?;
         }
         let node = self.node;

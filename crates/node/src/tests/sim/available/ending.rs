@@ -5,7 +5,7 @@ use super::judge::{Dot, Write};
 use super::world::World;
 use crate::Inner;
 use crate::available::layout::{Row, read_hint_key, read_row, row_key};
-use base::{NodeId, Partition};
+use base::NodeId;
 use bytes::Bytes;
 use logic::ring::point;
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ impl World {
             .iter()
             .map(|mate| {
                 let inner = mate.inner().expect("everyone lives");
-                (owners.contains(&mate.node), own(inner, partition, &key))
+                (owners.contains(&mate.node), own(inner, &key))
             })
             .collect();
         rows.sort_by_key(|(owns, _)| !owns);
@@ -107,8 +107,8 @@ impl World {
     }
 }
 
-fn own(inner: &Inner, partition: Partition, key: &Bytes) -> Option<Bytes> {
-    inner.trees.get(&row_key(partition, &bucket(), key)).expect("memory")
+fn own(inner: &Inner, key: &Bytes) -> Option<Bytes> {
+    inner.trees.get(&row_key(&bucket(), key)).expect("memory")
 }
 
 /// Living values, by their dots.
