@@ -22,6 +22,7 @@ pub(crate) mod claim;
 mod contexts;
 mod coordinate;
 mod crowd;
+pub(crate) mod finding;
 mod hashes;
 pub(crate) mod hints;
 pub(crate) mod layout;

@@ -1,5 +1,6 @@
 //! The side that is asked: another node coordinates, and this one's vnodes answer.
 
+use super::coordinate::no_ring;
 use super::letter::{self, Question};
 use crate::Inner;
 use crate::consistent::view::damaged;
@@ -60,6 +61,7 @@ impl Inner {
                 Ok(letter::told(|_| ()))
             }
             Question::PassedOn(request) => {
+                let request = self.after_finding_others(request).await;
                 let answer = self.coordinate(request).await;
                 Ok(letter::told(|out| write_answer(&answer, room - 1, out)))
             }
@@ -90,6 +92,10 @@ impl Inner {
             Question::Progress => {
                 let progress = self.moving.progress();
                 Ok(letter::told(|out| progress.write(out)))
+            }
+            Question::Ring => {
+                let ring = self.catalog.available.ring().ok_or_else(no_ring)?;
+                Ok(letter::told(|out| out.extend_from_slice(&ring.encode())))
             }
             Question::Bare { spot, epoch, digest, drop } => {
                 let yes = self.is_bare(&spot, (epoch, digest), drop).await?;

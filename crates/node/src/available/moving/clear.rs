@@ -15,6 +15,7 @@ use crate::available::hashes::{Which, rows_behind, which};
 use crate::available::layout::{record_key, row_tail, rows_prefix};
 use crate::available::list::unhurried;
 use crate::available::sync::Toward;
+use crate::flaws::{Flaw, flawed};
 use crate::{Inner, world};
 use base::{Error, NodeId, Partition, Reason, Result};
 use bytes::Bytes;
@@ -102,7 +103,7 @@ impl Inner {
         }
         let owners = ring.owners(of.0, of.1.into());
         let away: Vec<_> = owners.iter().copied().filter(|node| !self.reaches(*node)).collect();
-        if !away.is_empty() {
+        if !away.is_empty() && !flawed(Flaw::LetsGoAlone) {
             let (partition, names) = (of.0, self.names(&away));
             let text = format!(
                 "partition {partition} has gone over; this node lets go of it when all its owners \
@@ -110,7 +111,7 @@ impl Inner {
             );
             return Err(Error::new(Reason::NoQuorum, text));
         }
-        for owner in owners {
+        for owner in owners.into_iter().filter(|_| !flawed(Flaw::LetsGoAlone)) {
             let summary = self.bring_together(of, owner, Toward::Other).await?;
             if !summary.complete {
                 let text = format!("a comparison with {} was cut short", self.name_of(owner));
