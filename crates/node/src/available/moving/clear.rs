@@ -11,17 +11,20 @@
 //! rows that others keep, and should the partition come back, no row that comes with it is mistaken
 //! for one that was lost here.
 
+use super::stray::Sweep;
 use crate::available::hashes::{Which, rows_behind, which};
 use crate::available::layout::{record_key, row_tail, rows_prefix};
 use crate::available::list::unhurried;
 use crate::available::sync::Toward;
 use crate::flaws::{Flaw, flawed};
 use crate::{Inner, world};
+use base::limits::FORWARD_MS_MAX;
 use base::{Error, NodeId, Partition, Reason, Result};
 use bytes::Bytes;
 use logic::ring::Ring;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 use store::Snapshot;
 use tokio::sync::watch;
 
@@ -37,13 +40,16 @@ pub(super) struct Clearing {
     due: BTreeMap<Partition, u64>,
     /// Whose vnode has become another actor.
     renewed: BTreeSet<Partition>,
+    /// Of which rows lie here that nobody knows of (`stray.rs`).
+    strays: BTreeSet<Partition>,
+    sweep: Sweep,
 }
 
 impl Clearing {
     /// What it is time for; `grace_ms`: behind the moment in which this node heard of it.
     pub(super) fn next(&mut self, ring: &Ring, me: NodeId, grace_ms: u64) -> Option<Partition> {
         let now = world::milliseconds();
-        let left: BTreeSet<Partition> = ring.left_at(me).collect();
+        let left: BTreeSet<_> = ring.left_at(me).chain(self.strays.iter().copied()).collect();
         self.due.retain(|partition, _| left.contains(partition));
         self.renewed.retain(|partition| left.contains(partition));
         for partition in left {
@@ -51,6 +57,21 @@ impl Clearing {
         }
         let due = self.due.iter().find(|(_, due)| **due <= now);
         due.map(|(partition, _)| *partition)
+    }
+
+    /// For which ring it was looked, and is to be looked, for strays.
+    pub(super) fn sweep(&mut self) -> &mut Sweep {
+        &mut self.sweep
+    }
+
+    /// Rows that nobody knows of lie in these partitions.
+    pub(super) fn found(&mut self, strays: BTreeSet<Partition>) {
+        self.strays = strays;
+    }
+
+    /// Nothing of a partition is left here.
+    pub(super) fn is_done(&mut self, partition: Partition) {
+        self.strays.remove(&partition);
     }
 
     /// Not now.
@@ -84,7 +105,7 @@ impl Inner {
         Ok(all)
     }
 
-    fn keeps(&self, ring: &Ring, (partition, n): Which) -> bool {
+    pub(super) fn keeps(&self, ring: &Ring, (partition, n): Which) -> bool {
         let (n, me) = (usize::from(n), &self.node);
         ring.owners(partition, n).contains(me) || ring.receivers(partition, n).contains(me)
     }
@@ -112,6 +133,11 @@ impl Inner {
             return Err(Error::new(Reason::NoQuorum, text));
         }
         for owner in owners.into_iter().filter(|_| !flawed(Flaw::LetsGoAlone)) {
+            // What this node does not own by an older ring it may own by the one that is in force.
+            let within = Duration::from_millis(FORWARD_MS_MAX);
+            if self.learn_ring(owner, ring.epoch(), within).await {
+                return Err(Error::new(Reason::Changed, "the ring has changed"));
+            }
             let summary = self.bring_together(of, owner, Toward::Other).await?;
             if !summary.complete {
                 let text = format!("a comparison with {} was cut short", self.name_of(owner));

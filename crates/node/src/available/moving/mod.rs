@@ -6,7 +6,8 @@
 //! answer, and every write goes to the new ones too. When the last copy of a partition has come, it
 //! goes over; who does not own it any more makes sure that the new owners have everything, and lets
 //! go of its rows (`clear.rs`). Nodes hear of the ring's changes at different times: whom a request
-//! went to by an older ring says so, or hands on what it was given (`stale.rs`).
+//! went to by an older ring says so, or hands on what it was given (`stale.rs`); what was left lying
+//! where it has no business is found and let go of, too (`stray.rs`).
 //!
 //! Promises: a partition goes over after its new owner has all that so many old owners have as make
 //! every acknowledged write known to one of them; nobody lets go of a row that an owner has not;
@@ -20,6 +21,7 @@ mod progress;
 mod receive;
 mod ring_call;
 mod stale;
+mod stray;
 
 pub(crate) use progress::Moving;
 pub(super) use stale::Beside;
@@ -79,12 +81,24 @@ impl Inner {
         stop: &watch::Receiver<bool>,
     ) -> Result<Went> {
         let Some(ring) = self.catalog.available.ring() else { return Ok(Went::Nothing) };
+        let epoch = ring.epoch();
+        if clearing.sweep().is_due(epoch, self.settings.ring_grace_ms)
+            && self.shelf.kept().is_empty()
+        {
+            clearing.found(self.strays(&ring).await?);
+            clearing.sweep().is_done(epoch);
+        }
         if let Some(partition) = clearing.next(&ring, self.node, self.settings.ring_grace_ms) {
             let cleared = self.clear(&ring, partition, clearing, stop).await;
             // Whatever comes of it, others have their turn before it is tried again.
             clearing.later(partition);
             if cleared? {
+                clearing.is_done(partition);
                 let node = self.node;
+                if !ring.left_at(node).any(|left| left == partition) {
+                    tracing::info!(target: "node", partition = partition.0, "let go of stray rows");
+                    return Ok(Went::On);
+                }
                 self.tell_directory(RingCall::Cleared { partition, node }).await?;
                 tracing::info!(
                     target: "node", partition = partition.0, "let go of a partition that went over"

@@ -10,7 +10,9 @@ use super::wire::{self, End, Hub, Wire};
 use super::world::World;
 use crate::peers::{Asked, Broken, Delivered, Incarnation, Network, Peers, Receiver, Sink};
 use base::wire::write_answer;
-use base::{Body, Call, DirectoryCall, LogIndex, NodeId, Reply, Request, Result, RingCall};
+use base::{
+    Body, Call, DirectoryCall, LogIndex, NodeId, Reply, Request, Result, RingCall, RingTransfer,
+};
 use bytes::Bytes;
 use logic::ring::{Change, Rack, Ring, plan};
 use std::collections::BTreeSet;
@@ -256,7 +258,12 @@ impl World {
         }
         let left = told.nodes.iter().find(|node| told.ring.left_at(**node).next().is_some());
         if let Some(node) = left {
-            return Some(format!("node {node} has not let go"));
+            let mates = self.mates.borrow();
+            let inner = mates.iter().find(|mate| mate.node == *node).and_then(|it| it.inner());
+            let mut how = RingTransfer::default();
+            inner.expect("everyone lives").moving.told(&mut how);
+            let partitions: Vec<_> = told.ring.left_at(*node).collect();
+            return Some(format!("node {node} has {partitions:?} left: {}", how.waits_for));
         }
         let last = at(&self.directory).last();
         let mates = self.mates.borrow();
