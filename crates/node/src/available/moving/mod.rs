@@ -88,29 +88,18 @@ impl Inner {
             clearing.found(self.strays(&ring).await?);
             clearing.sweep().is_done(epoch);
         }
+        let mut failed = None;
         if let Some(partition) = clearing.next(&ring, self.node, self.settings.ring_grace_ms) {
-            let cleared = self.clear(&ring, partition, clearing, stop).await;
-            // Whatever comes of it, others have their turn before it is tried again.
-            clearing.later(partition);
-            if cleared? {
-                clearing.is_done(partition);
-                let node = self.node;
-                if !ring.left_at(node).any(|left| left == partition) {
-                    tracing::info!(target: "node", partition = partition.0, "let go of stray rows");
-                    return Ok(Went::On);
-                }
-                self.tell_directory(RingCall::Cleared { partition, node }).await?;
-                tracing::info!(
-                    target: "node", partition = partition.0, "let go of a partition that went over"
-                );
+            match self.let_go_of(&ring, partition, clearing, stop).await {
+                Ok(()) => return Ok(Went::On),
+                // What this node is to receive does not wait for those who are to have the rest.
+                Err(error) => failed = Some(error),
             }
-            return Ok(Went::On);
         }
         let Some(since) = ring.pending().map(|pending| pending.since()) else {
             self.moving.rests();
-            return Ok(Went::Nothing);
+            return failed.map_or(Ok(Went::Nothing), Err);
         };
-        let mut failed = None;
         for partition in (0..ring.partitions()).map(Partition) {
             let copies = self.copies_to_receive(&ring, partition);
             if copies.is_empty() {
@@ -126,6 +115,29 @@ impl Inner {
             }
         }
         failed.map_or(Ok(Went::Nothing), Err)
+    }
+
+    /// Lets go of a partition, and tells the directory if it waits for that.
+    async fn let_go_of(
+        self: &Arc<Inner>,
+        ring: &Ring,
+        partition: Partition,
+        clearing: &mut Clearing,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<()> {
+        let cleared = self.clear(ring, partition, clearing, stop).await;
+        // Whatever comes of it, others have their turn before it is tried again.
+        clearing.later(partition);
+        if !cleared? {
+            return Ok(());
+        }
+        clearing.is_done(partition);
+        let node = self.node;
+        if ring.left_at(node).any(|left| left == partition) {
+            self.tell_directory(RingCall::Cleared { partition, node }).await?;
+        }
+        tracing::info!(target: "node", partition = partition.0, "let go of what is kept elsewhere");
+        Ok(())
     }
 
     /// For which numbers of copies this node is still to receive a partition.

@@ -145,15 +145,21 @@ pub(super) async fn hears(world: Rc<World>, which: usize) {
         if !linked || world.stage.is_paused(which) {
             continue;
         }
-        // Who is far behind gets a snapshot, and misses what was between.
-        let leaps = world.stage.dice(|dice| dice.often(100));
-        let directory = at(&world.directory);
         let mates = &mut world.mates.borrow_mut()[which];
-        let heard = mates.place.heard;
-        let next = if leaps { directory.last() } else { (heard + 1).min(directory.last()) };
-        if next > heard
-            && let Some(told) = directory.entry(next)
-        {
+        let directory = at(&world.directory);
+        let (heard, last) = (mates.place.heard, directory.last());
+        if heard == last {
+            continue;
+        }
+        // One after the other, all or some of them; who is far behind gets a snapshot, and misses
+        // what was between.
+        let (how, some) = world
+            .stage
+            .dice(|dice| (dice.below(10), dice.between(heard as u64 + 1, last as u64) as usize));
+        let upto = if how < 3 { some } else { last };
+        let from = if how == 9 { last } else { heard + 1 };
+        for next in from..=upto {
+            let told = directory.entry(next).expect("it was decided");
             world.stage.within(which, || mates.hear(next, told));
         }
     }

@@ -111,7 +111,7 @@ impl World {
         let properties = Properties { ttl_ms: 3_000, ..Properties::available() };
         let kind = mortal.then(|| (BucketName::AVAILABLE.to_string(), Arc::new(properties)));
         let (ring, types) = (ring(&nodes[..placed]), kind.into_iter().collect());
-        let lag_us = [20_000, 200_000, 3_000_000][chance.below(3) as usize];
+        let lag_us = [20_000, 200_000, 1_500_000][chance.below(3) as usize];
         Rc::new(World {
             stage,
             hub: Arc::new(Mutex::new(links)),
