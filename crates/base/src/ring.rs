@@ -37,6 +37,8 @@ pub enum RingCall {
     Cleared {
         /// Of which partition.
         partition: Partition,
+        /// Of a ring of so many; 0: it does not say so, as earlier versions did not.
+        of: u32,
         /// Who.
         node: NodeId,
     },

@@ -12,7 +12,7 @@
 //! Never: answers anyone; writes to the log.
 
 use crate::available::layout::VNODES;
-use crate::available::{batch, replay};
+use crate::available::{batch, former, replay};
 use crate::consistent::apply::apply_value;
 use crate::consistent::layout::{Mark, configuration_key, mark_key, read_configuration};
 use crate::consistent::records;
@@ -116,6 +116,10 @@ pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> 
     terms.made_upto = directory.made_upto().map_err(store_error)?.max(DEFAULT_GROUP);
     let (groups, vnodes) = replay(&log, records, &*trees, &terms)?;
     drop_rows(&terms, &*trees)?;
+    let rows = former::put_in_slots(&*trees)?;
+    if rows > 0 {
+        tracing::info!(target: "store", rows, "rows of an earlier version have their new places");
+    }
     let witness = terms.witness;
     Ok(Recovered { directory, incarnation, trees, log, groups, witness, vnodes })
 }

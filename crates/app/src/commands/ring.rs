@@ -51,7 +51,8 @@ enum Step {
         #[command(flatten)]
         with: With,
     },
-    /// A member is to keep nothing any more; it may be down for good
+    /// A member is to keep nothing any more; one that is down for good leaves in the same way, and
+    /// the others take its part from each other (Riak's `force-remove`)
     #[command(visible_alias = "force-remove")]
     Leave {
         /// The member's name; of one that was removed, its id
@@ -59,7 +60,8 @@ enum Step {
         #[command(flatten)]
         with: With,
     },
-    /// A member that keeps nothing is to keep what another one keeps; nothing else moves
+    /// A member that keeps nothing is to keep what another one keeps; nothing else moves; the one
+    /// that goes may be down for good
     Replace {
         /// Who goes
         node: String,
@@ -80,10 +82,17 @@ enum Step {
         #[command(flatten)]
         with: With,
     },
-    /// Each partition is to become two; only while no data is held
+    /// Each partition is to become two: done at once, and nothing moves
     Double(With),
-    /// Each two partitions are to become one; only while no data is held
+    /// Each two partitions are to become one, after their copies have come together
     Halve(With),
+    /// Says what to do about a member that is down: nobody has to be told that it is
+    Down {
+        /// The member's name
+        node: String,
+        #[command(flatten)]
+        with: With,
+    },
     /// Show what is laid down would do
     Plan(With),
     /// Take back what is laid down
@@ -136,6 +145,7 @@ impl Step {
             }
             Step::Double(with) => (json!({ "change": "double" }), with),
             Step::Halve(with) => (json!({ "change": "halve" }), with),
+            Step::Down { node, with } => return with.down(&node).await,
             Step::Plan(with) => {
                 let plan = with.get(PLAN).await?;
                 return with.show_plan(&plan).await;
@@ -186,6 +196,21 @@ impl With {
         let names = self.names().await?;
         output::text(&format!("epoch {}\n\n", plain(&ring["epoch"])))?;
         output::table(&["member", "partitions"], shares(ring, &names))
+    }
+
+    /// Who is down is seen, not told: what is left is to say what can be done.
+    async fn down(&self, node: &str) -> Outcome {
+        if !self.names().await?.has(node) {
+            let text = format!("no member `{node}`: `credenza cluster status` lists them");
+            return Err(Failure::new(Kind::Invalid, text));
+        }
+        let text = format!(
+            "nobody has to be told that `{node}` is down: the others see it, stand in for it, and \
+             change the ring without it. If it comes back, do nothing. If it does not: `credenza \
+             cluster ring leave {node}` gives its part to the others, `credenza cluster ring \
+             replace {node} NEW` to a new member; then `credenza cluster remove {node}`"
+        );
+        Err(Failure::new(Kind::Invalid, text))
     }
 
     async fn show_plan(&self, plan: &Value) -> Outcome {

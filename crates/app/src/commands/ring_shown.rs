@@ -16,6 +16,11 @@ impl Names {
         Names(members.map(|member| (plain(&member["node"]), plain(&member["name"]))).collect())
     }
 
+    /// Whether a member has this name, or this id.
+    pub fn has(&self, node: &str) -> bool {
+        self.0.iter().any(|(id, name)| id == node || name == node)
+    }
+
     /// A member's name, or the id of one that is none any more.
     fn name(&self, node: &Value) -> String {
         let id = plain(node);
@@ -80,6 +85,10 @@ fn loads(plan: &Value, names: &Names) -> Vec<Vec<String>> {
 fn moves(plan: &Value) -> String {
     let number = |name: &str| plan[name].as_u64().unwrap_or(0);
     let moved = plan["moves"].as_array().map_or(0, Vec::len);
+    let mut changes = plan["changes"].as_array().into_iter().flatten();
+    if changes.any(|change| change["change"] == "double") {
+        return "each partition becomes two; no copy moves".into();
+    }
     format!(
         "{moved} partitions change their owner, {} of {} copies move, about {}",
         number("copies_sent"),
@@ -159,6 +168,9 @@ mod tests {
         );
         let wanted = "2 partitions change their owner, 36 of 192 copies move, about 2.00 KiB";
         assert_eq!(moves(&plan), wanted);
+        let double = json!({ "changes": [{ "change": "double" }], "moves": [], "copies": 384 });
+        assert_eq!(moves(&double), "each partition becomes two; no copy moves");
+        assert!(names().has("n1") && names().has("0a") && !names().has("n9"));
         let transfers = json!({ "nodes": [{
             "node": "0b", "receiving": 3, "bytes": 1_024, "bytes_left": null,
             "bytes_per_second": 0, "eta_ms": 1_500, "clearing": 0, "waits_for": "",

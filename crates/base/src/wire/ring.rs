@@ -29,7 +29,10 @@ pub(super) fn put_call<W: Fields>(call: &RingCall, out: &mut W) {
         RingCall::Received { since, partition, node } => {
             out.byte(8).word(*since).half(partition.0).word(node.0)
         }
-        RingCall::Cleared { partition, node } => out.byte(9).half(partition.0).word(node.0),
+        RingCall::Cleared { partition, of: 0, node } => out.byte(9).half(partition.0).word(node.0),
+        RingCall::Cleared { partition, of, node } => {
+            out.byte(10).half(partition.0).half(*of).word(node.0)
+        }
     };
 }
 
@@ -48,9 +51,16 @@ pub(super) fn take_call(from: &mut Source<'_>) -> Taken<RingCall> {
             partition: take_partition(from)?,
             node: NodeId(from.word("node")?),
         },
-        9 => {
-            RingCall::Cleared { partition: take_partition(from)?, node: NodeId(from.word("node")?) }
-        }
+        9 => RingCall::Cleared {
+            partition: take_partition(from)?,
+            of: 0,
+            node: NodeId(from.word("node")?),
+        },
+        10 => RingCall::Cleared {
+            partition: take_partition(from)?,
+            of: take_count(from)?,
+            node: NodeId(from.word("node")?),
+        },
         _ => return Err(Malformed("which ring call")),
     })
 }
@@ -59,6 +69,12 @@ fn take_partition(from: &mut Source<'_>) -> Taken<Partition> {
     let partition = from.half("partition")?;
     let known = (partition as usize) < PARTITIONS_MAX;
     if known { Ok(Partition(partition)) } else { Err(Malformed("partition")) }
+}
+
+fn take_count(from: &mut Source<'_>) -> Taken<u32> {
+    let count = from.half("partitions")?;
+    let known = (1..=PARTITIONS_MAX as u32).contains(&count);
+    if known { Ok(count) } else { Err(Malformed("partitions")) }
 }
 
 fn put_change<W: Fields>(change: &RingChange, out: &mut W) {

@@ -134,6 +134,11 @@ impl Ring {
         let mut ring = Ring { epoch: self.epoch + 1, n: plan.n, ..self.clone() };
         if plan.doubles {
             ring.layout = plan.next.clone();
+            let halves = |(whole, node): &(Partition, NodeId)| {
+                let (first, node) = (whole.0 * 2, *node);
+                [(Partition(first), node), (Partition(first + 1), node)]
+            };
+            ring.leftovers = self.leftovers.iter().flat_map(halves).collect();
             return Ok(ring);
         }
         ring.pending = Some(Pending::new(plan.next.clone(), plan.halves, ring.epoch));
@@ -195,10 +200,20 @@ impl Ring {
         Some(ring)
     }
 
-    /// The ring after a node has let go of what it had left of a partition; `None`: it had nothing.
-    pub fn clear(&self, partition: Partition, node: NodeId) -> Option<Ring> {
+    /// The ring after a node has let go of what it had left of a partition, of a ring of so many
+    /// (0: of this one); `None`: it had nothing, or the partition is another one by now.
+    pub fn clear(&self, (partition, of): (Partition, u32), node: NodeId) -> Option<Ring> {
+        if of != 0 && of != self.partitions() {
+            return None;
+        }
         let mut ring = Ring { epoch: self.epoch + 1, ..self.clone() };
         ring.leftovers.remove(&(partition, node)).then_some(ring)
+    }
+
+    /// The same ring without leftovers of nodes that are gone for good: nobody waits for them.
+    pub fn without_leftovers_of(mut self, gone: impl Fn(NodeId) -> bool) -> Ring {
+        self.leftovers.retain(|(_, node)| !gone(*node));
+        self
     }
 
     /// Who still has rows of this partition that it is not to keep. As long as somebody does, or
@@ -263,6 +278,8 @@ impl Ring {
         self.layout = pending.layout.clone();
         if pending.halves {
             self.layout.owners = self.layout.owners.iter().copied().step_by(2).collect();
+            let whole = |(half, node): &(Partition, NodeId)| (Partition(half.0 / 2), *node);
+            self.leftovers = self.leftovers.iter().map(whole).collect();
         }
         self.pending = None;
     }

@@ -202,7 +202,7 @@ impl Asked<'_> {
             };
             let member = self.inner.catalog.member(*node);
             owners.push(Owner {
-                partition: ways.spot.partition,
+                partition: ways.partition,
                 node: self.inner.name_of(*node),
                 address: member.map(|member| member.client).unwrap_or_default(),
                 primary: !is_down,

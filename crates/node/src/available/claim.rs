@@ -2,9 +2,8 @@
 //!
 //! A partition whose owner changes has to be copied before the new owner answers for it
 //! (`moving/`). This is the short way of a cluster that was just made, where there is nothing to be
-//! copied; and the only way to another number of partitions: every owner of today is asked whether
-//! it holds a row; one that holds none promises to take none for a while. So no write is left at a
-//! node that nobody asks any more.
+//! copied: every owner of today is asked whether it holds a row; one that holds none promises to
+//! take none for a while. So no write is left at a node that nobody asks any more.
 
 use super::letter::{Meanwhile, Question};
 use crate::keeper::store_error;
@@ -17,8 +16,6 @@ use std::time::Duration;
 
 /// A node that holds nothing takes no write for so long, unless the ring changes before.
 const FENCE_MS: u64 = 10_000;
-/// The first key of any vnode's rows.
-const FIRST: u32 = 1 << 31;
 
 impl Inner {
     /// Makes sure that no owner holds a row, and that none will until the ring has changed.
@@ -112,7 +109,7 @@ impl Inner {
 
     fn has_rows(&self) -> Result<bool> {
         let snapshot = self.trees.snapshot();
-        let low = Bound::Included(FIRST.to_be_bytes().to_vec().into());
+        let low = Bound::Included(super::layout::first_key());
         let high = Bound::Excluded(super::layout::mark_key());
         Ok(snapshot.range(low, high, false).next().transpose().map_err(store_error)?.is_some())
     }

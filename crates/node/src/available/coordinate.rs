@@ -15,13 +15,12 @@ use crate::metrics::Metrics;
 use crate::world::sleep;
 use crate::{Inner, world};
 use base::codec::Malformed;
-use base::{BucketName, Error, GroupId, Key, NodeId, Reason, Result};
+use base::{BucketName, Error, GroupId, Key, NodeId, Partition, Reason, Result};
 use bytes::Bytes;
 use logic::quorum::{
     Fetch, FetchEffect, FetchEvent, FetchNeeds, Fetched, Replicas, Store, StoreNeeds, Stored,
     Versions,
 };
-use logic::ring::point;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +44,7 @@ impl Versions for Held {
 /// A key, and who keeps it.
 pub(crate) struct Ways {
     pub spot: Spot,
+    pub partition: Partition,
     /// How many nodes keep anything.
     pub nodes: usize,
     pub replicas: Replicas,
@@ -60,7 +60,8 @@ impl Inner {
     /// Who keeps a key of which there are `n` copies.
     pub(crate) fn ways(&self, bucket: &BucketName, key: &Key, n: u8) -> Result<Ways> {
         let ring = self.catalog.available.ring().ok_or_else(no_ring)?;
-        let partition = ring.partition(&point(bucket.full().as_bytes(), key));
+        let spot = Spot::new(bucket.clone(), key.clone());
+        let partition = spot.partition(&ring);
         let mut primaries = ring.preference(partition, n.into());
         let copies = ring.owners(partition, n.into()).len();
         let mut fallbacks = primaries.split_off(copies);
@@ -70,13 +71,13 @@ impl Inner {
         }
         let all = primaries.iter().chain(&fallbacks);
         let down: BTreeSet<_> = all.filter(|node| !self.reaches(**node)).copied().collect();
-        let spot = Spot { partition, bucket: bucket.clone(), key: key.clone() };
         let nodes = ring.layout().nodes().len();
         let receivers = ring.receivers(partition, n.into());
         let mut former: Vec<_> = ring.leftovers(partition).collect();
         former.retain(|node| !primaries.contains(node) && !receivers.contains(node));
         let replicas = Replicas { primaries, fallbacks, down };
-        Ok(Ways { spot, nodes, replicas, receivers, former, epoch: ring.epoch() })
+        let epoch = ring.epoch();
+        Ok(Ways { spot, partition, nodes, replicas, receivers, former, epoch })
     }
 
     pub(crate) fn reaches(&self, node: NodeId) -> bool {

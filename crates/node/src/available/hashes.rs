@@ -8,10 +8,11 @@
 //! Promises: a whole tree is that of the newest rows, whatever was written while it was built.
 //! Never: reads the store while a write waits.
 
-use super::layout::{partition_of, read_row_key, row_tail, rows_prefix};
+use super::layout::{read_row_key, row_tail, slot_of};
 use super::shelf::{Shelf, State};
+use super::slots::{Span, rows_of};
 use crate::keeper::store_error;
-use base::{BucketName, Partition, Result};
+use base::{BucketName, Result};
 use bytes::Bytes;
 use logic::sync::{HashTree, RowHash, row_hash};
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ use std::ops::Bound;
 use store::Snapshot;
 
 /// A partition, and how many copies its buckets' keys have.
-pub(super) type Which = (Partition, u8);
+pub(super) type Which = (Span, u8);
 
 /// How many copies the keys of a bucket have; none: there is no such bucket.
 pub(crate) type Copies = Box<dyn Fn(&BucketName) -> Option<u8> + Send + Sync>;
@@ -32,6 +33,8 @@ const TREES_BYTES_MAX: usize = 256 << 20;
 #[derive(Default)]
 pub(super) struct Hashes {
     trees: BTreeMap<Which, Known>,
+    /// They are those of a ring of so many partitions; 0: there are none.
+    of: u32,
     /// When each was looked at last, in looks.
     looks: BTreeMap<Which, u64>,
     look: u64,
@@ -46,6 +49,7 @@ enum Known {
 impl Hashes {
     /// The tree, if it is whole.
     pub(super) fn whole(&mut self, which: Which) -> Option<&HashTree> {
+        self.fit(which);
         self.look += 1;
         match self.trees.get(&which) {
             Some(Known::Whole(tree)) => {
@@ -61,12 +65,22 @@ impl Hashes {
         if self.trees.is_empty() {
             return false;
         }
-        let Some(partition) = partition_of(key) else { return false };
-        self.trees.range((partition, 0)..=(partition, u8::MAX)).next().is_some()
+        let Some(slot) = slot_of(key) else { return false };
+        let span = Span::around(slot, self.of);
+        self.trees.range((span, 0)..=(span, u8::MAX)).next().is_some()
+    }
+
+    /// Trees of another number of partitions are of no use any more.
+    fn fit(&mut self, (span, _): Which) {
+        if self.of != span.of {
+            self.forget();
+            self.of = span.of;
+        }
     }
 
     /// Begins a tree, with what the snapshot does not show. False: it is begun or whole already.
     pub(super) fn begin(&mut self, which: Which, unseen: HashTree) -> bool {
+        self.fit(which);
         if self.trees.contains_key(&which) {
             return false;
         }
@@ -112,7 +126,10 @@ impl Hashes {
         (before, after): (Option<&Bytes>, Option<&Bytes>),
         copies: &Copies,
     ) {
-        let Some(which) = which(key, copies) else { return };
+        if self.trees.is_empty() {
+            return;
+        }
+        let Some(which) = which(key, self.of, copies) else { return };
         if let Some(Known::Building(tree) | Known::Whole(tree)) = self.trees.get_mut(&which) {
             tree.change(before.map(|row| hash(key, row)), after.map(|row| hash(key, row)));
         }
@@ -130,11 +147,11 @@ impl Hashes {
     }
 }
 
-/// In which tree a row counts.
-pub(super) fn which(key: &Bytes, copies: &Copies) -> Option<Which> {
-    let partition = partition_of(key)?;
+/// In which tree a row counts, of a ring of so many partitions.
+pub(super) fn which(key: &Bytes, of: u32, copies: &Copies) -> Option<Which> {
+    let slot = slot_of(key)?;
     let (bucket, _) = read_row_key(key)?;
-    Some((partition, copies(&bucket)?))
+    Some((Span::around(slot, of), copies(&bucket)?))
 }
 
 /// What the tree knows of a row.
@@ -165,10 +182,9 @@ impl Shelf {
         let Some(snapshot) = self.begin_tree(which)? else { return Ok(()) };
         let read = || -> Result<HashTree> {
             let mut tree = HashTree::new();
-            let front = rows_prefix(which.0);
-            for row in rows_behind(&*snapshot, &front, None) {
+            for row in rows_of(&*snapshot, which.0, None) {
                 let (key, row) = row?;
-                if self::which(&key, &self.copies) == Some(which) {
+                if self::which(&key, which.0.of, &self.copies) == Some(which) {
                     tree.insert(hash(&key, &row));
                 }
             }
@@ -193,7 +209,7 @@ impl Shelf {
         let snapshot = self.trees.snapshot();
         let mut unseen = HashTree::new();
         for (key, (_, newest)) in &state.overlay {
-            if self::which(key, &self.copies) == Some(which) {
+            if self::which(key, which.0.of, &self.copies) == Some(which) {
                 let shown = snapshot.get(key).map_err(store_error)?;
                 let hashed = |row: &Option<Bytes>| row.as_ref().map(|row| hash(key, row));
                 unseen.change(hashed(&shown), hashed(newest));
@@ -230,7 +246,7 @@ mod tests {
     #[test]
     fn trees_that_nobody_looks_at_make_room() {
         let mut hashes = Hashes::default();
-        let which = |number| (Partition(number), 3);
+        let which = |number| (Span { partition: base::Partition(number), of: 64 }, 3);
         let one = HashTree::new().bytes();
         for number in 0..4 {
             assert!(hashes.begin(which(number), HashTree::new()));
@@ -245,5 +261,7 @@ mod tests {
         assert_eq!(left, [0, 3], "the one that is being built stays, too");
         hashes.make_room(which(3), 0);
         assert!(hashes.whole(which(3)).is_some() && hashes.whole(which(0)).is_none());
+        let finer = (Span { partition: base::Partition(3), of: 128 }, 3);
+        assert!(hashes.whole(finer).is_none() && hashes.whole(which(3)).is_none(), "another ring");
     }
 }

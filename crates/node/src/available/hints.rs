@@ -12,20 +12,21 @@
 
 use super::crowd::Crowd;
 use super::hashes::rows_behind;
-use super::layout::{hint_key, hints_of_prefix, hints_prefix, read_hint_key, row_key};
+use super::layout::{hints_of_prefix, hints_prefix, read_hint_key};
 use super::letter::Question;
 use super::list::unhurried;
 use super::local::{Rules, Spot};
 use super::shelf::{Shelf, State};
+use super::slots::Slot;
 use super::waiting::Kept;
 use crate::flaws::{Flaw, flawed};
 use crate::keeper::store_error;
 use crate::world::sleep;
 use crate::{Inner, world};
-use base::limits::{FORWARD_MS_MAX, PARTITIONS_MAX};
-use base::{NodeId, Partition, Result};
+use base::limits::FORWARD_MS_MAX;
+use base::{NodeId, Result};
 use bytes::Bytes;
-use logic::ring::{Ring, point};
+use logic::ring::Ring;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,16 +43,14 @@ const PAGE: usize = 1_024;
 /// A hint that can go home.
 struct Homeward {
     spot: Spot,
-    /// Where it is kept.
-    kept_in: Partition,
     /// Whom it names.
     primary: NodeId,
     /// Who has to have it before it goes.
     homes: Vec<NodeId>,
 }
 
-/// Where a page begins: behind a hint of a partition, or at the partition's first.
-type Place = (Partition, Option<Bytes>);
+/// Where a page begins: behind a hint of a slot, or at the slot's first.
+type Place = (Slot, Option<Bytes>);
 
 /// Hands hints back until the node stops.
 pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
@@ -98,7 +97,7 @@ impl Inner {
         stop: &watch::Receiver<bool>,
     ) -> Result<(usize, bool)> {
         let (mut sent, mut left) = (0, false);
-        let mut next = Some((Partition(0), None));
+        let mut next = Some((Slot(0), None));
         while let Some(from) = next {
             let (inner, ring) = (self.clone(), ring.clone());
             let (page, behind) = unhurried(move || inner.homeward(&ring, primary, from)).await?;
@@ -154,18 +153,17 @@ impl Inner {
     ) -> Result<(Vec<Homeward>, Option<Place>)> {
         let snapshot = self.trees.snapshot();
         let mut page = Vec::new();
-        for kept_in in (first.0..PARTITIONS_MAX as u32).map(Partition) {
-            let front = hints_of_prefix(kept_in, primary);
+        for slot in Slot::all().skip(first.0 as usize) {
+            let front = hints_of_prefix(slot, primary);
             for hint in rows_behind(&*snapshot, &front, after.take().as_deref()) {
                 let (whole, _) = hint?;
                 let Some((_, bucket, key)) = read_hint_key(&whole) else { continue };
-                let Some(homes) = self.homes(ring, primary, &bucket, &key) else { continue };
-                let partition = ring.partition(&point(bucket.full().as_bytes(), &key));
-                let spot = Spot { partition, bucket, key };
-                page.push(Homeward { spot, kept_in, primary, homes });
+                let spot = Spot { slot, bucket, key };
+                let Some(homes) = self.homes(ring, primary, &spot) else { continue };
+                page.push(Homeward { spot, primary, homes });
                 if page.len() == PAGE {
                     let behind = whole.slice(front.len()..);
-                    return Ok((page, Some((kept_in, Some(behind)))));
+                    return Ok((page, Some((slot, Some(behind)))));
                 }
             }
         }
@@ -174,15 +172,9 @@ impl Inner {
 
     /// Who has to have a row before its hint goes: whom it names, or, if that one does not own the
     /// key any more, all others that do.
-    fn homes(
-        &self,
-        ring: &Ring,
-        primary: NodeId,
-        bucket: &base::BucketName,
-        key: &[u8],
-    ) -> Option<Vec<NodeId>> {
-        let copies = (self.shelf.copies)(bucket)?;
-        let partition = ring.partition(&point(bucket.full().as_bytes(), key));
+    fn homes(&self, ring: &Ring, primary: NodeId, spot: &Spot) -> Option<Vec<NodeId>> {
+        let copies = (self.shelf.copies)(&spot.bucket)?;
+        let partition = spot.partition(ring);
         let mut owners = ring.owners(partition, usize::from(copies));
         let receives = || ring.receivers(partition, usize::from(copies)).contains(&primary);
         if owners.contains(&primary) || receives() {
@@ -194,9 +186,8 @@ impl Inner {
 
     /// Sends one row home; whether its hint has gone.
     async fn hand_one(self: &Arc<Inner>, one: &Homeward) -> Result<bool> {
-        let Homeward { spot, kept_in, homes, .. } = one;
-        let kept = Spot { partition: *kept_in, ..spot.clone() };
-        let sent = self.shelf.read(&kept)?;
+        let Homeward { spot, homes, .. } = one;
+        let sent = self.shelf.read(spot)?;
         if let Some(row) = &sent
             && let Some(properties) = self.catalog.available.find(&spot.bucket)
         {
@@ -218,16 +209,15 @@ impl Inner {
     /// The hint goes, unless the row is another one by now; so does the row, if nobody needs it
     /// here. Gives the ticket.
     fn release(&self, one: &Homeward, sent: Option<&Bytes>) -> Result<Option<u64>> {
-        let Homeward { spot, kept_in, primary, .. } = one;
-        let row = row_key(*kept_in, &spot.bucket, &spot.key);
-        let hint = |node| hint_key(*kept_in, node, &spot.bucket, &spot.key);
+        let Homeward { spot, primary, .. } = one;
+        let row = spot.row_key();
         let mut guard = self.shelf.admit()?;
         let state = &mut *guard;
         let (_, newest) = self.shelf.newest(state, &row)?;
         if newest.as_ref() != sent {
             return Ok(None);
         }
-        let mut changes = vec![(hint(*primary), None)];
+        let mut changes = vec![(spot.hint_key(*primary), None)];
         if self.shelf.newest(state, &changes[0].0)?.1.is_some() {
             state.waiting.went_home(*primary);
         }
@@ -239,15 +229,14 @@ impl Inner {
 
     /// Whether this node keeps a row for nobody else, and not as its own.
     fn is_only_a_guest(&self, state: &State, one: &Homeward) -> Result<bool> {
-        let Homeward { spot, kept_in, primary, .. } = one;
+        let Homeward { spot, primary, .. } = one;
         let Some(ring) = self.catalog.available.ring() else { return Ok(false) };
         let Some(copies) = (self.shelf.copies)(&spot.bucket) else { return Ok(false) };
-        if ring.owners(spot.partition, copies.into()).contains(&self.node) {
+        if ring.owners(spot.partition(&ring), copies.into()).contains(&self.node) {
             return Ok(false);
         }
         for node in ring.layout().nodes().keys().filter(|node| *node != primary) {
-            let other = hint_key(*kept_in, *node, &spot.bucket, &spot.key);
-            if self.shelf.newest(state, &other)?.1.is_some() {
+            if self.shelf.newest(state, &spot.hint_key(*node))?.1.is_some() {
                 return Ok(false);
             }
         }
@@ -282,8 +271,8 @@ impl Shelf {
             let unseen = self.unseen_hints(&state, &*snapshot)?;
             (snapshot, unseen)
         };
-        for partition in (0..PARTITIONS_MAX as u32).map(Partition) {
-            for hint in rows_behind(&*snapshot, &hints_prefix(partition), None) {
+        for slot in Slot::all() {
+            for hint in rows_behind(&*snapshot, &hints_prefix(slot), None) {
                 if let Some((primary, ..)) = read_hint_key(&hint?.0) {
                     *found.entry(primary).or_default() += 1;
                 }

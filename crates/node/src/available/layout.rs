@@ -1,10 +1,15 @@
 //! Where a vnode's things stand in the local store, and how a stored value's bytes look.
 //!
+//! A vnode is the part of one node in one *slot*: the ring of 2^160 points is cut into 1,024 slots,
+//! once and for all, and a partition is so many slots in a row as its ring has room for. So rows,
+//! actors and hints lie where they lie, whatever number of partitions the ring has.
+//!
 //! ```text
-//! tree key = owner u32 BE | space u8 | ...      owner = 2^31 + partition, behind every group
+//! tree key = owner u32 BE | space u8 | ...      owner = 2^31 + slot, behind every group
 //!   record  (nothing)                           -> who mints (logic::causal::Minter)
 //!   row     length u16 BE | bucket | key        -> clock with its values (logic::causal)
 //!   hint    primary u64 BE | as a row           -> (nothing): that node is to get the row
+//! owner = 2^31 + partition, in the ring of the change that it speaks of
 //!   arrival copies u8                           -> how far the copy has come (moving/receive.rs)
 //! 2^32 - 1 | 0                                  -> the mark of all vnodes: number of the last
 //!                                                  batch applied u64, life that ended well u64
@@ -12,19 +17,23 @@
 //! headers  = length, then content type, charset, encoding, pairs of metadata, pairs of indexes,
 //!            links; every length and count a varint
 //! ```
+//!
+//! Spaces 1 and 2 were those of rows and hints that lay by partitions: `former.rs` puts them into
+//! their slots.
 
+use super::headers;
+use super::slots::Slot;
 use base::codec::{Malformed, Reader, Writer, checksum};
-use base::limits::{CONTENT_HEADERS_BYTES_MAX, CONTENT_HEADERS_MAX};
+use base::limits::CONTENT_HEADERS_BYTES_MAX;
 use base::{
-    Actor, BucketName, Content, GroupId, Headers, Key, Link, NodeId, Partition, Sibling, Vtag,
-    varint,
+    Actor, BucketName, Content, GroupId, Headers, Key, NodeId, Partition, Sibling, Vtag, varint,
 };
 use bytes::Bytes;
 use logic::causal::{self, Clock, Coded};
 
 /// Whose records those of all vnodes are, in the log.
 pub(crate) const VNODES: GroupId = GroupId(u32::MAX);
-/// The owner of partition 0's rows.
+/// The owner of slot 0's rows.
 const FIRST: u32 = 1 << 31;
 
 /// What kind of thing a tree key names.
@@ -32,9 +41,11 @@ const FIRST: u32 = 1 << 31;
 #[repr(u8)]
 pub(crate) enum Space {
     Record = 0,
-    Row = 1,
-    Hint = 2,
+    FormerRow = 1,
+    FormerHint = 2,
     Arrival = 3,
+    Row = 4,
+    Hint = 5,
 }
 
 const TOMBSTONE: u8 = 1;
@@ -53,45 +64,58 @@ pub(crate) fn mark_key() -> Bytes {
     key.into()
 }
 
-fn front(partition: Partition, space: Space, room: usize) -> Vec<u8> {
+/// Before everything of all vnodes.
+pub(crate) fn first_key() -> Bytes {
+    FIRST.to_be_bytes().to_vec().into()
+}
+
+pub(super) fn front(owner: u32, space: Space, room: usize) -> Vec<u8> {
     let mut key = Vec::with_capacity(5 + room);
-    key.extend_from_slice(&(FIRST + partition.0).to_be_bytes());
+    key.extend_from_slice(&(FIRST + owner).to_be_bytes());
     key.push(space as u8);
     key
 }
 
 /// The key of a vnode's record.
-pub(crate) fn record_key(partition: Partition) -> Bytes {
-    front(partition, Space::Record, 0).into()
+pub(crate) fn record_key(slot: Slot) -> Bytes {
+    front(slot.0, Space::Record, 0).into()
 }
 
 /// The key of how far a partition's copy has come, of the buckets with so many copies.
 pub(crate) fn arrival_key(partition: Partition, copies: u8) -> Bytes {
-    let mut key = front(partition, Space::Arrival, 1);
+    let mut key = front(partition.0, Space::Arrival, 1);
     key.push(copies);
     key.into()
 }
 
-/// The prefix of all rows of a partition.
-pub(crate) fn rows_prefix(partition: Partition) -> Vec<u8> {
-    front(partition, Space::Row, 0)
+/// The prefix of all rows of a slot.
+pub(crate) fn rows_prefix(slot: Slot) -> Vec<u8> {
+    front(slot.0, Space::Row, 0)
 }
 
-/// The prefix of a bucket's rows in a partition; with a key, that key's row.
-pub(crate) fn row_key(partition: Partition, bucket: &BucketName, key: &[u8]) -> Bytes {
-    let mut row = front(partition, Space::Row, 2 + bucket.full().len() + key.len());
+/// The prefix of a bucket's rows in a slot.
+pub(crate) fn bucket_prefix(slot: Slot, bucket: &BucketName) -> Vec<u8> {
+    let mut prefix = front(slot.0, Space::Row, 2 + bucket.full().len());
+    named(bucket, b"", &mut prefix);
+    prefix
+}
+
+/// A key's row, for tests that look into a store.
+#[cfg(test)]
+pub(crate) fn row_key(bucket: &BucketName, key: &[u8]) -> Bytes {
+    row_key_in(Slot::of(bucket, key), bucket, key)
+}
+
+/// The row of a key that lies in this slot.
+pub(crate) fn row_key_in(slot: Slot, bucket: &BucketName, key: &[u8]) -> Bytes {
+    let mut row = front(slot.0, Space::Row, 2 + bucket.full().len() + key.len());
     named(bucket, key, &mut row);
     row.into()
 }
 
 /// The key of a hint.
-pub(crate) fn hint_key(
-    partition: Partition,
-    primary: NodeId,
-    bucket: &BucketName,
-    key: &[u8],
-) -> Bytes {
-    let mut hint = front(partition, Space::Hint, 10 + bucket.full().len() + key.len());
+pub(crate) fn hint_key(slot: Slot, primary: NodeId, bucket: &BucketName, key: &[u8]) -> Bytes {
+    let mut hint = front(slot.0, Space::Hint, 10 + bucket.full().len() + key.len());
     hint.extend_from_slice(&primary.0.to_be_bytes());
     named(bucket, key, &mut hint);
     hint.into()
@@ -106,31 +130,37 @@ fn named(bucket: &BucketName, key: &[u8], out: &mut Vec<u8>) {
 
 /// Bucket and key of a row's tree key.
 pub(crate) fn read_row_key(tree_key: &Bytes) -> Option<(BucketName, Key)> {
-    let length = u16::from_be_bytes(tree_key.get(5..7)?.try_into().ok()?) as usize;
-    let name = std::str::from_utf8(tree_key.get(7..7 + length)?).ok()?;
-    Some((BucketName::from_full(name).ok()?, tree_key.slice(7 + length..)))
+    tree_key.get(5..)?;
+    read_row_tail(&tree_key.slice(5..))
 }
 
-/// The partition of a row's tree key; none: it is no row's.
-pub(crate) fn partition_of(tree_key: &[u8]) -> Option<Partition> {
+/// The slot of a row's tree key; none: it is no row's.
+pub(crate) fn slot_of(tree_key: &[u8]) -> Option<Slot> {
     let owner = u32::from_be_bytes(tree_key.get(..4)?.try_into().ok()?);
     let is_row = tree_key.get(4) == Some(&(Space::Row as u8)) && owner != VNODES.0;
-    owner.checked_sub(FIRST).filter(|_| is_row).map(Partition)
+    owner.checked_sub(FIRST).filter(|_| is_row).map(Slot)
 }
 
-/// What of a row's tree key is the same at every replica, whatever partitions are numbered.
+/// What of a row's tree key is the same in every slot.
 pub(crate) fn row_tail(tree_key: &Bytes) -> &[u8] {
     tree_key.get(5..).unwrap_or_default()
 }
 
-/// The prefix of all hints of a partition.
-pub(crate) fn hints_prefix(partition: Partition) -> Vec<u8> {
-    front(partition, Space::Hint, 0)
+/// Bucket and key of a row's tail.
+pub(crate) fn read_row_tail(tail: &Bytes) -> Option<(BucketName, Key)> {
+    let length = u16::from_be_bytes(tail.get(..2)?.try_into().ok()?) as usize;
+    let name = std::str::from_utf8(tail.get(2..2 + length)?).ok()?;
+    Some((BucketName::from_full(name).ok()?, tail.slice(2 + length..)))
 }
 
-/// The prefix of all hints of a partition for one node.
-pub(crate) fn hints_of_prefix(partition: Partition, primary: NodeId) -> Vec<u8> {
-    let mut front = front(partition, Space::Hint, 8);
+/// The prefix of all hints of a slot.
+pub(crate) fn hints_prefix(slot: Slot) -> Vec<u8> {
+    front(slot.0, Space::Hint, 0)
+}
+
+/// The prefix of all hints of a slot for one node.
+pub(crate) fn hints_of_prefix(slot: Slot, primary: NodeId) -> Vec<u8> {
+    let mut front = front(slot.0, Space::Hint, 8);
     front.extend_from_slice(&primary.0.to_be_bytes());
     front
 }
@@ -141,10 +171,8 @@ pub(crate) fn read_hint_key(tree_key: &Bytes) -> Option<(NodeId, BucketName, Key
         return None;
     }
     let primary = u64::from_be_bytes(tree_key.get(5..13)?.try_into().ok()?);
-    let length = u16::from_be_bytes(tree_key.get(13..15)?.try_into().ok()?) as usize;
-    let name = std::str::from_utf8(tree_key.get(15..15 + length)?).ok()?;
-    let bucket = BucketName::from_full(name).ok()?;
-    Some((NodeId(primary), bucket, tree_key.slice(15 + length..)))
+    let (bucket, key) = read_row_tail(&tree_key.slice(13..))?;
+    Some((NodeId(primary), bucket, key))
 }
 
 /// A row from its bytes; the values are slices of them.
@@ -185,7 +213,7 @@ impl Stored {
         varint::put(written_ms, &mut out);
         if let Some(headers) = headers {
             let mut bytes = Vec::new();
-            write_headers(headers, &mut bytes);
+            headers::put(headers, &mut bytes);
             varint::put_string(&bytes, &mut out);
         }
         if let Some(content) = content {
@@ -251,7 +279,7 @@ impl Stored {
         let headers = if flags & HEADERS != 0 {
             let most = 2 * CONTENT_HEADERS_BYTES_MAX;
             let bytes = varint::take_string(&mut reader, most, "value's headers")?;
-            self.read_headers(&mut Reader::new(bytes))?
+            headers::take(&self.0, bytes)?
         } else {
             Headers::default()
         };
@@ -259,51 +287,6 @@ impl Stored {
         let tombstone = flags & TOMBSTONE != 0;
         let content = Content { value, headers };
         Ok(Sibling { content, written_ms, vtag: vtag(dot), tombstone })
-    }
-
-    fn read_headers(&self, from: &mut Reader<'_>) -> Result<Headers, Malformed> {
-        let text = |from: &mut Reader<'_>| {
-            let text = varint::take_string(from, CONTENT_HEADERS_BYTES_MAX, "header")?;
-            Ok(self.0.slice_ref(text))
-        };
-        let (content_type, charset, encoding) = (text(from)?, text(from)?, text(from)?);
-        let count = |from: &mut Reader<'_>, each| {
-            let count = varint::take_count(from, each, "headers")?;
-            if count > CONTENT_HEADERS_MAX { Err(Malformed("headers")) } else { Ok(count) }
-        };
-        let pairs = |from: &mut Reader<'_>| {
-            let mut pairs = Vec::new();
-            for _ in 0..count(from, 2)? {
-                pairs.push((text(from)?, text(from)?));
-            }
-            Ok(pairs)
-        };
-        let (meta, indexes) = (pairs(from)?, pairs(from)?);
-        let mut links = Vec::new();
-        for _ in 0..count(from, 3)? {
-            links.push(Link { bucket: text(from)?, key: text(from)?, tag: text(from)? });
-        }
-        Ok(Headers { content_type, charset, encoding, meta, links, indexes })
-    }
-}
-
-fn write_headers(headers: &Headers, out: &mut Vec<u8>) {
-    let Headers { content_type, charset, encoding, meta, links, indexes } = headers;
-    for text in [content_type, charset, encoding] {
-        varint::put_string(text, out);
-    }
-    for pairs in [meta, indexes] {
-        varint::put(pairs.len() as u64, out);
-        for (name, text) in pairs {
-            varint::put_string(name, out);
-            varint::put_string(text, out);
-        }
-    }
-    varint::put(links.len() as u64, out);
-    for Link { bucket, key, tag } in links {
-        for text in [bucket, key, tag] {
-            varint::put_string(text, out);
-        }
     }
 }
 
@@ -321,6 +304,7 @@ pub(crate) fn vtag(dot: Option<(&Actor, u64)>) -> Vtag {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::Link;
 
     #[test]
     fn a_value_reads_back_with_all_that_is_said_of_it() {
@@ -359,16 +343,17 @@ mod tests {
     fn a_tree_key_gives_its_bucket_and_key_back() {
         let bucket = BucketName::new("available", "a%2Fb").expect("a name");
         let key = Bytes::from_static(b"any\xffkey");
-        let tree = row_key(Partition(63), &bucket, &key);
-        assert!(tree.starts_with(&rows_prefix(Partition(63))));
-        assert!(tree.starts_with(&row_key(Partition(63), &bucket, b"")));
+        let (slot, tree) = (Slot::of(&bucket, &key), row_key(&bucket, &key));
+        assert!(tree.starts_with(&rows_prefix(slot)));
+        assert!(tree.starts_with(&bucket_prefix(slot, &bucket)));
         assert_eq!(read_row_key(&tree), Some((bucket.clone(), key.clone())));
-        assert_eq!(partition_of(&tree), Some(Partition(63)));
-        assert_eq!(partition_of(&record_key(Partition(63))), None);
-        assert_eq!(partition_of(&mark_key()), None);
-        let hint = hint_key(Partition(63), NodeId(9), &bucket, &key);
-        assert!(hint.starts_with(&hints_prefix(Partition(63))));
+        assert_eq!(slot_of(&tree), Some(slot));
+        assert_eq!(slot_of(&record_key(slot)), None);
+        assert_eq!(slot_of(&mark_key()), None);
+        let hint = hint_key(slot, NodeId(9), &bucket, &key);
+        assert!(hint.starts_with(&hints_prefix(slot)));
+        assert!(hint.starts_with(&hints_of_prefix(slot, NodeId(9))));
         assert_eq!(read_hint_key(&hint), Some((NodeId(9), bucket, key)));
-        assert_eq!(read_row_key(&record_key(Partition(1))), None);
+        assert_eq!(read_row_key(&record_key(Slot(1))), None);
     }
 }

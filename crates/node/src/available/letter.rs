@@ -6,16 +6,22 @@
 //! ```
 //! Fetch 0, store 1, request passed on 2, keys 3, buckets 4, holds 5 (6: and takes no write),
 //! compare 7, rows of a partition 9, weight 10, progress 11, ring 12, bare 16 (17: and drops it). 8
-//! is an envelope: the epoch of the ring by which the sender chose whom it asks, u64, then the question.
+//! is an envelope: the epoch of the ring by which the sender chose whom it asks, u64, then the
+//! question.
+//!
+//! A partition is a u32: its number, and in the upper half how many its sender's ring has. Versions
+//! that wrote the number alone, and one before each key, are refused, and refuse this one.
 
 use super::hashes::Which;
 use super::local::{Rules, Spot};
+use super::slots::Span;
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{
     BUCKET_NAME_BYTES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, PARTITIONS_MAX, SIBLINGS_HARD_MAX,
 };
 use base::{BucketName, Error, Key, NodeId, Partition, Request, Result};
 use bytes::Bytes;
+use logic::ring::check_partitions;
 use logic::sync;
 
 /// The first byte of a call between nodes about available buckets.
@@ -66,9 +72,9 @@ pub(super) enum Question {
     /// A client's request that the asking node can't coordinate: an answer as in `base/wire`.
     PassedOn(Request),
     /// A page of the bucket's keys in these partitions: keys, and whether more follow.
-    Keys { partitions: Vec<Partition>, bucket: BucketName, after: Option<Key>, rows_max: usize },
+    Keys { spans: Vec<Span>, bucket: BucketName, after: Option<Key>, rows_max: usize },
     /// A page of the type's buckets in these partitions, by full name: the same.
-    Buckets { partitions: Vec<Partition>, kind: String, after: Option<String>, rows_max: usize },
+    Buckets { spans: Vec<Span>, kind: String, after: Option<String>, rows_max: usize },
     /// Whether any vnode here holds a row: yes or no.
     Holds(Meanwhile),
     /// Part of a comparison of two copies of a partition, of the buckets with so many copies: an
@@ -121,29 +127,29 @@ impl Question {
                 out.put_u8(2);
                 request.write(&mut out);
             }
-            Question::Keys { partitions, bucket, after, rows_max } => {
+            Question::Keys { spans, bucket, after, rows_max } => {
                 out.put_u8(3);
-                put_partitions(partitions, &mut out);
+                put_spans(spans, &mut out);
                 out.put_string(bucket.full().as_bytes());
                 put_after(after.as_deref(), *rows_max, &mut out);
             }
-            Question::Buckets { partitions, kind, after, rows_max } => {
+            Question::Buckets { spans, kind, after, rows_max } => {
                 out.put_u8(4);
-                put_partitions(partitions, &mut out);
+                put_spans(spans, &mut out);
                 out.put_string(kind.as_bytes());
                 put_after(after.as_ref().map(String::as_bytes), *rows_max, &mut out);
             }
             Question::Holds(Meanwhile::Open) => out.put_u8(5),
             Question::Holds(Meanwhile::Fenced) => out.put_u8(6),
-            Question::Compare { which: (partition, copies), question } => {
+            Question::Compare { which: (span, copies), question } => {
                 out.put_u8(7);
-                out.put_u32(partition.0);
+                put_span(*span, &mut out);
                 out.put_u8(*copies);
                 question.write(&mut out);
             }
-            Question::Rows { which: (partition, copies), after, bytes_max } => {
+            Question::Rows { which: (span, copies), after, bytes_max } => {
                 out.put_u8(9);
-                out.put_u32(partition.0);
+                put_span(*span, &mut out);
                 out.put_u8(*copies);
                 put_after(after.as_deref(), *bytes_max, &mut out);
             }
@@ -186,26 +192,26 @@ impl Question {
             }
             2 => return Ok(Question::PassedOn(Request::read(&bytes.slice_ref(from.rest()))?)),
             3 => {
-                let (partitions, bucket) = (take_partitions(&mut from)?, take_bucket(&mut from)?);
+                let (spans, bucket) = (take_spans(&mut from)?, take_bucket(&mut from)?);
                 let (after, rows_max) = take_after(bytes, &mut from)?;
-                Question::Keys { partitions, bucket, after, rows_max }
+                Question::Keys { spans, bucket, after, rows_max }
             }
             4 => {
-                let partitions = take_partitions(&mut from)?;
+                let spans = take_spans(&mut from)?;
                 let kind = take_text(NAME_BYTES_MAX, &mut from)?.to_string();
                 let (after, rows_max) = take_after(bytes, &mut from)?;
                 let text = |after: Bytes| String::from_utf8(after.into());
                 let after = after.map(text).transpose().map_err(|_| Malformed("bucket"))?;
-                Question::Buckets { partitions, kind, after, rows_max }
+                Question::Buckets { spans, kind, after, rows_max }
             }
             5 => Question::Holds(Meanwhile::Open),
             6 => Question::Holds(Meanwhile::Fenced),
             7 => {
-                let which = (take_partition(&mut from)?, from.u8("copies")?);
+                let which = (take_span(&mut from)?, from.u8("copies")?);
                 Question::Compare { which, question: sync::Question::read(&mut from)? }
             }
             9 => {
-                let which = (take_partition(&mut from)?, from.u8("copies")?);
+                let which = (take_span(&mut from)?, from.u8("copies")?);
                 let (after, bytes_max) = take_place(bytes, TAIL_BYTES_MAX, &mut from)?;
                 Question::Rows { which, after, bytes_max }
             }
@@ -225,23 +231,35 @@ impl Question {
     }
 }
 
+/// Where earlier versions said in which partition a key lies: they refuse this one.
+const ANYWHERE: u32 = u32::MAX;
+
 fn put_spot(spot: &Spot, out: &mut Vec<u8>) {
-    out.put_u32(spot.partition.0);
+    out.put_u32(ANYWHERE);
     out.put_string(spot.bucket.full().as_bytes());
     out.put_string(&spot.key);
 }
 
 fn take_spot(whole: &Bytes, from: &mut Reader<'_>) -> Taken<Spot> {
-    let partition = take_partition(from)?;
+    from.u32("partition")?;
     let bucket = take_bucket(from)?;
     let key = whole.slice_ref(from.string(KEY_BYTES_MAX, "key")?);
-    Ok(Spot { partition, bucket, key })
+    Ok(Spot::new(bucket, key))
 }
 
-fn take_partition(from: &mut Reader<'_>) -> Taken<Partition> {
-    let partition = from.u32("partition")?;
-    let fits = (partition as usize) < PARTITIONS_MAX;
-    if fits { Ok(Partition(partition)) } else { Err(Malformed("partition")) }
+fn put_span(span: Span, out: &mut Vec<u8>) {
+    out.put_u32(span.of << 16 | span.partition.0);
+}
+
+fn take_span(from: &mut Reader<'_>) -> Taken<Span> {
+    let word = from.u32("partition")?;
+    let (of, partition) = (word >> 16, word & 0xffff);
+    let fits = check_partitions(of) && partition < of;
+    if fits {
+        Ok(Span { partition: Partition(partition), of })
+    } else {
+        Err(Malformed("partition"))
+    }
 }
 
 fn take_text<'a>(max: usize, from: &mut Reader<'a>) -> Taken<&'a str> {
@@ -253,17 +271,17 @@ fn take_bucket(from: &mut Reader<'_>) -> Taken<BucketName> {
     BucketName::from_full(name).map_err(|_| Malformed("bucket"))
 }
 
-fn put_partitions(partitions: &[Partition], out: &mut Vec<u8>) {
-    out.put_u32(partitions.len() as u32);
-    partitions.iter().for_each(|partition| out.put_u32(partition.0));
+fn put_spans(spans: &[Span], out: &mut Vec<u8>) {
+    out.put_u32(spans.len() as u32);
+    spans.iter().for_each(|span| put_span(*span, out));
 }
 
-fn take_partitions(from: &mut Reader<'_>) -> Taken<Vec<Partition>> {
+fn take_spans(from: &mut Reader<'_>) -> Taken<Vec<Span>> {
     let count = from.u32("partitions")? as usize;
     if count > PARTITIONS_MAX || count > from.rest().len() / 4 {
         return Err(Malformed("partitions"));
     }
-    (0..count).map(|_| take_partition(from)).collect()
+    (0..count).map(|_| take_span(from)).collect()
 }
 
 fn put_after(after: Option<&[u8]>, rows_max: usize, out: &mut Vec<u8>) {

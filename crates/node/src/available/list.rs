@@ -3,18 +3,17 @@
 //! What is listed is what those replicas have: a key that a node missed while it was down is listed
 //! once it has been repaired there.
 
-use super::layout::{read_row, read_row_key, row_key, rows_prefix};
+use super::layout::{bucket_prefix, read_row, read_row_key, row_key_in, rows_prefix};
 use super::letter::{self, Question};
 use super::local::living;
+use super::slots::{Slot, Span};
 use crate::consistent::view::damaged;
 use crate::keeper::store_error;
 use crate::world::sleep;
 use crate::{Inner, world};
 use base::codec::Malformed;
 use base::limits::{FORWARD_MS_MAX, PAGE_BYTES_MAX, PAGE_ROWS_MAX};
-use base::{
-    BucketName, BucketNames, Error, Key, Keys, NodeId, Partition, Reason, Result, Share, Shortfall,
-};
+use base::{BucketName, BucketNames, Error, Key, Keys, NodeId, Reason, Result, Share, Shortfall};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -28,6 +27,24 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Names in order, and whether more follow.
 type Page = (Vec<Bytes>, bool);
 
+/// Which names are listed.
+#[derive(Clone)]
+pub(super) enum Names {
+    /// A bucket's keys that have a value.
+    Keys { bucket: BucketName, after: Option<Key> },
+    /// A type's buckets that have one.
+    Buckets { kind: String, after: Option<String> },
+}
+
+impl Names {
+    fn question(self, spans: Vec<Span>, rows_max: usize) -> Question {
+        match self {
+            Names::Keys { bucket, after } => Question::Keys { spans, bucket, after, rows_max },
+            Names::Buckets { kind, after } => Question::Buckets { spans, kind, after, rows_max },
+        }
+    }
+}
+
 impl Inner {
     pub(super) async fn list_keys(
         self: &Arc<Inner>,
@@ -35,23 +52,8 @@ impl Inner {
         after: Option<Key>,
         rows_max: usize,
     ) -> Result<Keys> {
-        let rows_max = rows_max.clamp(1, PAGE_ROWS_MAX);
-        let copies = self.copies_of(bucket)?;
-        let all = || async {
-            let mut all = Page::default();
-            for (node, partitions) in self.coverage(copies)? {
-                let (bucket, after) = (bucket.clone(), after.clone());
-                let page = if node == self.node {
-                    self.keys_here(partitions, bucket, after, rows_max).await?
-                } else {
-                    let question = Question::Keys { partitions, bucket, after, rows_max };
-                    self.page_of(node, question).await?
-                };
-                all = join([all, page], rows_max);
-            }
-            Ok(all)
-        };
-        let (keys, more) = again_if_changed(all).await?;
+        let names = Names::Keys { bucket: bucket.clone(), after };
+        let (keys, more) = self.walk(self.copies_of(bucket)?, names, rows_max).await?;
         Ok(Keys { keys, more })
     }
 
@@ -61,23 +63,9 @@ impl Inner {
         after: Option<BucketName>,
         rows_max: usize,
     ) -> Result<BucketNames> {
-        let rows_max = rows_max.clamp(1, PAGE_ROWS_MAX);
         let after = after.map(|after| after.full().to_string());
-        let all = || async {
-            let mut all = Page::default();
-            for (node, partitions) in self.coverage(self.fewest_copies())? {
-                let (kind, after) = (kind.to_string(), after.clone());
-                let page = if node == self.node {
-                    self.buckets_here(partitions, kind, after, rows_max).await?
-                } else {
-                    let question = Question::Buckets { partitions, kind, after, rows_max };
-                    self.page_of(node, question).await?
-                };
-                all = join([all, page], rows_max);
-            }
-            Ok(all)
-        };
-        let (names, more) = again_if_changed(all).await?;
+        let names = Names::Buckets { kind: kind.to_string(), after };
+        let (names, more) = self.walk(self.fewest_copies(), names, rows_max).await?;
         let name = |bytes: &Bytes| {
             let text = std::str::from_utf8(bytes).ok();
             text.and_then(|text| BucketName::from_full(text).ok())
@@ -85,6 +73,25 @@ impl Inner {
         let names = names.iter().map(|bytes| name(bytes).ok_or(Malformed("bucket")));
         let names = names.collect::<std::result::Result<_, _>>().map_err(damaged)?;
         Ok(BucketNames { names, more })
+    }
+
+    /// A page of names from all around the ring, of those that keep so many copies.
+    async fn walk(self: &Arc<Inner>, copies: usize, names: Names, rows_max: usize) -> Result<Page> {
+        let rows_max = rows_max.clamp(1, PAGE_ROWS_MAX);
+        let once = || async {
+            let mut all = Page::default();
+            for (node, spans) in self.coverage(copies)? {
+                let names = names.clone();
+                let page = if node == self.node {
+                    self.names_here(spans, names, rows_max).await?
+                } else {
+                    self.page_of(node, names.question(spans, rows_max)).await?
+                };
+                all = join([all, page], rows_max);
+            }
+            Ok(all)
+        };
+        again_if_changed(once).await
     }
 
     /// How many copies the keys of a bucket have.
@@ -100,10 +107,11 @@ impl Inner {
 
     /// Which node is asked for which partitions, of those that keep so many copies: this one where
     /// it can be.
-    fn coverage(&self, copies: usize) -> Result<BTreeMap<NodeId, Vec<Partition>>> {
+    fn coverage(&self, copies: usize) -> Result<BTreeMap<NodeId, Vec<Span>>> {
         let ring = self.catalog.available.ring().ok_or_else(super::coordinate::no_ring)?;
-        let mut plan: BTreeMap<NodeId, Vec<Partition>> = BTreeMap::new();
-        for partition in (0..ring.partitions()).map(Partition) {
+        let mut plan: BTreeMap<NodeId, Vec<Span>> = BTreeMap::new();
+        for span in Span::all(&ring) {
+            let partition = span.partition;
             let owners = ring.owners(partition, copies);
             let here = owners.iter().find(|node| **node == self.node);
             let node = here.or_else(|| owners.iter().find(|node| self.reaches(**node)));
@@ -112,7 +120,7 @@ impl Inner {
                 let text = format!("no node that keeps partition {partition} can be reached");
                 return Err(short.unanswered(&text));
             };
-            plan.entry(*node).or_default().push(partition);
+            plan.entry(*node).or_default().push(span);
         }
         Ok(plan)
     }
@@ -128,37 +136,44 @@ impl Inner {
         letter::take_names(&bytes).map_err(damaged)
     }
 
-    /// Keys with a value in these partitions of this node.
-    pub(super) async fn keys_here(
+    /// A page of names in these partitions of this node.
+    pub(super) async fn names_here(
         self: &Arc<Inner>,
-        partitions: Vec<Partition>,
-        bucket: BucketName,
-        after: Option<Key>,
+        spans: Vec<Span>,
+        names: Names,
         rows_max: usize,
     ) -> Result<Page> {
         let inner = self.clone();
-        unhurried(move || inner.scan_keys(&partitions, &bucket, after.as_ref(), rows_max)).await
+        unhurried(move || match names {
+            Names::Keys { bucket, after } => {
+                inner.scan_keys(&spans, &bucket, after.as_ref(), rows_max)
+            }
+            Names::Buckets { kind, after } => {
+                inner.scan_buckets(&spans, &kind, after.as_deref(), rows_max)
+            }
+        })
+        .await
     }
 
     fn scan_keys(
         &self,
-        partitions: &[Partition],
+        spans: &[Span],
         bucket: &BucketName,
         after: Option<&Key>,
         rows_max: usize,
     ) -> Result<Page> {
         let snapshot = self.trees.snapshot();
         let mut all = Page::default();
-        for partition in partitions {
-            let front = row_key(*partition, bucket, b"");
+        for slot in slots(spans) {
+            let front = bucket_prefix(slot, bucket);
             let low = match after {
-                Some(after) => Bound::Excluded(row_key(*partition, bucket, after)),
-                None => Bound::Included(front.clone()),
+                Some(after) => Bound::Excluded(row_key_in(slot, bucket, after)),
+                None => Bound::Included(front.clone().into()),
             };
             let (mut keys, mut bytes, mut more) = (Vec::new(), 0, false);
             for row in snapshot.range(low, Bound::Unbounded, false) {
                 let (key, row) = row.map_err(store_error)?;
-                // Behind what the page can hold, nothing of this partition is wanted.
+                // Behind what the page can hold, nothing of this slot is wanted.
                 let last = all.0.last().filter(|_| all.1);
                 if !key.starts_with(&front) || last.is_some_and(|it| key[front.len()..] > it[..]) {
                     break;
@@ -178,31 +193,19 @@ impl Inner {
         Ok(all)
     }
 
-    /// Buckets of a type with a value in these partitions of this node.
-    pub(super) async fn buckets_here(
-        self: &Arc<Inner>,
-        partitions: Vec<Partition>,
-        kind: String,
-        after: Option<String>,
-        rows_max: usize,
-    ) -> Result<Page> {
-        let inner = self.clone();
-        unhurried(move || inner.scan_buckets(&partitions, &kind, after.as_deref(), rows_max)).await
-    }
-
-    /// The rows of a partition lie bucket by bucket (by the length of their names first): from each
+    /// The rows of a slot lie bucket by bucket (by the length of their names first): from each
     /// bucket's first living key to the next bucket.
     fn scan_buckets(
         &self,
-        partitions: &[Partition],
+        spans: &[Span],
         kind: &str,
         after: Option<&str>,
         rows_max: usize,
     ) -> Result<Page> {
         let snapshot = self.trees.snapshot();
         let (mut names, mut more) = (BTreeSet::new(), false);
-        for partition in partitions {
-            let all = rows_prefix(*partition);
+        for slot in slots(spans) {
+            let all = rows_prefix(slot);
             let mut low = Bound::Included(Bytes::from(all.clone()));
             'buckets: loop {
                 let mut found = None;
@@ -221,7 +224,7 @@ impl Inner {
                 }
                 let Some((bucket, wanted)) = found else { break };
                 // Behind every key of this bucket.
-                let front = row_key(*partition, &bucket, b"");
+                let front = bucket_prefix(slot, &bucket);
                 let Some(next) = base::range::prefix_end(&front) else { break };
                 low = Bound::Included(next.into());
                 if wanted {
@@ -236,6 +239,11 @@ impl Inner {
         let names = names.into_iter().map(Bytes::from).collect();
         Ok((names, more))
     }
+}
+
+/// Their slots, in order.
+fn slots(spans: &[Span]) -> impl Iterator<Item = Slot> {
+    spans.iter().flat_map(|span| span.slots()).map(Slot)
 }
 
 /// Asks once more, a few times, while nodes that are asked know that the ring is another one.

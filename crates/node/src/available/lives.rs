@@ -11,23 +11,23 @@
 use super::batch::Mark;
 use super::layout::record_key;
 use super::shelf::{Shelf, State};
+use super::slots::Slot;
 use crate::consistent::view::damaged;
 use crate::flaws::{Flaw, flawed};
 use crate::keeper::store_error;
 use crate::world;
-use base::limits::PARTITIONS_MAX;
-use base::{Partition, Result};
+use base::Result;
 use logic::causal::{Minter, Start};
 use std::sync::atomic::Ordering;
 use store::Change;
 
 impl Shelf {
-    /// Who mints for a partition here.
-    pub(super) fn minter(&self, state: &mut State, partition: Partition) -> Result<Minter> {
-        if let Some(minter) = state.minters.get(&partition.0) {
+    /// Who mints for a slot here.
+    pub(super) fn minter(&self, state: &mut State, slot: Slot) -> Result<Minter> {
+        if let Some(minter) = state.minters.get(&slot) {
             return Ok(*minter);
         }
-        let (_, record) = self.newest(state, &record_key(partition))?;
+        let (_, record) = self.newest(state, &record_key(slot))?;
         let record = record.map(|bytes| Minter::recall(&bytes)).transpose().map_err(damaged)?;
         let fell = self.after_a_fall && !flawed(Flaw::MintsAsBefore);
         let restored = self.life > 1 && !self.was_met();
@@ -41,14 +41,14 @@ impl Shelf {
             damaged: false,
             restored,
         };
-        let (minter, doubt) = Minter::start(self.node, partition.0, found, world::chance());
+        let (minter, doubt) = Minter::start(self.node, slot.0, found, world::chance());
         if let Some(doubt) = doubt {
             tracing::debug!(
-                target: "node", partition = partition.0, ?doubt, actor = %minter.actor(),
+                target: "node", slot = slot.0, ?doubt, actor = %minter.actor(),
                 "a vnode goes on as another actor"
             );
         }
-        state.minters.insert(partition.0, minter);
+        state.minters.insert(slot, minter);
         Ok(minter)
     }
 
@@ -80,11 +80,11 @@ impl Shelf {
         let mut guard = self.state();
         let state = &mut *guard;
         let mut changes = Vec::new();
-        for partition in (0..PARTITIONS_MAX as u32).map(Partition) {
-            let key = record_key(partition);
-            let idle = !state.minters.contains_key(&partition.0);
+        for slot in Slot::all() {
+            let key = record_key(slot);
+            let idle = !state.minters.contains_key(&slot);
             if idle && self.newest(state, &key)?.1.is_some() {
-                let record = self.minter(state, partition)?.record();
+                let record = self.minter(state, slot)?.record();
                 changes.push(Change::Put(key, record.into()));
             }
         }

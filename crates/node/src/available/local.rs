@@ -1,8 +1,9 @@
 //! What a vnode does with a key: a client's write, another replica's state, a read.
 
 use super::change::Change;
-use super::layout::{Row, Stored, hint_key, read_row, record_key, row_key, write_row};
+use super::layout::{Row, Stored, hint_key, read_row, record_key, row_key_in, write_row};
 use super::shelf::{Shelf, State};
+use super::slots::Slot;
 use crate::consistent::view::damaged;
 use crate::flaws::{Flaw, flawed};
 use crate::world;
@@ -14,6 +15,7 @@ use base::{
 };
 use bytes::Bytes;
 use logic::causal::Minter;
+use logic::ring::Ring;
 
 /// A merge of what others took may hold this many times what one vnode takes.
 const MERGED_TIMES: usize = 2;
@@ -21,14 +23,28 @@ const MERGED_TIMES: usize = 2;
 /// A key and where it lies.
 #[derive(Clone, Debug)]
 pub(crate) struct Spot {
-    pub partition: Partition,
+    pub slot: Slot,
     pub bucket: BucketName,
     pub key: Key,
 }
 
 impl Spot {
-    fn row_key(&self) -> Bytes {
-        row_key(self.partition, &self.bucket, &self.key)
+    pub(crate) fn new(bucket: BucketName, key: Key) -> Spot {
+        Spot { slot: Slot::of(&bucket, &key), bucket, key }
+    }
+
+    /// The partition in which it lies.
+    pub(crate) fn partition(&self, ring: &Ring) -> Partition {
+        self.slot.partition(ring)
+    }
+
+    pub(crate) fn row_key(&self) -> Bytes {
+        row_key_in(self.slot, &self.bucket, &self.key)
+    }
+
+    /// The key of its hint for a node.
+    pub(super) fn hint_key(&self, primary: NodeId) -> Bytes {
+        hint_key(self.slot, primary, &self.bucket, &self.key)
     }
 }
 
@@ -130,7 +146,7 @@ impl Shelf {
         let (_, bytes) = self.newest(state, &key)?;
         let local = self.row(bytes.as_ref())?;
         check(&write.only, &local)?;
-        let before = self.minter(state, spot.partition)?;
+        let before = self.minter(state, spot.slot)?;
         let seen = match write.seen {
             _ if rules.overwrites => local.join(),
             Seen::Nothing if flawed(Flaw::BlindReplaces) => local.join(),
@@ -158,7 +174,7 @@ impl Shelf {
         }
         let mut changes = vec![(key, Some(bytes.clone()))];
         self.add(state, &mut changes, spot, (before, minter), hint)?;
-        state.minters.insert(spot.partition.0, minter);
+        state.minters.insert(spot.slot, minter);
         let ticket = self.change(state, changes, rules.sync);
         let context = seen.and(written.dot.id, written.dot.count);
         Ok(Written { ticket, bytes, row, context })
@@ -177,13 +193,13 @@ impl Shelf {
         let state = &mut *guard;
         let (index, known) = self.newest(state, &key)?;
         let local = self.row(known.as_ref())?;
-        let before = self.minter(state, spot.partition)?;
+        let before = self.minter(state, spot.slot)?;
         let mut minter = before;
         let local = if flawed(Flaw::MergeOverwrites) { Row::empty() } else { local };
         let (clock, doubt) = minter.merge(local, incoming, world::chance());
         if let Some(doubt) = doubt {
             tracing::info!(
-                target: "node", partition = spot.partition.0, ?doubt, actor = %minter.actor(),
+                target: "node", slot = spot.slot.0, ?doubt, actor = %minter.actor(),
                 "a vnode goes on as another actor"
             );
         }
@@ -197,7 +213,7 @@ impl Shelf {
         }
         let mut changes = vec![(key, Some(bytes))];
         self.add(state, &mut changes, spot, (before, minter), hint)?;
-        state.minters.insert(spot.partition.0, minter);
+        state.minters.insert(spot.slot, minter);
         Ok(self.change(state, changes, rules.sync))
     }
 
@@ -205,7 +221,7 @@ impl Shelf {
     pub(super) fn remember(&self, spot: &Spot, node: NodeId) -> Result<()> {
         let mut guard = self.admit()?;
         let state = &mut *guard;
-        let hint = hint_key(spot.partition, node, &spot.bucket, &spot.key);
+        let hint = spot.hint_key(node);
         let nothing = self.newest(state, &spot.row_key())?.1.is_none();
         if nothing || self.newest(state, &hint)?.1.is_some() {
             return Ok(());
@@ -240,10 +256,10 @@ impl Shelf {
     ) -> Result<()> {
         let record = minter.record();
         if record != before.record() {
-            changes.push((record_key(spot.partition), Some(record.into())));
+            changes.push((record_key(spot.slot), Some(record.into())));
         }
         if let Some(primary) = hint {
-            let hint = hint_key(spot.partition, primary, &spot.bucket, &spot.key);
+            let hint = spot.hint_key(primary);
             if self.newest(state, &hint)?.1.is_none() {
                 state.waiting.keeps(primary, world::milliseconds());
             }

@@ -7,6 +7,7 @@
 //! the result to all owners (`writing.rs`, driven by `logic::quorum`; over there `replica.rs`); for
 //! one that is down a fallback keeps it, with a hint. A read asks all owners and merges what they
 //! say.
+//! A vnode is the part of a node in one of 1,024 slots; partitions are made of them (`slots.rs`).
 //! `moving/` brings partitions to new owners when the ring changes.
 //! `docs/inside/life-of-an-available-write.md` tells it.
 //!
@@ -23,7 +24,9 @@ mod contexts;
 mod coordinate;
 mod crowd;
 pub(crate) mod finding;
+pub(crate) mod former;
 mod hashes;
+mod headers;
 pub(crate) mod hints;
 pub(crate) mod layout;
 mod letter;
@@ -37,6 +40,7 @@ pub(crate) mod replay;
 mod replica;
 mod request;
 pub(crate) mod shelf;
+pub(crate) mod slots;
 pub(crate) mod sync;
 mod telling;
 mod waiting;

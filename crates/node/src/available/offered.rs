@@ -1,11 +1,13 @@
 //! Which buckets are available, with which properties, and the ring they live on: this node's copy
 //! of the directory's rows. Finding them asks nobody.
 
+use super::slots::{SLOTS, Slot, Span};
 use crate::directory::read_ring;
 use crate::directory::rows::{self, CUSTOM, RING, TYPES};
 use base::{BucketName, Partition, Promise, Properties, Result, Value};
 use logic::ring::Ring;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::{Arc, RwLock};
 
 /// See the head of this file.
@@ -64,10 +66,17 @@ impl Offered {
         self.copies().into_iter().map(|(_, copies)| copies).collect()
     }
 
-    /// Since which epoch of the ring a partition has the owners and receivers that it has.
-    pub(crate) fn changed_at(&self, partition: Partition) -> u64 {
+    /// Since which epoch of the ring a slot has the owners and receivers that it has.
+    pub(crate) fn changed_at(&self, slot: Slot) -> u64 {
+        self.changed_in(slot.0..slot.0 + 1)
+    }
+
+    /// Since which epoch all of these slots have.
+    pub(crate) fn changed_in(&self, slots: Range<u32>) -> u64 {
         let told = self.told.read().expect("no one panics while holding it");
-        told.changed.get(partition.0 as usize).copied().unwrap_or(0)
+        let partition = |slot: u32| slot as usize * told.changed.len() / SLOTS as usize;
+        let partitions = partition(slots.start)..=partition(slots.end - 1);
+        told.changed.get(partitions).and_then(|all| all.iter().max().copied()).unwrap_or(0)
     }
 
     /// The ring, once there is one.
@@ -136,20 +145,22 @@ impl Offered {
     }
 }
 
-/// Since when each partition of a ring has the owners and receivers that it has.
+/// Since when each partition of a ring has the owners and receivers that it has: also where it was
+/// half of one before, or two.
 fn changed(before: Option<(&Ring, &[u64])>, ring: &Ring, numbers: &[usize]) -> Vec<u64> {
-    let known = before.filter(|(before, _)| before.partitions() == ring.partitions());
-    let same = |(before, _): &(&Ring, &[u64]), partition: Partition| {
-        numbers.iter().all(|n| {
-            before.owners(partition, *n) == ring.owners(partition, *n)
-                && before.receivers(partition, *n) == ring.receivers(partition, *n)
-        })
+    let since = |span: Span| {
+        let Some((before, changed)) = before else { return ring.epoch() };
+        let same = |was: &Partition| {
+            numbers.iter().all(|n| {
+                before.owners(*was, *n) == ring.owners(span.partition, *n)
+                    && before.receivers(*was, *n) == ring.receivers(span.partition, *n)
+            })
+        };
+        let known = |was: Partition| changed.get(was.0 as usize).copied().filter(|_| same(&was));
+        let all: Option<Vec<u64>> = span.in_ring(before).map(known).collect();
+        all.and_then(|all| all.into_iter().max()).unwrap_or(ring.epoch())
     };
-    let since = |partition: Partition| match &known {
-        Some(known) if same(known, partition) => known.1[partition.0 as usize],
-        _ => ring.epoch(),
-    };
-    (0..ring.partitions()).map(|partition| since(Partition(partition))).collect()
+    Span::all(ring).map(since).collect()
 }
 
 fn properties(value: Option<&Value>) -> Result<Option<Arc<Properties>>> {

@@ -16,21 +16,23 @@
 //! Never: drops a row while the ring changes; asks a clock on the wall whether a row may go.
 
 use super::crowd::Crowd;
-use super::hashes::{hash, rows_behind};
-use super::layout::{read_row, read_row_key, row_key, rows_prefix};
+use super::hashes::hash;
+use super::layout::{first_key, mark_key, read_row, read_row_key, slot_of};
 use super::letter::Question;
 use super::list::unhurried;
 use super::local::{Rules, Spot, living};
 use crate::Inner;
 use crate::consistent::view::damaged;
 use crate::flaws::{Flaw, flawed};
+use crate::keeper::store_error;
 use crate::world::{self, sleep};
 use base::codec::Malformed;
 use base::limits::FORWARD_MS_MAX;
-use base::{NodeId, Partition, Result};
+use base::{NodeId, Result};
 use bytes::Bytes;
-use logic::ring::{PARTITIONS_MAX, PARTITIONS_MIN, Ring, point};
+use logic::ring::Ring;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -42,9 +44,9 @@ const PAGE: usize = 512;
 /// Rows that were agreed on once and wait for the second time.
 const AGREED_MAX: usize = 65_536;
 
-/// Rows to be looked at, and where the next ones begin.
+/// Rows to be looked at, and where the next ones begin: behind a tree key, or at the first.
 type Turn = (Vec<Bare>, Place);
-type Place = (Partition, Option<Bytes>);
+type Place = Option<Bytes>;
 
 /// A row without living values, of whose partition this node is the first owner.
 struct Bare {
@@ -125,29 +127,25 @@ impl Reaper {
 impl Inner {
     /// A page of rows: what in them has expired is dropped; those of which nothing living is left,
     /// and for which this node speaks.
-    fn bare_rows(&self, ring: &Ring, (first, mut after): Place) -> Result<Turn> {
+    fn bare_rows(&self, ring: &Ring, after: Place) -> Result<Turn> {
         let snapshot = self.trees.snapshot();
-        let (mut bare, mut seen) = (Vec::new(), 0);
-        for partition in (first.0..ring.partitions()).map(Partition) {
-            let front = rows_prefix(partition);
-            for row in rows_behind(&*snapshot, &front, after.take().as_deref()) {
-                let (tree_key, bytes) = row?;
-                seen += 1;
-                bare.extend(self.bare(ring, partition, (tree_key.clone(), bytes))?);
-                if seen == PAGE {
-                    return Ok((bare, (partition, Some(tree_key.slice(front.len()..)))));
-                }
+        let mut bare = Vec::new();
+        let low = after.map_or(Bound::Included(first_key()), Bound::Excluded);
+        let keys = snapshot.range(low, Bound::Excluded(mark_key()), false);
+        for (seen, found) in (1..).zip(keys) {
+            let (tree_key, bytes) = found.map_err(store_error)?;
+            // Hints and records lie between the rows.
+            if slot_of(&tree_key).is_some() {
+                bare.extend(self.bare(ring, (tree_key.clone(), bytes))?);
+            }
+            if seen == PAGE {
+                return Ok((bare, Some(tree_key)));
             }
         }
-        Ok((bare, Place::default()))
+        Ok((bare, None))
     }
 
-    fn bare(
-        &self,
-        ring: &Ring,
-        partition: Partition,
-        (tree_key, bytes): (Bytes, Bytes),
-    ) -> Result<Option<Bare>> {
+    fn bare(&self, ring: &Ring, (tree_key, bytes): (Bytes, Bytes)) -> Result<Option<Bare>> {
         let row = read_row(&bytes).map_err(damaged)?;
         let expired = row.values().any(|value| value.has_expired(world::unix_ms()));
         if living(&row) && !expired {
@@ -156,12 +154,12 @@ impl Inner {
         let named = read_row_key(&tree_key).ok_or_else(|| damaged(Malformed("row's key")))?;
         let (bucket, key) = named;
         let Some(properties) = self.catalog.available.find(&bucket) else { return Ok(None) };
-        let spot = Spot { partition, bucket, key };
+        let spot = Spot::new(bucket, key);
         if expired {
             self.shelf.expire(&spot, Rules::of(&properties))?;
             return Ok(None);
         }
-        let owners = ring.owners(partition, properties.replication.n_val.into());
+        let owners = ring.owners(spot.partition(ring), properties.replication.n_val.into());
         let digest = hash(&tree_key, &bytes).digest;
         let speaks = owners.first() == Some(&self.node);
         Ok(speaks.then_some(Bare { tree_key, spot, digest }))
@@ -185,7 +183,7 @@ impl Inner {
 
     fn owners_of(&self, ring: &Ring, spot: &Spot) -> Vec<NodeId> {
         let copies = (self.shelf.copies)(&spot.bucket).unwrap_or_default();
-        ring.owners(spot.partition, copies.into())
+        ring.owners(spot.partition(ring), copies.into())
     }
 
     async fn all_say_yes(
@@ -239,28 +237,17 @@ impl Inner {
     }
 
     /// Whether this node has of a key just the row of this digest, firm, if it is an owner, and
-    /// nothing otherwise: under whatever number its partition ever had.
+    /// nothing otherwise.
     fn has_just(&self, spot: &Spot, epoch: u64, digest: u128) -> Result<bool> {
         let Some(ring) = self.catalog.available.ring() else { return Ok(false) };
         if ring.epoch() != epoch || ring.pending().is_some() {
             return Ok(false);
         }
         let owns = self.owners_of(&ring, spot).contains(&self.node);
-        let place = point(spot.bucket.full().as_bytes(), &spot.key);
-        let numbers = std::iter::successors(Some(PARTITIONS_MIN), |count| Some(count * 2));
-        let numbers = numbers.take_while(|count| *count <= PARTITIONS_MAX);
-        let places: BTreeSet<_> = numbers.map(|count| place.partition(count)).collect();
-        let state = self.shelf.state();
-        for partition in places {
-            let tree_key = row_key(partition, &spot.bucket, &spot.key);
-            let (batch, row) = self.shelf.newest(&state, &tree_key)?;
-            let wanted = owns && partition == spot.partition;
-            let found = row.map(|row| hash(&tree_key, &row).digest);
-            if batch != 0 || found != wanted.then_some(digest) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        let (state, tree_key) = (self.shelf.state(), spot.row_key());
+        let (batch, row) = self.shelf.newest(&state, &tree_key)?;
+        let found = row.map(|row| hash(&tree_key, &row).digest);
+        Ok(batch == 0 && found == owns.then_some(digest))
     }
 
     /// Drops a row, if it is the one that was agreed on; whether it is gone, for good.
@@ -268,7 +255,7 @@ impl Inner {
         if !self.has_just(spot, epoch, digest)? {
             return Ok(false);
         }
-        let tree_key = row_key(spot.partition, &spot.bucket, &spot.key);
+        let tree_key = spot.row_key();
         let ticket = {
             let mut guard = self.shelf.admit()?;
             let (_, row) = self.shelf.newest(&guard, &tree_key)?;

@@ -2,6 +2,7 @@
 
 use super::coordinate::no_ring;
 use super::letter::{self, Question};
+use super::list::Names;
 use crate::Inner;
 use crate::consistent::view::damaged;
 use crate::forward::desk;
@@ -65,23 +66,25 @@ impl Inner {
                 let answer = self.coordinate(request).await;
                 Ok(letter::told(|out| write_answer(&answer, room - 1, out)))
             }
-            Question::Keys { partitions, bucket, after, rows_max } => {
-                self.covers_still(epoch, &partitions, self.copies_of(&bucket)?)?;
-                let (keys, more) = self.keys_here(partitions, bucket, after, rows_max).await?;
+            Question::Keys { spans, bucket, after, rows_max } => {
+                self.covers_still(epoch, &spans, self.copies_of(&bucket)?)?;
+                let names = Names::Keys { bucket, after };
+                let (keys, more) = self.names_here(spans, names, rows_max).await?;
                 Ok(letter::told(|out| letter::put_names(&keys, more, out)))
             }
-            Question::Buckets { partitions, kind, after, rows_max } => {
-                self.covers_still(epoch, &partitions, self.fewest_copies())?;
-                let (names, more) = self.buckets_here(partitions, kind, after, rows_max).await?;
+            Question::Buckets { spans, kind, after, rows_max } => {
+                self.covers_still(epoch, &spans, self.fewest_copies())?;
+                let names = Names::Buckets { kind, after };
+                let (names, more) = self.names_here(spans, names, rows_max).await?;
                 Ok(letter::told(|out| letter::put_names(&names, more, out)))
             }
             Question::Compare { which, question } => {
-                self.knows_as_much(epoch)?;
+                self.knows_as_much(epoch, which.0)?;
                 let answer = self.compared(which, question).await?;
                 Ok(letter::told(|out| answer.write(out)))
             }
             Question::Rows { which, after, bytes_max } => {
-                self.knows_as_much(epoch)?;
+                self.knows_as_much(epoch, which.0)?;
                 let page = self.rows_to_give(which, after, bytes_max).await?;
                 Ok(letter::told(|out| page.write(out)))
             }

@@ -12,6 +12,7 @@
 use super::batch::{Batch, Mark, apply};
 use super::hashes::{Copies, Hashes};
 use super::layout::VNODES;
+use super::slots::Slot;
 use super::waiting::Waiting;
 use crate::housekeeping::Bell;
 use crate::keeper::{Done, Job, Keeper, store_error};
@@ -61,7 +62,7 @@ pub(crate) type Alone = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// What is logged, or is to be, and is not in the store yet.
 pub(crate) struct State {
-    pub(super) minters: BTreeMap<u32, Minter>,
+    pub(super) minters: BTreeMap<Slot, Minter>,
     /// The newest of each tree key, and in which batch.
     pub(super) overlay: BTreeMap<Bytes, (u64, Option<Bytes>)>,
     open: Batch,

@@ -11,11 +11,12 @@
 
 use super::coordinate::held;
 use super::crowd::Crowd;
-use super::hashes::{Which, rows_behind, which};
-use super::layout::{read_row_key, row_tail, rows_prefix};
+use super::hashes::{Which, which};
+use super::layout::{read_row_tail, row_tail};
 use super::letter::Question;
 use super::list::unhurried;
 use super::local::{Rules, Spot};
+use super::slots::{Span, rows_of};
 use crate::consistent::view::damaged;
 use crate::metrics::Metrics;
 use crate::world::sleep;
@@ -23,7 +24,6 @@ use crate::{Inner, world};
 use base::codec::{Malformed, Reader};
 use base::limits::FORWARD_MS_MAX;
 use base::{Error, Key, NodeId, Reason, Result};
-use bytes::Bytes;
 use logic::sync::{
     self, Answer, Effect, Event, Exchange, Leaf, ROWS_PER_PAGE_MAX, RowDigest, Side, Summary,
 };
@@ -81,7 +81,7 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
                     Metrics::count(&counts.compared);
                     counts.differed.fetch_add(rows, Ordering::Relaxed);
                     tracing::info!(
-                    target: "node", partition = which.0.0, copies = which.1,
+                    target: "node", partition = which.0.partition.0, copies = which.1,
                     other = %inner.name_of(other), rows, questions, complete,
                     "two copies of a partition differed"
                     );
@@ -109,7 +109,8 @@ impl Inner {
     pub(crate) fn pairs(&self, numbers: &BTreeSet<u8>) -> Vec<(Which, NodeId)> {
         let Some(ring) = self.catalog.available.ring() else { return Vec::new() };
         let mut pairs = Vec::new();
-        for partition in (0..ring.partitions()).map(base::Partition) {
+        for span in Span::all(&ring) {
+            let partition = span.partition;
             for copies in numbers {
                 // Its receivers compare it, before it goes over.
                 if !ring.receivers(partition, usize::from(*copies)).is_empty() {
@@ -117,7 +118,7 @@ impl Inner {
                 }
                 let owners = ring.owners(partition, usize::from(*copies));
                 let behind = owners.iter().skip_while(|node| **node != self.node).skip(1);
-                pairs.extend(behind.map(|other| ((partition, *copies), *other)));
+                pairs.extend(behind.map(|other| ((span, *copies), *other)));
             }
         }
         pairs
@@ -165,12 +166,12 @@ impl Inner {
                     }
                     Effect::Differs { key, at } => differ.push((key, at)),
                     Effect::Done(summary) => {
-                        mended &= self.mend((which, other, toward), differ).await;
+                        mended &= self.mend((other, toward), differ).await;
                         return Ok(Summary { complete: summary.complete && mended, ..summary });
                     }
                 }
             }
-            mended &= self.mend((which, other, toward), differ).await;
+            mended &= self.mend((other, toward), differ).await;
             event = next.unwrap_or(Event::Failed);
         }
     }
@@ -184,7 +185,7 @@ impl Inner {
         let within = Duration::from_millis(FORWARD_MS_MAX);
         let question = Question::Compare { which, question }.write();
         // It has to know as much of this partition as this node.
-        let epoch = self.catalog.available.changed_at(which.0);
+        let epoch = self.catalog.available.changed_in(which.0.slots());
         let answer = self.ask_vnode_of(epoch, other, question, within).await;
         match answer.map(|bytes| Answer::read(&mut Reader::new(&bytes))) {
             Ok(Ok(answer)) => Event::Answered(answer),
@@ -247,9 +248,8 @@ impl Inner {
         page: bool,
     ) -> Result<(Vec<RowDigest>, bool)> {
         let snapshot = self.trees.snapshot();
-        let front = rows_prefix(of.0);
         let (mut rows, mut bytes) = (Vec::new(), 0);
-        for row in rows_behind(&*snapshot, &front, after.map(|after| &after[..])) {
+        for row in rows_of(&*snapshot, of.0, after.map(|after| &after[..])) {
             let (key, row) = row?;
             let tail = row_tail(&key);
             if upto.is_some_and(|upto| tail > &upto[..]) {
@@ -257,24 +257,20 @@ impl Inner {
             }
             let hash = super::hashes::hash(&key, &row);
             let wanted = leaves.binary_search(&hash.leaf).is_ok();
-            if !wanted || which(&key, &self.shelf.copies) != Some(of) {
+            if !wanted || which(&key, of.0.of, &self.shelf.copies) != Some(of) {
                 continue;
             }
             if page && (rows.len() >= ROWS_PER_PAGE_MAX || bytes >= PAGE_KEYS_BYTES_MAX) {
                 return Ok((rows, true));
             }
             bytes += tail.len();
-            rows.push(RowDigest { key: key.slice(front.len()..), digest: hash.digest });
+            rows.push(RowDigest { key: key.slice_ref(tail), digest: hash.digest });
         }
         Ok((rows, false))
     }
 
     /// Brings together what differs, a few rows at a time; whether all of it.
-    async fn mend(
-        self: &Arc<Inner>,
-        how: (Which, NodeId, Toward),
-        differ: Vec<(Key, Side)>,
-    ) -> bool {
+    async fn mend(self: &Arc<Inner>, how: (NodeId, Toward), differ: Vec<(Key, Side)>) -> bool {
         let mut crowd = Crowd::new();
         let (mut waiting, mut all) = (0, true);
         let mut differ = differ.into_iter();
@@ -299,16 +295,14 @@ impl Inner {
 
     async fn mend_one(
         self: &Arc<Inner>,
-        (which, other, toward): (Which, NodeId, Toward),
+        (other, toward): (NodeId, Toward),
         tail: &Key,
         at: Side,
     ) -> Result<()> {
-        let whole = Bytes::from([&rows_prefix(which.0)[..], &tail[..]].concat());
-        let named = read_row_key(&whole).ok_or_else(|| damaged(Malformed("row's key")))?;
+        let named = read_row_tail(tail).ok_or_else(|| damaged(Malformed("row's key")))?;
         let (bucket, key) = named;
         let Some(properties) = self.catalog.available.find(&bucket) else { return Ok(()) };
-        let (rules, partition) = (Rules::of(&properties), which.0);
-        let spot = Spot { partition, bucket, key };
+        let (rules, spot) = (Rules::of(&properties), Spot::new(bucket, key));
         let within = Duration::from_millis(FORWARD_MS_MAX);
         if at != Side::There
             && let Some(row) = self.shelf.read(&spot)?

@@ -80,20 +80,23 @@ impl Directory {
             RingCall::Commit { epoch } => self.commit(known, *epoch, down),
             RingCall::Cancel => match known.ring.cancel(&numbers) {
                 // What had nothing to copy on its way has nothing to copy back.
-                Some(next) => Ok(changed(Some(known.row), &next.without_idle(&numbers))),
+                Some(next) => {
+                    let next = self.without_the_gone(next.without_idle(&numbers))?;
+                    Ok(changed(Some(known.row), &next))
+                }
                 None => Err(Error::new(Reason::Changed, "no change of the ring is under way")),
             },
             RingCall::Transfers => {
-                let transfers = transfers(&known.ring, &numbers);
+                let transfers = transfers(&self.without_the_gone(known.ring)?, &numbers);
                 Ok(Plan::Answer(Body::RingTransfers(transfers)))
             }
             RingCall::Received { since, partition, node } => {
                 let next = known.ring.receive(*since, (*partition, *node), &numbers);
-                Ok(told(known, next))
+                self.told(known, next)
             }
-            RingCall::Cleared { partition, node } => {
-                let next = known.ring.clear(*partition, *node);
-                Ok(told(known, next))
+            RingCall::Cleared { partition, of, node } => {
+                let next = known.ring.clear((*partition, *of), *node);
+                self.told(known, next)
             }
         }
     }
@@ -183,7 +186,7 @@ impl Directory {
         let plan = self.worked_out(&known.ring, &changes, down)?;
         let next = known.ring.commit(&plan);
         let next = next.map_err(|error| Error::new(Reason::Changed, error.to_string()))?;
-        let next = next.without_idle(&self.numbers());
+        let next = self.without_the_gone(next.without_idle(&self.numbers()))?;
         let steps = vec![
             assert(&Bytes::from_static(RING), Some(known.row)),
             assert(&staged::key(), row),
@@ -193,11 +196,17 @@ impl Directory {
         Ok(Plan::Made(steps, Body::Ring(described(&next))))
     }
 
-    /// Whether what is laid down changes the number of partitions.
-    pub(crate) fn resizes(&self) -> Result<bool> {
-        let resizes =
-            |change: &RingChange| matches!(change, RingChange::Double | RingChange::Halve);
-        Ok(self.staged()?.changes.iter().any(resizes))
+    /// Nobody waits for what members had left that are none any more: they are not let in again.
+    fn without_the_gone(&self, ring: Ring) -> Result<Ring> {
+        let known = self.described()?;
+        Ok(ring.without_leftovers_of(|node| known.member(node).is_none()))
+    }
+
+    /// What a node told changes the ring, or it is known already.
+    fn told(&self, known: Known, next: Option<Ring>) -> Result<Plan> {
+        let Some(next) = next else { return Ok(Plan::Answer(Body::Done)) };
+        let row = assert(&Bytes::from_static(RING), Some(known.row));
+        Ok(Plan::Change(vec![row, put_ring(&self.without_the_gone(next)?)]))
     }
 
     /// Whether giving out the ring would change it.
@@ -267,16 +276,6 @@ fn founded(node: NodeId) -> Ring {
 fn changed(value: Option<Value>, ring: &Ring) -> Plan {
     let steps = vec![assert(&Bytes::from_static(RING), value), put_ring(ring)];
     Plan::Made(steps, Body::Ring(described(ring)))
-}
-
-/// What a node told changes the ring, or it is known already.
-fn told(known: Known, next: Option<Ring>) -> Plan {
-    match next {
-        None => Plan::Answer(Body::Done),
-        Some(next) => {
-            Plan::Change(vec![assert(&Bytes::from_static(RING), Some(known.row)), put_ring(&next)])
-        }
-    }
 }
 
 fn put_ring(ring: &Ring) -> Update {

@@ -30,7 +30,8 @@ pub fn calls(of: &Stuff) -> Vec<Call> {
         RingCall::Cancel,
         RingCall::Transfers,
         RingCall::Received { since: one, partition, node },
-        RingCall::Cleared { partition, node },
+        RingCall::Cleared { partition, of: 0, node },
+        RingCall::Cleared { partition, of: 1_024, node },
     ]);
     all.into_iter().map(DirectoryCall::Ring).map(Call::Directory).collect()
 }

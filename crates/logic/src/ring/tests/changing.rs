@@ -121,9 +121,9 @@ fn a_partition_goes_over_when_all_have_received_it_and_former_owners_clear_it_th
     let former: Vec<_> = next.leftovers(partition).collect();
     assert_eq!(former, [NodeId(2)]);
     assert_eq!(next.left_at(NodeId(2)).collect::<Vec<_>>(), [partition]);
-    let clear = next.clear(partition, NodeId(2)).expect("it had leftovers");
+    let clear = next.clear((partition, 64), NodeId(2)).expect("it had leftovers");
     assert_eq!(clear.leftovers(partition).count(), 0);
-    assert_eq!(clear.clear(partition, NodeId(2)), None);
+    assert_eq!(clear.clear((partition, 64), NodeId(2)), None);
     assert_eq!(clear.epoch(), moving.epoch() + 2);
 }
 
@@ -155,4 +155,34 @@ fn who_had_part_of_a_copy_when_the_change_was_called_off_has_leftovers() {
     let copies = moving.copying(3).len();
     assert_eq!(back.left_at(NodeId(5)).count(), copies);
     assert_eq!(back.left_at(NodeId(1)).count(), four.left_at(NodeId(1)).count());
+}
+
+#[test]
+fn leftovers_stay_known_when_their_partitions_fall_in_two_or_become_one() {
+    let ring = changed(&ring_of(4, 64, 3), &[join(5)]);
+    let left = |ring: &Ring| ring.left_at(NodeId(1)).map(|it| it.0).collect::<BTreeSet<_>>();
+    let coarse = left(&ring);
+    assert!(!coarse.is_empty(), "a fifth node took from the first");
+    let fine = begun(&ring, &[Change::Double]);
+    let both: BTreeSet<_> = coarse.iter().flat_map(|it| [it * 2, it * 2 + 1]).collect();
+    assert_eq!(left(&fine), both);
+    // What was told of the ring before is not about this one: a mark goes for what it names.
+    let one = Partition(*both.first().expect("there is one"));
+    assert_eq!(fine.clear((one, 64), NodeId(1)), None);
+    assert!(
+        fine.clear((one, 128), NodeId(1)).is_some() && fine.clear((one, 0), NodeId(1)).is_some()
+    );
+    let again = settled(begun(&fine, &[Change::Halve]));
+    assert_eq!((again.partitions(), left(&again)), (64, coarse));
+}
+
+#[test]
+fn halving_called_off_leaves_the_finer_ring() {
+    let even = changed(&begun(&ring_of(5, 64, 3), &[Change::Double]), &[]);
+    let mut half = begun(&even, &[Change::Halve]);
+    for one in half.copying(3).iter().map(|one| one.partition).take(9).collect::<Vec<_>>() {
+        half = half.arrive(one, &[3]).unwrap_or(half);
+    }
+    let back = settled(half.cancel(&[3]).expect("something is under way"));
+    assert_eq!((back.partitions(), back.layout()), (128, even.layout()));
 }

@@ -161,6 +161,7 @@ proptest! {
             let loads = ring.layout().loads();
             let most = loads.values().max().expect("never empty");
             let least = loads.values().min().expect("never empty");
+            prop_assert_eq!(Ring::decode(&ring.encode()), Ok(ring.clone()), "marks are in it");
             // Twice as many partitions are owned as before: even again with the next change.
             prop_assert!(resizes || most - least <= 1, "{loads:?}");
             for partition in (0..ring.partitions()).map(Partition) {

@@ -7,14 +7,15 @@
 //! round. When nothing is left it tells the directory; until then nobody may forget what was
 //! deleted in this partition, or a row from here would bring it back.
 //!
-//! The vnode's record stays for good, and names another actor from now on: the dots it gave are on
+//! The vnodes' records stay for good, and name other actors from now on: the dots it gave are on
 //! rows that others keep, and should the partition come back, no row that comes with it is mistaken
 //! for one that was lost here.
 
 use super::stray::Sweep;
-use crate::available::hashes::{Which, rows_behind, which};
-use crate::available::layout::{record_key, row_tail, rows_prefix};
+use crate::available::hashes::{Which, which};
+use crate::available::layout::{record_key, row_tail};
 use crate::available::list::unhurried;
+use crate::available::slots::{Slot, Span, rows_of};
 use crate::available::sync::Toward;
 use crate::flaws::{Flaw, flawed};
 use crate::{Inner, world};
@@ -36,6 +37,8 @@ const AGAIN_MS: u64 = 1_000;
 /// What this node is to let go of.
 #[derive(Default)]
 pub(super) struct Clearing {
+    /// Partitions are those of a ring of so many.
+    of: u32,
     /// And when.
     due: BTreeMap<Partition, u64>,
     /// Whose vnode has become another actor.
@@ -49,6 +52,9 @@ impl Clearing {
     /// What it is time for; `grace_ms`: behind the moment in which this node heard of it.
     pub(super) fn next(&mut self, ring: &Ring, me: NodeId, grace_ms: u64) -> Option<Partition> {
         let now = world::milliseconds();
+        if self.of != ring.partitions() {
+            *self = Clearing { of: ring.partitions(), ..Clearing::default() };
+        }
         let left: BTreeSet<_> = ring.left_at(me).chain(self.strays.iter().copied()).collect();
         self.due.retain(|partition, _| left.contains(partition));
         self.renewed.retain(|partition| left.contains(partition));
@@ -98,16 +104,20 @@ impl Inner {
     ) -> Result<bool> {
         let mut all = true;
         for n in self.catalog.available.numbers() {
-            if !self.keeps(ring, (partition, n)) {
-                all &= self.clear_copies(ring, (partition, n), clearing, stop).await?;
+            let of = (Span::new(ring, partition), n);
+            if !self.keeps(ring, of) {
+                all &= self.clear_copies(ring, of, clearing, stop).await?;
             }
         }
         Ok(all)
     }
 
-    pub(super) fn keeps(&self, ring: &Ring, (partition, n): Which) -> bool {
+    /// Whether this node keeps any of it, or is to.
+    pub(super) fn keeps(&self, ring: &Ring, (span, n): Which) -> bool {
         let (n, me) = (usize::from(n), &self.node);
-        ring.owners(partition, n).contains(me) || ring.receivers(partition, n).contains(me)
+        span.in_ring(ring).any(|partition| {
+            ring.owners(partition, n).contains(me) || ring.receivers(partition, n).contains(me)
+        })
     }
 
     async fn clear_copies(
@@ -122,10 +132,10 @@ impl Inner {
         if reading.rows.is_empty() {
             return Ok(true);
         }
-        let owners = ring.owners(of.0, of.1.into());
+        let owners = ring.owners(of.0.partition, of.1.into());
         let away: Vec<_> = owners.iter().copied().filter(|node| !self.reaches(*node)).collect();
         if !away.is_empty() && !flawed(Flaw::LetsGoAlone) {
-            let (partition, names) = (of.0, self.names(&away));
+            let (partition, names) = (of.0.partition, self.names(&away));
             let text = format!(
                 "partition {partition} has gone over; this node lets go of it when all its owners \
                  can be reached, and these can't: {names}"
@@ -144,7 +154,7 @@ impl Inner {
                 return Err(Error::new(Reason::NoQuorum, text));
             }
         }
-        if clearing.renewed.insert(of.0) {
+        if clearing.renewed.insert(of.0.partition) {
             self.become_another(of.0)?;
         }
         let mut all = true;
@@ -166,13 +176,12 @@ impl Inner {
     async fn read_on(self: &Arc<Inner>, of: Which, mut reading: Reading) -> Result<Reading> {
         let inner = self.clone();
         unhurried(move || {
-            let front = rows_prefix(of.0);
             let Reading { snapshot, after, rows: found } = &mut reading;
             let mut upto = None;
-            for row in rows_behind(&**snapshot, &front, after.as_deref()) {
+            for row in rows_of(&**snapshot, of.0, after.as_deref()) {
                 let (key, row) = row?;
                 upto = Some(key.slice_ref(row_tail(&key)));
-                if which(&key, &inner.shelf.copies) == Some(of) {
+                if which(&key, of.0.of, &inner.shelf.copies) == Some(of) {
                     found.push((key, row));
                     if found.len() == ROWS {
                         break;
@@ -185,15 +194,18 @@ impl Inner {
         .await
     }
 
-    /// The vnode's next dot is that of another actor.
-    fn become_another(&self, partition: Partition) -> Result<()> {
+    /// The vnodes' next dots are those of other actors.
+    fn become_another(&self, span: Span) -> Result<()> {
         let mut guard = self.shelf.admit()?;
         let state = &mut *guard;
-        let mut minter = self.shelf.minter(state, partition)?;
-        minter.renew(world::chance());
-        state.minters.insert(partition.0, minter);
-        let record = [(record_key(partition), Some(Bytes::from(minter.record())))];
-        self.shelf.change(state, record, false);
+        let mut records = Vec::new();
+        for slot in span.slots().map(Slot) {
+            let mut minter = self.shelf.minter(state, slot)?;
+            minter.renew(world::chance());
+            state.minters.insert(slot, minter);
+            records.push((record_key(slot), Some(Bytes::from(minter.record()))));
+        }
+        self.shelf.change(state, records, false);
         Ok(())
     }
 

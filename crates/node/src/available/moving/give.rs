@@ -2,10 +2,11 @@
 //! how much there is.
 
 use crate::Inner;
-use crate::available::hashes::{Which, rows_behind, which};
-use crate::available::layout::{row_tail, rows_prefix};
+use crate::available::hashes::{Which, which};
+use crate::available::layout::row_tail;
 use crate::available::letter::{TAIL_BYTES_MAX, Taken};
 use crate::available::list::unhurried;
+use crate::available::slots::{Span, rows_of};
 use base::Result;
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::PEER_CALL_BYTES_MAX;
@@ -102,16 +103,15 @@ impl Inner {
 
     fn read_page(&self, of: Which, after: Option<&Bytes>, bytes_max: usize) -> Result<Page> {
         let snapshot = self.trees.snapshot();
-        let front = rows_prefix(of.0);
         let (mut page, mut bytes) = (Page::default(), 0);
-        let rows = rows_behind(&*snapshot, &front, after.map(|after| &after[..]));
+        let rows = rows_of(&*snapshot, of.0, after.map(|after| &after[..]));
         for (looked_at, row) in rows.enumerate() {
             let (key, row) = row?;
             let tail = key.slice_ref(row_tail(&key));
             if bytes >= bytes_max || looked_at == LOOKED_AT_MAX {
                 return Ok(page);
             }
-            if which(&key, &self.shelf.copies) == Some(of) {
+            if which(&key, of.0.of, &self.shelf.copies) == Some(of) {
                 bytes += tail.len() + row.len();
                 page.rows.push((tail.clone(), row));
             }
@@ -130,13 +130,12 @@ impl Inner {
         let Some(ring) = self.catalog.available.ring() else { return Ok(Weight::default()) };
         let snapshot = self.trees.snapshot();
         let mut weight = Weight::default();
-        for partition in (0..ring.partitions()).map(base::Partition) {
-            if !ring.owners(partition, ring.n()).contains(&self.node) {
+        for span in Span::all(&ring) {
+            if !ring.owners(span.partition, ring.n()).contains(&self.node) {
                 continue;
             }
             weight.copies += 1;
-            let front = rows_prefix(partition);
-            for row in rows_behind(&*snapshot, &front, None) {
+            for row in rows_of(&*snapshot, span, None) {
                 let (key, row) = row?;
                 weight.rows += 1;
                 weight.bytes += (row_tail(&key).len() + row.len()) as u64;

@@ -6,8 +6,8 @@
 //! answer, and every write goes to the new ones too. When the last copy of a partition has come, it
 //! goes over; who does not own it any more makes sure that the new owners have everything, and lets
 //! go of its rows (`clear.rs`). Nodes hear of the ring's changes at different times: whom a request
-//! went to by an older ring says so, or hands on what it was given (`stale.rs`); what was left lying
-//! where it has no business is found and let go of, too (`stray.rs`).
+//! went to by an older ring says so, or hands on what it was given (`stale.rs`); what was left
+//! lying where it has no business is found and let go of, too (`stray.rs`).
 //!
 //! Promises: a partition goes over after its new owner has all that so many old owners have as make
 //! every acknowledged write known to one of them; nobody lets go of a row that an owner has not;
@@ -27,6 +27,7 @@ pub(crate) use progress::Moving;
 pub(super) use stale::Beside;
 
 use super::hashes::Which;
+use super::slots::Span;
 use crate::submit::Flow;
 use crate::world::sleep;
 use crate::{Inner, world};
@@ -132,9 +133,9 @@ impl Inner {
             return Ok(());
         }
         clearing.is_done(partition);
-        let node = self.node;
+        let (node, of) = (self.node, ring.partitions());
         if ring.left_at(node).any(|left| left == partition) {
-            self.tell_directory(RingCall::Cleared { partition, node }).await?;
+            self.tell_directory(RingCall::Cleared { partition, of, node }).await?;
         }
         tracing::info!(target: "node", partition = partition.0, "let go of what is kept elsewhere");
         Ok(())
@@ -160,7 +161,7 @@ impl Inner {
         self.moving.begins(since, left as u64);
         self.weigh_what_comes(ring, partition).await;
         for n in copies {
-            let which: Which = (partition, *n);
+            let which: Which = (Span::new(ring, partition), *n);
             self.receive(ring, which, since, stop).await?;
         }
         let node = self.node;

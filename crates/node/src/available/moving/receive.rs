@@ -16,7 +16,7 @@
 use super::give::{PAGE_BYTES, Page};
 use crate::Inner;
 use crate::available::hashes::Which;
-use crate::available::layout::{arrival_key, read_row, read_row_key, rows_prefix};
+use crate::available::layout::{arrival_key, read_row, read_row_tail};
 use crate::available::letter::Question;
 use crate::available::local::{Rules, Spot};
 use crate::consistent::view::damaged;
@@ -92,7 +92,8 @@ impl Inner {
 
     /// Who is asked for a partition: all that own it and can be reached, if they are so many that
     /// one of them has heard of every write that was acknowledged by a majority.
-    fn sources(&self, ring: &Ring, (partition, n): Which) -> Result<Vec<NodeId>> {
+    fn sources(&self, ring: &Ring, (span, n): Which) -> Result<Vec<NodeId>> {
+        let partition = span.partition;
         let owners = ring.owners(partition, n.into());
         let members = owners.iter().filter(|node| self.catalog.member(**node).is_some());
         let needed = owners.len().div_ceil(2).min(members.count()).max(1);
@@ -109,8 +110,8 @@ impl Inner {
         Err(Error::new(Reason::NoQuorum, text))
     }
 
-    fn arrival(&self, (partition, n): Which) -> Result<Arrival> {
-        let found = self.shelf.firm(&arrival_key(partition, n))?;
+    fn arrival(&self, (span, n): Which) -> Result<Arrival> {
+        let found = self.shelf.firm(&arrival_key(span.partition, n))?;
         let arrival = found.map(|bytes| Arrival::read(&bytes)).transpose().map_err(damaged)?;
         Ok(arrival.unwrap_or_default())
     }
@@ -143,7 +144,7 @@ impl Inner {
             let ring = self.catalog.available.ring();
             let on = ring.as_ref().is_some_and(|ring| {
                 let same = ring.pending().is_some_and(|it| it.since() == arrival.since);
-                same && self.copies_to_receive(ring, which.0).contains(&which.1)
+                same && self.copies_to_receive(ring, which.0.partition).contains(&which.1)
             });
             if !on {
                 return Err(Error::new(Reason::Changed, "the ring has changed"));
@@ -161,7 +162,7 @@ impl Inner {
         sleep(self.moving.pause()).await;
         let within = Duration::from_millis(FORWARD_MS_MAX);
         let question = Question::Rows { which, after, bytes_max: PAGE_BYTES };
-        let epoch = self.catalog.available.changed_at(which.0);
+        let epoch = self.catalog.available.changed_in(which.0.slots());
         let bytes = self.ask_vnode_of(epoch, from, question.write(), within).await?;
         Page::read(&bytes).map_err(damaged)
     }
@@ -172,17 +173,16 @@ impl Inner {
         let (count, mut bytes) = (rows.len(), 0);
         for (tail, row) in rows {
             bytes += tail.len() + row.len();
-            let whole = Bytes::from([&rows_prefix(which.0)[..], &tail[..]].concat());
-            let named = read_row_key(&whole).ok_or_else(|| damaged(Malformed("row's key")))?;
+            let named = read_row_tail(&tail).ok_or_else(|| damaged(Malformed("row's key")))?;
             let (bucket, key) = named;
             let Some(properties) = self.catalog.available.find(&bucket) else { continue };
             // What is here is let go of there: it must not be lost, whatever the bucket risks.
             let rules = Rules { sync: true, ..Rules::of(&properties) };
-            let spot = Spot { partition: which.0, bucket, key };
+            let spot = Spot::new(bucket, key);
             self.shelf.merge(&spot, read_row(&row).map_err(damaged)?, rules, None)?;
         }
         let mut state = self.shelf.admit()?;
-        let noted = [(arrival_key(which.0, which.1), Some(arrival.write()))];
+        let noted = [(arrival_key(which.0.partition, which.1), Some(arrival.write()))];
         let ticket = self.shelf.change(&mut state, noted, true);
         drop(state);
         let least_ms = least_ms(bytes, self.settings.ring_bytes_per_second);

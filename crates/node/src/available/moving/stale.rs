@@ -1,21 +1,23 @@
 //! Nodes hear of a change of the ring at different times, and nothing is lost by it.
 //!
 //! Every question says by which ring its sender chose whom it asks. A node that knows of a newer
-//! one, in which that partition changed, does not answer a read, nor a list of what it does not keep
-//! any more (the sender asks it for its ring, and then again), and hands a write on to those who keep it now or are to keep it. A coordinator looks
-//! once more whom the ring names when its write is done. And as long as a former owner has not let
-//! go of a partition, it is offered every write: it may not have heard yet, and be asked by readers
-//! that have not either. So whoever reads by an old or a new ring meets a write that was
-//! acknowledged, or a hint says that it is still to come there.
+//! one, in which that partition changed, does not answer a read, nor a list of what it does not
+//! keep any more (the sender asks it for its ring, and then again), and hands a write on to those
+//! who keep it now or are to keep it. A coordinator looks once more whom the ring names when its
+//! write is done. And as long as a former owner has not let go of a partition, it is offered every
+//! write: it may not have heard yet, and be asked by readers that have not either. So whoever reads
+//! by an old or a new ring meets a write that was acknowledged, or a hint says that it is still to
+//! come there.
 
 use crate::Inner;
 use crate::available::coordinate::{LATE_MS, Ways};
 use crate::available::crowd::Crowd;
 use crate::available::letter::Question;
 use crate::available::local::{Rules, Spot};
+use crate::available::slots::Span;
 use crate::directory::read_ring;
 use crate::flaws::{Flaw, flawed};
-use base::{BucketName, Error, NodeId, Partition, Reason, Result};
+use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::ring::Ring;
 use std::collections::BTreeSet;
@@ -57,11 +59,11 @@ impl Beside {
 
     /// Who is to be asked besides, by what is known of the ring now.
     pub(in crate::available) fn missed(&mut self, inner: &Inner, spot: &Spot) -> Vec<NodeId> {
-        if inner.catalog.available.changed_at(spot.partition) <= self.epoch {
+        if inner.catalog.available.changed_at(spot.slot) <= self.epoch {
             return Vec::new();
         }
         let Some(ring) = inner.catalog.available.ring() else { return Vec::new() };
-        let keepers = inner.keepers(&ring, spot.partition, &spot.bucket);
+        let keepers = inner.keepers(&ring, spot);
         self.ask(keepers)
     }
 
@@ -92,24 +94,25 @@ impl Beside {
 }
 
 impl Inner {
-    /// Who keeps what lies in a partition, or is to keep it soon.
-    fn keepers(&self, ring: &Ring, partition: Partition, bucket: &BucketName) -> Vec<NodeId> {
-        let n = (self.shelf.copies)(bucket).map_or(ring.n(), usize::from);
+    /// Who keeps a key, or is to keep it soon.
+    fn keepers(&self, ring: &Ring, spot: &Spot) -> Vec<NodeId> {
+        let n = (self.shelf.copies)(&spot.bucket).map_or(ring.n(), usize::from);
+        let partition = spot.partition(ring);
         let mut keepers = ring.owners(partition, n);
         keepers.extend(ring.receivers(partition, n));
         keepers
     }
 
-    /// Whether a sender that chose by a ring of this epoch may not know who keeps a partition.
-    fn is_stale(&self, epoch: u64, partition: Partition) -> bool {
-        epoch < self.catalog.available.changed_at(partition)
+    /// Whether a sender that chose by a ring of this epoch may not know who keeps a key.
+    fn is_stale(&self, epoch: u64, spot: &Spot) -> bool {
+        epoch < self.catalog.available.changed_at(spot.slot)
     }
 
     /// Refuses a question of a sender that may not know who keeps the key: it would go by this
     /// node's answer and those of nodes that are not to be asked any more, or by this one alone. It
     /// asks this node for the ring, and then again ([`Inner::learn_ring`]).
     pub(in crate::available) fn keeps_still(&self, epoch: u64, spot: &Spot) -> Result<()> {
-        if self.is_stale(epoch, spot.partition) { Err(gone_over()) } else { Ok(()) }
+        if self.is_stale(epoch, spot) { Err(gone_over()) } else { Ok(()) }
     }
 
     /// Asks a node that refused what this one asked by its ring for the one it knows; whether that
@@ -137,7 +140,7 @@ impl Inner {
     /// Refuses a write that is not this node's to keep, unless its sender knows more of the ring.
     pub(in crate::available) fn takes_still(&self, epoch: u64, spot: &Spot) -> Result<()> {
         let Some(ring) = self.catalog.available.ring() else { return Ok(()) };
-        let keeps = self.keepers(&ring, spot.partition, &spot.bucket).contains(&self.node);
+        let keeps = self.keepers(&ring, spot).contains(&self.node);
         let takes = keeps || epoch > ring.epoch() || flawed(Flaw::KeepsWhatComes);
         if takes { Ok(()) } else { Err(gone_over()) }
     }
@@ -147,24 +150,27 @@ impl Inner {
     pub(in crate::available) fn covers_still(
         &self,
         epoch: u64,
-        partitions: &[Partition],
+        spans: &[Span],
         n: usize,
     ) -> Result<()> {
         let Some(ring) = self.catalog.available.ring() else { return Ok(()) };
-        let gone = |partition: &Partition| {
-            self.is_stale(epoch, *partition) && !ring.owners(*partition, n).contains(&self.node)
+        let gone = |span: &Span| {
+            let owns = |partition| ring.owners(partition, n).contains(&self.node);
+            epoch < self.catalog.available.changed_in(span.slots())
+                && !span.in_ring(&ring).all(owns)
         };
-        if partitions.iter().any(gone) { Err(gone_over()) } else { Ok(()) }
+        if spans.iter().any(gone) { Err(gone_over()) } else { Ok(()) }
     }
 
     /// Refuses a sender that knows more of the ring than this node: what this node takes and gives
-    /// now, it takes and gives as if the ring were the older one.
-    pub(in crate::available) fn knows_as_much(&self, epoch: u64) -> Result<()> {
-        let known = self.catalog.available.ring().map_or(0, |ring| ring.epoch());
-        if known >= epoch {
+    /// now, it takes and gives as if the ring were the older one. Nor can two nodes compare a
+    /// partition that is not the same to both.
+    pub(in crate::available) fn knows_as_much(&self, epoch: u64, span: Span) -> Result<()> {
+        let ring = self.catalog.available.ring();
+        if ring.is_some_and(|ring| ring.epoch() >= epoch && ring.partitions() == span.of) {
             return Ok(());
         }
-        let text = "this node has not heard of the ring's last change yet: try again in a moment";
+        let text = "the nodes know different rings: try again in a moment";
         Err(Error::new(Reason::Changed, text))
     }
 
@@ -178,11 +184,11 @@ impl Inner {
         row: Bytes,
     ) {
         // It is looked at behind the write: whoever compares with this node from now on finds it.
-        if !self.is_stale(epoch, spot.partition) {
+        if !self.is_stale(epoch, &spot) {
             return;
         }
         let Some(ring) = self.catalog.available.ring() else { return };
-        let mut keepers = self.keepers(&ring, spot.partition, &spot.bucket);
+        let mut keepers = self.keepers(&ring, &spot);
         keepers.retain(|node| *node != self.node);
         let (mut crowd, mut waiting) = (Crowd::new(), 0);
         for node in keepers {

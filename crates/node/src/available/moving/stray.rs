@@ -9,9 +9,9 @@
 //! Never: while rows are kept for nodes that are away. Those have their business here, and go home
 //! by themselves.
 
-use crate::available::hashes::{rows_behind, which};
-use crate::available::layout::rows_prefix;
+use crate::available::hashes::which;
 use crate::available::list::unhurried;
+use crate::available::slots::{Span, rows_of};
 use crate::{Inner, world};
 use base::{Partition, Result};
 use logic::ring::Ring;
@@ -50,14 +50,13 @@ impl Inner {
             let snapshot = inner.trees.snapshot();
             let most = inner.catalog.available.numbers().last().copied().unwrap_or(0);
             let mut strays = BTreeSet::new();
-            for partition in (0..ring.partitions()).map(Partition) {
-                if inner.keeps(&ring, (partition, most)) {
+            for span in Span::all(&ring) {
+                if inner.keeps(&ring, (span, most)) {
                     continue;
                 }
-                let front = rows_prefix(partition);
-                let first = rows_behind(&*snapshot, &front, None).next().transpose()?;
-                let of = first.and_then(|(key, _)| which(&key, &inner.shelf.copies));
-                strays.extend(of.filter(|of| !inner.keeps(&ring, *of)).map(|_| partition));
+                let first = rows_of(&*snapshot, span, None).next().transpose()?;
+                let of = first.and_then(|(key, _)| which(&key, span.of, &inner.shelf.copies));
+                strays.extend(of.filter(|of| !inner.keeps(&ring, *of)).map(|_| span.partition));
             }
             Ok(strays)
         })

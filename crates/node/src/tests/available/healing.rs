@@ -4,11 +4,12 @@
 use super::three::{settled, three};
 use super::{bucket, fetch, living, store};
 use crate::Inner;
-use crate::available::layout::{hints_prefix, read_row, row_key};
+use crate::available::layout::{hints_prefix, read_row};
+use crate::available::slots::Slot;
 use crate::tests::bytes;
 use crate::tests::house::wait;
 use crate::tests::many::Cluster;
-use base::{Call, DirectoryCall, Millis, NodeId, Partition};
+use base::{Call, DirectoryCall, Millis, NodeId};
 use logic::members::Event;
 use logic::sync::Summary;
 use std::collections::BTreeSet;
@@ -36,12 +37,12 @@ fn inner(cluster: &Cluster, which: usize) -> &Arc<Inner> {
 /// How many hints a node keeps.
 pub(super) fn hints(inner: &Inner) -> usize {
     let snapshot = inner.trees.snapshot();
-    let in_one = |partition| {
-        let front = hints_prefix(Partition(partition));
+    let in_one = |slot| {
+        let front = hints_prefix(slot);
         let rows = snapshot.range(Bound::Included(front.clone().into()), Bound::Unbounded, false);
         rows.take_while(|row| row.as_ref().expect("it reads").0.starts_with(&front)).count()
     };
-    (0..64).map(in_one).sum()
+    Slot::all().map(in_one).sum()
 }
 
 /// The owners of a key, and what a node has of it itself.
@@ -157,7 +158,7 @@ async fn what_a_node_missed_or_lost_comes_back_though_nobody_reads_it() {
     // A row that was lost without a trace, as by damage that was cut away.
     let lost = inner(&cluster, 1);
     let spot = lost.ways(&bucket(), &bytes("k7"), 3).expect("a ring").spot;
-    let gone = row_key(spot.partition, &spot.bucket, &spot.key);
+    let gone = spot.row_key();
     let ticket = {
         let mut state = lost.shelf.admit().expect("it takes changes");
         lost.shelf.change(&mut state, [(gone, None)], true)

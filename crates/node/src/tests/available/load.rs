@@ -2,7 +2,8 @@
 
 use super::{bucket, call, keys, remove, store, values};
 use crate::Node;
-use crate::available::layout::{partition_of, read_row, read_row_key};
+use crate::available::layout::{read_row, read_row_key, slot_of};
+use crate::available::slots::Slot;
 use crate::tests::bytes;
 use crate::tests::house::wait;
 use crate::tests::many::Cluster;
@@ -151,8 +152,8 @@ impl Load {
         let ring = cluster.nodes.iter().flatten().next()?.inner.catalog.available.ring()?;
         for node in cluster.nodes.iter().flatten() {
             let rows = rows(node);
-            for (partition, key, _) in &rows {
-                let owners = ring.owners(*partition, 3);
+            for (slot, key, _) in &rows {
+                let owners = ring.owners(slot.partition(&ring), 3);
                 if !owners.contains(&node.inner.node) {
                     return Some(format!("{key:?} is kept by a guest"));
                 }
@@ -266,14 +267,14 @@ fn few(error: &Error, key: &str) -> Result<()> {
 }
 
 /// The rows that a node keeps itself.
-fn rows(node: &Node) -> Vec<(Partition, Key, Bytes)> {
+fn rows(node: &Node) -> Vec<(Slot, Key, Bytes)> {
     let snapshot = node.inner.trees.snapshot();
     let low = Bound::Included(Bytes::copy_from_slice(&(1_u32 << 31).to_be_bytes()));
     let rows = snapshot.range(low, Bound::Unbounded, false);
     let rows = rows.map(|row| row.expect("it reads"));
     let read = |(key, row): (Bytes, Bytes)| {
-        let partition = partition_of(&key)?;
-        read_row_key(&key).map(|(_, key)| (partition, key, row))
+        let slot = slot_of(&key)?;
+        read_row_key(&key).map(|(_, key)| (slot, key, row))
     };
     rows.filter_map(read).collect()
 }

@@ -10,6 +10,7 @@ mod interrupted;
 mod load;
 mod moving;
 mod one;
+mod resizing;
 mod three;
 mod types;
 

@@ -193,3 +193,30 @@ async fn plans_are_laid_down_shown_taken_back_and_refused_in_words() {
     let gone = base::ClusterCall::RemoveMember { name: "n1".into() };
     cluster.directory(DirectoryCall::Cluster(gone)).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_node_leaves_and_nobody_waits_for_what_it_had_left() {
+    let mut cluster = evenly(4).await;
+    let mut load = Load::fill(&cluster, 200).await;
+    load.look(&cluster).await;
+    cluster.stop(3).await;
+    load.write_until(&cluster, || true).await;
+    begin(&cluster, vec![RingChange::Leave { node: "n3".into() }]).await;
+    load.write_until(&cluster, || {
+        let ring = cluster.node(0).inner.catalog.available.ring();
+        ring.is_some_and(|ring| ring.pending().is_none())
+    })
+    .await;
+    let clearing = |told: &RingTransfers| told.nodes.iter().map(|it| it.clearing).sum::<u64>();
+    assert!(clearing(&transfers(&cluster).await) > 0, "while it is a member it may come back");
+    let gone = base::ClusterCall::RemoveMember { name: "n3".into() };
+    cluster.directory(DirectoryCall::Cluster(gone)).await;
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while clearing(&transfers(&cluster).await) > 0 {
+        assert!(std::time::Instant::now() < until, "somebody waits for a node that is none");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    linked(&cluster).await;
+    load.check(&cluster).await;
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+}

@@ -13,16 +13,16 @@ use store::{Change, LsmTrees, TreeSettings, Trees};
 /// The first owner of rows of available buckets; behind them stands the vnodes' mark.
 const FIRST: u32 = 1 << 31;
 const LAST: u32 = u32::MAX;
-/// Behind a partition's four bytes: what kind of thing a tree key names.
-const ROW: u8 = 1;
-const HINT: u8 = 2;
+/// Behind a slot's four bytes: what kind of thing a tree key names.
+const ROW: u8 = 4;
+const HINT: u8 = 5;
 /// Flags of a value.
 const TOMBSTONE: u8 = 1;
 const HEADERS: u8 = 2;
 /// The memory to read a store with.
 const MEMORY_BYTES: u64 = 32 << 20;
 
-/// What one node holds: rows and hints, by their names without the partition.
+/// What one node holds: rows and hints, by their names without the slot.
 #[derive(Clone, Debug, Default)]
 struct Held {
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -155,7 +155,7 @@ fn read(path: &Path) -> Held {
     held
 }
 
-/// A row's name without its partition.
+/// A row's name without its slot.
 fn named(place: &str, key: &str) -> Vec<u8> {
     let (kind, bucket) = place.split_once('/').expect("TYPE/BUCKET");
     let name = BucketName::new(kind, bucket).expect("a name");

@@ -14,6 +14,7 @@ mod gray;
 mod handoff;
 mod healing;
 mod memory;
+mod resize;
 mod siblings;
 
 use proof::attentive::{Attentive, Plan, Witnessed};

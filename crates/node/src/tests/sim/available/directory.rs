@@ -1,8 +1,8 @@
-//! The directory: what the ring was, is and who is a member, in its order. It stands in for group 0,
-//! is a node of its own on the network, and never falls: its group has a majority. What nodes tell
-//! it comes by the lane on which they ask a master; what it decides each node hears by itself, late,
-//! in its order, and only while it has a link to it. After a fall a node may know a little less
-//! than before, as one that has not heard what was decided.
+//! The directory: what the ring was, is and who is a member, in its order. It stands in for group
+//! 0, is a node of its own on the network, and never falls: its group has a majority. What nodes
+//! tell it comes by the lane on which they ask a master; what it decides each node hears by itself,
+//! late, in its order, and only while it has a link to it. After a fall a node may know a little
+//! less than before, as one that has not heard what was decided.
 
 use super::mate::Told;
 use super::stage::Stage;
@@ -23,8 +23,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 pub(super) const DIRECTORY: NodeId = NodeId(9_000);
 /// Copies of every key.
 pub(super) const COPIES: usize = 3;
-/// Whether the number of partitions changes, too.
-const RESIZES: bool = false;
 /// In front of a request that is passed on: which call it is, and how far the asker's directory is.
 const LETTER_HEAD: usize = 9;
 
@@ -76,7 +74,7 @@ impl Directory {
             RingCall::Received { since, partition, node } => {
                 ring.receive(*since, (*partition, *node), &[COPIES])
             }
-            RingCall::Cleared { partition, node } => ring.clear(*partition, *node),
+            RingCall::Cleared { partition, of, node } => ring.clear((*partition, *of), *node),
             other => panic!("no node says {other:?}"),
         };
         next.into_iter().for_each(|ring| self.decide_ring(ring));
@@ -86,10 +84,7 @@ impl Directory {
     pub(super) fn exchanges(&mut self, which: usize, new: NodeId) {
         let mut next = self.newest().clone();
         let old = std::mem::replace(&mut next.nodes[which], new);
-        let left: Vec<_> = next.ring.left_at(old).collect();
-        for partition in left {
-            next.ring = next.ring.clear(partition, old).unwrap_or(next.ring);
-        }
+        next.ring = next.ring.without_leftovers_of(|node| node == old);
         self.decide(next);
     }
 }
@@ -199,18 +194,17 @@ impl World {
         let told = self.told();
         let (here, spare): (Vec<_>, Vec<_>) =
             told.nodes.iter().partition(|node| told.ring.layout().nodes().contains_key(node));
-        let kinds = if RESIZES { 5 } else { 3 };
         let (kind, one, other) = self.stage.dice(|dice| {
             let one = dice.below(here.len() as u64) as usize;
-            (dice.below(kinds), here[one], spare.get(dice.below(spare.len() as u64) as usize))
+            (dice.below(5), here[one], spare.get(dice.below(spare.len() as u64) as usize))
         });
         let (change, name) = match (kind, other) {
             (0, Some(node)) => (Change::Join { node: *node, rack: rack() }, "ring join"),
             (1, Some(new)) => {
                 (Change::Replace { old: one, new: *new, rack: rack() }, "ring replace")
             }
-            (3, _) => (Change::Double, "ring double"),
-            (4, _) => (Change::Halve, "ring halve"),
+            (3, _) if told.ring.partitions() < 32 => (Change::Double, "ring double"),
+            (3 | 4, _) => (Change::Halve, "ring halve"),
             _ => (Change::Leave { node: one }, "ring leave"),
         };
         if self.begin_change(change) { name } else { "ring change refused" }

@@ -5,7 +5,7 @@ use super::directory::COPIES;
 use super::judge::{Dot, Write};
 use super::world::World;
 use crate::Inner;
-use crate::available::layout::{Row, partition_of, read_hint_key, read_row, row_key};
+use crate::available::layout::{Row, read_hint_key, read_row, row_key, slot_of};
 use base::{NodeId, Partition};
 use bytes::Bytes;
 use logic::ring::point;
@@ -62,7 +62,7 @@ impl World {
             .iter()
             .map(|mate| {
                 let inner = mate.inner().expect("everyone lives");
-                (owners.contains(&mate.node), own(inner, partition, &key))
+                (owners.contains(&mate.node), own(inner, &key))
             })
             .collect();
         rows.sort_by_key(|(owns, _)| !owns);
@@ -88,7 +88,8 @@ impl World {
         mates.iter().find_map(|mate| {
             let snapshot = mate.inner().expect("everyone lives").trees.snapshot();
             let all = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
-            let mut partitions = all.filter_map(|row| partition_of(&row.expect("memory").0));
+            let slots = all.filter_map(|row| slot_of(&row.expect("memory").0));
+            let mut partitions = slots.map(|slot| slot.partition(&ring));
             let strays = |it: &Partition| !ring.owners(*it, COPIES).contains(&mate.node);
             let stray = partitions.find(strays)?;
             Some(format!(
@@ -123,8 +124,8 @@ impl World {
     }
 }
 
-fn own(inner: &Inner, partition: Partition, key: &Bytes) -> Option<Bytes> {
-    inner.trees.get(&row_key(partition, &bucket(), key)).expect("memory")
+fn own(inner: &Inner, key: &Bytes) -> Option<Bytes> {
+    inner.trees.get(&row_key(&bucket(), key)).expect("memory")
 }
 
 /// Living values, by their dots.

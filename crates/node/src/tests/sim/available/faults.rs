@@ -170,7 +170,7 @@ fn rows(world: &World, which: usize) -> Vec<Bytes> {
     let snapshot = inner.trees.snapshot();
     let all = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
     let keys = all.map(|row| row.expect("memory").0);
-    let rows = keys.filter(|key| crate::available::layout::partition_of(key).is_some());
+    let rows = keys.filter(|key| crate::available::layout::slot_of(key).is_some());
     rows.filter(|_| world.stage.dice(|dice| dice.often(600))).collect()
 }
 

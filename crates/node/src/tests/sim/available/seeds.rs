@@ -48,6 +48,8 @@ fn whatever_happens_nothing_acknowledged_is_lost_and_nothing_deleted_comes_back(
             "ring leave",
             "ring replace",
             "ring rejoin",
+            "ring double",
+            "ring halve",
             "ring change called off",
         ];
         all_happened(&all, &wanted);

@@ -30,7 +30,7 @@ fn compared(keys: u64, differ: u64) -> (u64, u64) {
         let content = Content::plain(vec![number as u8; BYTES].into());
         let id = Actor { node: owners[0], vnode: partition.0, incarnation: 1 };
         row.event(Dot { id, count: number + 1 }, Stored::new(Some(&content), 1));
-        let (tree_key, row) = (row_key(partition, &bucket, &key), write_row(&row));
+        let (tree_key, row) = (row_key(&bucket, &key), write_row(&row));
         let lacks = number * differ / keys != (number + 1) * differ / keys;
         for (at, node) in owners.iter().enumerate() {
             let which = told.nodes.iter().position(|it| it == node).expect("it is known");

@@ -1,0 +1,140 @@
+//! The number of partitions doubles and halves while the ring is used: with nodes away, cut short
+//! and called off.
+
+use super::load::{Load, held, moved, rests};
+use super::moving::{begin, evenly, join, linked, ring};
+use crate::tests::house::wait;
+use crate::tests::many::Cluster;
+use base::{RingCall, RingChange};
+
+/// Whether every node knows a ring of so many partitions on which nothing moves.
+fn rests_with(cluster: &Cluster, partitions: u32) -> bool {
+    let known = |node: &crate::Node| {
+        node.inner.catalog.available.ring().is_some_and(|ring| ring.partitions() == partitions)
+    };
+    cluster.nodes.iter().flatten().all(known) && rests(cluster)
+}
+
+/// How many rows each node keeps.
+fn all_held(cluster: &Cluster) -> Vec<usize> {
+    cluster.nodes.iter().flatten().map(|node| held(node).0).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn partitions_double_and_halve_under_load_and_only_halving_moves_rows() {
+    let mut cluster = evenly(4).await;
+    let mut load = Load::fill(&cluster, 300).await;
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+    let before = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    let kept = all_held(&cluster);
+    begin(&cluster, vec![RingChange::Double]).await;
+    wait("twice as many", || rests_with(&cluster, 128).then_some(())).await;
+    assert_eq!(all_held(&cluster), kept, "no row has moved");
+    load.use_until(&cluster, || rests_with(&cluster, 128)).await;
+    load.check(&cluster).await;
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+
+    // Halved at once, everybody has what it had: there is nothing to move either.
+    begin(&cluster, vec![RingChange::Halve]).await;
+    load.use_until(&cluster, || rests_with(&cluster, 64)).await;
+    load.check(&cluster).await;
+    let after = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    assert_eq!(after.layout(), before.layout());
+
+    // On a finer ring a fifth node's share fits no coarser one: halving brings it together first.
+    let fifth = cluster.join().await;
+    begin(&cluster, vec![RingChange::Double]).await;
+    begin(&cluster, vec![join(fifth)]).await;
+    load.use_until(&cluster, || rests_with(&cluster, 128)).await;
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+    begin(&cluster, vec![RingChange::Halve]).await;
+    load.use_until(&cluster, || rests_with(&cluster, 64)).await;
+    load.check(&cluster).await;
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+    let rows: u64 = cluster.nodes.iter().flatten().map(|node| moved(node).0).sum();
+    assert!(rows > 0, "copies had to move");
+    let ring = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    let loads: Vec<_> = ring.layout().loads().into_values().collect();
+    assert!(loads.iter().all(|load| [12, 13].contains(load)), "{loads:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_was_away_when_partitions_doubled_gets_what_was_kept_for_it() {
+    let mut cluster = evenly(4).await;
+    let mut load = Load::fill(&cluster, 200).await;
+    load.look(&cluster).await;
+    cluster.stop(2).await;
+    load.write_until(&cluster, || true).await;
+    begin(&cluster, vec![RingChange::Double]).await;
+    load.look(&cluster).await;
+    load.write_until(&cluster, || rests_with(&cluster, 128)).await;
+    // Who keeps hints may start anew with them.
+    cluster.stop(1).await;
+    cluster.start(1).await;
+    cluster.start(2).await;
+    linked(&cluster).await;
+    load.use_until(&cluster, || rests_with(&cluster, 128)).await;
+    load.check(&cluster).await;
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+}
+
+/// Five nodes on a ring of 128 that fits none of 64, which receive slowly; halving has begun: some
+/// partitions have gone over, and some have not.
+async fn halfway() -> (Cluster, Load) {
+    let mut cluster = evenly(4).await;
+    let fifth = cluster.join().await;
+    begin(&cluster, vec![RingChange::Double]).await;
+    begin(&cluster, vec![join(fifth)]).await;
+    wait("the fifth node", || rests_with(&cluster, 128).then_some(())).await;
+    cluster.ring_bytes_per_second = 6_000;
+    for which in 0..5 {
+        cluster.stop(which).await;
+        cluster.start(which).await;
+        linked(&cluster).await;
+    }
+    let load = Load::fill(&cluster, 300).await;
+    begin(&cluster, vec![RingChange::Halve]).await;
+    let to_come = || {
+        let ring = cluster.node(0).inner.catalog.available.ring();
+        ring.map_or(0, |ring| ring.copying(3).len())
+    };
+    let all = wait("the change", || Some(to_come()).filter(|count| *count > 0)).await;
+    wait("partitions that have gone over", || (to_come() + 4 < all).then_some(())).await;
+    assert!(to_come() > 0 && !rests(&cluster), "the others are still to go");
+    (cluster, load)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn halving_goes_on_after_nodes_have_stopped_in_the_middle() {
+    let (mut cluster, mut load) = halfway().await;
+    load.look(&cluster).await;
+    cluster.ring_bytes_per_second = 0;
+    for which in [0, 3] {
+        cluster.stop(which).await;
+        load.write_until(&cluster, || true).await;
+        load.look(&cluster).await;
+        cluster.start(which).await;
+        linked(&cluster).await;
+    }
+    load.use_until(&cluster, || rests_with(&cluster, 64)).await;
+    load.check(&cluster).await;
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn halving_called_off_in_the_middle_leaves_the_finer_ring_as_it_was() {
+    let (cluster, mut load) = halfway().await;
+    let before = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    let started = before.pending().map(|pending| pending.since()).expect("it is under way");
+    ring(&cluster, RingCall::Cancel).await.expect("called off");
+    load.use_until(&cluster, || rests_with(&cluster, 128)).await;
+    load.check(&cluster).await;
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+    let after = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    assert!(after.layout() == before.layout() && after.epoch() > started);
+    // Begun anew, nothing of the first time is taken for the second.
+    begin(&cluster, vec![RingChange::Halve]).await;
+    load.use_until(&cluster, || rests_with(&cluster, 64)).await;
+    load.check(&cluster).await;
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+}

@@ -1,0 +1,260 @@
+//! F-48: the ring changes while clients write and something goes wrong: nodes come and go, the
+//! number of partitions doubles and halves.
+
+use super::{Done, SECOND, Trial, clocks, judge_all, options};
+use proof::attentive::Plan;
+use proof::report::{long, say, skipped, times};
+use proof::rigs::{Clock, Cluster, Network, Root, Scratch, System, alone, missing};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Longest wait for a change to come to its end, on a busy machine.
+const REST_MAX: Duration = Duration::from_secs(300);
+/// The size of each node's file system, where it has one of its own.
+const DISK_MIB: usize = 256;
+/// How wrong clocks become, in seconds.
+const JUMPS: [i64; 5] = [3_600, -3_600, 86_400, -600, 600];
+
+/// What goes wrong in the middle of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrong {
+    Nothing,
+    /// The directory's master, and then another node.
+    Kill,
+    /// One node is cut off from the others.
+    Apart,
+    Clock,
+    DiskFull,
+    Pause,
+    /// The change is called off, and begun anew.
+    CalledOff,
+}
+
+const ALL: [Wrong; 7] = [
+    Wrong::Nothing,
+    Wrong::Kill,
+    Wrong::Apart,
+    Wrong::Clock,
+    Wrong::DiskFull,
+    Wrong::Pause,
+    Wrong::CalledOff,
+];
+
+/// A change of the ring, in words for the tool, beginning with three nodes and 64 partitions.
+struct Step {
+    name: &'static str,
+    words: &'static [&'static [&'static str]],
+    /// How many partitions there are before it, and after it.
+    partitions: [f64; 2],
+}
+
+/// A fifth part of 128 fits no ring of 64: halving has to bring partitions together first.
+const STEPS: [Step; 4] = [
+    Step { name: "x2", words: &[&["double"]], partitions: [64.0, 128.0] },
+    Step {
+        name: "3 to 5 nodes",
+        words: &[&["join", "n4"], &["join", "n5"]],
+        partitions: [128.0; 2],
+    },
+    Step { name: "/2", words: &[&["halve"]], partitions: [128.0, 64.0] },
+    Step { name: "5 to 4 nodes", words: &[&["leave", "n5"]], partitions: [64.0; 2] },
+];
+
+impl Wrong {
+    /// Why it can't be tried here.
+    fn missing(self) -> Option<String> {
+        match self {
+            Wrong::Apart => Network::missing(),
+            Wrong::Clock => Clock::missing(),
+            Wrong::DiskFull => missing(Root::Needed, System::Ext4.tools()),
+            _ => None,
+        }
+    }
+}
+
+/// Five nodes, of which three keep the ring.
+struct House {
+    cluster: Cluster,
+    clocks: Vec<Clock>,
+    _scratch: Scratch,
+}
+
+impl House {
+    fn new(wrong: Wrong, run: usize) -> House {
+        let scratch = Scratch::new(&format!("resize-{wrong:?}-{run}"));
+        let mut options = options(5);
+        if wrong == Wrong::Apart {
+            options = options.behind_the_switch();
+        }
+        options.disk = (wrong == Wrong::DiskFull).then_some((System::Ext4, DISK_MIB));
+        let mut cluster = Cluster::start(&scratch, options);
+        let mut clocks = Vec::new();
+        if wrong == Wrong::Clock {
+            clocks = clocks::clocks(&mut cluster, &scratch);
+            for node in cluster.nodes() {
+                assert_eq!(cluster.stop(node), Some(0));
+                cluster.begin(node);
+            }
+            cluster.must_settle();
+        }
+        for words in [&["join", "n2"][..], &["join", "n3"], &["commit", "--wait"]] {
+            cluster.operate(&[&["cluster", "ring"], words].concat());
+        }
+        cluster.must_reach_all();
+        House { cluster, clocks, _scratch: scratch }
+    }
+
+    fn begin(&self, step: &Step) {
+        for words in step.words {
+            self.cluster.operate(&[&["cluster", "ring"], *words].concat());
+        }
+        self.cluster.operate(&["cluster", "ring", "commit"]);
+    }
+
+    /// One cell of the grid, once.
+    fn cell(&mut self, wrong: Wrong, step: &Step, seed: u64) -> Done {
+        let name = format!("F-48 {} with {wrong:?}", step.name);
+        let mut trial = Trial::begin(&name, &self.cluster, Plan::of(seed));
+        let from = trial.clients.now();
+        let begun = Instant::now();
+        self.begin(step);
+        trial.figures.faults += self.go_wrong(wrong, step);
+        let rested = self.must_rest(step.partitions[1]);
+        let upto = trial.clients.now();
+        trial.figures.also("moved_in_ms", (rested - begun).as_millis());
+        let mut done = trial.end(&self.cluster);
+        let (answered, all) = done.history.answered((from, upto), |_| true);
+        let share = 100.0 * answered as f64 / all.max(1) as f64;
+        done.figures.also("answered", format!("{share:.2}%_of_{all}"));
+        let words = &done.history.words;
+        assert!(wrong != Wrong::Nothing || share >= 99.0, "{answered} of {all}: {words:?}");
+        done
+    }
+
+    /// Something goes wrong, a moment after the change has begun; how many things did.
+    fn go_wrong(&mut self, wrong: Wrong, step: &Step) -> u64 {
+        let cluster = &mut self.cluster;
+        std::thread::sleep(SECOND / 4);
+        match wrong {
+            Wrong::Nothing => return 0,
+            Wrong::Kill => {
+                let master = cluster.nodes().find(|node| leads_directory(cluster, *node));
+                for node in [master.unwrap_or(1), 3] {
+                    cluster.kill(node);
+                    std::thread::sleep(SECOND);
+                    cluster.begin(node);
+                }
+                return 2;
+            }
+            Wrong::Apart => {
+                cluster.isolate(3);
+                std::thread::sleep(3 * SECOND);
+                cluster.heal();
+            }
+            Wrong::Clock => {
+                for (clock, jump) in self.clocks.iter().zip(JUMPS) {
+                    clock.wrong_by(jump);
+                    std::thread::sleep(SECOND / 4);
+                }
+                return JUMPS.len() as u64;
+            }
+            Wrong::DiskFull => {
+                let filler = fill(cluster, 3);
+                std::thread::sleep(3 * SECOND);
+                std::fs::remove_file(filler).expect("it is ours");
+                cluster.begin_ended();
+            }
+            Wrong::Pause => {
+                cluster.pause(3);
+                std::thread::sleep(3 * SECOND);
+                cluster.wake(3);
+            }
+            // What doubles is done at once: there is nothing to be called off.
+            Wrong::CalledOff if step.words[0][0] == "double" => return 0,
+            Wrong::CalledOff => {
+                cluster.operate(&["cluster", "ring", "cancel"]);
+                self.must_rest(step.partitions[0]);
+                self.begin(step);
+            }
+        }
+        1
+    }
+
+    /// Waits until nothing moves, nobody has anything left, and all know a ring of so many
+    /// partitions; gives when that was.
+    fn must_rest(&self, partitions: f64) -> Instant {
+        let begun = Instant::now();
+        loop {
+            let why = match self.moving(partitions) {
+                None => return Instant::now(),
+                Some(why) => why,
+            };
+            assert!(begun.elapsed() < REST_MAX, "the ring does not come to rest: {why}");
+            std::thread::sleep(SECOND / 10);
+        }
+    }
+
+    /// What is still to be done.
+    fn moving(&self, partitions: f64) -> Option<String> {
+        let output = self.cluster.tool(1, &["cluster", "ring", "transfers", "--json"]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let told: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();
+        let mut nodes = told["nodes"].as_array()?.iter();
+        let rests = told["left"] == 0 && nodes.all(|node| node["clearing"] == 0);
+        let of = |node| self.cluster.metric(node, "credenza_ring_partitions");
+        let all: f64 = self.cluster.nodes().map(of).sum();
+        let known = all == partitions;
+        (!rests || !known).then(|| format!("{all} of {partitions} partitions; {said}"))
+    }
+}
+
+/// Whether a node says that it is master of the group that keeps the ring.
+fn leads_directory(cluster: &Cluster, node: usize) -> bool {
+    cluster.said(node, 0).is_some_and(|said| said.role == "master")
+}
+
+/// Fills a node's file system.
+fn fill(cluster: &mut Cluster, node: usize) -> PathBuf {
+    use std::io::Write;
+    let path = cluster.disk(node).point().join("filler");
+    let mut file = std::fs::File::create(&path).expect("there was space");
+    let chunk = vec![1; 256 * 1024];
+    while file.write_all(&chunk).is_ok() {}
+    path
+}
+
+/// Every step in turn with one thing going wrong in each, in one cluster.
+fn row(wrong: Wrong, steps: &[Step], run: usize) {
+    let mut house = House::new(wrong, run);
+    let mut trials = Vec::new();
+    for (at, step) in steps.iter().enumerate() {
+        trials.push(house.cell(wrong, step, 4_800 + at as u64));
+    }
+    let copies = house.cluster.copies(super::COPIES);
+    judge_all(&copies, trials);
+}
+
+#[test]
+fn partitions_double_and_nodes_come_while_nodes_are_killed() {
+    let _alone = alone();
+    row(Wrong::Kill, &STEPS[..2], 0);
+}
+
+#[test]
+fn the_ring_changes_whatever_goes_wrong() {
+    let name = "F-48 the grid of changes and faults";
+    if !long() {
+        return skipped(name, "takes many minutes: CREDENZA_TEST_LONG=1");
+    }
+    let _alone = alone();
+    let runs = std::env::var("CREDENZA_TEST_RUNS").ok().and_then(|runs| runs.parse().ok());
+    for run in 0..runs.unwrap_or(times(1, 10)) {
+        for wrong in ALL {
+            match wrong.missing() {
+                Some(why) => skipped(&format!("F-48 with {wrong:?}"), &why),
+                None => row(wrong, &STEPS, run),
+            }
+        }
+        say(&format!("{name}: run {} of each cell is done", run + 1));
+    }
+}
