@@ -47,6 +47,7 @@ pub use status::{
 pub use submit::{Flow, Submitted, Ticket};
 pub use transfer::{MovePhase, MoveProgress, Movement};
 
+use available::finding::Finding;
 use available::moving::Moving;
 use available::shelf::Shelf;
 use available::watching::Watching;
@@ -99,6 +100,8 @@ pub(crate) struct Inner {
     shelf: Arc<Shelf>,
     /// What this node thinks of the others.
     watching: Watching,
+    /// Whether it has found them since it started.
+    finding: Finding,
     /// How far what it receives is, when the ring changes.
     moving: Moving,
     trees: Arc<dyn Trees>,
@@ -203,8 +206,9 @@ impl Node {
     }
 
     /// Whether the node serves (`/ready`): recovered, every group's master known and connected, the
-    /// ring of available buckets heard of, not stopping, not failed. A full disk leaves it ready:
-    /// reads and deletes go on, and only they can make room.
+    /// ring of available buckets heard of and most of its owners reached (or looked for long enough
+    /// after the start), not stopping, not failed. A full disk leaves it ready: reads and deletes
+    /// go on, and only they can make room.
     pub fn ready(&self) -> bool {
         self.readiness().is_ok()
     }
@@ -219,7 +223,8 @@ impl Node {
             return Err(Error::new(Reason::GoingDown, "the node is stopping"));
         }
         self.inner.reaches_masters()?;
-        self.inner.knows_ring()
+        self.inner.knows_ring()?;
+        self.inner.finds_others()
     }
 
     /// Resolves when the node has stopped by itself: the reason (a failed sync, say). The process

@@ -1,6 +1,7 @@
 //! How a node begins and ends.
 
 use crate::available::batch::Mark;
+use crate::available::finding::Finding;
 use crate::available::layout::VNODES;
 use crate::available::moving::{self, Moving};
 use crate::available::shelf::Shelf;
@@ -126,6 +127,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner
         keeper,
         shelf,
         watching: Watching::new(metrics.clone()),
+        finding: Finding::new(),
         moving: Moving::default(),
         trees,
         metrics,

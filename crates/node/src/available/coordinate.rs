@@ -149,6 +149,7 @@ impl Inner {
                 "fewer replicas answered than were asked for: start the nodes that are down, or \
                  ask for less",
             )),
+            Err(_) if self.knows_newer(epoch) => Err(outdated()),
             Err(_) => Err(Error::new(Reason::GoingDown, "the node is stopping")),
         }
     }
@@ -227,6 +228,9 @@ impl FetchErrand {
                 biased;
                 (by, answer) = crowd.next() => {
                     waiting.remove(&by);
+                    if caller.is_some() && self.is_outdated(by, &answer, deadline).await {
+                        return; // Who waits asks again.
+                    }
                     let event = match answer {
                         Ok(versions) => FetchEvent::Answered { by, versions },
                         Err(_) => FetchEvent::Failed { by },
@@ -244,6 +248,12 @@ impl FetchErrand {
                 }
             }
         }
+    }
+
+    /// Whether a node refused because it knows another ring, and this node knows it now too.
+    async fn is_outdated(&self, by: NodeId, answer: &Result<Option<Held>>, deadline: u64) -> bool {
+        let refused = answer.as_ref().is_err_and(|error| error.reason == Reason::Changed);
+        refused && self.inner.learn_ring(by, self.epoch, until(deadline)).await
     }
 
     fn ask(&self, node: NodeId, deadline: u64, crowd: &mut Crowd<Told>) {
@@ -302,6 +312,11 @@ pub(super) fn held(row: Option<&Bytes>) -> Result<Option<Held>> {
     // A row that has heard of writes and holds none is still something: what it has heard of
     // matters to a merge.
     Ok(row.map(Held))
+}
+
+/// A read was asked by a ring that is outdated, of which this node has learned meanwhile.
+fn outdated() -> Error {
+    Error::new(Reason::Changed, "the ring has changed: ask again by the one that is known now")
 }
 
 pub(super) fn no_ring() -> Error {

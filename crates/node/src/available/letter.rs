@@ -5,8 +5,9 @@
 //! answer   = 0 | fields          or   1 | error, as in `base/wire`
 //! ```
 //! Fetch 0, store 1, request passed on 2, keys 3, buckets 4, holds 5 (6: and takes no write),
-//! compare 7, rows of a partition 9, weight 10, progress 11, bare 16 (17: and drops it). 8 is an
-//! envelope: the epoch of the ring by which the sender chose whom it asks, u64, then the question.
+//! compare 7, rows of a partition 9, weight 10, progress 11, ring 12, bare 16 (17: and drops it). 8
+//! is an envelope: the epoch of the ring by which the sender chose whom it asks, u64, then the
+//! question.
 //!
 //! A partition is a u32: its number, and in the upper half how many its sender's ring has. Versions
 //! that wrote the number alone, and one before each key, are refused, and refuse this one.
@@ -86,6 +87,8 @@ pub(super) enum Question {
     Weight,
     /// How far this node is with what it has to do for a change of the ring: as `RingTransfer`.
     Progress,
+    /// The ring as the node knows it: as the directory keeps it.
+    Ring,
     /// Whether there is of a key just the row of this digest, which holds nothing living, if the
     /// node is an owner by the ring of this epoch, and nothing otherwise: yes or no. `drop`: it
     /// goes, if so.
@@ -152,6 +155,7 @@ impl Question {
             }
             Question::Weight => out.put_u8(10),
             Question::Progress => out.put_u8(11),
+            Question::Ring => out.put_u8(12),
             Question::Bare { spot, epoch, digest, drop } => {
                 out.put_u8(16 + u8::from(*drop));
                 put_spot(spot, &mut out);
@@ -213,6 +217,7 @@ impl Question {
             }
             10 => Question::Weight,
             11 => Question::Progress,
+            12 => Question::Ring,
             kind @ (16 | 17) => {
                 let (spot, epoch) = (take_spot(bytes, &mut from)?, from.u64("epoch")?);
                 let digest = from.take(16, "digest")?.try_into();

@@ -127,7 +127,12 @@ impl Inner {
 
     async fn page_of(&self, node: NodeId, question: Question) -> Result<Page> {
         let within = Duration::from_millis(FORWARD_MS_MAX);
-        let bytes = self.ask_vnode(node, question.write(), within).await?;
+        let epoch = self.catalog.available.ring().map_or(0, |ring| ring.epoch());
+        let answer = self.ask_vnode_of(epoch, node, question.write(), within).await;
+        if answer.as_ref().is_err_and(|error| error.reason == Reason::Changed) {
+            self.learn_ring(node, epoch, within).await;
+        }
+        let bytes = answer?;
         letter::take_names(&bytes).map_err(damaged)
     }
 

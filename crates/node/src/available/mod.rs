@@ -23,6 +23,7 @@ pub(crate) mod claim;
 mod contexts;
 mod coordinate;
 mod crowd;
+pub(crate) mod finding;
 pub(crate) mod former;
 mod hashes;
 mod headers;

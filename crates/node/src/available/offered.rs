@@ -98,10 +98,20 @@ impl Offered {
         told.ring = ring.map(Arc::new);
     }
 
+    /// Another node knows this ring, which was decided; it is in force here too, unless a newer one
+    /// is. The directory's row may come later, and says nothing new then.
+    pub(super) fn learn(&self, ring: Ring) {
+        self.tell_ring(Some(ring));
+    }
+
     fn tell_ring(&self, ring: Option<Ring>) {
         let numbers = self.numbers();
         let mut guard = self.told.write().expect("no one panics while holding it");
         let told = &mut *guard;
+        let known = told.ring.as_ref().map_or(0, |known| known.epoch());
+        if ring.as_ref().is_some_and(|ring| ring.epoch() < known) {
+            return;
+        }
         let before = told.ring.as_ref().map(|before| (&**before, &told.changed[..]));
         let numbers: Vec<_> = numbers.into_iter().map(usize::from).collect();
         let after = ring.iter().flat_map(|ring| changed(before, ring, &numbers)).collect();

@@ -3,6 +3,7 @@
 //! The two questions of every read and write are answered without a task of their own: a fetch at
 //! once, a store when its batch is in the store.
 
+use super::coordinate::no_ring;
 use super::letter::{self, Question};
 use super::list::Names;
 use super::local::{Rules, Spot};
@@ -124,6 +125,7 @@ impl Inner {
                 Err(Error::new(Reason::NotSupported, text))
             }
             Question::PassedOn(request) => {
+                let request = self.after_finding_others(request).await;
                 let answer = self.coordinate(request).await;
                 Ok(letter::told(|out| write_answer(&answer, ROOM - 1, out)))
             }
@@ -156,6 +158,10 @@ impl Inner {
             Question::Progress => {
                 let progress = self.moving.progress();
                 Ok(letter::told(|out| progress.write(out)))
+            }
+            Question::Ring => {
+                let ring = self.catalog.available.ring().ok_or_else(no_ring)?;
+                Ok(letter::told(|out| out.extend_from_slice(&ring.encode())))
             }
             Question::Bare { spot, epoch, digest, drop } => {
                 let yes = self.is_bare(&spot, (epoch, digest), drop).await?;

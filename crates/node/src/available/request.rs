@@ -5,6 +5,7 @@
 //! has, as clients that say `SET` mean it; what other replicas took at the same time stays beside
 //! it. Blind writes, which overwrite nothing, are said with `AvailableCall::Store` and no context.
 
+use super::coordinate::until;
 use super::layout::{Row, Stored};
 use super::letter::Question;
 use super::local::{Only, Rules, Seen, What, Write, Written, living};
@@ -41,6 +42,7 @@ impl Inner {
     /// A write is coordinated by a node that keeps the key, if one is there: others' dots would
     /// make every clock longer.
     async fn answer_available(self: &Arc<Inner>, request: Request) -> Result<Reply> {
+        let request = self.after_finding_others(request).await;
         if let Some(key) = written(&request.call) {
             let properties = self.properties(&request.bucket)?;
             let n = properties.replication.n_val;
@@ -256,11 +258,18 @@ impl Asked<'_> {
             basic_quorum: options.basic_quorum.unwrap_or(it.basic_quorum),
             notfound_ok: options.notfound_ok.unwrap_or(it.notfound_ok),
         };
-        let ways = self.inner.ways(self.bucket, key, it.n_val)?;
-        let needs = wish.needs(it.n_val, ways.nodes).map_err(excessive)?;
         let rules = Rules::of(self.properties);
-        let found = self.inner.fetch(ways, (rules, needs), within(options.timeout_ms)).await;
-        found.inspect_err(|error| self.inner.saw_refusal(error))
+        let until_ms = world::milliseconds() + within(options.timeout_ms).as_millis() as u64;
+        loop {
+            let ways = self.inner.ways(self.bucket, key, it.n_val)?;
+            let needs = wish.needs(it.n_val, ways.nodes).map_err(excessive)?;
+            let epoch = ways.epoch;
+            match self.inner.fetch(ways, (rules, needs), until(until_ms)).await {
+                // Each time by a newer ring, and within the same time.
+                Err(error) if error.reason == Reason::Changed && self.inner.knows_newer(epoch) => {}
+                found => return found.inspect_err(|error| self.inner.saw_refusal(error)),
+            }
+        }
     }
 
     async fn store(

@@ -12,7 +12,7 @@ use super::local::{Rules, Spot};
 use super::moving::Beside;
 use crate::world::sleep;
 use crate::{Inner, world};
-use base::NodeId;
+use base::{NodeId, Reason};
 use bytes::Bytes;
 use logic::quorum::{Store, StoreEffect, StoreEvent, Stored};
 use std::collections::BTreeSet;
@@ -164,6 +164,10 @@ impl StoreErrand {
         crowd.push(async move {
             let asking = inner.ask_vnode_of(epoch, node, question, until(deadline));
             let stored = inner.witnessed(node, asking).await;
+            // By the ring it knows the write goes to those who are to have it, too.
+            if stored.as_ref().is_err_and(|error| error.reason == Reason::Changed) {
+                inner.learn_ring(node, epoch, until(deadline)).await;
+            }
             (node, stored.is_ok())
         });
     }

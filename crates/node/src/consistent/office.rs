@@ -72,6 +72,12 @@ impl Group {
         tracing::info!(target: "consensus", group, "no part in this group, yet or any more");
     }
 
+    /// Where a simulation stands in for the group's other members: who is its master.
+    #[cfg(test)]
+    pub(crate) fn follows(&self, master: NodeId) {
+        self.tell_standing(Some(Role::Follower), Some(master));
+    }
+
     /// What the members of the group are changed.
     pub(super) fn reconfigured(&self) {
         self.standing.send_modify(|_| {});

@@ -11,17 +11,21 @@
 //! rows that others keep, and should the partition come back, no row that comes with it is mistaken
 //! for one that was lost here.
 
+use super::stray::Sweep;
 use crate::available::hashes::{Which, which};
 use crate::available::layout::{record_key, row_tail};
 use crate::available::list::unhurried;
 use crate::available::slots::{Slot, Span, rows_of};
 use crate::available::sync::Toward;
+use crate::flaws::{Flaw, flawed};
 use crate::{Inner, world};
+use base::limits::FORWARD_MS_MAX;
 use base::{Error, NodeId, Partition, Reason, Result};
 use bytes::Bytes;
 use logic::ring::Ring;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 use store::Snapshot;
 use tokio::sync::watch;
 
@@ -39,6 +43,9 @@ pub(super) struct Clearing {
     due: BTreeMap<Partition, u64>,
     /// Whose vnode has become another actor.
     renewed: BTreeSet<Partition>,
+    /// Of which rows lie here that nobody knows of (`stray.rs`).
+    strays: BTreeSet<Partition>,
+    sweep: Sweep,
 }
 
 impl Clearing {
@@ -48,7 +55,7 @@ impl Clearing {
         if self.of != ring.partitions() {
             *self = Clearing { of: ring.partitions(), ..Clearing::default() };
         }
-        let left: BTreeSet<Partition> = ring.left_at(me).collect();
+        let left: BTreeSet<_> = ring.left_at(me).chain(self.strays.iter().copied()).collect();
         self.due.retain(|partition, _| left.contains(partition));
         self.renewed.retain(|partition| left.contains(partition));
         for partition in left {
@@ -56,6 +63,21 @@ impl Clearing {
         }
         let due = self.due.iter().find(|(_, due)| **due <= now);
         due.map(|(partition, _)| *partition)
+    }
+
+    /// For which ring it was looked, and is to be looked, for strays.
+    pub(super) fn sweep(&mut self) -> &mut Sweep {
+        &mut self.sweep
+    }
+
+    /// Rows that nobody knows of lie in these partitions.
+    pub(super) fn found(&mut self, strays: BTreeSet<Partition>) {
+        self.strays = strays;
+    }
+
+    /// Nothing of a partition is left here.
+    pub(super) fn is_done(&mut self, partition: Partition) {
+        self.strays.remove(&partition);
     }
 
     /// Not now.
@@ -91,7 +113,7 @@ impl Inner {
     }
 
     /// Whether this node keeps any of it, or is to.
-    fn keeps(&self, ring: &Ring, (span, n): Which) -> bool {
+    pub(super) fn keeps(&self, ring: &Ring, (span, n): Which) -> bool {
         let (n, me) = (usize::from(n), &self.node);
         span.in_ring(ring).any(|partition| {
             ring.owners(partition, n).contains(me) || ring.receivers(partition, n).contains(me)
@@ -112,7 +134,7 @@ impl Inner {
         }
         let owners = ring.owners(of.0.partition, of.1.into());
         let away: Vec<_> = owners.iter().copied().filter(|node| !self.reaches(*node)).collect();
-        if !away.is_empty() {
+        if !away.is_empty() && !flawed(Flaw::LetsGoAlone) {
             let (partition, names) = (of.0.partition, self.names(&away));
             let text = format!(
                 "partition {partition} has gone over; this node lets go of it when all its owners \
@@ -120,7 +142,12 @@ impl Inner {
             );
             return Err(Error::new(Reason::NoQuorum, text));
         }
-        for owner in owners {
+        for owner in owners.into_iter().filter(|_| !flawed(Flaw::LetsGoAlone)) {
+            // What this node does not own by an older ring it may own by the one that is in force.
+            let within = Duration::from_millis(FORWARD_MS_MAX);
+            if self.learn_ring(owner, ring.epoch(), within).await {
+                return Err(Error::new(Reason::Changed, "the ring has changed"));
+            }
             let summary = self.bring_together(of, owner, Toward::Other).await?;
             if !summary.complete {
                 let text = format!("a comparison with {} was cut short", self.name_of(owner));

@@ -6,7 +6,8 @@
 //! answer, and every write goes to the new ones too. When the last copy of a partition has come, it
 //! goes over; who does not own it any more makes sure that the new owners have everything, and lets
 //! go of its rows (`clear.rs`). Nodes hear of the ring's changes at different times: whom a request
-//! went to by an older ring says so, or hands on what it was given (`stale.rs`).
+//! went to by an older ring says so, or hands on what it was given (`stale.rs`); what was left
+//! lying where it has no business is found and let go of, too (`stray.rs`).
 //!
 //! Promises: a partition goes over after its new owner has all that so many old owners have as make
 //! every acknowledged write known to one of them; nobody lets go of a row that an owner has not;
@@ -20,6 +21,7 @@ mod progress;
 mod receive;
 mod ring_call;
 mod stale;
+mod stray;
 
 pub(crate) use progress::Moving;
 pub(super) use stale::Beside;
@@ -80,24 +82,25 @@ impl Inner {
         stop: &watch::Receiver<bool>,
     ) -> Result<Went> {
         let Some(ring) = self.catalog.available.ring() else { return Ok(Went::Nothing) };
+        let epoch = ring.epoch();
+        if clearing.sweep().is_due(epoch, self.settings.ring_grace_ms)
+            && self.shelf.kept().is_empty()
+        {
+            clearing.found(self.strays(&ring).await?);
+            clearing.sweep().is_done(epoch);
+        }
+        let mut failed = None;
         if let Some(partition) = clearing.next(&ring, self.node, self.settings.ring_grace_ms) {
-            let cleared = self.clear(&ring, partition, clearing, stop).await;
-            // Whatever comes of it, others have their turn before it is tried again.
-            clearing.later(partition);
-            if cleared? {
-                let (node, of) = (self.node, ring.partitions());
-                self.tell_directory(RingCall::Cleared { partition, of, node }).await?;
-                tracing::info!(
-                    target: "node", partition = partition.0, "let go of a partition that went over"
-                );
+            match self.let_go_of(&ring, partition, clearing, stop).await {
+                Ok(()) => return Ok(Went::On),
+                // What this node is to receive does not wait for those who are to have the rest.
+                Err(error) => failed = Some(error),
             }
-            return Ok(Went::On);
         }
         let Some(since) = ring.pending().map(|pending| pending.since()) else {
             self.moving.rests();
-            return Ok(Went::Nothing);
+            return failed.map_or(Ok(Went::Nothing), Err);
         };
-        let mut failed = None;
         for partition in (0..ring.partitions()).map(Partition) {
             let copies = self.copies_to_receive(&ring, partition);
             if copies.is_empty() {
@@ -113,6 +116,29 @@ impl Inner {
             }
         }
         failed.map_or(Ok(Went::Nothing), Err)
+    }
+
+    /// Lets go of a partition, and tells the directory if it waits for that.
+    async fn let_go_of(
+        self: &Arc<Inner>,
+        ring: &Ring,
+        partition: Partition,
+        clearing: &mut Clearing,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<()> {
+        let cleared = self.clear(ring, partition, clearing, stop).await;
+        // Whatever comes of it, others have their turn before it is tried again.
+        clearing.later(partition);
+        if !cleared? {
+            return Ok(());
+        }
+        clearing.is_done(partition);
+        let (node, of) = (self.node, ring.partitions());
+        if ring.left_at(node).any(|left| left == partition) {
+            self.tell_directory(RingCall::Cleared { partition, of, node }).await?;
+        }
+        tracing::info!(target: "node", partition = partition.0, "let go of what is kept elsewhere");
+        Ok(())
     }
 
     /// For which numbers of copies this node is still to receive a partition.

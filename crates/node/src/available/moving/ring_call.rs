@@ -3,10 +3,12 @@
 
 use super::give::Weight;
 use super::progress::Progress;
-use crate::Inner;
 use crate::available::letter::Question;
 use crate::consistent::view::damaged;
-use base::{Body, NodeId, Reply, Result, RingCall, RingTransfer};
+use crate::directory::read_ring;
+use crate::world::sleep;
+use crate::{Inner, world};
+use base::{Body, Error, NodeId, Reason, Reply, Result, RingCall, RingTransfer};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,6 +16,9 @@ use std::time::Duration;
 
 /// A node has so long to say how far it is, or how much it keeps.
 const WITHIN: Duration = Duration::from_secs(3);
+/// All have so long to hear of a ring that is given out, milliseconds; and it is looked so often.
+const KNOWN_MS: u64 = 5_000;
+const LOOK: Duration = Duration::from_millis(10);
 
 impl Inner {
     /// Carries out a call about the ring.
@@ -23,6 +28,9 @@ impl Inner {
             _ => {}
         }
         let mut reply = self.directory.execute_ring(&call, &self.down()).await?;
+        if let (RingCall::Claim, Body::Ring(ring)) = (&call, &reply.body) {
+            self.all_know(ring.epoch).await?;
+        }
         match &mut reply.body {
             Body::RingPlan(plan) if plan.copies_sent > 0 => {
                 plan.bytes = self.heavy().await.saturating_mul(plan.copies_sent);
@@ -37,6 +45,45 @@ impl Inner {
             _ => {}
         }
         Ok(reply)
+    }
+
+    /// Waits until every member that keeps data says that it knows a ring as new as this one: who
+    /// goes by the ring of one node reads from that one alone.
+    async fn all_know(&self, epoch: u64) -> Result<()> {
+        let until = world::milliseconds() + KNOWN_MS;
+        let known = self.catalog.cluster();
+        let members = known.members.iter().map(|member| member.node);
+        let mut late: Vec<_> = members.filter(|node| !known.is_witness(*node)).collect();
+        loop {
+            let mut still = Vec::new();
+            for node in late {
+                if !self.says_it_knows(node, epoch).await {
+                    still.push(node);
+                }
+            }
+            late = still;
+            if late.is_empty() {
+                return Ok(());
+            }
+            if world::milliseconds() >= until {
+                let text = format!(
+                    "the ring is given out, but these members do not say that they know it: {}. \
+                     What is asked there goes by the ring of before until they do: start them, or \
+                     see that they reach the others, and give it out again",
+                    self.names(&late)
+                );
+                return Err(Error::new(Reason::DeadlinePassed, text));
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    async fn says_it_knows(&self, node: NodeId, epoch: u64) -> bool {
+        if node == self.node {
+            return self.knows_newer(epoch.saturating_sub(1));
+        }
+        let told = self.told_by(node, Question::Ring).await;
+        told.and_then(|bytes| read_ring(&bytes)).is_ok_and(|ring| ring.epoch() >= epoch)
     }
 
     /// The members that can't be reached now, and the nodes of the ring that are no members.

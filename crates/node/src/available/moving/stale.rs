@@ -1,12 +1,13 @@
 //! Nodes hear of a change of the ring at different times, and nothing is lost by it.
 //!
 //! Every question says by which ring its sender chose whom it asks. A node that knows of a newer
-//! one, in which that partition changed, does not answer a read or a list of what it does not keep
-//! any more, and hands a write on to those who keep it now or are to keep it. A coordinator looks
-//! once more whom the ring names when its write is done. And as long as a former owner has not let
-//! go of a partition, it is offered every write: it may not have heard yet, and be asked by readers
-//! that have not either. So whoever reads by an old or a new ring meets a write that was
-//! acknowledged, or a hint says that it is still to come there.
+//! one, in which that partition changed, does not answer a read, nor a list of what it does not
+//! keep any more (the sender asks it for its ring, and then again), and hands a write on to those
+//! who keep it now or are to keep it. A coordinator looks once more whom the ring names when its
+//! write is done. And as long as a former owner has not let go of a partition, it is offered every
+//! write: it may not have heard yet, and be asked by readers that have not either. So whoever reads
+//! by an old or a new ring meets a write that was acknowledged, or a hint says that it is still to
+//! come there.
 
 use crate::Inner;
 use crate::available::coordinate::{LATE_MS, Ways};
@@ -14,6 +15,8 @@ use crate::available::crowd::Crowd;
 use crate::available::letter::Question;
 use crate::available::local::{Rules, Spot};
 use crate::available::slots::Span;
+use crate::directory::read_ring;
+use crate::flaws::{Flaw, flawed};
 use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::ring::Ring;
@@ -105,21 +108,41 @@ impl Inner {
         epoch < self.catalog.available.changed_at(spot.slot)
     }
 
-    /// Refuses a question of a sender that does not know that this node keeps the key no more.
+    /// Refuses a question of a sender that may not know who keeps the key: it would go by this
+    /// node's answer and those of nodes that are not to be asked any more, or by this one alone. It
+    /// asks this node for the ring, and then again ([`Inner::learn_ring`]).
     pub(in crate::available) fn keeps_still(&self, epoch: u64, spot: &Spot) -> Result<()> {
-        if !self.is_stale(epoch, spot) {
-            return Ok(());
+        if self.is_stale(epoch, spot) { Err(gone_over()) } else { Ok(()) }
+    }
+
+    /// Asks a node that refused what this one asked by its ring for the one it knows; whether that
+    /// is newer than the one of this epoch.
+    pub(in crate::available) async fn learn_ring(
+        &self,
+        from: NodeId,
+        epoch: u64,
+        within: Duration,
+    ) -> bool {
+        if !self.knows_newer(epoch)
+            && let Ok(bytes) = self.ask_vnode(from, Question::Ring.write(), within).await
+            && let Ok(ring) = read_ring(&bytes)
+        {
+            self.catalog.available.learn(ring);
         }
-        let Some(ring) = self.catalog.available.ring() else { return Ok(()) };
-        let keeps = self.keepers(&ring, spot).contains(&self.node);
-        if keeps { Ok(()) } else { Err(gone_over()) }
+        self.knows_newer(epoch)
+    }
+
+    /// Whether this node knows a newer ring than the one of this epoch.
+    pub(in crate::available) fn knows_newer(&self, epoch: u64) -> bool {
+        self.catalog.available.ring().is_some_and(|ring| ring.epoch() > epoch)
     }
 
     /// Refuses a write that is not this node's to keep, unless its sender knows more of the ring.
     pub(in crate::available) fn takes_still(&self, epoch: u64, spot: &Spot) -> Result<()> {
         let Some(ring) = self.catalog.available.ring() else { return Ok(()) };
         let keeps = self.keepers(&ring, spot).contains(&self.node);
-        if keeps || epoch > ring.epoch() { Ok(()) } else { Err(gone_over()) }
+        let takes = keeps || epoch > ring.epoch() || flawed(Flaw::KeepsWhatComes);
+        if takes { Ok(()) } else { Err(gone_over()) }
     }
 
     /// Refuses a list of partitions, as those see them that keep so many copies, to a sender that

@@ -41,15 +41,11 @@ impl Three {
             assert!(Instant::now() < end, "three nodes do not share the ring");
             std::thread::sleep(Duration::from_millis(100));
         }
-        // Each hears of it a moment later; until then it goes by the ring it was started with.
-        let knows = |node: &SocketAddr| {
-            let stats = Http::connect(*node).ok()?.ask("GET", "/stats", b"").ok()?.json();
-            let own = stats["riak_kv_vnodes_running"].as_u64()?;
-            matches!(own, 21 | 22).then_some(())
-        };
-        while three.riak.iter().any(|node| knows(node).is_none()) {
-            assert!(Instant::now() < end, "not every node knows the ring");
-            std::thread::sleep(Duration::from_millis(20));
+        // The command returns when every member knows it.
+        for node in &three.riak {
+            let stats = Http::connect(*node).expect("it runs").ask("GET", "/stats", b"");
+            let own = stats.expect("it answers").json()["riak_kv_vnodes_running"].as_u64();
+            assert!(matches!(own, Some(21 | 22)), "{own:?}");
         }
         three
     }
@@ -132,7 +128,7 @@ fn balance(scratch: &Scratch, nodes: &[SocketAddr]) -> Option<(Guarded, SocketAd
          backend nodes\n balance roundrobin\n option httpchk GET /ping\n"
     );
     for (number, node) in nodes.iter().enumerate() {
-        text.push_str(&format!(" server n{number} {node} check inter 200ms fall 2 rise 3\n"));
+        text.push_str(&format!(" server n{number} {node} check inter 200ms fall 2 rise 1\n"));
     }
     let file = scratch.join("haproxy.cfg");
     std::fs::write(&file, text).expect("a file");

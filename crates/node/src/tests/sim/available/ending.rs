@@ -1,11 +1,12 @@
 //! How a history ends: copies are equal, guests keep nothing, and nothing is said any more.
 
 use super::clients::{self, bucket};
+use super::directory::COPIES;
 use super::judge::{Dot, Write};
 use super::world::World;
 use crate::Inner;
-use crate::available::layout::{Row, read_hint_key, read_row, row_key};
-use base::NodeId;
+use crate::available::layout::{Row, read_hint_key, read_row, row_key, slot_of};
+use base::{NodeId, Partition};
 use bytes::Bytes;
 use logic::ring::point;
 use std::collections::BTreeMap;
@@ -53,9 +54,9 @@ impl World {
     /// What each owner has of a key, and what each guest has.
     fn rows_of(&self, number: usize) -> Vec<(bool, Option<Bytes>)> {
         let (bucket, key) = (bucket(), clients::key(number));
-        let ring = self.told.borrow().ring.clone();
+        let ring = self.told().ring;
         let partition = ring.partition(&point(bucket.full().as_bytes(), &key));
-        let owners = ring.owners(partition, 3);
+        let owners = ring.owners(partition, COPIES);
         let mates = self.mates.borrow();
         let mut rows: Vec<_> = mates
             .iter()
@@ -80,12 +81,34 @@ impl World {
         hints.collect()
     }
 
+    /// A row at a node that is not to keep it.
+    fn stray(&self) -> Option<String> {
+        let ring = self.told().ring;
+        let mates = self.mates.borrow();
+        mates.iter().find_map(|mate| {
+            let snapshot = mate.inner().expect("everyone lives").trees.snapshot();
+            let all = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
+            let slots = all.filter_map(|row| slot_of(&row.expect("memory").0));
+            let mut partitions = slots.map(|slot| slot.partition(&ring));
+            let strays = |it: &Partition| !ring.owners(*it, COPIES).contains(&mate.node);
+            let stray = partitions.find(strays)?;
+            Some(format!(
+                "node {} keeps rows of partition {stray}, and hints {:?}",
+                mate.node,
+                self.hints()
+            ))
+        })
+    }
+
     /// What is not level yet.
     fn differs(&self) -> Option<String> {
+        if let Some(why) = self.ring_unsettled() {
+            return Some(format!("the ring is not settled: {why}"));
+        }
         for number in 0..self.keys {
             let rows = self.rows_of(number);
             let first = rows.first().map(|(_, row)| row);
-            for (owns, row) in &rows {
+            for (owns, row) in rows.iter().filter(|(owns, _)| *owns) {
                 if *owns && Some(row) != first {
                     let told = rows.iter().map(|(_, row)| row.as_ref().map(read_row));
                     return Some(format!("key {number}: {:?}", told.collect::<Vec<_>>()));
@@ -95,15 +118,9 @@ impl World {
                 if row.as_ref().is_some_and(|row| mortal || bare(row)) {
                     return Some(format!("key {number} holds nothing, and is not gone"));
                 }
-                if !owns && row.is_some() {
-                    return Some(format!(
-                        "a guest keeps key {number}, and hints {:?}",
-                        self.hints()
-                    ));
-                }
             }
         }
-        None
+        self.stray()
     }
 }
 

@@ -47,7 +47,7 @@ fn lives() -> [Actor; 3] {
     wire::at(&world.hub).heal();
     world.begin();
     world.stage.run(2_000_000);
-    let told = world.told.borrow().clone();
+    let told = world.told();
     let partition = told.ring.partition(&point(bucket().full().as_bytes(), &key(0)));
     let owner = told.ring.owners(partition, 3)[0];
     let which = told.nodes.iter().position(|node| *node == owner).expect("it is known");

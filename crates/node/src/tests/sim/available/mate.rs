@@ -1,9 +1,11 @@
 //! One node: its disk and its store outlive its lives, and sometimes they do not.
 
 use super::super::chance::Chance;
+use super::directory::DIRECTORY as MASTER;
 use super::stage::{Stage, here};
 use super::wire::{self, End, Hub, Wire};
 use crate::consistent::Mailbox;
+use crate::directory::rows::RING;
 use crate::exchange::Exchange;
 use crate::keeper::{Job, record};
 use crate::life::{self, Parts, Post};
@@ -24,6 +26,10 @@ pub(super) const CLUSTER: ClusterId = ClusterId(77);
 const REAP_AFTER_MS: u64 = 2_500;
 /// What is written is synced so soon, whoever asks for it.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// What has gone over to other nodes is kept so long: longer than a client waits.
+const GRACE_MS: u64 = 2_000;
+/// A node that falls forgets at most so many of the directory's last decisions.
+const FORGETS_MAX: usize = 3;
 
 pub(super) struct Mate {
     pub which: usize,
@@ -39,6 +45,10 @@ pub(super) struct Place {
     trees: Arc<MemoryTrees>,
     /// How many lives it has begun.
     begun: u64,
+    /// Up to which place it has heard of the directory's decisions, and what it would know after a
+    /// fall at least.
+    pub heard: usize,
+    kept: usize,
 }
 
 /// What dies with the node.
@@ -56,6 +66,8 @@ struct Writing {
 /// What all nodes are told.
 #[derive(Clone)]
 pub(super) struct Told {
+    /// How many were decided before.
+    pub changes: u64,
     pub ring: Ring,
     pub nodes: Vec<NodeId>,
     pub types: BTreeMap<String, Arc<Properties>>,
@@ -64,7 +76,12 @@ pub(super) struct Told {
 impl Place {
     pub(super) fn new() -> Place {
         let trees = Arc::new(MemoryTrees::new(1 << 20));
-        Place { disk: MemoryDisk::new(Honesty::Honest), trees, begun: 0 }
+        Place { disk: MemoryDisk::new(Honesty::Honest), trees, begun: 0, heard: 0, kept: 0 }
+    }
+
+    /// The place of a node that has just become a member.
+    pub(super) fn of_new(heard: usize) -> Place {
+        Place { heard, kept: heard, ..Place::new() }
     }
 
     /// Rows that are there before the first life.
@@ -84,7 +101,7 @@ impl Place {
         trees.apply(&mut rows.map(|(key, row)| Change::Put(key, row))).expect("memory");
         drop(snapshot);
         make_durable(&trees);
-        Place { disk, trees, begun }
+        Place { disk, trees, begun, heard: self.heard, kept: self.kept }
     }
 }
 
@@ -132,10 +149,12 @@ impl Mate {
         let settings = NodeSettings {
             name: format!("n{}", self.which),
             reap_after_ms: REAP_AFTER_MS,
+            ring_grace_ms: GRACE_MS,
             ..NodeSettings::default()
         };
         let inner = life::assemble(settings, parts).expect("it begins");
         inner.keeper.publish(&log);
+        inner.directory.group.follows(MASTER);
         inner.catalog.available.fill(told.types.clone(), BTreeMap::new(), Some(told.ring.clone()));
         let wire = Wire { which: self.which, hub: hub.clone() };
         let mut mailroom = None;
@@ -155,12 +174,14 @@ impl Mate {
         self.life = Some(Life { inner, desk });
     }
 
-    /// What a change of the ring tells a node that lives.
-    pub(super) fn hear(&self, told: &Told) {
+    /// A node that lives hears what was decided in this place of the directory.
+    pub(super) fn hear(&mut self, at: usize, told: &Told) {
         if let Some(inner) = self.inner() {
-            let ring = Some(told.ring.clone());
             inner.catalog.fill(Vec::new(), told.known());
-            inner.catalog.available.fill(told.types.clone(), BTreeMap::new(), ring);
+            let row = told.ring.encode().into();
+            inner.catalog.available.apply(RING, Some(&row)).expect("a ring");
+            self.place.heard = at;
+            self.place.kept = self.place.kept.max(at.saturating_sub(FORGETS_MAX));
         }
     }
 
@@ -184,6 +205,8 @@ impl Mate {
         let after = stage
             .dice(|dice| disk.crash(&mut |choices| Chance::below(dice, choices as u64) as usize));
         self.place.disk = after;
+        let Place { heard, kept, .. } = &mut self.place;
+        *heard = stage.dice(|dice| dice.between(*kept as u64, *heard as u64)) as usize;
         self.place.trees.crash().expect("memory");
     }
 
@@ -193,6 +216,7 @@ impl Mate {
             wire::ends(hub, self.which);
             stage.kill(self.which);
             make_durable(&self.place.trees);
+            self.place.kept = self.place.heard;
         }
     }
 
@@ -238,7 +262,7 @@ impl Told {
         };
         let mut members: Vec<_> = self.nodes.iter().map(member).collect();
         members.sort_by_key(|member| member.node);
-        let (cluster, changes) = (CLUSTER, self.ring.epoch());
+        let (cluster, changes) = (CLUSTER, self.changes);
         ClusterDescription { cluster, changes, members, ..ClusterDescription::default() }
     }
 }

@@ -1,16 +1,19 @@
 //! Whole clusters with available buckets in one thread from one seed: the code that serves, with
 //! another network, another disk, another clock and other dice under it.
 //!
-//! Three to five nodes share a ring; clients write, replace and delete through any of them while
+//! Three to six nodes share a ring; clients write, replace and delete through any of them while
 //! nodes crash, sleep, are cut off, lose rows or whole disks, or come back with an old copy of
-//! theirs. Then the trouble ends, and a set of writes says what must be left.
+//! theirs; and, in some histories, while nodes join and leave the ring, take each other's places,
+//! partitions double and halve, and changes are called off midway. Then the trouble ends, and a set
+//! of writes says what must be left, and the ring where.
 //!
 //! Promises: one seed is one history.
 //! Never: asks the real time, or waits.
-//! Read next: `stage.rs` (how time passes), `world.rs`, then `judge.rs`. More of them:
+//! Read next: `stage.rs` (how time passes), `world.rs`, `directory.rs`, then `judge.rs`. More:
 //! `CREDENZA_SEEDS=20000 cargo test -p node sim::available::seeds::whatever -- --nocapture`.
 
 mod clients;
+mod directory;
 mod ending;
 mod faults;
 mod judge;

@@ -44,6 +44,13 @@ fn whatever_happens_nothing_acknowledged_is_lost_and_nothing_deleted_comes_back(
             "wiped",
             "all crash",
             "rows that are gone",
+            "ring join",
+            "ring leave",
+            "ring replace",
+            "ring rejoin",
+            "ring double",
+            "ring halve",
+            "ring change called off",
         ];
         all_happened(&all, &wanted);
     }
@@ -64,6 +71,8 @@ fn a_broken_rule_is_noticed() {
         Flaw::MergeOverwrites,
         Flaw::ReapsAlone,
         Flaw::ReapsWithoutGuests,
+        Flaw::LetsGoAlone,
+        Flaw::KeepsWhatComes,
     ];
     all_are_noticed(&soon, &[Flaw::MintsAsBefore], FLAWED_SEEDS, history);
 }

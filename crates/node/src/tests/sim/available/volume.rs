@@ -19,7 +19,7 @@ const BYTES: usize = 100;
 fn compared(keys: u64, differ: u64) -> (u64, u64) {
     let world = World::still(1);
     wire::at(&world.hub).heal();
-    let told = world.told.borrow().clone();
+    let told = world.told();
     let mut planted: BTreeMap<usize, Vec<(Bytes, Bytes)>> = BTreeMap::new();
     let mut missed = Vec::new();
     for number in 0..keys {

@@ -99,6 +99,12 @@ impl Links {
         self.weather = (0, 0, 500);
     }
 
+    /// Whether what one says reaches the other now, and the other way round.
+    pub(super) fn is_open(&self, one: usize, other: usize) -> bool {
+        let linked = self.links.contains_key(&pair(one, other));
+        linked && !self.is_cut(one, other) && !self.is_cut(other, one)
+    }
+
     fn is_cut(&self, from: usize, to: usize) -> bool {
         self.cuts.get(&(from, to)).is_some_and(|cuts| *cuts > 0)
     }
@@ -261,9 +267,13 @@ impl Network for Wire {
 }
 
 /// What is sent between vnodes is merged, so it may come twice; a request that was passed on is a
-/// write of its own each time, and the network promises not to double it.
+/// write of its own each time, and the network promises not to double it, nor what the directory is
+/// told.
 fn may_come_twice(payload: &[u8]) -> bool {
     const HEAD: usize = 13;
+    if payload.get(HEAD) == Some(&crate::forward::PASSED_ON) {
+        return false;
+    }
     const PASSED_ON: u8 = 2;
     const ENVELOPE: u8 = 8;
     let kind = match payload.get(HEAD + 1) {

@@ -2,6 +2,7 @@
 
 use super::super::chance::Chance;
 use super::clients;
+use super::directory::{self, COPIES, Directory, Shared};
 use super::judge::Judge;
 use super::mate::{Mate, Place, Told};
 use super::stage::{Clock, Stage};
@@ -23,7 +24,11 @@ pub(super) struct World {
     pub count: usize,
     pub keys: usize,
     pub mates: RefCell<Vec<Mate>>,
-    pub told: RefCell<Told>,
+    pub directory: Shared,
+    /// The ring changes in this history, whether or not a disk is lost.
+    pub moves: bool,
+    /// A node hears of what was decided so late, microseconds.
+    pub lag_us: u64,
     pub judge: RefCell<Judge>,
     /// By how much a clock on the wall may be off, milliseconds.
     pub wall_ms: u64,
@@ -43,13 +48,9 @@ fn ring(nodes: &[NodeId]) -> Ring {
     let mut ring = Ring::founded(nodes[0], Rack::default(), PARTITIONS, 3);
     let join = |node: &NodeId| Change::Join { node: *node, rack: Rack::default() };
     let changes: Vec<_> = nodes[1..].iter().map(join).collect();
-    let planned = plan(&ring, &changes, 3, &BTreeSet::new()).expect("a plan");
+    let planned = plan(&ring, &changes, COPIES, &BTreeSet::new()).expect("a plan");
     ring = ring.commit(&planned).expect("the ring is as it was");
-    arrived(ring)
-}
-
-/// The ring once all that was to come has come.
-pub(super) fn arrived(mut ring: Ring) -> Ring {
+    // There is nothing to be moved: all that was to come has come.
     for partition in (0..ring.partitions()).map(base::Partition) {
         ring = ring.arrive(partition, &[]).unwrap_or(ring);
     }
@@ -66,11 +67,16 @@ impl World {
             world.stage.begin(None, clients::live(Rc::clone(&world)));
         }
         world.stage.begin(None, super::faults::happen(Rc::clone(&world)));
+        world.stage.begin(None, directory::changes(Rc::clone(&world)));
         world
     }
 
     /// Every node starts.
-    pub(super) fn begin(&self) {
+    pub(super) fn begin(self: &Rc<World>) {
+        directory::open(&self.directory, &self.hub, self.count);
+        for which in 0..self.count {
+            self.stage.begin(None, directory::hears(Rc::clone(self), which));
+        }
         (0..self.count).for_each(|which| self.start(which));
         self.stage.begin(None, wire::tend(self.hub.clone(), Rc::clone(&self.stage)));
     }
@@ -78,7 +84,12 @@ impl World {
     /// A cluster of which no node has started.
     pub(super) fn still(seed: u64) -> Rc<World> {
         let mut chance = Chance::new(seed);
-        let count = [3, 3, 4, 5][chance.below(4) as usize];
+        let moves = chance.often(400);
+        // Where the ring changes, some have no place in it yet.
+        let (placed, count) = match moves {
+            true => [(3, 4), (4, 5), (4, 6), (5, 6)][chance.below(4) as usize],
+            false => [(3, 3), (3, 3), (4, 4), (5, 5)][chance.below(4) as usize],
+        };
         // Where values go by themselves, walls differ by seconds; elsewhere by as much as you like.
         let mortal = chance.often(250);
         let wall_ms = if mortal { 2_000 } else { 3_600_000 };
@@ -87,9 +98,10 @@ impl World {
             wall_off_ms: chance.below(2 * wall_ms + 1) as i64 - wall_ms as i64,
             paused_until: 0,
         };
-        let clocks = (0..count).map(|_| clock(&mut chance)).collect();
+        // One more: the directory's.
+        let clocks = (0..=count).map(|_| clock(&mut chance)).collect();
         let stage = Stage::set(seed, clocks);
-        let mut links = Links::of(count);
+        let mut links = Links::of(count + 1);
         links.weather = match chance.below(3) {
             0 => (0, 0, 500),
             1 => (10, 20, 5_000),
@@ -98,14 +110,17 @@ impl World {
         let nodes: Vec<_> = (1..=count as u64).map(NodeId).collect();
         let properties = Properties { ttl_ms: 3_000, ..Properties::available() };
         let kind = mortal.then(|| (BucketName::AVAILABLE.to_string(), Arc::new(properties)));
-        let told = Told { ring: ring(&nodes), nodes, types: kind.into_iter().collect() };
+        let (ring, types) = (ring(&nodes[..placed]), kind.into_iter().collect());
+        let lag_us = [20_000, 200_000, 1_500_000][chance.below(3) as usize];
         Rc::new(World {
             stage,
             hub: Arc::new(Mutex::new(links)),
             count,
             keys: chance.between(1, 6) as usize,
             mates: RefCell::new((0..count).map(Mate::new).collect()),
-            told: RefCell::new(told),
+            directory: Directory::new(Told { changes: 0, ring, nodes, types }),
+            moves,
+            lag_us,
             judge: RefCell::new(Judge::new(mortal)),
             wall_ms,
             loses: chance.often(400),
@@ -148,15 +163,27 @@ impl World {
             return;
         }
         self.processes.set(self.processes.get() + 1);
-        let (process, told) = (self.processes.get(), self.told.borrow().clone());
+        let heard = self.mates.borrow()[which].place.heard;
+        let told = directory::at(&self.directory).entry(heard).expect("it was decided").clone();
         self.stage_told(|| format!("{which} starts"));
         self.stage.within(which, || {
+            let process = self.processes.get();
             self.mates.borrow_mut()[which].start(&self.hub, &told, process);
         });
     }
 
+    /// What the directory holds.
+    pub(super) fn told(&self) -> Told {
+        directory::at(&self.directory).newest().clone()
+    }
+
     pub(super) fn crash(&self, which: usize) {
         self.mates.borrow_mut()[which].crash(&self.stage, &self.hub);
+    }
+
+    /// Whether a disk may lose what it has now.
+    pub(super) fn may_lose(&self) -> bool {
+        self.loses && !self.lost.get() && self.told().ring.pending().is_none()
     }
 
     /// No more trouble: everyone lives, hears everyone, and has a quick disk.

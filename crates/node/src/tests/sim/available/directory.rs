@@ -1,0 +1,273 @@
+//! The directory: what the ring was, is and who is a member, in its order. It stands in for group
+//! 0, is a node of its own on the network, and never falls: its group has a majority. What nodes
+//! tell it comes by the lane on which they ask a master; what it decides each node hears by itself,
+//! late, in its order, and only while it has a link to it. After a fall a node may know a little
+//! less than before, as one that has not heard what was decided.
+
+use super::mate::Told;
+use super::stage::Stage;
+use super::wire::{self, End, Hub, Wire};
+use super::world::World;
+use crate::peers::{Asked, Broken, Delivered, Incarnation, Network, Peers, Receiver, Sink};
+use base::wire::write_answer;
+use base::{
+    Body, Call, DirectoryCall, LogIndex, NodeId, Reply, Request, Result, RingCall, RingTransfer,
+};
+use bytes::Bytes;
+use logic::ring::{Change, Rack, Ring, plan};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+/// The node that stands for the directory's master.
+pub(super) const DIRECTORY: NodeId = NodeId(9_000);
+/// Copies of every key.
+pub(super) const COPIES: usize = 3;
+/// In front of a request that is passed on: which call it is, and how far the asker's directory is.
+const LETTER_HEAD: usize = 9;
+
+/// All that was ever decided.
+pub(super) struct Directory {
+    log: Vec<Told>,
+}
+
+/// The same, for all who look at it.
+pub(super) type Shared = Arc<Mutex<Directory>>;
+
+pub(super) fn at(directory: &Shared) -> MutexGuard<'_, Directory> {
+    directory.lock().expect("one thread")
+}
+
+impl Directory {
+    pub(super) fn new(first: Told) -> Shared {
+        Arc::new(Mutex::new(Directory { log: vec![first] }))
+    }
+
+    /// What is in force.
+    pub(super) fn newest(&self) -> &Told {
+        self.log.last().expect("there is a first")
+    }
+
+    /// What was decided in this place.
+    pub(super) fn entry(&self, at: usize) -> Option<&Told> {
+        self.log.get(at)
+    }
+
+    /// Where the newest stands.
+    pub(super) fn last(&self) -> usize {
+        self.log.len() - 1
+    }
+
+    fn decide(&mut self, next: Told) {
+        let changes = self.newest().changes + 1;
+        self.log.push(Told { changes, ..next });
+    }
+
+    fn decide_ring(&mut self, ring: Ring) {
+        self.decide(Told { ring, ..self.newest().clone() });
+    }
+
+    /// A node has told something: as `directory/ring.rs` takes it.
+    fn told(&mut self, call: &RingCall) {
+        let ring = &self.newest().ring;
+        let next = match call {
+            RingCall::Received { since, partition, node } => {
+                ring.receive(*since, (*partition, *node), &[COPIES])
+            }
+            RingCall::Cleared { partition, of, node } => ring.clear((*partition, *of), *node),
+            other => panic!("no node says {other:?}"),
+        };
+        next.into_iter().for_each(|ring| self.decide_ring(ring));
+    }
+
+    /// A node has nothing any more, and another one is a member in its place.
+    pub(super) fn exchanges(&mut self, which: usize, new: NodeId) {
+        let mut next = self.newest().clone();
+        let old = std::mem::replace(&mut next.nodes[which], new);
+        next.ring = next.ring.without_leftovers_of(|node| node == old);
+        self.decide(next);
+    }
+}
+
+/// Whoever is asked at the directory's place.
+struct Clerk {
+    directory: Shared,
+    peers: OnceLock<Peers>,
+}
+
+impl Sink for Clerk {
+    fn deliver(&self, _: Delivered) {}
+    fn connected(&self, _: NodeId, _: Incarnation) {}
+    fn broken(&self, _: NodeId, _: &Broken) {}
+}
+
+impl Receiver for Clerk {
+    fn asked(&self, asked: Asked) {
+        let peers = self.peers.get().expect("it is set");
+        let request = Request::read(&asked.payload.slice(LETTER_HEAD..)).expect("it reads");
+        let Call::Directory(DirectoryCall::Ring(call)) = &request.call else {
+            panic!("no node asks the directory that: {request:?}")
+        };
+        at(&self.directory).told(call);
+        let answer: Result<Reply> = Ok(Reply { index: LogIndex(0), body: Body::Done });
+        let mut bytes = Vec::new();
+        write_answer(&answer, usize::MAX, &mut bytes);
+        let _ = peers.answer(&asked, Bytes::from(bytes));
+    }
+}
+
+/// The directory takes its place in the network.
+pub(super) fn open(directory: &Shared, hub: &Hub, which: usize) {
+    let clerk = Arc::new(Clerk { directory: directory.clone(), peers: OnceLock::new() });
+    let wire = Wire { which, hub: hub.clone() };
+    let mut mailroom = None;
+    let over = |sink| {
+        mailroom = Some(sink);
+        Arc::new(wire) as Arc<dyn Network>
+    };
+    let _ = clerk.peers.set(Peers::over(over, clerk.clone(), 0));
+    let sink = mailroom.expect("the network is made with its sink");
+    wire::at(hub).begins(which, End { node: DIRECTORY, incarnation: 1, process: 0, sink });
+}
+
+/// A node hears what was decided, for ever.
+pub(super) async fn hears(world: Rc<World>, which: usize) {
+    loop {
+        let lag = world.lag_us;
+        let pause = world.stage.dice(|dice| dice.between(lag / 20, lag));
+        world.stage.rest(pause).await;
+        let linked = wire::at(&world.hub).is_open(which, world.count);
+        if !linked || world.stage.is_paused(which) {
+            continue;
+        }
+        let mates = &mut world.mates.borrow_mut()[which];
+        let directory = at(&world.directory);
+        let (heard, last) = (mates.place.heard, directory.last());
+        if heard == last {
+            continue;
+        }
+        // One after the other, all or some of them; who is far behind gets a snapshot, and misses
+        // what was between.
+        let (how, some) = world
+            .stage
+            .dice(|dice| (dice.below(10), dice.between(heard as u64 + 1, last as u64) as usize));
+        let upto = if how < 3 { some } else { last };
+        let from = if how == 9 { last } else { heard + 1 };
+        for next in from..=upto {
+            let told = directory.entry(next).expect("it was decided");
+            world.stage.within(which, || mates.hear(next, told));
+        }
+    }
+}
+
+/// The ring is changed until the trouble ends.
+pub(super) async fn changes(world: Rc<World>) {
+    let stage: &Rc<Stage> = &world.stage;
+    while world.is_troubled() {
+        let pause = stage.dice(|dice| dice.between(100_000, 2_500_000));
+        stage.rest(pause).await;
+        let name = world.change_ring();
+        world.stage_told(|| format!("ring: {name}"));
+        world.count(name);
+    }
+}
+
+fn rack() -> Rack {
+    Rack::default()
+}
+
+impl World {
+    /// One change, or none.
+    fn change_ring(&self) -> &'static str {
+        let pending = self.told().ring.pending().is_some();
+        if !pending && let Some(name) = self.replace_lost() {
+            return name;
+        }
+        if !self.moves {
+            return "ring stays";
+        }
+        if pending {
+            // Nothing goes back to a node that is no more.
+            let off = self.lost().is_none() && self.stage.dice(|dice| dice.often(250));
+            return if off { self.call_off() } else { "ring still changes" };
+        }
+        let told = self.told();
+        let (here, spare): (Vec<_>, Vec<_>) =
+            told.nodes.iter().partition(|node| told.ring.layout().nodes().contains_key(node));
+        let (kind, one, other) = self.stage.dice(|dice| {
+            let one = dice.below(here.len() as u64) as usize;
+            (dice.below(5), here[one], spare.get(dice.below(spare.len() as u64) as usize))
+        });
+        let (change, name) = match (kind, other) {
+            (0, Some(node)) => (Change::Join { node: *node, rack: rack() }, "ring join"),
+            (1, Some(new)) => {
+                (Change::Replace { old: one, new: *new, rack: rack() }, "ring replace")
+            }
+            (3, _) if told.ring.partitions() < 32 => (Change::Double, "ring double"),
+            (3 | 4, _) => (Change::Halve, "ring halve"),
+            _ => (Change::Leave { node: one }, "ring leave"),
+        };
+        if self.begin_change(change) { name } else { "ring change refused" }
+    }
+
+    fn call_off(&self) -> &'static str {
+        let cancelled = self.told().ring.cancel(&[COPIES]);
+        let ring = cancelled.expect("a change is under way").without_idle(&[COPIES]);
+        at(&self.directory).decide_ring(ring);
+        "ring change called off"
+    }
+
+    /// Who has a place in the ring and is no member any more.
+    fn lost(&self) -> Option<NodeId> {
+        let told = self.told();
+        told.ring.layout().nodes().keys().find(|node| !told.nodes.contains(node)).copied()
+    }
+
+    /// Who has lost its disk has a new id: it gets the place that the old one had.
+    fn replace_lost(&self) -> Option<&'static str> {
+        let (told, old) = (self.told(), self.lost()?);
+        let new = told.nodes.iter().find(|node| node.0 == old.0 + 100).expect("it has come");
+        let has_place = told.ring.layout().nodes().contains_key(new);
+        let change = match has_place {
+            true => Change::Leave { node: old },
+            false => Change::Replace { old, new: *new, rack: rack() },
+        };
+        Some(if self.begin_change(change) { "ring rejoin" } else { "ring rejoin refused" })
+    }
+
+    fn begin_change(&self, change: Change) -> bool {
+        let told = self.told();
+        let mates = self.mates.borrow();
+        let lives = |node: &NodeId| mates.iter().any(|it| it.node == *node && it.life.is_some());
+        let all = told.ring.layout().nodes().keys().chain(&told.nodes);
+        let down: BTreeSet<NodeId> = all.copied().filter(|node| !lives(node)).collect();
+        let Ok(planned) = plan(&told.ring, &[change], COPIES, &down) else { return false };
+        let ring = told.ring.commit(&planned).expect("the ring is as it was");
+        at(&self.directory).decide_ring(ring.without_idle(&[COPIES]));
+        true
+    }
+
+    /// What of the ring is still to come, once there is no trouble any more.
+    pub(super) fn ring_unsettled(&self) -> Option<String> {
+        let told = self.told();
+        if let Some(pending) = told.ring.pending() {
+            return Some(format!("{} partitions have gone over", pending.arrived()));
+        }
+        if let Some(name) = self.replace_lost() {
+            return Some(name.into());
+        }
+        let left = told.nodes.iter().find(|node| told.ring.left_at(**node).next().is_some());
+        if let Some(node) = left {
+            let mates = self.mates.borrow();
+            let inner = mates.iter().find(|mate| mate.node == *node).and_then(|it| it.inner());
+            let mut how = RingTransfer::default();
+            inner.expect("everyone lives").moving.told(&mut how);
+            let partitions: Vec<_> = told.ring.left_at(*node).collect();
+            return Some(format!("node {node} has {partitions:?} left: {}", how.waits_for));
+        }
+        let last = at(&self.directory).last();
+        let mates = self.mates.borrow();
+        let late = mates.iter().find(|mate| mate.place.heard < last);
+        late.map(|mate| format!("node {} has not heard", mate.node))
+    }
+}
