@@ -355,3 +355,28 @@ pub(super) fn take_names(bytes: &Bytes) -> Taken<(Vec<Bytes>, bool)> {
     from.end("names")?;
     Ok((names, more))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_say_of_how_many_they_are_and_keys_lie_where_the_reader_finds_them() {
+        let bucket = BucketName::new("available", "b").expect("a name");
+        let span = Span { partition: Partition(5), of: 64 };
+        let rows = Question::Rows { which: (span, 3), after: None, bytes_max: 7 }.write();
+        assert_eq!(rows[..7], [16, 9, 5, 0, 64, 0, 3]);
+        let read = Question::read(&rows).expect("it reads");
+        assert!(matches!(read, Question::Rows { which, .. } if which == (span, 3)));
+        for word in [5, 64 << 16 | 64, 48 << 16 | 5, u32::MAX] {
+            let mut bytes = rows.to_vec();
+            bytes[2..6].copy_from_slice(&word.to_le_bytes());
+            assert!(Question::read(&bytes.into()).is_err(), "{word:x}");
+        }
+        let spot = Spot::new(bucket, Bytes::from_static(b"k"));
+        let mut fetch = Question::Fetch(spot.clone()).write().to_vec();
+        fetch[2] = 9;
+        let read = Question::read(&fetch.into()).expect("it reads");
+        assert!(matches!(read, Question::Fetch(found) if found.slot == spot.slot));
+    }
+}

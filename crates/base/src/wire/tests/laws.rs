@@ -47,6 +47,7 @@ fn requests() -> impl Strategy<Value = Request> {
         calls.extend(place_calls(&of));
         calls.extend(available::calls(&of));
         calls.extend(ring::calls(&of));
+        calls.extend(ring::later_calls(&of));
         calls.extend(available::type_calls(&of));
         let call = calls.swap_remove(at.index(calls.len()));
         let retry = retry.map(|(session, number)| RetryId { session: SessionId(session), number });

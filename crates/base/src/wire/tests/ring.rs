@@ -31,9 +31,15 @@ pub fn calls(of: &Stuff) -> Vec<Call> {
         RingCall::Transfers,
         RingCall::Received { since: one, partition, node },
         RingCall::Cleared { partition, of: 0, node },
-        RingCall::Cleared { partition, of: 1_024, node },
     ]);
     all.into_iter().map(DirectoryCall::Ring).map(Call::Directory).collect()
+}
+
+/// What came later.
+pub fn later_calls(of: &Stuff) -> Vec<Call> {
+    let partition = Partition(of.numbers[1] as u32 % 1_024);
+    let cleared = RingCall::Cleared { partition, of: 1_024, node: NodeId(of.numbers[1]) };
+    vec![Call::Directory(DirectoryCall::Ring(cleared))]
 }
 
 pub fn bodies(of: &Stuff) -> Vec<Body> {
