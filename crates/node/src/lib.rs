@@ -48,6 +48,7 @@ pub use submit::{Flow, Submitted, Ticket};
 pub use transfer::{MovePhase, MoveProgress, Movement};
 
 use available::moving::Moving;
+use available::quickest::Quickest;
 use available::shelf::Shelf;
 use available::watching::Watching;
 use base::{
@@ -99,6 +100,7 @@ pub(crate) struct Inner {
     shelf: Arc<Shelf>,
     /// What this node thinks of the others.
     watching: Watching,
+    quickest: Quickest,
     /// How far what it receives is, when the ring changes.
     moving: Moving,
     trees: Arc<dyn Trees>,

@@ -163,7 +163,11 @@ impl StoreErrand {
         let epoch = self.epoch;
         crowd.push(async move {
             let asking = inner.ask_vnode_of(epoch, node, question, until(deadline));
+            let began = world::milliseconds();
             let stored = inner.witnessed(node, asking).await;
+            if stored.is_ok() {
+                inner.quickest.took(node, world::milliseconds().saturating_sub(began));
+            }
             (node, stored.is_ok())
         });
     }
