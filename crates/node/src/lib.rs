@@ -49,6 +49,7 @@ pub use transfer::{MovePhase, MoveProgress, Movement};
 
 use available::finding::Finding;
 use available::moving::Moving;
+use available::quickest::Quickest;
 use available::shelf::Shelf;
 use available::watching::Watching;
 use base::{
@@ -102,6 +103,8 @@ pub(crate) struct Inner {
     watching: Watching,
     /// Whether it has found them since it started.
     finding: Finding,
+    /// How long the others take to make a row firm.
+    quickest: Quickest,
     /// How far what it receives is, when the ring changes.
     moving: Moving,
     trees: Arc<dyn Trees>,

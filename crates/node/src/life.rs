@@ -4,9 +4,10 @@ use crate::available::batch::Mark;
 use crate::available::finding::Finding;
 use crate::available::layout::VNODES;
 use crate::available::moving::{self, Moving};
+use crate::available::quickest::Quickest;
 use crate::available::shelf::Shelf;
 use crate::available::watching::{self, Watching};
-use crate::available::{hints, reap, sync};
+use crate::available::{heirs, hints, reap, sync};
 use crate::catalog::Catalog;
 use crate::consistent::Mailbox;
 use crate::consistent::comparison::Comparisons;
@@ -128,6 +129,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner
         shelf,
         watching: Watching::new(metrics.clone()),
         finding: Finding::new(),
+        quickest: Quickest::default(),
         moving: Moving::default(),
         trees,
         metrics,
@@ -166,6 +168,7 @@ fn watch_over(node: &Node) {
     inner.groups.all().into_iter().for_each(|group| drive(inner, group));
     tend_vnodes(inner);
     tokio::spawn(cluster::tend(node.clone(), inner.stop.subscribe()));
+    tokio::spawn(heirs::tend(inner.clone(), inner.stop.subscribe()));
     tokio::spawn(audit::audit(inner.clone(), inner.stop.subscribe()));
     tokio::spawn(transfer::tend(inner.clone(), inner.stop.subscribe()));
 }

@@ -2,6 +2,7 @@
 
 use super::bucket::plain;
 use super::recover::Recover;
+use super::replace::Replace;
 use super::ring::Ring;
 use super::settle;
 use super::view::View;
@@ -48,7 +49,7 @@ pub enum Cluster {
     Demote(Part),
     /// Take a member out of the cluster
     Remove(Remove),
-    /// Let another node take a member's place
+    /// Let another node take a member's place, in its groups and on the ring
     Replace(Replace),
     /// Make a member master
     Transfer(Transfer),
@@ -83,12 +84,12 @@ pub struct Show {
 #[derive(clap::Args)]
 pub struct Named {
     /// The member's name
-    name: String,
+    pub name: String,
     #[command(flatten)]
-    address: Address,
+    pub address: Address,
     /// Wait until it is done (at most --timeout without any progress)
     #[arg(long)]
-    wait: bool,
+    pub wait: bool,
 }
 
 /// Speaks of a member's part.
@@ -118,16 +119,6 @@ pub struct Remove {
     named: Named,
 }
 
-/// Takes a member's place.
-#[derive(clap::Args)]
-pub struct Replace {
-    #[command(flatten)]
-    named: Named,
-    /// The member that takes it; without this, the next fresh node that joins under the name does
-    #[arg(long, value_name = "NAME")]
-    by: Option<String>,
-}
-
 /// Moves mastership.
 #[derive(clap::Args)]
 pub struct Transfer {
@@ -154,11 +145,7 @@ impl Cluster {
                 let call = Call::new(Method::DELETE, remove.named.path(""));
                 remove.named.send(call).await
             }
-            Cluster::Replace(replace) => {
-                let body = json!({ "by": replace.by }).to_string();
-                let call = Call::json(Method::POST, replace.named.path("/replace"), body);
-                replace.named.send(call).await
-            }
+            Cluster::Replace(replace) => replace.run().await,
             Cluster::Transfer(transfer) => transfer.run().await,
             Cluster::Ring(ring) => ring.run().await,
             Cluster::Recover(recover) => recover.run().await,
@@ -183,7 +170,8 @@ impl Init {
 }
 
 impl Named {
-    fn path(&self, rest: &str) -> String {
+    /// Where it is asked for.
+    pub fn path(&self, rest: &str) -> String {
         format!("/v1/cluster/members/{}{rest}", crate::client::encode(self.name.as_bytes()))
     }
 

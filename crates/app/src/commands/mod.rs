@@ -25,6 +25,7 @@ mod put;
 mod range;
 mod recover;
 mod rejoin;
+mod replace;
 mod restore;
 mod ring;
 mod ring_shown;

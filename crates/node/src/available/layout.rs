@@ -234,14 +234,20 @@ impl Stored {
         Stored(out.into())
     }
 
-    /// Whether its time is over.
-    pub(crate) fn has_expired(&self, now_ms: u64) -> bool {
-        if self.0.first().is_none_or(|flags| flags & EXPIRES == 0) {
-            return false;
+    /// The hour at which its time is over; none: it stays.
+    pub(crate) fn expires_at(&self) -> Option<u64> {
+        let flags = self.0.first()?;
+        if flags & EXPIRES == 0 {
+            return None;
         }
         let mut reader = Reader::new(&self.0[1..]);
         let mut word = || varint::take(&mut reader, "hour").ok();
-        word().and_then(|_| word()).is_some_and(|at_ms| at_ms <= now_ms)
+        word().and_then(|_| word())
+    }
+
+    /// Whether its time is over.
+    pub(crate) fn has_expired(&self, now_ms: u64) -> bool {
+        self.expires_at().is_some_and(|at_ms| at_ms <= now_ms)
     }
 
     /// A data type's bytes, written at this hour.

@@ -48,13 +48,14 @@ impl Inner {
             let n = properties.replication.n_val;
             let ways = self.ways(&request.bucket, key, n)?;
             let primaries = &ways.replicas.primaries;
-            let there = primaries.iter().find(|node| !ways.replicas.down.contains(node));
+            let there = primaries.iter().filter(|node| !ways.replicas.down.contains(node));
+            let there = self.quickest.of(there.copied());
             if let Some(node) = there.filter(|_| !primaries.contains(&self.node)) {
                 Metrics::count(&self.metrics.passed_on);
                 Metrics::count(&self.metrics.available.redirected);
                 let within = Duration::from_millis(FORWARD_MS_MAX);
                 let question = Question::PassedOn(request).write();
-                let bytes = self.ask_vnode(*node, question, within).await?;
+                let bytes = self.ask_vnode(node, question, within).await?;
                 return read_answer(&bytes).unwrap_or_else(|Malformed(field)| {
                     let text = format!("an answer can't be read ({field}): it may have happened");
                     Err(Error::new(Reason::NoLongerMaster, text))
@@ -144,15 +145,17 @@ impl Asked<'_> {
 
     async fn update(&self, update: Update) -> Result<Body> {
         match update {
-            Update::Set { key, value, expiry: Expiry::Default | Expiry::Never } => {
+            Update::Set { expiry: Expiry::Keep | Expiry::After(0), .. } => {
+                Err(unsupported("a write says anew how long its value lives, at least a moment"))
+            }
+            Update::Set { key, value, expiry } => {
                 self.plain()?;
                 let content = Content::plain(value);
-                let seen = Seen::Everything;
-                self.store(&key, Some(&content), (seen, Only::Always), &StoreOptions::default())
-                    .await?;
+                let what = (Some(&content), expiry);
+                let how = (Seen::Everything, Only::Always);
+                self.store(&key, what, how, &StoreOptions::default()).await?;
                 Ok(Body::Updated(Outcome::Done))
             }
-            Update::Set { .. } => Err(unsupported("values have no time to live")),
             Update::Delete { key, missing } => {
                 let removed = self.remove(&key, None, &StoreOptions::default()).await?;
                 match (removed, missing) {
@@ -185,7 +188,8 @@ impl Asked<'_> {
                         Only::Unchanged(self.seen(&key, context)?)
                     }
                 };
-                self.store(&key, Some(&content), (seen, only), &options).await
+                let what = (Some(&content), Expiry::Default);
+                self.store(&key, what, (seen, only), &options).await
             }
             AvailableCall::Remove { key, context, options } => {
                 match self.remove(&key, context.as_ref(), &options).await? {
@@ -244,7 +248,9 @@ impl Asked<'_> {
         let sibling = value.sibling(dot).map_err(damaged)?;
         // As many bits as every reader of JSON keeps exact.
         let version = Version((sibling.vtag.0 >> 75) as u64);
-        Ok(Some(PlainRow { value: sibling.content.value, version, expires_in_ms: None }))
+        let now = world::unix_ms();
+        let expires_in_ms = value.expires_at().map(|at| at.saturating_sub(now));
+        Ok(Some(PlainRow { value: sibling.content.value, version, expires_in_ms }))
     }
 
     pub(super) async fn fetch(&self, key: &Key, options: &FetchOptions) -> Result<Option<Row>> {
@@ -275,12 +281,12 @@ impl Asked<'_> {
     async fn store(
         &self,
         key: &Key,
-        content: Option<&Content>,
+        (content, expiry): (Option<&Content>, Expiry),
         (seen, only): (Seen, Only),
         options: &StoreOptions,
     ) -> Result<Body> {
         self.check_content(content)?;
-        let what = What::Value(self.stored(content));
+        let what = What::Value(self.stored(content, expiry));
         let written = self.write(key, Write { what, seen, only }, options).await?;
         if options.return_body {
             return Ok(Body::Siblings(self.siblings(key, &written.row)?));
@@ -313,10 +319,15 @@ impl Asked<'_> {
     }
 
     /// What is kept of a content, or of a delete.
-    fn stored(&self, content: Option<&Content>) -> Stored {
+    fn stored(&self, content: Option<&Content>, expiry: Expiry) -> Stored {
         let now = world::unix_ms();
         let stored = Stored::new(content, now);
-        match self.properties.ttl_ms {
+        let ttl = match expiry {
+            Expiry::Default => self.properties.ttl_ms,
+            Expiry::After(ms) => ms,
+            Expiry::Never | Expiry::Keep => 0,
+        };
+        match ttl {
             ttl if ttl > 0 && content.is_some() => stored.expiring(now.saturating_add(ttl)),
             _ => stored,
         }
@@ -337,7 +348,7 @@ impl Asked<'_> {
             },
         };
         let how = (Seen::Context(seen), Only::Always);
-        self.store(key, None, how, options).await.map(Some)
+        self.store(key, (None, Expiry::Never), how, options).await.map(Some)
     }
 
     fn siblings(&self, key: &Key, row: &Row) -> Result<Siblings> {

@@ -163,10 +163,15 @@ impl StoreErrand {
         let epoch = self.epoch;
         crowd.push(async move {
             let asking = inner.ask_vnode_of(epoch, node, question, until(deadline));
+            let began = world::milliseconds();
             let stored = inner.witnessed(node, asking).await;
-            // By the ring it knows the write goes to those who are to have it, too.
-            if stored.as_ref().is_err_and(|error| error.reason == Reason::Changed) {
-                inner.learn_ring(node, epoch, until(deadline)).await;
+            match &stored {
+                Ok(_) => inner.quickest.took(node, world::milliseconds().saturating_sub(began)),
+                // By the ring it knows the write goes to those who are to have it, too.
+                Err(error) if error.reason == Reason::Changed => {
+                    inner.learn_ring(node, epoch, until(deadline)).await;
+                }
+                Err(_) => {}
             }
             (node, stored.is_ok())
         });

@@ -10,8 +10,8 @@ use base::codec::Reader;
 use base::properties::Changes;
 use base::request::Missing;
 use base::{
-    Body, BucketDescription, BucketId, BucketName, DirectoryCall, Error, GroupId, Moving, Promise,
-    Properties, Range, Reason, Result, Update, Value, limits,
+    Body, BucketDescription, BucketId, BucketName, DataType, DirectoryCall, Error, GroupId, Moving,
+    Promise, Properties, Range, Reason, Result, Update, Value, limits,
 };
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -236,8 +236,9 @@ pub(super) fn supported(properties: Properties) -> Result<Properties> {
     if properties.promise == Promise::Consistent {
         return Ok(properties);
     }
-    if properties.ttl_ms != 0 {
-        let refused = "available buckets have no time to live yet: leave out `ttl_ms`";
+    if properties.ttl_ms != 0 && properties.replication.datatype != DataType::None {
+        let refused = "data types have no time to live: leave out `ttl_ms`, and delete them, or \
+                       keep plain values in a bucket of another type";
         return Err(Error::new(Reason::NotSupported, refused));
     }
     Ok(properties)

@@ -1,6 +1,7 @@
 //! Members and placement: what each call changes. Every change counts up in the cluster's row, and
 //! asserts that it saw the last one, so two changes never mix.
 
+use super::heirs::Heirs;
 use super::rows::{
     CLUSTER, ClusterRow, assert, group_key, member_key, read_cluster, set, write_cluster,
     write_group, write_member,
@@ -22,6 +23,8 @@ pub(super) struct Draft {
     before: Value,
     pub known: ClusterDescription,
     pub steps: Vec<Update>,
+    /// What follows for the ring.
+    pub heirs: Heirs,
     /// The cluster's row itself is other than before.
     changed: bool,
 }
@@ -89,7 +92,8 @@ impl Directory {
     pub(super) fn plan_forgetting(&self, node: NodeId) -> Result<Plan> {
         let mut draft = self.draft()?;
         let leaving = |member: &MemberDescription| member.stay == Stay::Leaving;
-        if !draft.known.member(node).is_some_and(leaving) {
+        // While it has a part of the ring, others need to know who it is.
+        if !draft.known.member(node).is_some_and(leaving) || draft.heirs.hold(node) {
             return Ok(Plan::Answer(Body::Done));
         }
         let key = member_key(node);
@@ -102,7 +106,8 @@ impl Directory {
             Error::new(Reason::GoingDown, "the cluster is being founded: try again")
         })?;
         let row = read_cluster(&before)?;
-        Ok(Draft { row, before, known: self.described()?, steps: Vec::new(), changed: false })
+        let (known, heirs) = (self.described()?, self.heirs()?);
+        Ok(Draft { row, before, known, steps: Vec::new(), heirs, changed: false })
     }
 }
 

@@ -10,6 +10,7 @@
 mod available;
 mod buckets;
 mod groups;
+mod heirs;
 mod members;
 mod moves;
 mod ring;

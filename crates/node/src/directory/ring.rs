@@ -48,7 +48,7 @@ impl Directory {
     }
 
     /// For which numbers of copies buckets keep rows.
-    fn numbers(&self) -> Vec<usize> {
+    pub(super) fn numbers(&self) -> Vec<usize> {
         self.catalog.available.numbers().into_iter().map(usize::from).collect()
     }
 

@@ -10,6 +10,7 @@
 //! n/group                -> the next group's number
 //! a/<type>/<name>        -> properties            of an available bucket, where not its type's
 //! r                      -> the ring, as `logic::ring` writes it
+//! r/plan, r/heirs        -> changes of it that are laid down, and those that replaced members owe
 //! g/<group u32 BE>       -> who is wanted in it; form 2: how many voters, and with whom it began
 //! ```
 
@@ -35,6 +36,8 @@ pub(crate) const CUSTOM: &[u8] = b"a/";
 pub(crate) const RING: &[u8] = b"r";
 /// Changes of the ring that are laid down.
 pub(crate) const RING_PLAN: &[u8] = b"r/plan";
+/// Who takes over whose part of the ring.
+pub(crate) const RING_HEIRS: &[u8] = b"r/heirs";
 
 /// The form of rows of members, groups and the cluster: a newer one is refused in words.
 const FORM: u8 = 1;

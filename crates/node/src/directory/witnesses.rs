@@ -6,19 +6,21 @@
 //!
 //! Promises: every majority of a group holds the data at least once.
 
+use super::heirs::DIRECTORY;
 use super::members::Draft;
-use base::limits::GROUP_VOTERS_MAX;
+use base::limits::{GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX};
 use base::{Error, MemberDescription, NodeId, Part, Placement, Reason, Result, Stay};
 
 impl Draft {
     /// Everything that `old` was to do, `by` does, as what it is; of two parts of its own the
-    /// greater.
+    /// greater. So with the ring, as soon as that can change.
     pub(super) fn take_place(
         &mut self,
         old: &MemberDescription,
         by: NodeId,
         is_witness: bool,
     ) -> Result<()> {
+        let keeps_data = self.inherits(old.node, by);
         for mut placement in self.known.groups.clone() {
             let mut parts = Vec::new();
             placement.members.retain(|(node, part)| {
@@ -34,6 +36,10 @@ impl Draft {
                 None => None,
             };
             placement.members.extend(part.map(|part| (by, part)));
+            let has_room = placement.members.len() < GROUP_MEMBERS_MAX;
+            if keeps_data && has_room && placement.group == DIRECTORY {
+                placement.members.push((old.node, Part::Learner));
+            }
             self.put_group(placement)?;
         }
         self.put_member(&MemberDescription { stay: Stay::Leaving, ..old.clone() });

@@ -60,10 +60,7 @@ impl Inner {
         if let DirectoryCall::Ring(call) = call {
             return self.ring_here(call).await;
         }
-        if let DirectoryCall::Cluster(
-            ClusterCall::RemoveMember { name } | ClusterCall::ReplaceMember { name, .. },
-        ) = &call
-        {
+        if let DirectoryCall::Cluster(ClusterCall::RemoveMember { name }) = &call {
             self.holds_nothing(name).await?;
         }
         let whom = self.whom(name).ok().filter(|_| changes);

@@ -10,10 +10,12 @@
 //! Never: sends a context with another key; retries a call.
 //! Read next: `client.rs`, then `history.rs` and `hand.rs`.
 
+mod bulk;
 mod client;
 mod hand;
 mod history;
 
+pub use bulk::Bulk;
 pub use hand::{Hand, Seen};
 pub use history::{Moment, Witnessed};
 

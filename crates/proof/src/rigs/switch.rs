@@ -79,6 +79,8 @@ impl Link {
 pub struct Counts {
     /// Handed over; one that came twice counts twice.
     pub through: u64,
+    /// The bytes of those.
+    pub bytes: u64,
     /// Lost, by chance, by a cut, or for lack of space.
     pub lost: u64,
 }
@@ -228,6 +230,7 @@ impl AtWork {
             let counts = &mut table[frame.from][frame.to].counts;
             if through {
                 counts.through += 1;
+                counts.bytes += frame.bytes.len() as u64;
             } else {
                 counts.lost += 1;
             }

@@ -87,7 +87,7 @@ impl Inner {
     }
 
     /// The members that can't be reached now, and the nodes of the ring that are no members.
-    fn down(&self) -> BTreeSet<NodeId> {
+    pub(in crate::available) fn down(&self) -> BTreeSet<NodeId> {
         let members = self.catalog.cluster();
         let members = members.members.iter().map(|member| member.node);
         let ring = self.catalog.available.ring();

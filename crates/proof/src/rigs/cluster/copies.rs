@@ -99,6 +99,11 @@ impl Copies {
         self.nodes.iter().map(|held| held.hints).sum()
     }
 
+    /// How many bytes of rows a node holds, their names among them.
+    pub fn bytes(&self, node: usize) -> usize {
+        self.nodes[node - 1].rows.iter().map(|(name, row)| name.len() + row.len()).sum()
+    }
+
     /// What is not as it should be, in words: a row that too few or too many nodes hold, or whose
     /// bytes differ.
     pub fn differences(&self) -> Vec<String> {

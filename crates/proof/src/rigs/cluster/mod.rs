@@ -13,6 +13,7 @@ mod copies;
 mod measure;
 mod member;
 mod quiet;
+mod transfers;
 
 pub use ask::{Said, wait};
 pub use copies::Copies;
@@ -342,6 +343,13 @@ impl Cluster {
     /// The cables; clients are on the last host.
     pub fn network(&self) -> &Network {
         self.network.as_ref().expect("this cluster is behind the switch")
+    }
+
+    /// The bytes that a node and the others have sent each other, frames and all.
+    pub fn carried(&self, node: usize) -> u64 {
+        let others = self.nodes().filter(|other| *other != node);
+        let both = others.flat_map(|other| [(node, other), (other, node)]);
+        both.map(|(from, to)| self.network().counts(from, to).bytes).sum()
     }
 
     /// Nothing passes between two nodes, either way.

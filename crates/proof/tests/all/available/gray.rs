@@ -1,6 +1,6 @@
 //! F-50: a node that still answers, but late or seldom, is asked no more than it must be.
 
-use super::{Done, SECOND, Trial};
+use super::{Done, SECOND, Trial, span};
 use proof::attentive::Plan;
 use proof::report::times;
 use proof::rigs::{Cluster, Link};
@@ -61,11 +61,4 @@ pub fn limps(cluster: &Cluster) -> Done {
         assert!(enough, "{word}: {answered} of {all} answered: {words:?}");
     }
     done
-}
-
-/// Some seconds of it.
-fn span(trial: &Trial, seconds: usize) -> (Duration, Duration) {
-    let from = trial.clients.now();
-    std::thread::sleep(seconds as u32 * SECOND);
-    (from, trial.clients.now())
 }

@@ -10,12 +10,17 @@
 
 mod both;
 mod clocks;
+mod death;
+mod fifth;
 mod gray;
 mod handoff;
 mod healing;
 mod memory;
 mod resize;
+mod scale;
 mod siblings;
+mod slow_disk;
+mod wiped;
 
 use proof::attentive::{Attentive, Plan, Witnessed};
 use proof::checkers::causal::{Copy, Told, judge};
@@ -102,6 +107,13 @@ impl Done {
         assert!(found.keys > 0, "no copy of {} was found", self.place);
         found.must_be_clean();
     }
+}
+
+/// Some seconds of it.
+fn span(trial: &Trial, seconds: usize) -> (Duration, Duration) {
+    let from = trial.clients.now();
+    std::thread::sleep(seconds as u32 * SECOND);
+    (from, trial.clients.now())
 }
 
 /// Judges every experiment by what all nodes hold on their disks.

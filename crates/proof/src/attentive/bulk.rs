@@ -1,0 +1,83 @@
+//! Many rows written once, as fast as they are taken: the weight that experiments carry beside
+//! their clients.
+
+use super::Witnessed;
+use crate::checkers::causal::{Act, Deed, Told};
+use crate::client::{Resp, Word, command};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::time::Duration;
+
+/// So many writes of one connection are on their way at a time.
+const PIPELINE: usize = 64;
+/// A writer waits so long for an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is written: keys `NAME-000000042`, each with a value that begins with its key.
+#[derive(Clone, Debug)]
+pub struct Bulk {
+    /// `TYPE/BUCKET`.
+    pub place: String,
+    /// What keys begin with.
+    pub name: String,
+    /// Which keys.
+    pub keys: Range<usize>,
+    /// The bytes of each value.
+    pub bytes: usize,
+}
+
+impl Bulk {
+    /// The name of a key.
+    pub fn key(&self, at: usize) -> String {
+        format!("{}-{at:09}", self.name)
+    }
+
+    /// A key's value.
+    pub fn value(&self, at: usize) -> String {
+        let mut value = format!("{}.", self.key(at));
+        value.extend(std::iter::repeat_n('x', self.bytes.saturating_sub(value.len())));
+        value
+    }
+
+    /// Writes all of it through these nodes, two connections each; every write must be taken.
+    pub fn write(&self, nodes: &[SocketAddr]) {
+        let writers = 2 * nodes.len();
+        let each = self.keys.len().div_ceil(writers).max(1);
+        std::thread::scope(|threads| {
+            for (at, begin) in self.keys.clone().step_by(each).enumerate() {
+                let keys = begin..(begin + each).min(self.keys.end);
+                threads.spawn(move || self.write_some(nodes[at % nodes.len()], keys));
+            }
+        });
+    }
+
+    fn write_some(&self, node: SocketAddr, keys: Range<usize>) {
+        let mut redis = Resp::with_patience(node, PATIENCE).expect("the node runs");
+        let chosen = redis.call(&[b"CREDENZA.BUCKET", self.place.as_bytes()]);
+        assert!(matches!(chosen, Ok(Word::Simple(_))), "{chosen:?}");
+        for begin in keys.clone().step_by(PIPELINE) {
+            let some = begin..(begin + PIPELINE).min(keys.end);
+            let words = some.clone().map(|at| (self.key(at), self.value(at)));
+            let bytes: Vec<u8> = words
+                .flat_map(|(key, value)| command(&[b"SET", key.as_bytes(), value.as_bytes()]))
+                .collect();
+            redis.send(&bytes).expect("it is taken");
+            for _ in some {
+                let answer = redis.receive();
+                assert!(matches!(answer, Ok(Word::Simple(_))), "{answer:?}");
+            }
+        }
+    }
+
+    /// What was done, for the judge.
+    pub fn witnessed(&self) -> Witnessed {
+        let deed = |at| Deed {
+            key: self.key(at),
+            act: Act::Write(self.value(at)),
+            seen: BTreeSet::new(),
+            told: Told::Done,
+        };
+        Witnessed { deeds: self.keys.clone().map(deed).collect(), ..Witnessed::default() }
+    }
+}

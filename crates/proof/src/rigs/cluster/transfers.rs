@@ -1,0 +1,75 @@
+//! Watching the ring change, as an operator does: with `credenza cluster ring transfers`.
+
+use super::Cluster;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// How often it is looked.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How a node's part came to it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Going {
+    /// Bytes of rows that it fetched.
+    pub bytes: u64,
+    /// Until the last partition had gone over.
+    pub took: Duration,
+    /// How often it was seen on its way, with how much was left and how long that would take.
+    pub foreseen: usize,
+    /// What was said each time.
+    pub words: Vec<String>,
+}
+
+impl Cluster {
+    /// What a node answers to `cluster ring transfers`; none: it can't say it now.
+    pub fn transfers(&self, asked: usize) -> Option<Value> {
+        let output = self.tool(asked, &["cluster", "ring", "transfers", "--json"]);
+        output.status.success().then(|| serde_json::from_slice(&output.stdout).ok())?
+    }
+
+    /// Watches until a node that was to get a part has it and nothing is on its way any more;
+    /// others' leftovers are not waited for. `each` is called at every look, with how long it has
+    /// been going on.
+    pub fn watch_transfers(
+        &mut self,
+        (asked, node): (usize, usize),
+        within: Duration,
+        mut each: impl FnMut(&mut Cluster, Duration, &Value),
+    ) -> Going {
+        let begun = Instant::now();
+        let (mut going, mut of_this_life, mut of_others) = (Going::default(), 0, 0);
+        loop {
+            assert!(
+                begun.elapsed() < within,
+                "the ring does not get on: {:?}",
+                self.transfers(asked)
+            );
+            std::thread::sleep(LOOK);
+            let Some(told) = self.transfers(asked) else { continue };
+            let status = self.status(node);
+            let id = status.and_then(|status| Some(format!("{:016x}", status["node"].as_u64()?)));
+            each(self, begun.elapsed(), &told);
+            let mut nodes = told["nodes"].as_array().into_iter().flatten();
+            let Some(about) = nodes.find(|about| about["node"].as_str() == id.as_deref()) else {
+                continue;
+            };
+            // A node that was killed counts from nothing again.
+            let bytes = about["bytes"].as_u64().unwrap_or(0);
+            if bytes < of_this_life {
+                of_others += of_this_life;
+            }
+            of_this_life = bytes;
+            going.bytes = of_others + of_this_life;
+            let left = about["bytes_left"].as_u64().filter(|left| *left > 0);
+            if let (Some(left), Some(eta)) = (left, about["eta_ms"].as_u64()) {
+                going.foreseen += 1;
+                going.words.push(format!("{left}B in {eta}ms"));
+            }
+            let has_part = self.metric(node, "credenza_ring_partitions") > 0.0;
+            if told["left"] == 0 && about["receiving"] == 0 && has_part {
+                going.took = begun.elapsed();
+                return going;
+            }
+        }
+    }
+}
