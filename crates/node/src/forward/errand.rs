@@ -2,7 +2,7 @@
 
 use crate::consistent::group::Standing;
 use crate::peers::Peers;
-use crate::world;
+use crate::world::{self, sleep, timeout};
 use base::codec::Malformed;
 use base::wire::read_answer;
 use base::{
@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
 
 /// Between two attempts, unless the group has news: links come back unannounced.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -178,7 +177,7 @@ impl Errand {
 
 /// Waits for the group's news, or a pause long.
 async fn news(standing: &mut watch::Receiver<Standing>) {
-    if let Ok(Err(_)) = timeout(PAUSE, standing.changed()).await {
+    if let Some(Err(_)) = timeout(PAUSE, standing.changed()).await {
         // The group is gone, and will have no news.
         sleep(PAUSE).await;
     }

@@ -25,17 +25,17 @@ mod tests;
 pub(crate) use desk::{Desk, answer};
 pub(crate) use letter::PASSED_ON;
 
+use crate::Inner;
 use crate::away::Whom;
 use crate::consistent::check;
 use crate::metrics::Metrics;
 use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
-use crate::{Inner, world};
+use crate::world::{self, timeout};
 use base::limits::{FORWARD_MS_MAX, MASTER_WAIT_MS_MAX};
 use base::{Call, Error, Properties, Reason, Reply, Request, Result};
 use errand::{Errand, Repeat};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
 
 impl Inner {
     /// Passes a request on to the group's master; `before` is what the connection waits for.
@@ -63,7 +63,7 @@ impl Inner {
         let began_ms = world::milliseconds();
         let within = Duration::from_millis(FORWARD_MS_MAX);
         // What became of them was told already; here only their order counts.
-        if timeout(within, self.settled(before)).await.is_err() {
+        if timeout(within, self.settled(before)).await.is_none() {
             return Err(Error::new(
                 Reason::NoQuorum,
                 "earlier requests of this connection are still undecided: nothing was done with \
