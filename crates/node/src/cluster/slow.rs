@@ -114,9 +114,8 @@ mod tests {
 
     #[test]
     fn a_quick_master_one_that_is_as_quick_and_an_idle_one_stay() {
-        let due = |step, lead: &dyn Fn(u64) -> i64| {
-            within(&mut Laggard::default(), 200, step, |look| lead(look))
-        };
+        let due =
+            |step, lead: &dyn Fn(u64) -> i64| within(&mut Laggard::default(), 200, step, lead);
         assert_eq!(due(30, &|_| -2), None);
         assert_eq!(due(30, &|_| 0), None);
         assert_eq!(

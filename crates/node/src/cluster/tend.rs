@@ -222,7 +222,8 @@ impl Tending {
         let Some(heir) = heir else { return Ok(()) };
         let (name, sync_us) = (inner.name_of(heir), inner.metrics.sync_mean_us());
         tracing::warn!(
-            target: "node", group = group.id.0, name, sync_us, "a node with a quicker disk takes over"
+            target: "node", group = group.id.0, name, sync_us,
+            "a node with a quicker disk takes over"
         );
         group.hand_over(heir)
     }
