@@ -13,6 +13,14 @@ pub(crate) enum Flaw {
     RunsWithoutEnd,
     /// What is accepted is not synced where the bucket does not ask for it.
     AcceptedUnsynced,
+    /// Updates of a bucket are evaluated where it was sealed.
+    EvaluatesBehindSeals,
+    /// Reads of a bucket are answered where it was sealed.
+    ReadsBehindSeals,
+    /// What changed while a bucket was copied is not copied again.
+    CopiesOnce,
+    /// An attempt at a move goes on where another has copied.
+    CopiesOverOthers,
     /// A vnode that was stopped by force goes on minting as the actor it was.
     MintsAsBefore,
     /// That a vnode was stopped by force is forgotten with the next life that ends well.

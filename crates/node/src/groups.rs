@@ -4,7 +4,7 @@ use crate::away::Away;
 use crate::consistent::group::Group;
 use base::{Error, GroupId, Reason, Result};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 /// Groups by id. They become more while the node lives, and fewer only when one is dropped.
@@ -15,6 +15,8 @@ pub(crate) struct Groups {
     away: RwLock<BTreeMap<GroupId, Arc<Away>>>,
     /// The node stops: nobody would wait for a group that begins now.
     closed: AtomicBool,
+    /// When someone who may hand this node a group was told of how many it is master, milliseconds.
+    pub asked_to_lead: AtomicU64,
 }
 
 impl Groups {

@@ -190,6 +190,11 @@ impl Node {
         self.inner.hand_over(group, to)
     }
 
+    /// The same, whichever node is its master: that one is asked to.
+    pub async fn transfer(&self, group: GroupId, to: &str) -> Result<()> {
+        cluster::transfer(&self.inner, group, to).await
+    }
+
     /// Compares the replicas of a group that this node is master of, from the first row to the
     /// last, as soon as it can. Gives the number of the pass that will have done it; see
     /// [`ComparisonStatus`].

@@ -170,7 +170,7 @@ fn watch_over(node: &Node) {
     tokio::spawn(cluster::tend(node.clone(), inner.stop.subscribe()));
     tokio::spawn(heirs::tend(inner.clone(), inner.stop.subscribe()));
     tokio::spawn(audit::audit(inner.clone(), inner.stop.subscribe()));
-    tokio::spawn(transfer::tend(inner.clone(), inner.stop.subscribe()));
+    world::spawn(transfer::tend(inner.clone(), inner.stop.subscribe()));
 }
 
 /// All that goes on in the background of available buckets.
@@ -188,9 +188,10 @@ pub(crate) fn tend_vnodes(inner: &Arc<Inner>) {
     world::spawn(reap::tend(inner.clone(), inner.stop.subscribe()));
 }
 
-fn drive(inner: &Arc<Inner>, group: Arc<Group>) {
+/// Has a group do its part on this node.
+pub(crate) fn drive(inner: &Arc<Inner>, group: Arc<Group>) {
     let (owner, stop) = (inner.clone(), inner.stop.subscribe());
-    tokio::spawn(async move {
+    world::spawn(async move {
         if let Err(error) = group.drive(stop).await {
             owner.fail(error);
         }

@@ -20,6 +20,13 @@ impl Inner {
         if full {
             warnings.push("the disk is nearly full: writes are refused, deletes go on".into());
         }
+        if self.metrics.is_slow() {
+            let sync_ms = self.metrics.sync_mean_us() / 1_000;
+            warnings.push(format!(
+                "the disk is slow: a sync of the log takes {sync_ms} ms; where this node is master \
+                 a quicker one takes over, unless masters are set"
+            ));
+        }
         // With other members every value is synced before it counts.
         let alone = |group: &Arc<Group>| group.is_alone();
         if !interval_buckets.is_empty() && self.groups.all().iter().any(alone) {
@@ -54,6 +61,8 @@ impl Inner {
                 syncs: self.metrics.syncs.load(Ordering::Relaxed),
                 sync_us_p50,
                 sync_us_p99,
+                sync_us_mean: self.metrics.sync_mean_us(),
+                slow: self.metrics.is_slow(),
             },
             store,
             disk: DiskStatus {
@@ -150,6 +159,8 @@ impl Inner {
              log.sync_us_p50 as f64 / 1e6),
             ("credenza_log_sync_seconds_p99", "99th percentile of the last syncs.",
              log.sync_us_p99 as f64 / 1e6),
+            ("credenza_log_slow", "1 while syncs take so long that they bound the node.",
+             u64::from(log.slow) as f64),
             ("credenza_log_bytes", "Log that can't be collapsed yet.", log.bytes as f64),
             ("credenza_log_segments", "Segments of the log.", log.segments as f64),
             ("credenza_store_disk_bytes", "Bytes of the store's files.", store.disk_bytes as f64),

@@ -13,12 +13,12 @@ use crate::consistent::seals::sealed;
 use crate::metrics::Metrics;
 use crate::route::{Routed, Unrouted, pending};
 use crate::submit::{Flow, Submitted, Ticket};
+use crate::world::{self, timeout};
 use base::limits::FORWARD_MS_MAX;
 use base::{BucketName, Call, Consistency, Error, Read, Reason, Reply, Request, Result, Update};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::time::timeout;
 
 impl Inner {
     /// Answers a read; `not_master` if another node must.
@@ -146,7 +146,7 @@ pub(crate) async fn still_master(group: &Group) -> Result<()> {
         let index = group.read_index().await?;
         group.applied.reached(index).await
     };
-    timeout(Duration::from_millis(FORWARD_MS_MAX), asking).await.unwrap_or_else(|_| {
+    timeout(Duration::from_millis(FORWARD_MS_MAX), asking).await.unwrap_or_else(|| {
         let text = format!(
             "no majority of group {} confirmed that this node is its master: try again",
             group.id
@@ -164,7 +164,7 @@ async fn now(group: &Arc<Group>, bucket: &Arc<Bucket>, read: &Read) -> Result<Re
 
 /// Reads on a thread that may wait.
 async fn apart(group: Arc<Group>, bucket: Arc<Bucket>, read: Read) -> Result<Reply> {
-    tokio::task::spawn_blocking(move || read::read(&group, &bucket, &read))
+    world::apart(move || read::read(&group, &bucket, &read))
         .await
-        .unwrap_or_else(|_| Err(Error::new(Reason::GoingDown, "the node is stopping")))
+        .unwrap_or_else(|| Err(Error::new(Reason::GoingDown, "the node is stopping")))
 }

@@ -28,6 +28,8 @@ pub struct NodeSettings {
     pub preferred_masters: Vec<String>,
     /// So long one of them must be fit to lead before it is handed a group.
     pub prefer_pause_ms: u64,
+    /// A member that is out of all groups has this long to hear of it before it is forgotten.
+    pub farewell_ms: u64,
     /// Where it is master, replicas are compared so fast, in bytes a second that are read at each
     /// of them; 0: only when asked.
     pub compare_bytes_per_second: u64,
@@ -71,6 +73,7 @@ impl Default for NodeSettings {
             lease_ms: 600,
             preferred_masters: Vec::new(),
             prefer_pause_ms: 10_000,
+            farewell_ms: 3_000,
             compare_bytes_per_second: 8 << 20,
             compare_pause_ms: 3_600_000,
             ring_bytes_per_second: 64 << 20,

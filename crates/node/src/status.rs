@@ -154,6 +154,10 @@ pub struct LogStatus {
     pub sync_us_p50: u64,
     /// Time of a sync, microseconds: 99th percentile of the last ones.
     pub sync_us_p99: u64,
+    /// What a sync takes now, on average, microseconds.
+    pub sync_us_mean: u64,
+    /// That is so long that it bounds the node.
+    pub slow: bool,
 }
 
 /// The local store.

@@ -33,7 +33,7 @@ pub async fn answer(shared: &Shared, what: Operate) -> Answer {
             Err(error) => errors::answer(&error),
         },
         Operate::Cluster => json_answer(&cluster::seen(&shared.node.cluster())),
-        Operate::Transfer(group, to) => match shared.node.hand_over(group, &to) {
+        Operate::Transfer(group, to) => match shared.node.transfer(group, &to).await {
             Ok(()) => Answer::new(Status::NoContent, Content::None),
             Err(error) => errors::answer(&error),
         },
@@ -155,6 +155,8 @@ fn status(shared: &Shared) -> Value {
             "syncs": status.log.syncs,
             "sync_us_p50": status.log.sync_us_p50,
             "sync_us_p99": status.log.sync_us_p99,
+            "sync_us_mean": status.log.sync_us_mean,
+            "slow": status.log.slow,
         },
         "store": {
             "disk_bytes": status.store.disk_bytes,

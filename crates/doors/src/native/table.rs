@@ -238,7 +238,7 @@ pub const ROUTES: [Route; 61] = [
     cluster(
         (Name::Transfer, Method::Post, "/v1/cluster/groups/{group}/transfer"),
         (Takes::Json("Transfer"), Gives::Nothing),
-        "Makes another voter master; asked of the master.",
+        "Makes another voter master; its master is asked to, whichever node hears it.",
     ),
     cluster(
         (Name::Verify, Method::Post, "/v1/cluster/groups/{group}/verify"),

@@ -6,10 +6,13 @@
 //! Never: says who belongs to a group without a stop-sign that is decided.
 //! Read next: `steward.rs`, `tend.rs`, then `../directory/members.rs` (what is wanted).
 
+mod handing;
 mod join;
 mod preferred;
 mod recover;
 mod rejoin;
+mod slow;
+mod spread;
 mod steward;
 mod tend;
 mod told;
@@ -23,6 +26,7 @@ use base::{
     ClusterDescription, ClusterId, Error, GroupId, LogIndex, MemberDescription, NodeId, Part,
     Reason, Result, Stay,
 };
+pub(crate) use handing::transfer;
 pub use join::Joining;
 pub use recover::{GroupRemains, Remains};
 pub use rejoin::Rejoining;

@@ -3,16 +3,18 @@
 //! groups need.
 
 use super::preferred::{Fit, Wish};
+use super::slow::Laggard;
+use super::spread::{Sight, Spread, differs};
 use super::steward::{Parts, Seen, Step, next_step, words};
 use super::{described, parts_of, told};
 use crate::consistent::group::Group;
 use crate::keeper::store_error;
 use crate::peers::{Incarnation, Member};
-use crate::recovery::DEFAULT_GROUP;
+use crate::recovery::{DEFAULT_GROUP, DIRECTORY};
 use crate::{Inner, Node, NodeSettings, life, world};
 use base::{
     BucketName, Call, ClusterCall, ClusterDescription, DirectoryCall, GroupId, MemberDescription,
-    NodeId, Reason, Request, Result, Stay,
+    NodeId, Part, Reason, Request, Result, Stay,
 };
 use logic::consensus;
 use std::collections::BTreeMap;
@@ -25,8 +27,6 @@ use tokio::sync::watch;
 const PAUSE: Duration = Duration::from_millis(250);
 /// What failed is tried again after this, milliseconds.
 const AGAIN_MS: u64 = 5_000;
-/// A member that is out of all groups has this long to hear of it, milliseconds.
-const FAREWELL_MS: u64 = 3_000;
 
 /// What one look leaves for the next.
 #[derive(Default)]
@@ -41,6 +41,10 @@ struct Tending {
     removed: bool,
     /// Who may take over because it is preferred.
     fit: Fit,
+    /// Who may because this node's disk is slow.
+    laggard: Laggard,
+    /// And because this node is master of more groups than others.
+    spread: Spread,
 }
 
 /// Goes on until the node stops.
@@ -80,10 +84,13 @@ impl Tending {
             if group.master.load(Ordering::Acquire) {
                 quietly("a group's members", steward(inner, &group, &known));
                 quietly("the preferred master", self.prefer(inner, &group, &known));
+                quietly("a quicker master", self.give_way(inner, &group, &known));
             } else {
                 self.fit.forget(group.id);
+                self.laggard.forget(group.id);
             }
         }
+        quietly("the masters' spread", self.spread_out(inner, &known).await);
     }
 
     fn tell_peers(&mut self, inner: &Inner, known: &Arc<ClusterDescription>) {
@@ -200,6 +207,48 @@ impl Tending {
         Ok(())
     }
 
+    /// Hands a group over that this node's slow disk holds up, unless masters are set.
+    fn give_way(&mut self, inner: &Inner, group: &Group, known: &ClusterDescription) -> Result<()> {
+        let set = !inner.settings.preferred_masters.is_empty();
+        let Some(wanted) = wanted(known, group.id).filter(|_| !set && inner.metrics.is_slow())
+        else {
+            self.laggard.forget(group.id);
+            return Ok(());
+        };
+        let (now, saved) = (parts_of(group), super::saved(group));
+        let linked = now.keys().copied().filter(|node| inner.is_linked(*node)).collect();
+        let seen = Seen { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
+        let heir = self.laggard.due(group.id, &seen, &linked, world::milliseconds());
+        let Some(heir) = heir else { return Ok(()) };
+        let (name, sync_us) = (inner.name_of(heir), inner.metrics.sync_mean_us());
+        tracing::warn!(
+            target: "node", group = group.id.0, name, sync_us,
+            "a node with a quicker disk takes over"
+        );
+        group.hand_over(heir)
+    }
+
+    /// Hands a group over to a node that is master of fewer, unless masters are set.
+    async fn spread_out(&mut self, inner: &Inner, known: &ClusterDescription) -> Result<()> {
+        let NodeSettings { preferred_masters, prefer_pause_ms, .. } = &inner.settings;
+        if !preferred_masters.is_empty() || known.groups.len() < 3 {
+            return Ok(());
+        }
+        let sight = sight(inner, known);
+        let (now, pause_ms) = (world::milliseconds(), *prefer_pause_ms);
+        let Some((id, heir)) = self.spread.due(&sight, pause_ms, now) else { return Ok(()) };
+        let Some(fewer) = told::led_by(inner, heir).await else { return Ok(()) };
+        self.spread.heard(heir, fewer, pause_ms, now);
+        let Some(group) = inner.groups.get(id) else { return Ok(()) };
+        if !differs(told::led_here(inner), fewer) || !group.master.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        group.hand_over(heir)?;
+        let name = inner.name_of(heir);
+        tracing::info!(target: "node", group = id.0, name, "a node with fewer groups takes over");
+        Ok(())
+    }
+
     /// What only group 0's master does.
     async fn keep_directory(&mut self, inner: &Inner, known: &ClusterDescription) -> Result<()> {
         for (node, life) in lives(inner) {
@@ -207,11 +256,11 @@ impl Tending {
                 inner.directory.record_life(node, life).await?;
             }
         }
-        let now = world::milliseconds();
+        let (now, pause_ms) = (world::milliseconds(), inner.settings.farewell_ms);
         for member in known.members.iter().filter(|member| member.stay == Stay::Leaving) {
             if !is_out(inner, known, member.node).await {
                 self.out.remove(&member.node);
-            } else if now >= *self.out.entry(member.node).or_insert(now) + FAREWELL_MS {
+            } else if now.saturating_sub(*self.out.entry(member.node).or_insert(now)) >= pause_ms {
                 inner.directory.forget_member(member.node).await?;
                 tracing::info!(target: "node", name = member.name, "a member has left");
             }
@@ -251,6 +300,29 @@ async fn is_out(inner: &Inner, known: &ClusterDescription, node: NodeId) -> bool
 /// Who is wanted in a group, if it has a place.
 fn wanted(known: &ClusterDescription, group: GroupId) -> Option<Parts> {
     Some(known.placement(group)?.members.iter().copied().collect())
+}
+
+/// Who is master of the groups with buckets, and who is fit to be of this node's.
+fn sight(inner: &Inner, known: &ClusterDescription) -> Sight {
+    let mut sight = Sight::default();
+    for group in inner.groups.all().into_iter().filter(|group| group.id != DIRECTORY) {
+        let Some(master) = group.standing().borrow().master else { continue };
+        *sight.led.entry(master).or_default() += 1;
+        let Some(wanted) = wanted(known, group.id) else { continue };
+        if !group.master.load(Ordering::Acquire) {
+            continue;
+        }
+        let (now, saved) = (parts_of(&group), super::saved(&group));
+        let seen = Seen { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
+        let rests = next_step(&seen) == Step::Rest;
+        let fit = now.iter().filter(|(node, part)| {
+            let other = **part == Part::Voter && **node != inner.node;
+            rests && other && inner.is_linked(**node) && seen.is_near(**node)
+        });
+        let fit = fit.map(|(node, _)| *node).collect();
+        sight.own.insert(group.id, fit);
+    }
+    sight
 }
 
 /// The next step of a group towards the members that are wanted.

@@ -1,17 +1,27 @@
 //! Who is in a group that this node has no part in: its master is asked, over the lane of calls.
+//! And of how many groups another node is master, before it is handed one.
 //!
 //! ```text
 //! question = 3
 //! answer   = how many u32 | their ids u64 ...
+//! question = 3 | 1
+//! answer   = how many u32
 //! ```
-//! Only a master that may answer reads by itself answers; everybody else declines.
+//! Only a master that may answer reads by itself says who is in its group; everybody else declines.
+//! The second question is declined by a node that is slow, that is about to stop, or that told
+//! somebody else a moment ago: that one may be handing it a group.
 
-use crate::Inner;
+use super::handing;
+use crate::consistent::group::Group;
 use crate::peers::{Asked, Peers};
+use crate::recovery::DIRECTORY;
+use crate::{Inner, world};
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::GROUP_MEMBERS_MAX;
 use base::{NodeId, Placement};
 use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The first byte of a question about a group's members.
@@ -19,8 +29,19 @@ pub(crate) const ABOUT_MEMBERS: u8 = 3;
 /// So long an answer is waited for.
 const WITHIN: Duration = Duration::from_secs(1);
 
+/// What follows it where one asks of how many groups a node is master.
+const ABOUT_LEADS: u8 = 1;
+/// So long a node that told this tells nobody else, milliseconds.
+const TOLD_MS: u64 = 1_000;
+
 /// Answers such a question.
 pub(crate) fn tell(inner: &Inner, peers: &Peers, asked: &Asked) {
+    if asked.payload[..] == [ABOUT_MEMBERS, ABOUT_LEADS] {
+        return tell_leads(inner, peers, asked);
+    }
+    if asked.payload.starts_with(&[ABOUT_MEMBERS, handing::HAND_OVER]) {
+        return handing::told(inner, peers, asked);
+    }
     let Some(group) = inner.groups.get(asked.group).filter(|group| group.readable()) else {
         peers.decline(asked);
         return;
@@ -36,6 +57,37 @@ pub(crate) fn tell(inner: &Inner, peers: &Peers, asked: &Asked) {
     members.iter().for_each(|member| answer.put_u64(member.node.0));
     // Without a link the one who asked is told so by its own side.
     let _ = peers.answer(asked, answer.into());
+}
+
+fn tell_leads(inner: &Inner, peers: &Peers, asked: &Asked) {
+    let now = world::milliseconds();
+    let told = inner.groups.asked_to_lead.load(Ordering::Acquire);
+    let busy = told != 0 && now < told + TOLD_MS;
+    if busy || inner.metrics.is_slow() || inner.stopping.load(Ordering::Acquire) {
+        peers.decline(asked);
+        return;
+    }
+    inner.groups.asked_to_lead.store(now, Ordering::Release);
+    let mut answer = Vec::new();
+    answer.put_u32(led_here(inner) as u32);
+    let _ = peers.answer(asked, answer.into()); // As above.
+}
+
+/// Of how many groups that hold buckets this node is master.
+pub(super) fn led_here(inner: &Inner) -> usize {
+    let groups = inner.groups.all().into_iter();
+    let leads = |group: &Arc<Group>| group.master.load(Ordering::Acquire);
+    groups.filter(|group| group.id != DIRECTORY && leads(group)).count()
+}
+
+/// The same of another node; none: it did not say.
+pub(super) async fn led_by(inner: &Inner, node: NodeId) -> Option<usize> {
+    let question = Bytes::from_static(&[ABOUT_MEMBERS, ABOUT_LEADS]);
+    let asked = inner.peers.get()?.ask(node, DIRECTORY, question, WITHIN).await;
+    let answer = asked.ok()?;
+    let mut reader = Reader::new(&answer);
+    let count = reader.u32("how many groups").ok()?;
+    reader.end("how many groups").ok().map(|()| count as usize)
 }
 
 /// Who is in a group now, as its master says; none: it was not found.

@@ -63,7 +63,7 @@ impl Group {
                     self.fetched(ended).inspect_err(|error| self.fail(error.clone()))?;
                 }
                 () = self.wake.notified() => {}
-                () = tokio::time::sleep(sleep) => {}
+                () = world::sleep(sleep) => {}
                 _ = stop.changed() => self.retire(),
             }
         }

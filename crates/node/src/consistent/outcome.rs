@@ -118,10 +118,10 @@ fn read_result(
     let tag = reader.u8("outcome tag")?;
     Ok(Ok(match tag {
         DONE => Outcome::Done,
-        APPLIED => Outcome::Applied(reader.u8("flag")? != 0),
-        EXISTED => Outcome::Existed(reader.u8("flag")? != 0),
+        APPLIED => Outcome::Applied(read_flag(reader)?),
+        EXISTED => Outcome::Existed(read_flag(reader)?),
         OLD => Outcome::Old(read_option(reader)?),
-        SWAPPED => Outcome::Swapped { written: reader.u8("flag")? != 0, old: read_option(reader)? },
+        SWAPPED => Outcome::Swapped { written: read_flag(reader)?, old: read_option(reader)? },
         COUNT => Outcome::Count(reader.u64("count")?),
         NUMBER => Outcome::Number(reader.u64("number")? as i64),
         LENGTH => Outcome::Length(reader.u64("length")?),
@@ -151,10 +151,19 @@ fn read_result(
 
 fn read_option(reader: &mut Reader) -> std::result::Result<Option<Bytes>, Malformed> {
     let max = 2 * limits::SESSION_OUTCOME_BYTES_MAX;
-    Ok(match reader.u8("option")? {
-        0 => None,
-        _ => Some(Bytes::copy_from_slice(reader.string(max, "old value")?)),
+    Ok(match read_flag(reader)? {
+        false => None,
+        true => Some(Bytes::copy_from_slice(reader.string(max, "old value")?)),
     })
+}
+
+/// Yes or no; whatever else stands there is damage, and no answer.
+fn read_flag(reader: &mut Reader) -> std::result::Result<bool, Malformed> {
+    match reader.u8("flag")? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Malformed("flag")),
+    }
 }
 
 #[cfg(test)]
@@ -176,6 +185,11 @@ mod tests {
             let bytes = write(LogIndex(9), &outcome);
             assert_eq!(read(&bytes), Ok((LogIndex(9), outcome)));
             assert!(read(&bytes[..bytes.len() - 1]).is_err());
+        }
+        for outcome in [Outcome::Applied(true), Outcome::Existed(false), Outcome::Old(None)] {
+            let mut bytes = write(LogIndex(9), &Ok(outcome));
+            *bytes.last_mut().expect("a flag") = 2;
+            assert_eq!(read(&bytes), Err(Malformed("flag")), "neither yes nor no");
         }
         let large = Ok(Outcome::Old(Some(Bytes::from(vec![0; 5000]))));
         let kept = read(&write(LogIndex(9), &large));

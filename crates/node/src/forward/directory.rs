@@ -13,6 +13,7 @@ use crate::consistent::group::Group;
 use crate::reading::still_master;
 use crate::route::Routed;
 use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
+use crate::world::timeout;
 use base::limits::FORWARD_MS_MAX;
 use base::{
     BucketName, Call, ClusterCall, Consistency, DirectoryCall, Error, LogIndex, Read, Reason,
@@ -21,7 +22,6 @@ use base::{
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::time::timeout;
 
 impl Inner {
     /// Carries out a call to the directory; `not_master` if another node must.
@@ -146,7 +146,7 @@ impl Inner {
         let directory = Whom::Here(self.directory.group.clone());
         let index = self.carry(&directory, before, look).await?.index;
         let within = Duration::from_millis(FORWARD_MS_MAX);
-        timeout(within, self.directory_reaches(index)).await.unwrap_or_else(|_| {
+        timeout(within, self.directory_reaches(index)).await.unwrap_or_else(|| {
             let text = "this node's directory is behind: nothing was done; try again";
             Err(Error::new(Reason::NoQuorum, text))
         })

@@ -25,12 +25,12 @@ mod tests;
 pub(crate) use desk::{Desk, answer};
 pub(crate) use letter::PASSED_ON;
 
+use crate::Inner;
 use crate::away::Whom;
 use crate::consistent::check;
 use crate::metrics::Metrics;
 use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
-use crate::world::timeout;
-use crate::{Inner, world};
+use crate::world::{self, timeout};
 use base::limits::{FORWARD_MS_MAX, MASTER_WAIT_MS_MAX};
 use base::{Call, Error, Properties, Reason, Reply, Request, Result};
 use errand::{Errand, Repeat};

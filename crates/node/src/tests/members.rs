@@ -44,7 +44,14 @@ fn set_part(name: &str, part: Option<Part>, group: Option<u32>) -> ClusterCall {
 fn settings(place: &Place) -> NodeSettings {
     let listen = "127.0.0.1:0".parse().expect("an address");
     let peers = Some(PeerPlace { listen, advertise: "127.0.0.1:7712".into() });
-    NodeSettings { peers, client_address: "127.0.0.1:7711".into(), ..place.settings() }
+    NodeSettings {
+        peers,
+        client_address: "127.0.0.1:7711".into(),
+        // Who leaves is forgotten when a test says so: by itself it would be after a while, and on
+        // a busy machine that was in the midst of one.
+        farewell_ms: u64::MAX,
+        ..place.settings()
+    }
 }
 
 async fn start(place: &Place) -> (Node, u64) {

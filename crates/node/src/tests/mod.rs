@@ -18,6 +18,7 @@ mod preferred;
 mod recover;
 mod sessions;
 mod sim;
+mod spread;
 mod staged;
 mod time;
 mod whole;

@@ -4,12 +4,14 @@ use super::copier::{Copier, Cursor};
 use super::letter::{Answer, Item, Question};
 use super::progress::{MovePhase, MoveProgress, Reached};
 use super::target::Target;
+use crate::Inner;
 use crate::catalog::Bucket;
 use crate::consistent::group::Group;
 use crate::consistent::seals::Seal;
 use crate::consistent::tracking::Tracked;
+use crate::flaws::{Flaw, flawed};
 use crate::submit::Flow;
-use crate::{Inner, world};
+use crate::world::{self, sleep};
 use base::{
     BucketName, Call, DirectoryCall, Error, Kind, MoveStep, Moving, Reason, Request, Result,
 };
@@ -17,7 +19,6 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::time::sleep;
 
 /// Between two attempts at a step.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -76,7 +77,9 @@ impl Mover {
         match self.tell(begin).await {
             Ok(there) => self.ahead = there.cast_signed().wrapping_sub(time.cast_signed()),
             Err(error) if error.reason == Reason::AlreadyExists => {
-                return self.step(MoveStep::Renew).await;
+                if !flawed(Flaw::CopiesOverOthers) {
+                    return self.step(MoveStep::Renew).await;
+                }
             }
             Err(error) => return Err(error),
         }
@@ -152,7 +155,7 @@ impl Mover {
 
     /// Copies what these keys hold now.
     async fn copy_again(&mut self, copier: &Copier, mut keys: Vec<Bytes>) -> Result<()> {
-        while !keys.is_empty() {
+        while !keys.is_empty() && !flawed(Flaw::CopiesOnce) {
             let (copier, count) = (copier.clone(), keys.len());
             let (items, left) = apart(move || copier.again(keys)).await?;
             keys = left;
@@ -292,5 +295,5 @@ impl Mover {
 /// On a thread that may wait.
 async fn apart<T: Send + 'static>(act: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let stopping = || Error::new(Reason::GoingDown, "the node is stopping");
-    tokio::task::spawn_blocking(act).await.unwrap_or_else(|_| Err(stopping()))
+    world::apart(act).await.unwrap_or_else(|| Err(stopping()))
 }

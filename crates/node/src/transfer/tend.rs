@@ -11,18 +11,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::sync::{mpsc, watch};
 
 /// How often everything is looked at, if nothing changes.
 const PAUSE: Duration = Duration::from_millis(100);
 /// A move that failed is tried again after this, milliseconds.
 const AGAIN_MS: u64 = if cfg!(test) { 50 } else { 1_000 };
 
+/// A move that was begun has come to an end here.
+type Ended = (GroupId, BucketName, Result<()>);
+
 /// What one look leaves for the next.
-#[derive(Default)]
 struct Tending {
-    running: JoinSet<(GroupId, BucketName, Result<()>)>,
+    /// For those that are under way; they break off when nobody hears them any more.
+    tells: mpsc::Sender<Ended>,
     busy: BTreeSet<GroupId>,
     /// Not before this is a move tried again.
     again: BTreeMap<BucketName, u64>,
@@ -33,7 +35,8 @@ struct Tending {
 /// Goes on until the node stops.
 pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
     let mut changes = inner.catalog.watch_moving();
-    let mut tending = Tending::default();
+    let (tells, mut told) = mpsc::channel(1);
+    let mut tending = Tending::new(tells);
     while !*stop.borrow_and_update() {
         changes.mark_unchanged();
         tending.begin(&inner);
@@ -41,18 +44,19 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
         tokio::select! {
             biased;
             _ = stop.changed() => {}
-            Some(ended) = tending.running.join_next() => {
-                if let Ok(ended) = ended {
-                    tending.ended(&inner, ended);
-                }
-            }
+            Some(ended) = told.recv() => tending.ended(&inner, ended),
             _ = changes.changed() => {}
-            () = tokio::time::sleep(PAUSE) => {}
+            () = world::sleep(PAUSE) => {}
         }
     }
 }
 
 impl Tending {
+    fn new(tells: mpsc::Sender<Ended>) -> Tending {
+        let (busy, again, tidied) = Default::default();
+        Tending { tells, busy, again, tidied }
+    }
+
     /// Begins, in each group that this node is master of and that has none under way, the move that
     /// has waited longest with its bucket sealed, or else the first.
     fn begin(&mut self, inner: &Arc<Inner>) {
@@ -81,15 +85,19 @@ impl Tending {
         inner.transfers.keep(|bucket| driven.contains(&bucket));
         for (group, (_, name)) in due {
             self.busy.insert(group);
-            let inner = inner.clone();
-            self.running.spawn(async move {
-                let ended = mover::run(inner, name.clone()).await;
-                (group, name, ended)
+            let (inner, tells) = (inner.clone(), self.tells.clone());
+            world::spawn(async move {
+                let ended = tokio::select! {
+                    biased;
+                    () = tells.closed() => return,
+                    ended = mover::run(inner, name.clone()) => ended,
+                };
+                let _ = tells.send((group, name, ended)).await; // The node may be stopping.
             });
         }
     }
 
-    fn ended(&mut self, inner: &Inner, ended: (GroupId, BucketName, Result<()>)) {
+    fn ended(&mut self, inner: &Inner, ended: Ended) {
         let (group, name, ended) = ended;
         self.busy.remove(&group);
         if let Err(error) = ended {

@@ -1,12 +1,12 @@
 //! Requests that meet a bucket on its way: they wait a little, and begin anew where it lives then.
 
+use crate::Inner;
 use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
-use crate::{Inner, world};
+use crate::world::{self, sleep};
 use base::limits::FORWARD_MS_MAX;
 use base::{Reason, Reply, Request, Result};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::sleep;
 
 /// Between two attempts: a short time at first, since most moves are short, longer with each.
 const PAUSE: Duration = Duration::from_millis(2);

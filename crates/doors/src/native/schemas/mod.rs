@@ -329,7 +329,9 @@ fn status(schemas: &mut Map<String, Value>) {
     snapshot["left_ms"] = json!({ "type": ["integer", "null"], "minimum": 0 });
     let mut disk = counts(&["total_bytes", "free_bytes"]);
     disk["full"] = flag.clone();
-    let log = counts(&["bytes", "segments", "syncs", "sync_us_p50", "sync_us_p99"]);
+    let mut log = counts(&["bytes", "segments", "syncs", "sync_us_p50", "sync_us_p99"]);
+    log["sync_us_mean"] = count.clone();
+    log["slow"] = flag.clone();
     let store =
         counts(&["disk_bytes", "memory_bytes", "cached_rows", "cached_bytes", "rows_about"]);
     let mut hints = counts(&["rows", "since_ms_ago"]);

@@ -9,7 +9,7 @@
 //!
 //! Promises: one seed is one history.
 //! Never: asks the real time, or waits.
-//! Read next: `stage.rs` (how time passes), `world.rs`, `directory.rs`, then `judge.rs`. More:
+//! Read next: `../stage.rs` (how time passes), `world.rs`, `directory.rs`, then `judge.rs`. More:
 //! `CREDENZA_SEEDS=20000 cargo test -p node sim::available::seeds::whatever -- --nocapture`.
 
 mod clients;
@@ -20,7 +20,8 @@ mod judge;
 mod lives;
 mod mate;
 mod seeds;
-mod stage;
 mod volume;
-mod wire;
 mod world;
+
+use super::links as wire;
+use super::stage;

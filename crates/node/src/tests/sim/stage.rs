@@ -1,7 +1,7 @@
 //! What stands in for threads, timers, clocks and dice: tasks are polled one by one, in the order
 //! in which they began, and time passes when nobody is awake.
 
-use super::super::chance::Chance;
+use super::chance::Chance;
 use crate::world::{self, SIMULATED, STAGE, Task};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,13 +4,14 @@
 //! A link is refused to a life that the other side, or the cluster, has outlived: as greetings do
 //! (`peers/handshake.rs`).
 
-use super::super::chance::Chance;
+use super::chance::Chance;
 use super::stage::{Stage, here};
+use crate::forward;
 use crate::peers::{
     Boxed, Broken, Credit, Delivered, Incarnation, Lane, Member, Message, Network, PeerStatus,
     Sending, Sink,
 };
-use base::NodeId;
+use base::{GroupId, NodeId};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
@@ -229,17 +230,19 @@ impl Network for Wire {
         links.messages += 1;
         links.bytes += payload.len() as u64;
         let (lost, doubled, late) = links.weather;
-        let copies = 1 + u64::from(may_come_twice(&payload) && stage.dice(|d| d.often(doubled)));
+        let copies =
+            1 + u64::from(may_come_twice(&message, &payload) && stage.dice(|d| d.often(doubled)));
         drop(links);
         for _ in 0..copies {
             if !stage.dice(|dice| dice.often(lost)) {
                 let way = WAY_US + stage.dice(|dice| Chance::below(dice, late));
-                let letter = Letter { from: self.which, to, link, payload: payload.clone() };
+                let (from, payload) = (self.which, payload.clone());
+                let Message { lane, group, .. } = message;
+                let letter = Letter { from, to, link, lane, group, payload };
                 let (hub, hall) = (self.hub.clone(), Rc::clone(&stage));
-                let group = message.group;
                 stage.begin(None, async move {
                     hall.rest(way).await;
-                    letter.arrives(&hub, group);
+                    letter.arrives(&hub);
                 });
             }
         }
@@ -266,34 +269,36 @@ impl Network for Wire {
     }
 }
 
-/// What is sent between vnodes is merged, so it may come twice; a request that was passed on is a
-/// write of its own each time, and the network promises not to double it, nor what the directory is
-/// told.
-fn may_come_twice(payload: &[u8]) -> bool {
+/// What is sent between vnodes is merged, and what members of a group say may come twice; a request
+/// that was passed on is a write of its own each time, and the network promises not to double it,
+/// nor what the directory is told.
+fn may_come_twice(message: &Message, payload: &[u8]) -> bool {
     const HEAD: usize = 13;
-    if payload.get(HEAD) == Some(&crate::forward::PASSED_ON) {
-        return false;
-    }
     const PASSED_ON: u8 = 2;
     const ENVELOPE: u8 = 8;
+    if message.lane != Lane::Call {
+        return true;
+    }
     let kind = match payload.get(HEAD + 1) {
         Some(&ENVELOPE) => payload.get(HEAD + 11),
         other => other,
     };
-    kind != Some(&PASSED_ON)
+    kind != Some(&PASSED_ON) && payload.get(HEAD) != Some(&forward::PASSED_ON)
 }
 
 struct Letter {
     from: usize,
     to: usize,
     link: u64,
+    lane: Lane,
+    group: GroupId,
     payload: Bytes,
 }
 
 impl Letter {
-    fn arrives(self, hub: &Hub, group: base::GroupId) {
+    fn arrives(self, hub: &Hub) {
         let links = at(hub);
-        let Letter { from, to, link, payload } = self;
+        let Letter { from, to, link, lane, group, payload } = self;
         if links.links.get(&pair(from, to)) != Some(&link) || links.is_cut(from, to) {
             return;
         }
@@ -305,7 +310,7 @@ impl Letter {
         let message = Delivered {
             from: sender.node,
             incarnation,
-            lane: Lane::Call,
+            lane,
             group,
             payload,
             credit: Credit::none(),

@@ -1,0 +1,144 @@
+//! Clients: each asks one thing at a time, of any node, and tells the judge.
+
+use super::super::links;
+use super::judge::Fate;
+use super::world::World;
+use crate::submit::Flow;
+use base::request::Expiry;
+use base::{
+    Body, BucketName, Call, Consistency, Error, Kind, Outcome, Read, Reply, Request, Result,
+    RetryId, SessionCall, Update,
+};
+use bytes::Bytes;
+use std::hash::Hash;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A client that waits longer gives up, milliseconds.
+const PATIENCE_MS: u64 = 1_500;
+/// Keys of each bucket that clients read and write.
+pub(super) const KEYS: u64 = 3;
+
+/// Asks a node; none: no answer came in time, and one may never come.
+pub(super) async fn ask(
+    world: &Rc<World>,
+    which: usize,
+    bucket: &BucketName,
+    call: Call,
+    retry: Option<RetryId>,
+) -> Option<Result<Reply>> {
+    let inner = world.inner(which)?;
+    let (sender, answer) = tokio::sync::oneshot::channel();
+    let request = Request { bucket: bucket.clone(), call, retry };
+    world.stage.begin(Some(which), async move {
+        let submitted = inner.submit(&mut Flow::default(), request);
+        let _ = sender.send(inner.answered(submitted).await);
+    });
+    crate::world::timeout(Duration::from_millis(PATIENCE_MS), answer).await?.ok()
+}
+
+/// What a get found; the value of a row that is not there is 0.
+pub(super) fn found(reply: Reply) -> u64 {
+    let Body::Row(row) = reply.body else { panic!("a get is answered with a row") };
+    row.map_or(0, |row| {
+        let text = std::str::from_utf8(&row.value).expect("a number");
+        text.parse().expect("a number")
+    })
+}
+
+pub(super) fn get(key: &Bytes) -> Call {
+    Call::Read(Read::Get(key.clone()), Consistency::Consistent)
+}
+
+/// Whether nothing was done for sure.
+fn refused(error: &Error) -> bool {
+    error.kind() == Kind::Unavailable
+}
+
+/// Reads and writes until it is over.
+pub(super) async fn live(world: Rc<World>) {
+    while !world.over.get() {
+        let stage = &world.stage;
+        stage.rest(stage.dice(|dice| dice.between(500, 50_000))).await;
+        let which = stage.dice(|dice| dice.below(world.count as u64)) as usize;
+        let place = stage.dice(|dice| dice.below(world.buckets.len() as u64)) as usize;
+        let key = stage.dice(|dice| dice.below(KEYS));
+        if world.inner(which).is_none() {
+            continue;
+        }
+        let name = match stage.dice(|dice| dice.often(500)) {
+            true => write(&world, which, place, key).await,
+            false => read(&world, which, place, key).await,
+        };
+        (stage.now(), which, place, key, name).hash(&mut links::at(&world.hub).trace);
+        world.add(name, 1);
+    }
+}
+
+async fn write(world: &Rc<World>, which: usize, place: usize, key: u64) -> &'static str {
+    let bytes = Bytes::from(format!("k{key}"));
+    let began = world.stage.now();
+    let number = world.judge.borrow_mut().writes((place, key), began);
+    let value = Bytes::from(number.to_string());
+    let update = Update::Set { key: bytes, value, expiry: Expiry::Default };
+    let answer = ask(world, which, &world.buckets[place], Call::Update(update), None).await;
+    let (fate, name) = match answer {
+        Some(Ok(_)) => (Fate::Stands(world.stage.now()), "wrote"),
+        Some(Err(error)) if refused(&error) => (Fate::Refused, "refused"),
+        Some(Err(error)) if error.kind() == Kind::Corrupt => panic!("{error}"),
+        _ => (Fate::InDoubt, "in doubt"),
+    };
+    world.tell(|| format!("key {key} of {place}: {number} {name} at {which} since {began}"));
+    world.judge.borrow_mut().wrote((place, key), number, fate);
+    name
+}
+
+async fn read(world: &Rc<World>, which: usize, place: usize, key: u64) -> &'static str {
+    let began = world.stage.now();
+    let call = get(&Bytes::from(format!("k{key}")));
+    match ask(world, which, &world.buckets[place], call, None).await {
+        Some(Ok(reply)) => {
+            let (value, ended) = (found(reply), world.stage.now());
+            world.tell(|| format!("key {key} of {place}: {value} read at {which} since {began}"));
+            world.judge.borrow_mut().read((place, key), value, began, ended);
+            "read"
+        }
+        Some(Err(error)) if error.kind() == Kind::Corrupt => panic!("{error}"),
+        _ => "read in vain",
+    }
+}
+
+/// Asks until there is an answer, or until it is over; for what may be repeated.
+async fn insist(world: &Rc<World>, call: Call, retry: Option<RetryId>) -> Option<Reply> {
+    while !world.over.get() {
+        let which = world.stage.dice(|dice| dice.below(world.count as u64)) as usize;
+        match ask(world, which, &world.buckets[0], call.clone(), retry).await {
+            Some(Ok(reply)) => return Some(reply),
+            Some(Err(error)) => {
+                let again = matches!(error.kind(), Kind::Unavailable | Kind::Unknown);
+                assert!(again, "{call:?}: {error}");
+            }
+            None => {}
+        }
+        world.stage.rest(5_000).await;
+    }
+    None
+}
+
+/// Adds one by one, every attempt named: each is applied once, wherever the bucket is.
+pub(super) async fn count(world: Rc<World>, which: usize) {
+    let key = Bytes::from(format!("count{which}"));
+    let open = Call::Session(SessionCall::Open);
+    let Some(Reply { body: Body::Session(session), .. }) = insist(&world, open, None).await else {
+        return;
+    };
+    for number in 1.. {
+        let call = Call::Update(Update::Add { key: key.clone(), delta: 1 });
+        let retry = Some(RetryId { session, number });
+        let Some(reply) = insist(&world, call, retry).await else { return };
+        let wanted = Body::Updated(Outcome::Number(number as i64));
+        assert_eq!(reply.body, wanted, "an attempt was lost, or applied twice");
+        world.add("counted", 1);
+        world.stage.rest(world.stage.dice(|dice| dice.between(500, 100_000))).await;
+    }
+}

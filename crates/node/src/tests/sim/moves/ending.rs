@@ -1,0 +1,119 @@
+//! How a history ends: every bucket rests, nothing is left of the moves, replicas are alike, and
+//! every answer fits.
+
+use super::super::links;
+use super::clients::{ask, get};
+use super::world::{FILLERS, GROUPS, World, filler};
+use crate::Inner;
+use crate::consistent::seals::Noted;
+use crate::recovery::DIRECTORY;
+use base::{Body, BucketId, GroupId, LogIndex};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+use std::rc::Rc;
+use store::Chunk;
+
+/// All must be at rest after so long, microseconds.
+const BOUND_US: u64 = 60_000_000;
+/// So much is written meanwhile.
+const WRITES: u64 = 20;
+
+impl World {
+    pub(super) fn ends_well(self: Rc<World>) -> (u64, BTreeMap<&'static str, u64>) {
+        let (begin, wrote) = (self.stage.now(), self.counted("wrote"));
+        while let Some(why) = self.restless(wrote + WRITES) {
+            assert!(self.stage.now() < begin + BOUND_US, "no end: {why}; {:?}", self.counts());
+            self.stage.run(100_000);
+        }
+        self.add("ms to come to rest", (self.stage.now() - begin) / 1_000);
+        self.over.set(true);
+        self.stage.run(3_000_000);
+        self.look_at_fillers();
+        GROUPS.into_iter().chain([DIRECTORY]).for_each(|group| self.look_at_rows(group));
+        self.judge.borrow().judge();
+        let moves = self.lived.borrow().len() - self.buckets.len();
+        self.add("moved", moves as u64);
+        let trace = links::at(&self.hub).trace.finish();
+        let counts = self.counts();
+        self.stage.clear();
+        (trace, counts)
+    }
+
+    /// What is not at rest yet.
+    fn restless(&self, wrote: u64) -> Option<String> {
+        for group in GROUPS.into_iter().chain([DIRECTORY]) {
+            let Some((_, master)) = self.master(group) else {
+                return Some(format!("group {group} has no master"));
+            };
+            let members = master.configuration().members().to_vec();
+            for member in members {
+                let inner = self.inner(member.node.0 as usize - 1).expect("everyone lives");
+                let there = inner.groups.get(group).expect("it has a part");
+                if there.applied.index().0 + 50 < master.applied.index().0 {
+                    return Some(format!("{} is behind in group {group}", member.node));
+                }
+                // What came for a bucket may come late, as long as the bucket lives there.
+                let lives = |id: &BucketId| self.lives(&inner, *id);
+                let Noted { sealed, intakes } = there.seals.all();
+                let left = !sealed.is_empty() || !intakes.iter().all(lives);
+                if group != DIRECTORY && left {
+                    return Some(format!("{}, group {group}: {sealed:?} {intakes:?}", member.node));
+                }
+            }
+        }
+        for which in 0..self.count {
+            let inner = self.inner(which).expect("everyone lives");
+            assert!(inner.failed.borrow().is_none(), "{which} failed");
+            for name in &self.buckets {
+                let bucket = inner.catalog.find(name).expect("it is never dropped");
+                if let Some(moving) = bucket.moving {
+                    return Some(format!("{name} is on its way to {moving:?}"));
+                }
+            }
+        }
+        (self.counted("wrote") < wrote).then(|| "nothing is written".into())
+    }
+
+    fn lives(&self, inner: &Inner, id: BucketId) -> bool {
+        let numbers = self.buckets.iter().map(|name| inner.catalog.find(name).map(|it| it.id));
+        numbers.flatten().any(|number| number == id)
+    }
+
+    /// What nobody changed is there, at whichever node one asks.
+    fn look_at_fillers(self: &Rc<World>) {
+        let world = Rc::clone(self);
+        self.stage.begin(None, async move {
+            for place in 0..world.buckets.len() {
+                for number in 0..FILLERS {
+                    let (key, value) = filler(number);
+                    let name = &world.buckets[place];
+                    let answer = ask(&world, number % world.count, name, get(&key), None).await;
+                    let reply = answer.expect("an answer").expect("a read");
+                    let Body::Row(row) = reply.body else { panic!("a get gives a row") };
+                    assert_eq!(row.expect("it is there").value, value, "{key:?} of {name}");
+                    world.add("fillers", 1);
+                }
+            }
+        });
+        let (before, wanted) = (self.counted("fillers"), (self.buckets.len() * FILLERS) as u64);
+        self.stage.run(10_000_000);
+        assert_eq!(self.counted("fillers") - before, wanted, "all were looked at");
+    }
+
+    /// Nodes that have applied the same have the same rows.
+    fn look_at_rows(&self, group: GroupId) {
+        let mut states = BTreeMap::<LogIndex, Vec<(Bytes, Bytes)>>::new();
+        for mate in self.mates.borrow().iter() {
+            let Some(there) = mate.inner().and_then(|inner| inner.groups.get(group)) else {
+                continue;
+            };
+            let snapshot = store::Trees::snapshot(&*mate.trees);
+            let all = Chunk::read(&*snapshot, &group.0.to_be_bytes(), None, usize::MAX);
+            let rows = all.expect("memory").rows;
+            let index = there.applied.index();
+            let known = states.entry(index).or_insert_with(|| rows.clone());
+            assert!(*known == rows, "nodes differ at index {index} of group {group}");
+        }
+    }
+}

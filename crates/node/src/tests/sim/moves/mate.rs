@@ -1,0 +1,172 @@
+//! One node: its disk and its store outlive its lives.
+
+use super::super::chance::Chance;
+use super::super::links::{self, End, Hub, Wire};
+use super::super::stage::{Stage, here};
+use crate::consistent::Mailbox;
+use crate::exchange::Exchange;
+use crate::keeper::{Job, record};
+use crate::life::{self, Parts, Post};
+use crate::peers::{Network, Peers};
+use crate::recovery::{replay, terms};
+use crate::{Inner, NodeSettings, transfer, world};
+use base::{ClusterDescription, NodeId};
+use bytes::Bytes;
+use std::sync::{Arc, Mutex};
+use store::{Ahead, Change, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Trees};
+
+/// Length of the lease, milliseconds.
+pub(super) const LEASE_MS: u64 = 600;
+
+pub(super) struct Mate {
+    which: usize,
+    pub node: NodeId,
+    disk: MemoryDisk,
+    pub trees: Arc<MemoryTrees>,
+    /// How many lives it has begun.
+    begun: u64,
+    life: Option<Life>,
+    pub slow_disk: Arc<Mutex<bool>>,
+}
+
+/// What dies with the node.
+struct Life {
+    inner: Arc<Inner>,
+    desk: Arc<Mutex<Writing>>,
+}
+
+/// The log, and what the disk is busy with.
+struct Writing {
+    log: Log,
+    jobs: Vec<Job>,
+}
+
+impl Mate {
+    /// A node that has these rows and has never lived.
+    pub(super) fn new(which: usize, rows: &[(Bytes, Bytes)]) -> Mate {
+        // Whoever applies would wait if it were full before the next flush.
+        let trees = Arc::new(MemoryTrees::new(256 << 20));
+        let mut rows = rows.iter().cloned().map(|(key, row)| Change::Put(key, row));
+        trees.apply(&mut rows).expect("memory");
+        let node = NodeId(which as u64 + 1);
+        let disk = MemoryDisk::new(Honesty::Honest);
+        let mate =
+            Mate { which, node, disk, trees, begun: 0, life: None, slow_disk: Arc::default() };
+        mate.flush();
+        mate
+    }
+
+    pub(super) fn inner(&self) -> Option<&Arc<Inner>> {
+        self.life.as_ref().map(|life| &life.inner)
+    }
+
+    /// Makes the store durable as far as it is applied.
+    pub(super) fn flush(&self) {
+        self.trees.rotate().expect("memory");
+        self.trees.flush().expect("memory");
+    }
+
+    /// Begins a life, from what the disk and the store hold.
+    pub(super) fn start(&mut self, hub: &Hub, known: &ClusterDescription, process: u64) {
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let settings = LogSettings { segment_bytes: 16 << 10, id: 1, ahead: Ahead::Inline };
+        let (log, records) = Log::open(disk, settings).expect("a log that a crash left opens");
+        let trees: Arc<dyn Trees> = self.trees.clone();
+        let mut terms = terms(self.node, LEASE_MS, None).expect("terms");
+        for placement in &known.groups {
+            terms.add(placement).expect("founders");
+        }
+        let (groups, vnodes) = replay(&log, records, &*trees, &terms).expect("it is replayed");
+        self.begun += 1;
+        let parts = Parts {
+            began_ms: world::milliseconds(),
+            node: self.node,
+            data: None,
+            incarnation: self.begun,
+            known: known.clone(),
+            is_written_down: true,
+            trees,
+            reader: log.reader(),
+            groups,
+            witness: false,
+            vnodes,
+        };
+        let name = format!("n{}", self.node.0);
+        let settings = NodeSettings { name, lease_ms: LEASE_MS, ..NodeSettings::default() };
+        let inner = life::assemble(settings, parts).expect("it begins");
+        inner.keeper.publish(&log);
+        let wire = Wire { which: self.which, hub: hub.clone() };
+        let mut mailroom = None;
+        let over = |sink| {
+            mailroom = Some(sink);
+            Arc::new(wire) as Arc<dyn Network>
+        };
+        let peers = Peers::over(over, Arc::new(Exchange::new(&inner)), process << 32);
+        let _ = inner.peers.set(peers);
+        let sink = mailroom.expect("the network is made with its sink");
+        let end = End { node: self.node, incarnation: self.begun, process, sink };
+        links::at(hub).begins(self.which, end);
+        inner.groups.all().into_iter().for_each(|group| life::drive(&inner, group));
+        world::spawn(transfer::tend(inner.clone(), inner.stop.subscribe()));
+        let desk = Arc::new(Mutex::new(Writing { log, jobs: Vec::new() }));
+        let writes = write(inner.clone(), desk.clone(), self.slow_disk.clone());
+        here().begin(Some(self.which), writes);
+        self.life = Some(Life { inner, desk });
+    }
+
+    /// The power goes: what was being written is there in part, what was not synced perhaps.
+    pub(super) fn crash(&mut self, stage: &Stage, hub: &Hub) {
+        let Some(life) = self.life.take() else { return };
+        links::ends(hub, self.which);
+        stage.kill(self.which);
+        let mut writing = life.desk.lock().expect("one thread");
+        for job in std::mem::take(&mut writing.jobs) {
+            let cut = stage.dice(|dice| dice.often(300));
+            if cut || writing.log.append(&record(&job)).is_err() {
+                break;
+            }
+        }
+        if stage.dice(|dice| dice.often(500)) {
+            let _ = writing.log.commit(false); // It is cut short in any case.
+        }
+        drop(writing);
+        let disk = &self.disk;
+        let choose = |dice: &mut Chance| {
+            disk.crash(&mut |choices| Chance::below(dice, choices as u64) as usize)
+        };
+        self.disk = stage.dice(choose);
+        self.trees.crash().expect("memory");
+    }
+}
+
+/// The disk: takes what is given, writes it, and says so.
+async fn write(inner: Arc<Inner>, desk: Arc<Mutex<Writing>>, slow: Arc<Mutex<bool>>) {
+    let post: Arc<dyn Mailbox> = Arc::new(Post::of(&inner));
+    loop {
+        inner.keeper.given.notified().await;
+        loop {
+            let (jobs, _) = inner.keeper.take();
+            if jobs.is_empty() {
+                break;
+            }
+            desk.lock().expect("one thread").jobs = jobs;
+            let is_slow = *slow.lock().expect("one thread");
+            let (low, high) = if is_slow { (5_000, 300_000) } else { (100, 3_000) };
+            let asleep = here().rest(here().dice(|dice| dice.between(low, high)));
+            asleep.await;
+            let (mut done, mut sync) = (Vec::new(), false);
+            {
+                let mut writing = desk.lock().expect("one thread");
+                for job in std::mem::take(&mut writing.jobs) {
+                    sync |= job.sync;
+                    let start = writing.log.end();
+                    writing.log.append(&record(&job)).expect("room");
+                    done.push(job.done(start));
+                }
+                writing.log.commit(sync).expect("a disk without faults");
+                inner.keeper.publish(&writing.log);
+            }
+            post.done(&done);
+        }
+    }
+}

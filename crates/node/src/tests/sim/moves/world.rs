@@ -1,0 +1,259 @@
+//! A cluster whose buckets move, and what happens to it.
+
+use super::super::chance::Chance;
+use super::super::links::{self, Hub, Links};
+use super::super::stage::{Clock, Stage};
+use super::clients;
+use super::faults;
+use super::judge::Judge;
+use super::mate::{LEASE_MS, Mate};
+use crate::Inner;
+use crate::consistent::group::Group;
+use crate::consistent::layout::{StoredRow, row_key};
+use crate::consistent::seals::OWN;
+use crate::directory::rows::{
+    CLUSTER, ClusterRow, NEXT_BUCKET, bucket_key, group_key, member_key, type_key, write_bucket,
+    write_cluster, write_group, write_member, write_properties,
+};
+use crate::recovery::DIRECTORY;
+use base::{
+    BucketDescription, BucketId, BucketName, ClusterDescription, ClusterId, GroupId,
+    MemberDescription, NodeId, Part, Placement, Properties, Stay, Version,
+};
+use bytes::Bytes;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+/// Clients that read and write.
+const CLIENTS: usize = 4;
+/// Clients that count.
+const COUNTERS: usize = 2;
+/// The groups that buckets move between.
+pub(super) const GROUPS: [GroupId; 2] = [GroupId(1), GroupId(2)];
+/// Rows of each bucket that nobody changes: they make several parts of a copy.
+pub(super) const FILLERS: usize = 60;
+
+pub(super) struct World {
+    pub stage: Rc<Stage>,
+    pub hub: Hub,
+    pub count: usize,
+    pub buckets: Vec<BucketName>,
+    pub mates: RefCell<Vec<Mate>>,
+    pub judge: RefCell<Judge>,
+    known: ClusterDescription,
+    troubled: Cell<bool>,
+    /// Clients begin nothing more.
+    pub over: Cell<bool>,
+    /// Under which numbers buckets were seen to live.
+    pub lived: RefCell<BTreeSet<BucketId>>,
+    processes: Cell<u64>,
+    counts: RefCell<BTreeMap<&'static str, u64>>,
+    talkative: bool,
+}
+
+fn known(count: usize) -> ClusterDescription {
+    let node = |which: usize| NodeId(which as u64 + 1);
+    let member = |which: usize| MemberDescription {
+        node: node(which),
+        name: format!("n{}", which + 1),
+        peer: "simulated".into(),
+        client: String::new(),
+        incarnation: 0,
+        stay: Stay::Member,
+    };
+    let placement = |group: GroupId, nodes: Vec<NodeId>| Placement {
+        group,
+        members: nodes.iter().map(|node| (*node, Part::Voter)).collect(),
+        replicas: nodes.len() as u32,
+        founders: nodes,
+    };
+    let all = (0..count).map(node).collect();
+    let some = |skipped: usize| (0..count).filter(move |at| count < 4 || *at != skipped).map(node);
+    ClusterDescription {
+        cluster: ClusterId(77),
+        founder: node(0),
+        lease_ms: LEASE_MS,
+        changes: 1,
+        members: (0..count).map(member).collect(),
+        groups: vec![
+            placement(DIRECTORY, all),
+            placement(GROUPS[0], some(3).collect()),
+            placement(GROUPS[1], some(0).collect()),
+        ],
+    }
+}
+
+/// What a row that nobody changes holds.
+pub(super) fn filler(number: usize) -> (Bytes, Bytes) {
+    (format!("filler{number:03}").into(), format!("value{number}").repeat(20).into())
+}
+
+/// The rows a cluster begins with: its directory, and a bucket's fillers.
+fn first_rows(known: &ClusterDescription, buckets: &[BucketName]) -> Vec<(Bytes, Bytes)> {
+    let mut rows = Vec::new();
+    let mut put = |group: GroupId, bucket: BucketId, name: &[u8], value: &[u8]| {
+        let (mut key, mut row) = (Vec::new(), Vec::new());
+        row_key(group, bucket, name, &mut key);
+        StoredRow::write_head(Version(1), None, &mut row);
+        row.extend_from_slice(value);
+        rows.push((Bytes::from(key), Bytes::from(row)));
+    };
+    let ClusterDescription { founder, lease_ms, changes, .. } = *known;
+    let cluster = ClusterRow { founder, lease_ms, changes };
+    put(DIRECTORY, OWN, CLUSTER, &write_cluster(&cluster));
+    for member in &known.members {
+        put(DIRECTORY, OWN, &member_key(member.node), &write_member(member));
+    }
+    for placement in &known.groups {
+        put(DIRECTORY, OWN, &group_key(placement.group), &write_group(placement));
+    }
+    let properties = Properties::default();
+    put(DIRECTORY, OWN, &type_key(BucketName::DEFAULT), &write_properties(&properties));
+    for (number, name) in buckets.iter().enumerate() {
+        let id = BucketId(number as u32 + 1);
+        let (name, properties) = (name.clone(), properties.clone());
+        let key = bucket_key(&name);
+        let lives = BucketDescription { name, id, group: GROUPS[0], properties, moving: None };
+        put(DIRECTORY, OWN, &key, &write_bucket(&lives));
+        for (key, value) in (0..FILLERS).map(filler) {
+            put(GROUPS[0], id, &key, &value);
+        }
+    }
+    put(DIRECTORY, OWN, NEXT_BUCKET, &(buckets.len() as u32 + 1).to_le_bytes());
+    rows
+}
+
+impl World {
+    pub(super) fn new(seed: u64) -> Rc<World> {
+        let mut chance = Chance::new(seed);
+        let count = [3, 3, 4][chance.below(3) as usize];
+        // Within the drift that leases allow for: one in a hundred between any two.
+        let clock = |chance: &mut Chance| Clock {
+            monotonic: (1_000_000 + chance.below(1 << 40), 996_000 + chance.below(8_000)),
+            wall_off_ms: 0,
+            paused_until: 0,
+        };
+        let clocks = (0..count).map(|_| clock(&mut chance)).collect();
+        let stage = Stage::set(seed, clocks);
+        let mut links = Links::of(count);
+        links.weather = match chance.below(3) {
+            0 => (0, 0, 500),
+            1 => (10, 20, 5_000),
+            _ => (chance.below(100), chance.below(150), chance.between(1_000, 40_000)),
+        };
+        let names = ["a", "b"].iter().take(1 + chance.below(2) as usize);
+        let buckets: Vec<_> = names.map(|name| BucketName::parse(name).expect("a name")).collect();
+        let known = known(count);
+        let rows = first_rows(&known, &buckets);
+        let world = Rc::new(World {
+            stage,
+            hub: Arc::new(Mutex::new(links)),
+            count,
+            buckets,
+            mates: RefCell::new((0..count).map(|which| Mate::new(which, &rows)).collect()),
+            judge: RefCell::default(),
+            known,
+            troubled: Cell::new(true),
+            over: Cell::new(false),
+            lived: RefCell::default(),
+            processes: Cell::new(0),
+            counts: RefCell::default(),
+            talkative: std::env::var_os("CREDENZA_TOLD").is_some(),
+        });
+        (0..count).for_each(|which| world.start(which));
+        let begin = |task| world.stage.begin(None, task);
+        begin(Box::pin(links::tend(world.hub.clone(), Rc::clone(&world.stage))) as Life);
+        for _ in 0..CLIENTS {
+            begin(Box::pin(clients::live(Rc::clone(&world))));
+        }
+        for number in 0..COUNTERS {
+            begin(Box::pin(clients::count(Rc::clone(&world), number)));
+        }
+        begin(Box::pin(faults::happen(Rc::clone(&world))));
+        begin(Box::pin(faults::send_away(Rc::clone(&world))));
+        begin(Box::pin(faults::keep_house(Rc::clone(&world))));
+        world
+    }
+
+    /// Says what happens, if anyone wants to know.
+    pub(super) fn tell(&self, what: impl FnOnce() -> String) {
+        if self.talkative {
+            eprintln!("{:>10} {}", self.stage.now(), what());
+        }
+    }
+
+    pub(super) fn add(&self, what: &'static str, many: u64) {
+        *self.counts.borrow_mut().entry(what).or_default() += many;
+    }
+
+    pub(super) fn counted(&self, what: &str) -> u64 {
+        self.counts.borrow().get(what).copied().unwrap_or(0)
+    }
+
+    pub(super) fn counts(&self) -> BTreeMap<&'static str, u64> {
+        self.counts.borrow().clone()
+    }
+
+    pub(super) fn is_troubled(&self) -> bool {
+        self.troubled.get()
+    }
+
+    /// A node that lives.
+    pub(super) fn inner(&self, which: usize) -> Option<Arc<Inner>> {
+        self.mates.borrow()[which].inner().cloned()
+    }
+
+    /// The node that is master of a group.
+    pub(super) fn master(&self, group: GroupId) -> Option<(usize, Arc<Group>)> {
+        (0..self.count).find_map(|which| {
+            let group = self.inner(which)?.groups.get(group)?;
+            group.master.load(Ordering::Acquire).then_some((which, group))
+        })
+    }
+
+    /// A node begins a life, unless it lives.
+    pub(super) fn start(&self, which: usize) {
+        if self.inner(which).is_some() {
+            return;
+        }
+        self.processes.set(self.processes.get() + 1);
+        let process = self.processes.get();
+        self.tell(|| format!("{which} starts"));
+        self.stage.within(which, || {
+            self.mates.borrow_mut()[which].start(&self.hub, &self.known, process);
+        });
+    }
+
+    pub(super) fn crash(&self, which: usize) {
+        let on_the_way = self.inner(which).is_some_and(|inner| {
+            let moving = inner.catalog.watch_moving();
+            let moving = moving.borrow();
+            let drives =
+                |name| inner.catalog.find(name).is_some_and(|bucket| leads(&inner, bucket.group));
+            moving.iter().any(drives)
+        });
+        self.add("mover crashed", on_the_way.into());
+        self.mates.borrow_mut()[which].crash(&self.stage, &self.hub);
+    }
+
+    /// No more trouble: everyone lives, hears everyone, and has a quick disk.
+    pub(super) fn heal(&self) {
+        self.troubled.set(false);
+        links::at(&self.hub).heal();
+        for which in 0..self.count {
+            self.stage.clock(which, |clock| clock.paused_until = 0);
+            self.stage.wake(which);
+            *self.mates.borrow()[which].slow_disk.lock().expect("one thread") = false;
+            self.start(which);
+        }
+    }
+}
+
+type Life = std::pin::Pin<Box<dyn Future<Output = ()>>>;
+
+fn leads(inner: &Inner, group: GroupId) -> bool {
+    inner.groups.get(group).is_some_and(|group| group.master.load(Ordering::Acquire))
+}

@@ -1,0 +1,51 @@
+//! Masters of many groups spread over the nodes by themselves.
+
+use super::house::wait;
+use super::many::{Cluster, leads};
+use crate::{Node, NodeSettings};
+use base::{GroupId, Reason};
+
+const GROUPS: std::ops::RangeInclusive<u32> = 1..=6;
+
+async fn begin_anew(cluster: &mut Cluster, preferred: &[&str]) {
+    for which in 0..3 {
+        cluster.stop(which).await;
+    }
+    for which in 0..3 {
+        let preferred_masters = preferred.iter().map(|name| name.to_string()).collect();
+        let settings =
+            NodeSettings { preferred_masters, prefer_pause_ms: 300, ..cluster.settings(which) };
+        cluster.nodes[which] = Some(Node::start(settings).await.expect("it starts"));
+    }
+}
+
+/// Of how many groups each node is master, once every group has one.
+fn led(cluster: &Cluster) -> Option<Vec<usize>> {
+    let of = |which| GROUPS.filter(|group| leads(&cluster.group(which, *group))).count();
+    let led: Vec<_> = (0..3).map(of).collect();
+    (led.iter().sum::<usize>() == GROUPS.count()).then_some(led)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn six_groups_have_masters_on_three_nodes_two_each_unless_an_order_is_set() {
+    let mut cluster = Cluster::new(3).await;
+    for _ in 2..=6 {
+        cluster.create(Some(3), &[]).await;
+    }
+    begin_anew(&mut cluster, &["n0"]).await;
+    wait("the preferred master", || led(&cluster).filter(|led| led[0] == 6)).await;
+    let asked = cluster.node(1);
+    asked.transfer(GroupId(3), "n2").await.expect("its master is asked to");
+    let nobody = asked.transfer(GroupId(3), "nobody").await.expect_err("no such member");
+    assert_eq!(nobody.reason, Reason::NotFound);
+    wait("the one that was named", || leads(&cluster.group(2, 3)).then_some(())).await;
+    begin_anew(&mut cluster, &[]).await;
+    wait("an even spread", || led(&cluster).filter(|led| *led == [2, 2, 2])).await;
+    // Whoever leaves is followed by others; when it comes back it gets its share again.
+    cluster.stop(1).await;
+    let followed = |group| [0, 2].iter().any(|which| leads(&cluster.group(*which, group)));
+    wait("others", || GROUPS.into_iter().all(followed).then_some(())).await;
+    let settings = NodeSettings { prefer_pause_ms: 300, ..cluster.settings(1) };
+    cluster.nodes[1] = Some(Node::start(settings).await.expect("it starts"));
+    wait("its share", || led(&cluster).filter(|led| *led == [2, 2, 2])).await;
+}
