@@ -52,7 +52,7 @@ struct Refused {
 impl Refused {
     fn note(&mut self, error: &Error) {
         self.times = self.times.saturating_add(1);
-        if error.reason == Reason::NotMaster || self.times % REFUSALS != 0 {
+        if error.reason == Reason::NotMaster || !self.times.is_multiple_of(REFUSALS) {
             tracing::debug!(target: "node", %error, "who replaced a member waits for its part");
         } else {
             tracing::warn!(

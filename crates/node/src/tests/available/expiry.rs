@@ -6,9 +6,7 @@ use crate::tests::house::wait;
 use crate::tests::many::ask;
 use crate::tests::{Place, bytes};
 use base::request::Expiry;
-use base::{
-    Body, BucketName, Call, Consistency, DirectoryCall, Error, Read, Reason, Result, Row, Update,
-};
+use base::{Body, BucketName, Call, Consistency, DirectoryCall, Read, Reason, Result, Row, Update};
 
 /// Long enough to be seen, short enough to be waited for.
 const MOMENT_MS: u64 = 300;
@@ -76,7 +74,7 @@ async fn data_types_have_no_time_to_live_and_say_so() {
     let node = place.start().await;
     let name = BucketName::new("counters", "b").expect("a name");
     let both = properties(&[("promise", "available"), ("datatype", "counter"), ("ttl_ms", "9")]);
-    let made: Result<(), Error> = direct(&node, &name, DirectoryCall::CreateType(both)).await;
+    let made = direct(&node, &name, DirectoryCall::CreateType(both)).await;
     let error = made.expect_err("one of them only");
     assert!(error.reason == Reason::NotSupported && error.text().contains("ttl_ms"), "{error}");
     node.stop().await.expect("it stops");

@@ -4,8 +4,8 @@
 use super::{COPIES, Done, SECOND, Trial, judge_all, options};
 use proof::attentive::{Bulk, Plan};
 use proof::client::Http;
-use proof::report::{long, times};
-use proof::rigs::{Cluster, Scratch, alone};
+use proof::report::{long, skipped};
+use proof::rigs::{Cluster, Scratch, alone, wait};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,19 +24,21 @@ const GIVER: usize = 2;
 
 #[test]
 fn a_fifth_node_joins_four_in_use() {
+    if !long() {
+        let why = "former owners keep what they gave for ten seconds: CREDENZA_TEST_LONG=1";
+        return skipped("a fifth node joins", why);
+    }
     let _alone = alone();
     let scratch = Scratch::new("available-fifth");
-    let kills = if long() { vec![false, true] } else { vec![true] };
-    for kills in kills {
+    for kills in [false, true] {
         joins(&scratch, kills);
     }
 }
 
 fn joins(scratch: &Scratch, kills: bool) {
-    let (weight, rate) = (times(12, 512) << 20, times(2, 16) << 20);
+    let (weight, rate) = (64 << 20, 8 << 20);
     let mut options = options(4);
     options.words.extend(["--ring-bytes-per-second".into(), rate.to_string()]);
-    options.words.extend(["--ring-grace-ms".into(), "1000".into()]);
     let mut cluster = Cluster::start(scratch, options);
     cluster.share_ring();
     let plan = Plan { deletes: false, ..Plan::of(if kills { 55 } else { 54 }) };
@@ -69,6 +71,12 @@ fn joins(scratch: &Scratch, kills: bool) {
         }
     });
     assert!(left.is_empty(), "{left:?} were not killed: it was over before; {going:?}");
+    wait("former owners that let go of what they gave", || {
+        let told = cluster.transfers(1).unwrap_or_default();
+        let mut nodes = told["nodes"].as_array().into_iter().flatten();
+        let clear = told["left"] == 0 && nodes.all(|node| node["clearing"] == 0);
+        if clear { Ok(()) } else { Err(told.to_string()) }
+    });
     let lists = lists.end();
     let mut done = trial.end(&cluster);
     done.figures.also("lists", lists.complete);
@@ -88,12 +96,15 @@ fn joins(scratch: &Scratch, kills: bool) {
     assert_eq!(copied, COPIES * ballast.keys.len(), "rows of the ballast");
 }
 
-/// No call failed or was refused, but those of who was killed.
+/// No call failed or was refused, but those of who was killed, and the few that another node had
+/// passed on to it in that moment: whether those were done nobody can say.
 fn must_be_answered(done: &Done, gone: &[(usize, (Duration, Duration))]) {
     let never = (Duration::ZERO, Duration::MAX);
     let killed = |at: usize| gone.iter().any(|(node, _)| *node == at + 1);
     let (answered, all) = done.history.answered(never, |at| !killed(at));
-    assert!(all > 100 && answered == all, "{answered} of {all}: {:?}", done.history.words);
+    let lost = all - answered;
+    let bound = if gone.is_empty() { 0 } else { all / 1_000 };
+    assert!(all > 100 && lost <= bound, "{answered} of {all}: {:?}", done.history.words);
 }
 
 /// The bytes that are to move, as the plan says.
