@@ -148,7 +148,7 @@ impl Directory {
         let mut next = ring.clone();
         for (old, _) in paid.iter().filter(|(old, _)| gone.contains(old)) {
             for partition in ring.left_at(*old) {
-                next = next.clear(partition, *old).unwrap_or(next);
+                next = next.clear((partition, 0), *old).unwrap_or(next);
             }
         }
         if next != ring {
