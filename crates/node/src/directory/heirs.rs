@@ -215,7 +215,8 @@ impl Directory {
 }
 
 impl Draft {
-    /// What `by` taking the place of `old` means for the ring; whether `old` still has a word in it.
+    /// What it means for the ring that `by` takes the place of `old`; whether `old` still has a
+    /// word in it.
     pub(super) fn inherits(&mut self, old: NodeId, by: NodeId) -> bool {
         let owed = self.heirs.takes_over(old, by);
         self.steps.extend(owed);
