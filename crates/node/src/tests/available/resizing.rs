@@ -1,11 +1,11 @@
-//! The number of partitions doubles and halves while the ring is used: with nodes away, cut short
-//! and called off.
+//! The number of partitions doubles and halves while the ring is used: with nodes away, and cut
+//! short.
 
 use super::load::{Load, held, moved, rests};
-use super::moving::{begin, evenly, join, linked, ring};
+use super::moving::{begin, evenly, join, linked};
 use crate::tests::house::wait;
 use crate::tests::many::Cluster;
-use base::{RingCall, RingChange};
+use base::RingChange;
 
 /// Whether every node knows a ring of so many partitions on which nothing moves.
 fn rests_with(cluster: &Cluster, partitions: u32) -> bool {
@@ -116,24 +116,6 @@ async fn halving_goes_on_after_nodes_have_stopped_in_the_middle() {
         cluster.start(which).await;
         linked(&cluster).await;
     }
-    load.use_until(&cluster, || rests_with(&cluster, 64)).await;
-    load.check(&cluster).await;
-    load.everyone_keeps_what_the_ring_says(&cluster).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn halving_called_off_in_the_middle_leaves_the_finer_ring_as_it_was() {
-    let (cluster, mut load) = halfway().await;
-    let before = cluster.node(0).inner.catalog.available.ring().expect("a ring");
-    let started = before.pending().map(|pending| pending.since()).expect("it is under way");
-    ring(&cluster, RingCall::Cancel).await.expect("called off");
-    load.use_until(&cluster, || rests_with(&cluster, 128)).await;
-    load.check(&cluster).await;
-    load.everyone_keeps_what_the_ring_says(&cluster).await;
-    let after = cluster.node(0).inner.catalog.available.ring().expect("a ring");
-    assert!(after.layout() == before.layout() && after.epoch() > started);
-    // Begun anew, nothing of the first time is taken for the second.
-    begin(&cluster, vec![RingChange::Halve]).await;
     load.use_until(&cluster, || rests_with(&cluster, 64)).await;
     load.check(&cluster).await;
     load.everyone_keeps_what_the_ring_says(&cluster).await;
