@@ -66,10 +66,10 @@ mod tests {
             tickets.wait(
                 ticket,
                 || known,
-                move |told| heard.lock().unwrap().push((name, told.is_ok())),
+                move |told| heard.lock().expect("nobody panics").push((name, told.is_ok())),
             );
         };
-        let took = || std::mem::take(&mut *heard.lock().unwrap());
+        let took = || std::mem::take(&mut *heard.lock().expect("nobody panics"));
         wait(4, "first of four", None);
         wait(3, "three", None);
         wait(4, "second of four", None);
@@ -91,11 +91,12 @@ mod tests {
         let tickets = Arc::new(Tickets::default());
         let (again, heard) = (tickets.clone(), Arc::new(Mutex::new(0)));
         let second = heard.clone();
-        let next = move |_| again.wait(2, || None, move |_| *second.lock().unwrap() += 1);
+        let next =
+            move |_| again.wait(2, || None, move |_| *second.lock().expect("nobody panics") += 1);
         tickets.wait(1, || None, next);
         tickets.tell(1, &Ok(()));
-        assert_eq!(*heard.lock().unwrap(), 0);
+        assert_eq!(*heard.lock().expect("nobody panics"), 0);
         tickets.tell(2, &Ok(()));
-        assert_eq!(*heard.lock().unwrap(), 1);
+        assert_eq!(*heard.lock().expect("nobody panics"), 1);
     }
 }
