@@ -207,8 +207,8 @@ impl Node {
 
     /// Whether the node serves (`/ready`): recovered, every group's master known and connected, the
     /// ring of available buckets heard of and most of its owners reached (or looked for long enough
-    /// after the start), not stopping, not failed. A full disk leaves it ready: reads and deletes go
-    /// on, and only they can make room.
+    /// after the start), not stopping, not failed. A full disk leaves it ready: reads and deletes
+    /// go on, and only they can make room.
     pub fn ready(&self) -> bool {
         self.readiness().is_ok()
     }

@@ -6,7 +6,8 @@
 //! ```
 //! Fetch 0, store 1, request passed on 2, keys 3, buckets 4, holds 5 (6: and takes no write),
 //! compare 7, rows of a partition 9, weight 10, progress 11, ring 12, bare 16 (17: and drops it). 8
-//! is an envelope: the epoch of the ring by which the sender chose whom it asks, u64, then the question.
+//! is an envelope: the epoch of the ring by which the sender chose whom it asks, u64, then the
+//! question.
 
 use super::hashes::Which;
 use super::local::{Rules, Spot};

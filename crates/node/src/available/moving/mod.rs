@@ -6,8 +6,8 @@
 //! answer, and every write goes to the new ones too. When the last copy of a partition has come, it
 //! goes over; who does not own it any more makes sure that the new owners have everything, and lets
 //! go of its rows (`clear.rs`). Nodes hear of the ring's changes at different times: whom a request
-//! went to by an older ring says so, or hands on what it was given (`stale.rs`); what was left lying
-//! where it has no business is found and let go of, too (`stray.rs`).
+//! went to by an older ring says so, or hands on what it was given (`stale.rs`); what was left
+//! lying where it has no business is found and let go of, too (`stray.rs`).
 //!
 //! Promises: a partition goes over after its new owner has all that so many old owners have as make
 //! every acknowledged write known to one of them; nobody lets go of a row that an owner has not;

@@ -1,12 +1,13 @@
 //! Nodes hear of a change of the ring at different times, and nothing is lost by it.
 //!
 //! Every question says by which ring its sender chose whom it asks. A node that knows of a newer
-//! one, in which that partition changed, does not answer a read, nor a list of what it does not keep
-//! any more (the sender asks it for its ring, and then again), and hands a write on to those who keep it now or are to keep it. A coordinator looks
-//! once more whom the ring names when its write is done. And as long as a former owner has not let
-//! go of a partition, it is offered every write: it may not have heard yet, and be asked by readers
-//! that have not either. So whoever reads by an old or a new ring meets a write that was
-//! acknowledged, or a hint says that it is still to come there.
+//! one, in which that partition changed, does not answer a read, nor a list of what it does not
+//! keep any more (the sender asks it for its ring, and then again), and hands a write on to those
+//! who keep it now or are to keep it. A coordinator looks once more whom the ring names when its
+//! write is done. And as long as a former owner has not let go of a partition, it is offered every
+//! write: it may not have heard yet, and be asked by readers that have not either. So whoever reads
+//! by an old or a new ring meets a write that was acknowledged, or a hint says that it is still to
+//! come there.
 
 use crate::Inner;
 use crate::available::coordinate::{LATE_MS, Ways};
@@ -14,7 +15,6 @@ use crate::available::crowd::Crowd;
 use crate::available::letter::Question;
 use crate::available::local::{Rules, Spot};
 use crate::directory::read_ring;
-use crate::flaws::{Flaw, flawed};
 use base::{BucketName, Error, NodeId, Partition, Reason, Result};
 use bytes::Bytes;
 use logic::ring::Ring;
@@ -138,8 +138,7 @@ impl Inner {
     pub(in crate::available) fn takes_still(&self, epoch: u64, spot: &Spot) -> Result<()> {
         let Some(ring) = self.catalog.available.ring() else { return Ok(()) };
         let keeps = self.keepers(&ring, spot.partition, &spot.bucket).contains(&self.node);
-        let takes = keeps || epoch > ring.epoch() || flawed(Flaw::KeepsWhatComes);
-        if takes { Ok(()) } else { Err(gone_over()) }
+        if keeps || epoch > ring.epoch() { Ok(()) } else { Err(gone_over()) }
     }
 
     /// Refuses a list of partitions, as those see them that keep so many copies, to a sender that

@@ -1,8 +1,8 @@
-//! The directory: what the ring was, is and who is a member, in its order. It stands in for group 0,
-//! is a node of its own on the network, and never falls: its group has a majority. What nodes tell
-//! it comes by the lane on which they ask a master; what it decides each node hears by itself, late,
-//! in its order, and only while it has a link to it. After a fall a node may know a little less
-//! than before, as one that has not heard what was decided.
+//! The directory: what the ring was, is and who is a member, in its order. It stands in for group
+//! 0, is a node of its own on the network, and never falls: its group has a majority. What nodes
+//! tell it comes by the lane on which they ask a master; what it decides each node hears by itself,
+//! late, in its order, and only while it has a link to it. After a fall a node may know a little
+//! less than before, as one that has not heard what was decided.
 
 use super::mate::Told;
 use super::stage::Stage;

@@ -9,7 +9,7 @@
 //!
 //! Promises: one seed is one history.
 //! Never: asks the real time, or waits.
-//! Read next: `stage.rs` (how time passes), `world.rs`, `directory.rs`, then `judge.rs`. More of them:
+//! Read next: `stage.rs` (how time passes), `world.rs`, `directory.rs`, then `judge.rs`. More:
 //! `CREDENZA_SEEDS=20000 cargo test -p node sim::available::seeds::whatever -- --nocapture`.
 
 mod clients;
