@@ -37,8 +37,6 @@ pub(crate) enum Flaw {
     MergeOverwrites,
     /// Who has to let go of a partition does so, whatever its new owners have.
     LetsGoAlone,
-    /// A node takes writes of keys that it does not keep any more, by whatever ring they were sent.
-    KeepsWhatComes,
 }
 
 #[cfg(test)]

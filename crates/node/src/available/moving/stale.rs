@@ -16,7 +16,6 @@ use crate::available::letter::Question;
 use crate::available::local::{Rules, Spot};
 use crate::available::slots::Span;
 use crate::directory::read_ring;
-use crate::flaws::{Flaw, flawed};
 use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::ring::Ring;
@@ -141,8 +140,7 @@ impl Inner {
     pub(in crate::available) fn takes_still(&self, epoch: u64, spot: &Spot) -> Result<()> {
         let Some(ring) = self.catalog.available.ring() else { return Ok(()) };
         let keeps = self.keepers(&ring, spot).contains(&self.node);
-        let takes = keeps || epoch > ring.epoch() || flawed(Flaw::KeepsWhatComes);
-        if takes { Ok(()) } else { Err(gone_over()) }
+        if keeps || epoch > ring.epoch() { Ok(()) } else { Err(gone_over()) }
     }
 
     /// Refuses a list of partitions, as those see them that keep so many copies, to a sender that

@@ -72,7 +72,6 @@ fn a_broken_rule_is_noticed() {
         Flaw::ReapsAlone,
         Flaw::ReapsWithoutGuests,
         Flaw::LetsGoAlone,
-        Flaw::KeepsWhatComes,
     ];
     all_are_noticed(&soon, &[Flaw::MintsAsBefore], FLAWED_SEEDS, history);
 }
