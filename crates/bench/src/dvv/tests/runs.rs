@@ -102,10 +102,11 @@ fn a_study_writes_its_tables_and_figures() {
 /// What was run is not run again, and only a study of the same options is gone on with.
 fn goes_on(options: &DvvOptions, results: &Path, whole: &str) {
     let mut found: Study =
-        serde_json::from_str(&std::fs::read_to_string(results).unwrap()).unwrap();
+        serde_json::from_str(&std::fs::read_to_string(results).expect("written and read"))
+            .expect("written and read");
     found.outcomes.truncate(7);
     found.outcomes[0].lost = 4_711;
-    std::fs::write(results, found.json().unwrap()).unwrap();
+    std::fs::write(results, found.json().expect("written and read")).expect("written and read");
     let resume = Some(results.to_path_buf());
     let options = DvvOptions { resume, documents: None, ..options.clone() };
     let mut said = String::new();
