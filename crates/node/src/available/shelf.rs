@@ -214,6 +214,11 @@ impl Shelf {
             state.open.change(&key, value.as_deref());
             state.overlay.insert(key, (index, value));
         }
+        // Nothing was changed: who waits for it waits for what was changed before, and not for a
+        // batch that may never come.
+        if state.open.changes == 0 {
+            return index - 1;
+        }
         state.open.sync |= sync;
         state.bytes += state.open.payload.len() - before;
         if state.pending.is_empty() || state.open.payload.len() >= BATCH_BYTES_MAX {

@@ -317,6 +317,8 @@ impl Inner {
             if answer.first() == Some(&1)
                 && let Some(theirs) = held(Some(&answer.slice(1..)))?
             {
+                // The partition may have gone over since the comparison began.
+                self.takes_still(0, &spot)?;
                 let ticket = self.shelf.merge(&spot, theirs.0, rules, None)?;
                 self.shelf.settled(ticket).await?;
                 Metrics::count(&self.metrics.available.fetched);
