@@ -116,7 +116,7 @@ pub struct Product {
 impl Study {
     /// As JSON.
     pub fn json(&self) -> Result<String, String> {
-        serde_json::to_string_pretty(self).map_err(|error| error.to_string())
+        serde_json::to_string(self).map_err(|error| error.to_string())
     }
 }
 
