@@ -171,9 +171,12 @@ impl Comparisons {
 
     /// An operator wants this group compared now. Gives which pass will have done it.
     pub(crate) fn ask(&self, group: GroupId) -> u64 {
+        // First the number: a pass that begins once it is asked for is the one that is waited for,
+        // and not one before it.
+        let pass = self.note(group, |report| report.passes + 1 + u64::from(report.running));
         self.asked.lock().expect("no one panics while holding it").insert(group);
         self.wake.notify_one();
-        self.note(group, |report| report.passes + 1 + u64::from(report.running))
+        pass
     }
 
     /// Whether an operator wants it; said once.
