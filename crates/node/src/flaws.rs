@@ -35,8 +35,6 @@ pub(crate) enum Flaw {
     ReapsWithoutGuests,
     /// What another replica has takes the place of what is here.
     MergeOverwrites,
-    /// Who has to let go of a partition does so, whatever its new owners have.
-    LetsGoAlone,
 }
 
 #[cfg(test)]

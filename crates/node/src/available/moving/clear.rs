@@ -17,7 +17,6 @@ use crate::available::layout::{record_key, row_tail};
 use crate::available::list::unhurried;
 use crate::available::slots::{Slot, Span, rows_of};
 use crate::available::sync::Toward;
-use crate::flaws::{Flaw, flawed};
 use crate::{Inner, world};
 use base::limits::FORWARD_MS_MAX;
 use base::{Error, NodeId, Partition, Reason, Result};
@@ -134,7 +133,7 @@ impl Inner {
         }
         let owners = ring.owners(of.0.partition, of.1.into());
         let away: Vec<_> = owners.iter().copied().filter(|node| !self.reaches(*node)).collect();
-        if !away.is_empty() && !flawed(Flaw::LetsGoAlone) {
+        if !away.is_empty() {
             let (partition, names) = (of.0.partition, self.names(&away));
             let text = format!(
                 "partition {partition} has gone over; this node lets go of it when all its owners \
@@ -142,7 +141,7 @@ impl Inner {
             );
             return Err(Error::new(Reason::NoQuorum, text));
         }
-        for owner in owners.into_iter().filter(|_| !flawed(Flaw::LetsGoAlone)) {
+        for owner in owners {
             // What this node does not own by an older ring it may own by the one that is in force.
             let within = Duration::from_millis(FORWARD_MS_MAX);
             if self.learn_ring(owner, ring.epoch(), within).await {
