@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// Monotonic nanoseconds that go on while the machine sleeps (`CLOCK_BOOTTIME`).
 pub(crate) fn nanoseconds() -> u64 {
@@ -82,6 +83,15 @@ pub(crate) async fn sleep(time: Duration) {
         return asleep.await;
     }
     tokio::time::sleep(time).await;
+}
+
+/// Resolves after so long, or at once when the node stops.
+pub(crate) async fn rest(stop: &mut watch::Receiver<bool>, time: Duration) {
+    tokio::select! {
+        biased;
+        _ = stop.changed() => {}
+        () = sleep(time) => {}
+    }
 }
 
 /// What comes of a task if it is done within this time.

@@ -1,22 +1,19 @@
 //! RESP: Credenza's fast door, and Redis.
 
 use super::resp_reply::{Reply, reply};
-use super::sockets::{Parsed, Sockets, Tongue, ask, connect, resolve};
+use super::sockets::{Addresses, Parsed, Tongue, ask, connect};
 use super::{Answer, Call, Driver, Failure, Target};
 use crate::config::{Operation, RespConfig};
 use crate::wrong::Wrong;
 use std::io::Write;
-use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::TcpStream;
 
 /// A server that speaks RESP.
 pub struct RespTarget {
     tongue: Resp,
-    addresses: Vec<SocketAddr>,
+    addresses: Addresses,
     version: String,
     credenza: bool,
-    /// Clients made so far: the next one goes on behind them, in turn over the addresses.
-    given: AtomicUsize,
 }
 
 /// The language, and what is said first on a connection.
@@ -46,8 +43,7 @@ pub enum Expected {
 impl RespTarget {
     /// Connects to the first and asks who is there.
     pub fn find(config: &RespConfig) -> Result<RespTarget, Wrong> {
-        let addresses = config.addresses.iter().map(|address| resolve(address));
-        let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
+        let addresses = Addresses::resolve(&config.addresses)?;
         let mut tongue = Resp { greeting: Vec::new(), greetings: 0 };
         if let Some(password) = &config.password {
             command(&[b"AUTH", password.as_bytes()], &mut tongue.greeting);
@@ -61,8 +57,7 @@ impl RespTarget {
             command(&[b"CREDENZA.BUCKET", bucket.full().as_bytes()], &mut tongue.greeting);
             tongue.greetings += 1;
         }
-        let first = addresses.first().ok_or("the driver `resp` wants an address")?;
-        let mut stream = connect(&tongue, *first)?;
+        let mut stream = connect(&tongue, addresses.first()?)?;
         let mut request = Vec::new();
         command(&[b"INFO", b"server"], &mut request);
         let info = ask(&tongue, &mut stream, &request, &Expected::Value, |answer| match answer {
@@ -82,7 +77,7 @@ impl RespTarget {
             (None, Some(version)) => format!("redis {version}"),
             (None, None) => "unknown RESP server".into(),
         };
-        Ok(RespTarget { tongue, addresses, version, credenza, given: AtomicUsize::new(0) })
+        Ok(RespTarget { tongue, addresses, version, credenza })
     }
 }
 
@@ -103,9 +98,7 @@ impl Target for RespTarget {
     }
 
     fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong> {
-        let first = self.given.fetch_add(clients, Ordering::Relaxed);
-        let addresses = self.addresses.clone();
-        Ok(Box::new(Sockets::connect_in_turn(self.tongue.clone(), addresses, first, clients)?))
+        Ok(Box::new(self.addresses.connect(self.tongue.clone(), clients)?))
     }
 
     fn close(&self) -> Result<(), String> {

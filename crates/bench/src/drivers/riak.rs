@@ -3,13 +3,12 @@
 use super::http::HttpTarget;
 use super::http_reply::{Found, head};
 use super::percent::percent;
-use super::sockets::{Parsed, Sockets, Tongue, resolve};
+use super::sockets::{Addresses, Parsed, Tongue};
 use super::{Answer, Call, Driver, Failure, Found as Row, Target};
 use crate::config::{HttpConfig, Operation, RiakConfig};
 use crate::wrong::Wrong;
 use base::BucketName;
-use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::TcpStream;
 
 const VCLOCK: &str = "x-riak-vclock";
 /// Of siblings all values are wanted; where text is liked as much, only their tags come.
@@ -18,10 +17,8 @@ const ACCEPTS: &[u8] = b"Accept: multipart/mixed, */*;q=0.5\r\n\r\n";
 /// Servers that were found.
 pub struct RiakTarget {
     tongue: Riak,
-    addresses: Vec<SocketAddr>,
+    addresses: Addresses,
     version: String,
-    /// How many clients have got their server: the next one takes the one after.
-    given: AtomicUsize,
 }
 
 /// The language.
@@ -47,8 +44,7 @@ pub enum Expected {
 impl RiakTarget {
     /// Connects to the first and asks who is there.
     pub fn find(config: &RiakConfig) -> Result<RiakTarget, Wrong> {
-        let addresses = config.addresses.iter().map(|address| resolve(address));
-        let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
+        let addresses = Addresses::resolve(&config.addresses)?;
         let first = config.addresses.first().cloned().unwrap_or_default();
         let found = HttpTarget::find(&HttpConfig {
             address: first.clone(),
@@ -61,7 +57,7 @@ impl RiakTarget {
             read_query: query(&[&config.query, &config.read_query]),
             write_query: query(&[&config.query, &config.write_query]),
         };
-        Ok(RiakTarget { tongue, addresses, version: found.version(), given: AtomicUsize::new(0) })
+        Ok(RiakTarget { tongue, addresses, version: found.version() })
     }
 }
 
@@ -94,9 +90,7 @@ impl Target for RiakTarget {
     }
 
     fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong> {
-        let first = self.given.fetch_add(clients, Ordering::Relaxed);
-        let addresses = self.addresses.clone();
-        Ok(Box::new(Sockets::connect_in_turn(self.tongue.clone(), addresses, first, clients)?))
+        Ok(Box::new(self.addresses.connect(self.tongue.clone(), clients)?))
     }
 
     fn close(&self) -> Result<(), String> {

@@ -6,6 +6,7 @@ use rustix::event::epoll;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Read at once, from all connections into one buffer.
@@ -129,6 +130,32 @@ pub fn ask<T: Tongue, R>(
     }
 }
 
+/// Where the members of a server listen; clients take them in turn.
+pub struct Addresses {
+    all: Vec<SocketAddr>,
+    /// Clients made so far: the next one goes on behind them.
+    given: AtomicUsize,
+}
+
+impl Addresses {
+    /// `host:port` each.
+    pub fn resolve(addresses: &[String]) -> Result<Addresses, Wrong> {
+        let all = addresses.iter().map(|address| resolve(address));
+        Ok(Addresses { all: all.collect::<Result<_, _>>()?, given: AtomicUsize::new(0) })
+    }
+
+    /// The first: who is asked who is there.
+    pub fn first(&self) -> Result<SocketAddr, Wrong> {
+        self.all.first().copied().ok_or_else(|| "the driver wants an address".into())
+    }
+
+    /// Connects so many clients more.
+    pub fn connect<T: Tongue>(&self, tongue: T, clients: usize) -> Result<Sockets<T>, Wrong> {
+        let first = self.given.fetch_add(clients, Ordering::Relaxed);
+        Sockets::connect_in_turn(tongue, self.all.clone(), first, clients)
+    }
+}
+
 impl<T: Tongue> Sockets<T> {
     /// Connects so many clients.
     pub fn connect(tongue: T, address: SocketAddr, clients: usize) -> Result<Sockets<T>, Wrong> {
@@ -136,7 +163,7 @@ impl<T: Tongue> Sockets<T> {
     }
 
     /// Connects so many clients, to these addresses in turn, beginning at the place `first`.
-    pub fn connect_in_turn(
+    fn connect_in_turn(
         tongue: T,
         addresses: Vec<SocketAddr>,
         first: usize,

@@ -6,7 +6,7 @@
 //!
 //! Never: changes the ring of a cluster in which nobody was replaced.
 
-use crate::world::sleep;
+use crate::world::rest;
 use crate::{Inner, world};
 use base::{Error, NodeId, Reason};
 use std::collections::BTreeMap;
@@ -35,11 +35,7 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
             Ok(()) => refused = Refused::default(),
             Err(error) => refused.note(&error),
         }
-        tokio::select! {
-            biased;
-            _ = stop.changed() => {}
-            () = sleep(PAUSE) => {}
-        }
+        rest(&mut stop, PAUSE).await;
     }
 }
 

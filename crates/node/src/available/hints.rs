@@ -21,7 +21,7 @@ use super::slots::Slot;
 use super::waiting::Kept;
 use crate::flaws::{Flaw, flawed};
 use crate::keeper::store_error;
-use crate::world::sleep;
+use crate::world::rest;
 use crate::{Inner, world};
 use base::limits::FORWARD_MS_MAX;
 use base::{NodeId, Result};
@@ -58,11 +58,7 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
         if let Err(error) = inner.hand_back(&stop).await {
             tracing::warn!(target: "node", %error, "hints stay for now");
         }
-        tokio::select! {
-            biased;
-            _ = stop.changed() => {}
-            () = sleep(PAUSE) => {}
-        }
+        rest(&mut stop, PAUSE).await;
     }
 }
 

@@ -25,7 +25,7 @@ use crate::Inner;
 use crate::consistent::view::damaged;
 use crate::flaws::{Flaw, flawed};
 use crate::keeper::store_error;
-use crate::world::{self, sleep};
+use crate::world::{self, rest};
 use base::codec::Malformed;
 use base::limits::FORWARD_MS_MAX;
 use base::{NodeId, Result};
@@ -62,11 +62,7 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
         if let Err(error) = reaper.turn(&inner, &stop).await {
             tracing::debug!(target: "node", %error, "tombstones stay for now");
         }
-        tokio::select! {
-            biased;
-            _ = stop.changed() => {}
-            () = sleep(PAUSE) => {}
-        }
+        rest(&mut stop, PAUSE).await;
     }
 }
 

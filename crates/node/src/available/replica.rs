@@ -27,10 +27,7 @@ pub(crate) fn asked(inner: &Arc<Inner>, peers: &Peers, asked: Asked) {
     let what = "a question to a vnode";
     match letter::open(&asked.payload) {
         Ok((epoch, Question::Fetch(spot))) => {
-            let Some(seat) = inner.desk.sit(asked.payload.len()) else {
-                peers.decline(&asked);
-                return;
-            };
+            let Some(seat) = desk::seat(inner, peers, &asked) else { return };
             let answer = fitting(inner.fetched(epoch, &spot));
             desk::reply(seat, peers, asked, answer);
         }
@@ -57,10 +54,7 @@ struct Brought {
 
 /// Answers that a row is kept, once it is.
 fn take_up(inner: &Arc<Inner>, peers: &Peers, asked: Asked, epoch: u64, brought: Brought) {
-    let Some(seat) = inner.desk.sit(asked.payload.len()) else {
-        peers.decline(&asked);
-        return;
-    };
+    let Some(seat) = desk::seat(inner, peers, &asked) else { return };
     let ticket = match inner.take(epoch, &brought) {
         Ok(ticket) => ticket,
         Err(error) => {

@@ -19,7 +19,7 @@ use super::local::{Rules, Spot};
 use super::slots::{Span, rows_of};
 use crate::consistent::view::damaged;
 use crate::metrics::Metrics;
-use crate::world::sleep;
+use crate::world::{rest, sleep};
 use crate::{Inner, world};
 use base::codec::{Malformed, Reader};
 use base::limits::FORWARD_MS_MAX;
@@ -94,13 +94,9 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
             sleep(PAUSE.min(Duration::from_millis(round_ms / 100))).await;
         }
         Metrics::count(&counts.rounds);
-        let rest = (began + round_ms).saturating_sub(world::milliseconds());
+        let left = (began + round_ms).saturating_sub(world::milliseconds());
         let least = IDLE.min(Duration::from_millis(round_ms));
-        tokio::select! {
-            biased;
-            _ = stop.changed() => {}
-            () = sleep(Duration::from_millis(rest).max(least)) => {}
-        }
+        rest(&mut stop, Duration::from_millis(left).max(least)).await;
     }
 }
 

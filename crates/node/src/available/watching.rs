@@ -7,7 +7,7 @@
 
 use super::letter::{Meanwhile, Question};
 use crate::metrics::Metrics;
-use crate::world::sleep;
+use crate::world::{rest, sleep};
 use crate::{Inner, world};
 use base::{Error, Kind, Millis, NodeId, Result};
 use logic::members::{Effect, Event, Standing, Watch};
@@ -93,11 +93,7 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
                 let _ = inner.witnessed(node, asking).await;
             });
         }
-        tokio::select! {
-            biased;
-            _ = stop.changed() => {}
-            () = sleep(PAUSE) => {}
-        }
+        rest(&mut stop, PAUSE).await;
     }
 }
 

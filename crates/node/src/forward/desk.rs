@@ -51,6 +51,15 @@ impl Desk {
     }
 }
 
+/// A seat for a question; none: there is no room, and it is declined.
+pub(crate) fn seat(inner: &Inner, peers: &Peers, asked: &Asked) -> Option<Seat> {
+    let seat = inner.desk.sit(asked.payload.len());
+    if seat.is_none() {
+        peers.decline(asked);
+    }
+    seat
+}
+
 /// Answers at once. Where the lane is full the answer waits, and keeps the seat.
 pub(crate) fn reply(seat: Seat, peers: &Peers, asked: Asked, answer: Bytes) {
     if let Ok(Sending::Full) = peers.answer(&asked, answer.clone()) {
@@ -82,10 +91,7 @@ pub(crate) fn serve<A>(
 where
     A: Future<Output = std::result::Result<Bytes, Malformed>> + Send,
 {
-    let Some(seat) = inner.desk.sit(asked.payload.len()) else {
-        peers.decline(&asked);
-        return false;
-    };
+    let Some(seat) = seat(inner, peers, &asked) else { return false };
     let (inner, peers) = (inner.clone(), peers.clone());
     world::spawn(async move {
         // Behind this time nobody reads the answer.

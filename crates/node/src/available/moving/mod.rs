@@ -29,7 +29,7 @@ pub(super) use stale::Beside;
 use super::hashes::Which;
 use super::slots::Span;
 use crate::submit::Flow;
-use crate::world::sleep;
+use crate::world::{rest, sleep};
 use crate::{Inner, world};
 use base::{BucketName, Call, DirectoryCall, NodeId, Partition, Reason, Request, Result, RingCall};
 use clear::Clearing;
@@ -60,11 +60,7 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
                 AGAIN
             }
         };
-        tokio::select! {
-            biased;
-            _ = stop.changed() => {}
-            () = sleep(pause) => {}
-        }
+        rest(&mut stop, pause).await;
     }
 }
 
