@@ -8,7 +8,7 @@ help:
 	@echo "make run         build, then serve on 127.0.0.1:7711 with data in ./data (ARGS='--node a' adds settings)"
 	@echo "make cluster     build, then run three nodes on this machine with data in ./dev (ARGS='--nodes 5' adds options)"
 	@echo "make test        every check and test (what CI runs)"
-	@echo "make test-long   the same for hours: all seeds, all fault rigs"
+	@echo "make test-long   the same for hours: all seeds, all fault rigs; goes on where it was stopped (NAMES=cluster:: some)"
 	@echo "make bench       measure beside etcd and Redis, write docs/performance.md (QUICK=1: 8 minutes; POINT=redis-sync: one point)"
 	@echo "make install     put the binary into $(PREFIX)/bin (PREFIX=... elsewhere)"
 
@@ -32,7 +32,7 @@ test: tools
 	./check all
 
 test-long: tools
-	./check long
+	./check long $(NAMES)
 
 # The peers are set up here and nowhere else; without protoc the driver of etcd, and its points, are left out.
 bench: tools

@@ -10,6 +10,7 @@ use crate::consistent::group::Group;
 use crate::consistent::layout;
 use crate::keeper::store_error;
 use crate::recovery::DIRECTORY;
+use crate::space::Figures;
 use crate::{Inner, world};
 use base::{BucketId, GroupId, Kind, LogIndex, Result};
 use std::collections::BTreeMap;
@@ -25,8 +26,6 @@ const PAUSE_IDLE: Duration = Duration::from_millis(1_000);
 const COLLAPSE_PART: u64 = 4;
 /// So much of it is kept for members that lag, where there are any.
 const KEPT_PART: u64 = 2;
-/// At most this part of the disk is held in reserve for deletes and for collapsing.
-const RESERVE_PART: u64 = 8;
 
 /// A node that is not master of the group gives a dropped bucket's space back after this.
 const RECLAIM_MS: u64 = 5_000;
@@ -229,15 +228,11 @@ impl Inner {
         Ok(true)
     }
 
-    /// What is kept free on a disk of this size: on a small one the reserve is a part of it.
-    fn reserve(&self, total: u64) -> u64 {
-        self.settings.reserve_bytes.min(total / RESERVE_PART)
-    }
-
     /// Says once when the disk is too small for the reserve that was set.
     fn tell_reserve(&self) {
-        let Some((_, total)) = self.disk() else { return };
-        let (reserve, wanted) = (self.reserve(total), self.settings.reserve_bytes);
+        let Some(disk) = Figures::of(&self.settings.data) else { return };
+        let (total, wanted) = (disk.total_bytes, self.settings.reserve_bytes);
+        let reserve = disk.reserve_bytes(wanted);
         if reserve < wanted {
             tracing::warn!(
                 target: "store", wanted, reserve, total,
@@ -246,29 +241,10 @@ impl Inner {
         }
     }
 
-    /// Free and all bytes of the disk under the data directory.
-    fn disk(&self) -> Option<(u64, u64)> {
-        let disk = rustix::fs::statvfs(&self.settings.data).ok()?;
-        Some((disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize))
-    }
-
     /// Refuses writes when the disk is nearly full, takes them again when there is room.
     fn watch_disk(&self) {
-        let Some((free, total)) = self.disk() else { return };
-        self.disk_free.store(free, Ordering::Relaxed);
-        self.disk_total.store(total, Ordering::Relaxed);
-        // A little more than the reserve must be free before writes go on.
-        let reserve = self.reserve(total);
-        let full = self.full.load(Ordering::Relaxed);
-        let line = if full { reserve + reserve / 8 } else { reserve };
-        let now_full = free < line || self.keeper.no_space();
-        if now_full != full {
-            self.full.store(!full, Ordering::Relaxed);
-            if full {
-                tracing::info!(target: "store", free, "the disk has room again: writes go on");
-            } else {
-                tracing::warn!(target: "store", free, "nearly full disk: writes are refused");
-            }
+        if let Some(disk) = Figures::of(&self.settings.data) {
+            self.space.see(&disk, self.settings.reserve_bytes, self.keeper.no_space());
         }
     }
 }

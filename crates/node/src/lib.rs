@@ -29,6 +29,7 @@ mod recovery;
 mod route;
 mod settings;
 mod single;
+mod space;
 mod status;
 mod submit;
 mod transfer;
@@ -116,9 +117,8 @@ pub(crate) struct Inner {
     flushing: Mutex<()>,
     /// Held while tables are merged.
     merging: Mutex<()>,
-    full: AtomicBool,
-    disk_free: AtomicU64,
-    disk_total: AtomicU64,
+    /// What is left of the disk.
+    space: space::Space,
     stopping: AtomicBool,
     stop: watch::Sender<bool>,
     failed: watch::Sender<Option<Error>>,

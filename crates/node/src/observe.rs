@@ -14,11 +14,15 @@ impl Inner {
     pub(crate) fn status(&self) -> Status {
         let store = self.store_status();
         let (sync_us_p50, sync_us_p99) = self.metrics.sync_percentiles();
-        let full = self.full.load(Ordering::Relaxed);
+        let full = self.space.is_full();
         let interval_buckets = self.catalog.interval_buckets(INTERVAL_BUCKETS_SHOWN);
         let mut warnings = Vec::new();
         if full {
-            warnings.push("the disk is nearly full: writes are refused, deletes go on".into());
+            let what = match self.space.lacks_files() {
+                true => "the disk has nearly no inodes left",
+                false => "the disk is nearly full",
+            };
+            warnings.push(format!("{what}: writes are refused, deletes go on"));
         }
         if self.metrics.is_slow() {
             let sync_ms = self.metrics.sync_mean_us() / 1_000;
@@ -66,8 +70,9 @@ impl Inner {
             },
             store,
             disk: DiskStatus {
-                total_bytes: self.disk_total.load(Ordering::Relaxed),
-                free_bytes: self.disk_free.load(Ordering::Relaxed),
+                total_bytes: self.space.total_bytes(),
+                free_bytes: self.space.free_bytes(),
+                free_files: self.space.free_files(),
                 full,
             },
             buckets: self.catalog.len(),
@@ -182,7 +187,11 @@ impl Inner {
         let counters = counters.into_iter().map(|row| plain(SampleKind::Counter, row));
         let gauges = gauges.into_iter().map(|row| plain(SampleKind::Gauge, row));
         let groups = status.groups.iter().flat_map(group_samples);
-        counters.chain(gauges).chain(groups).chain(self.available_samples()).collect()
+        let files = disk.free_files.map(|free| {
+            let help = "Files (inodes) that can still be made under the data directory.";
+            plain(SampleKind::Gauge, ("credenza_disk_free_files", help, free as f64))
+        });
+        counters.chain(gauges).chain(files).chain(groups).chain(self.available_samples()).collect()
     }
 }
 

@@ -181,7 +181,7 @@ impl Inner {
             if !self.is_informed(&group) {
                 return Err(Unrouted::Uninformed(group));
             }
-            if self.full.load(Ordering::Relaxed) && !frees(update) {
+            if self.space.is_full() && !frees(update) {
                 return Err(self.full_disk().into());
             }
             check::update(update, &bucket.properties)?;
@@ -199,8 +199,16 @@ impl Inner {
         Metrics::count(&self.metrics.updates_refused);
         Error::new(
             Reason::OutOfSpace,
-            "the disk is nearly full: deletes and reads go on; free some space, or lower \
-             reserve_bytes",
+            match self.space.lacks_files() {
+                false => {
+                    "the disk is nearly full: deletes and reads go on; free some space, or lower \
+                     reserve_bytes"
+                }
+                true => {
+                    "the disk has nearly no inodes left (df -i): deletes and reads go on; remove \
+                     files that are not needed"
+                }
+            },
         )
     }
 

@@ -182,6 +182,8 @@ pub struct DiskStatus {
     pub total_bytes: u64,
     /// What is free.
     pub free_bytes: u64,
+    /// How many files (inodes) can still be made; none: the file system has no such limit.
+    pub free_files: Option<u64>,
     /// Whether writes are refused for lack of space.
     pub full: bool,
 }

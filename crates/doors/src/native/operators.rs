@@ -168,6 +168,7 @@ fn status(shared: &Shared) -> Value {
         "disk": {
             "total_bytes": status.disk.total_bytes,
             "free_bytes": status.disk.free_bytes,
+            "free_files": status.disk.free_files,
             "full": status.disk.full,
         },
         "available": available(&status.available),

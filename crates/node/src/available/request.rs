@@ -379,7 +379,7 @@ impl Asked<'_> {
     }
 
     pub(super) fn check_room(&self) -> Result<()> {
-        if self.inner.full.load(Ordering::Relaxed) {
+        if self.inner.space.is_full() {
             return Err(self.inner.full_disk());
         }
         Ok(())

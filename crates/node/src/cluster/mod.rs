@@ -6,6 +6,7 @@
 //! Never: says who belongs to a group without a stop-sign that is decided.
 //! Read next: `steward.rs`, `tend.rs`, then `../directory/members.rs` (what is wanted).
 
+mod full;
 mod handing;
 mod join;
 mod preferred;

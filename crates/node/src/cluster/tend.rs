@@ -2,6 +2,7 @@
 //! wrote down of them, what it tells of itself; and, where it is master, what the directory and its
 //! groups need.
 
+use super::full::Cramped;
 use super::preferred::{Fit, Wish};
 use super::slow::Laggard;
 use super::spread::{Sight, Spread, differs};
@@ -43,6 +44,8 @@ struct Tending {
     fit: Fit,
     /// Who may because this node's disk is slow.
     laggard: Laggard,
+    /// Who may because it is full.
+    cramped: Cramped,
     /// And because this node is master of more groups than others.
     spread: Spread,
 }
@@ -85,6 +88,7 @@ impl Tending {
                 quietly("a group's members", steward(inner, &group, &known));
                 quietly("the preferred master", self.prefer(inner, &group, &known));
                 quietly("a quicker master", self.give_way(inner, &group, &known));
+                quietly("a master with room", self.make_room(inner, &group, &known).await);
             } else {
                 self.fit.forget(group.id);
                 self.laggard.forget(group.id);
@@ -224,6 +228,31 @@ impl Tending {
         tracing::warn!(
             target: "node", group = group.id.0, name, sync_us,
             "a node with a quicker disk takes over"
+        );
+        group.hand_over(heir)
+    }
+
+    /// Hands a group over to a node that says it has room, where this one's disk is full and no
+    /// masters are set.
+    async fn make_room(
+        &mut self,
+        inner: &Inner,
+        group: &Group,
+        known: &ClusterDescription,
+    ) -> Result<()> {
+        let full = inner.space.is_full() && inner.settings.preferred_masters.is_empty();
+        let Some(wanted) = wanted(known, group.id).filter(|_| full) else { return Ok(()) };
+        let (now, saved) = (parts_of(group), super::saved(group));
+        let linked = now.keys().copied().filter(|node| inner.is_linked(*node)).collect();
+        let seen = Seen { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
+        let heir = self.cramped.due(group.id, &seen, &linked, world::milliseconds());
+        let Some(heir) = heir else { return Ok(()) };
+        if told::led_by(inner, heir).await.is_none() {
+            return Ok(()); // It is full, slow, about to stop, or was just asked by another.
+        }
+        let name = inner.name_of(heir);
+        tracing::warn!(
+            target: "node", group = group.id.0, name, "full disk: a node with room takes over"
         );
         group.hand_over(heir)
     }

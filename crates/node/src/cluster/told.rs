@@ -8,7 +8,7 @@
 //! answer   = how many u32
 //! ```
 //! Only a master that may answer reads by itself says who is in its group; everybody else declines.
-//! The second question is declined by a node that is slow, that is about to stop, or that told
+//! The second question is declined by a node that is slow or full, that is about to stop, or that told
 //! somebody else a moment ago: that one may be handing it a group.
 
 use super::handing;
@@ -63,7 +63,8 @@ fn tell_leads(inner: &Inner, peers: &Peers, asked: &Asked) {
     let now = world::milliseconds();
     let told = inner.groups.asked_to_lead.load(Ordering::Acquire);
     let busy = told != 0 && now < told + TOLD_MS;
-    if busy || inner.metrics.is_slow() || inner.stopping.load(Ordering::Acquire) {
+    let unfit = inner.metrics.is_slow() || inner.space.is_full();
+    if busy || unfit || inner.stopping.load(Ordering::Acquire) {
         peers.decline(asked);
         return;
     }

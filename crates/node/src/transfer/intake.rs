@@ -94,7 +94,7 @@ pub(super) async fn answer(inner: &Arc<Inner>, group: GroupId, question: Questio
     if let Question::Progress { bucket } = question {
         return Answer::Progress(inner.transfers.get(bucket));
     }
-    if inner.full.load(Ordering::Relaxed) {
+    if inner.space.is_full() {
         let text = "the disk of the node the bucket moves to is nearly full";
         return Answer::Refused(Error::new(Reason::OutOfSpace, text));
     }

@@ -329,6 +329,7 @@ fn status(schemas: &mut Map<String, Value>) {
     snapshot["left_ms"] = json!({ "type": ["integer", "null"], "minimum": 0 });
     let mut disk = counts(&["total_bytes", "free_bytes"]);
     disk["full"] = flag.clone();
+    disk["free_files"] = json!({ "type": ["integer", "null"], "minimum": 0 });
     let mut log = counts(&["bytes", "segments", "syncs", "sync_us_p50", "sync_us_p99"]);
     log["sync_us_mean"] = count.clone();
     log["slow"] = flag.clone();

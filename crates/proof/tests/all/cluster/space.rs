@@ -41,7 +41,10 @@ fn disks_without_inodes_lose_nothing_and_recover_by_themselves() {
             let taken: Vec<_> = nodes.iter().flat_map(|node| take_all(cluster, *node)).collect();
             assert!(taken.len() > nodes.len(), "there were no inodes to take");
             fatten(cluster);
-            answers.push(format!("{who}:{}", answer_of_a_write(cluster)));
+            let answer = answer_of_a_write(cluster);
+            let fits = if who == "all" { "NOSPACE" } else { "taken" };
+            assert_eq!(answer, fits, "no inodes at {who}");
+            answers.push(format!("{who}:{answer}"));
             taken.iter().for_each(|path| {
                 std::fs::remove_file(path).expect("the files are ours");
             });
