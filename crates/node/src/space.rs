@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_disk_without_inodes_is_as_full_as_one_without_blocks() {
         let space = Space::default();
-        let mut full = |figures: Figures| {
+        let full = |figures: Figures| {
             space.see(&figures, WANTED, false);
             space.is_full()
         };

@@ -24,7 +24,6 @@ use base::{
 };
 use logic::quorum::{Excess, FetchWish, StoreWish};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A request that names no time may take this long.
