@@ -139,7 +139,9 @@ impl Network {
         must(&["ip", "-n", &space, "link", "set", "eth0", "up"]);
         must(&["ip", "-n", &middle, "link", "set", &port, "up"]);
         let add = ["ip", "-n", &middle, "link", "add", "link", &port, "name", &tap];
-        must(&[&add[..], &kind].concat());
+        // A thousand clients that all speak at once are not to lose half of what they say.
+        let queue = ["txqueuelen", "10000"];
+        must(&[&add[..], &queue, &kind].concat());
         must(&["ip", "-n", &middle, "link", "set", &tap, "up"]);
         let numbers = format!("cat /sys/class/net/{tap}/tap*/dev");
         let numbers = must(&["ip", "netns", "exec", &middle, "sh", "-c", &numbers]);

@@ -114,6 +114,7 @@ impl Switch {
             table: table.clone(),
             dice: StdRng::seed_from_u64(seed),
             under_way: BinaryHeap::new(),
+            room: vec![0; FRAME_BYTES_MAX],
             count: 0,
         };
         let told = stop.clone();
@@ -158,6 +159,8 @@ struct AtWork {
     table: Arc<Mutex<Table>>,
     dice: StdRng,
     under_way: BinaryHeap<Reverse<Frame>>,
+    /// Where the frame is read to that is taken in.
+    room: Vec<u8>,
     count: u64,
 }
 
@@ -180,21 +183,22 @@ impl AtWork {
     }
 
     fn take_in(&mut self, from: usize) {
-        let mut bytes = vec![0; FRAME_BYTES_MAX];
+        let mut room = std::mem::take(&mut self.room);
         for _ in 0..TURN_FRAMES {
             // Nothing more to read, or the port is being taken away.
-            let Ok(count) = (&self.ports[from]).read(&mut bytes) else { return };
-            let Some(frame) = bytes.get(HEAD_BYTES..count).filter(|frame| frame.len() >= 14) else {
-                return;
+            let Ok(count) = (&self.ports[from]).read(&mut room) else { break };
+            let Some(frame) = room.get(HEAD_BYTES..count).filter(|frame| frame.len() >= 14) else {
+                break;
             };
             let everyone = frame[0] & 1 == 1;
             let to = usize::from(frame[5]).wrapping_sub(1);
             for other in 0..self.ports.len() {
                 if other != from && (everyone || other == to) {
-                    self.send(from, other, &bytes[..count]);
+                    self.send(from, other, &room[..count]);
                 }
             }
         }
+        self.room = room;
     }
 
     fn send(&mut self, from: usize, to: usize, bytes: &[u8]) {
