@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 /// A million bits a second.
 const NARROW_KBIT: u32 = 1_000;
-/// What is to be written while the cable is narrow, in updates of 16 KiB each on the average: more
-/// than the log keeps for who is behind.
-const UPDATES: f64 = 12_000.0;
+/// What is to be written while the cable is narrow, in updates: more than the log keeps for who is
+/// behind, though many of them are the small ones of the other clients.
+const UPDATES: f64 = 30_000.0;
 const VALUE_BYTES_MAX: usize = 32 << 10;
 /// What a master may hold in memory, whoever is behind.
 const RESIDENT_BYTES_MAX: u64 = 512 << 20;
