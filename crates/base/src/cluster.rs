@@ -2,7 +2,7 @@
 //! what can be asked about them.
 
 use crate::limits::{NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX};
-use crate::{ClusterId, Error, GroupId, NodeId, Reason, Result};
+use crate::{ClusterId, Error, GroupId, NodeId, Reason, Result, TokenDigest};
 
 /// What a member does in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -230,6 +230,34 @@ pub enum ClusterCall {
         /// The group.
         group: GroupId,
     },
+    /// Another of these calls, by someone who is no operator and shows a join token: a node that
+    /// joins, or one that gives its place up to join anew. Answered as that call is.
+    Shown {
+        /// Of the token.
+        digest: TokenDigest,
+        /// What is asked.
+        call: Box<ClusterCall>,
+    },
+    /// A join token lets nodes in from now on. `Body::Done`.
+    AddToken {
+        /// Of the token.
+        digest: TokenDigest,
+        /// For so long, milliseconds; none: until all tokens are revoked.
+        lifetime_ms: Option<u64>,
+    },
+    /// No join token that was made so far lets anybody in any more. `Body::Done`.
+    RevokeTokens,
+}
+
+impl ClusterCall {
+    /// Whether a node joins by it.
+    pub fn joins(&self) -> bool {
+        match self {
+            ClusterCall::AddMember { .. } => true,
+            ClusterCall::Shown { call, .. } => call.joins(),
+            _ => false,
+        }
+    }
 }
 
 /// Checks a member's name: it stands in paths, logs and Arakoon's answers.

@@ -36,6 +36,16 @@ pub const FRAME_BYTES_MAX: usize = 48 * 1024 * 1024;
 /// Most requests of one connection that may be in flight; a client that sends more waits in its
 /// socket.
 pub const PIPELINE_DEPTH_MAX: usize = 10_000;
+/// Shortest join token: what is shorter could be guessed.
+pub const JOIN_TOKEN_BYTES_MIN: usize = 32;
+/// Longest join token.
+pub const JOIN_TOKEN_BYTES_MAX: usize = 256;
+/// A join token lets nodes in for so long, in milliseconds, if nothing else is said: a day.
+pub const JOIN_TOKEN_MS_DEFAULT: u64 = 24 * 3_600 * 1_000;
+/// Longest lifetime of a join token that ends by itself, in milliseconds: a year.
+pub const JOIN_TOKEN_MS_MAX: u64 = 366 * 24 * 3_600 * 1_000;
+/// Most join tokens that let nodes in at a time.
+pub const JOIN_TOKENS_MAX: usize = 64;
 /// Longest name of a bucket type, a consistent bucket or a member.
 pub const NAME_BYTES_MAX: usize = 63;
 /// Longest name of an available bucket within its type, as it is written: Riak's clients

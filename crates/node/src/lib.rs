@@ -54,7 +54,8 @@ use available::quickest::Quickest;
 use available::shelf::Shelf;
 use available::watching::Watching;
 use base::{
-    BucketName, ClusterId, Error, GroupId, NodeId, Reason, Reply, Request, Result, RingDescription,
+    BucketName, Call, ClusterCall, ClusterId, DirectoryCall, Error, GroupId, JoinToken, NodeId,
+    Reason, Reply, Request, Result, RingDescription,
 };
 use catalog::Catalog;
 use consistent::snapshot::Snapshots;
@@ -193,6 +194,17 @@ impl Node {
     /// The same, whichever node is its master: that one is asked to.
     pub async fn transfer(&self, group: GroupId, to: &str) -> Result<()> {
         cluster::transfer(&self.inner, group, to).await
+    }
+
+    /// Makes a join token, which lets nodes in from now on: for so long, or until all are revoked.
+    /// It is told here and nowhere else; the cluster keeps its digest.
+    pub async fn make_join_token(&self, lifetime_ms: Option<u64>) -> Result<JoinToken> {
+        let token = JoinToken::of(world::secret());
+        let call = ClusterCall::AddToken { digest: token.digest(), lifetime_ms };
+        let call = Call::Directory(DirectoryCall::Cluster(call));
+        self.handle(Request { bucket: BucketName::default(), call, retry: None }).await?;
+        tracing::info!(target: "node", lifetime_ms, "a join token was made");
+        Ok(token)
     }
 
     /// Compares the replicas of a group that this node is master of, from the first row to the

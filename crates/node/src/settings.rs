@@ -1,5 +1,6 @@
 //! What a node needs to know before it starts; `app` fills it from flags, file and environment.
 
+use base::JoinToken;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -47,6 +48,8 @@ pub struct NodeSettings {
     pub compare_copies_ms: u64,
     /// Where the other nodes of its cluster reach this one; none: it takes no others.
     pub peers: Option<PeerPlace>,
+    /// What lets nodes join a cluster that this node founds, and lets this one join another.
+    pub join_token: Option<JoinToken>,
     /// Where its clients reach it, told to other nodes for redirects.
     pub client_address: String,
 }
@@ -81,6 +84,7 @@ impl Default for NodeSettings {
             reap_after_ms: 150_000,
             compare_copies_ms: 10_000,
             peers: None,
+            join_token: None,
             client_address: String::new(),
         }
     }

@@ -67,6 +67,11 @@ pub(crate) fn chance() -> u64 {
     rand::random()
 }
 
+/// Bytes that nobody can guess.
+pub(crate) fn secret() -> [u8; 20] {
+    rand::random()
+}
+
 /// Begins a task that ends by itself, or with the node.
 pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     #[cfg(test)]

@@ -5,6 +5,7 @@ use super::recover::Recover;
 use super::replace::Replace;
 use super::ring::Ring;
 use super::settle;
+use super::token::Token;
 use super::view::View;
 use crate::client::{Address, Call, Client};
 use crate::failure::{Failure, Outcome};
@@ -20,6 +21,7 @@ Examples:
   credenza cluster status
   credenza serve --node n2 --data n2 --listen 127.0.0.1:7721 --peer-listen 127.0.0.1:7722 \\
     --join 127.0.0.1:7711                          a node joins
+  credenza cluster token --file token              lets nodes join from beyond loopback for a day
   credenza cluster remove n3 --wait                n3 leaves its groups, then the cluster
   credenza cluster replace n3                      the next fresh node called n3 takes its place
   credenza cluster replace n3 --by n4 --wait       n4, a member already, takes it at once
@@ -53,6 +55,8 @@ pub enum Cluster {
     Replace(Replace),
     /// Make a member master
     Transfer(Transfer),
+    /// Make a join token, which lets nodes in from beyond loopback; or end all tokens
+    Token(Token),
     /// Show who keeps the partitions of available buckets, and change it
     Ring(Ring),
     /// When a majority is lost for good: show what a stopped member has, make it the only one
@@ -147,6 +151,7 @@ impl Cluster {
             }
             Cluster::Replace(replace) => replace.run().await,
             Cluster::Transfer(transfer) => transfer.run().await,
+            Cluster::Token(token) => token.run().await,
             Cluster::Ring(ring) => ring.run().await,
             Cluster::Recover(recover) => recover.run().await,
         }

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::settings::Settings;
-use base::{Body, BucketName, DirectoryCall, Error, Kind, Part};
+use base::{Body, BucketName, DirectoryCall, Error, JoinToken, Kind, Part};
 use doors::Alone;
 use doors::native::Client;
 use node::Joining;
@@ -31,7 +31,8 @@ pub async fn join_through(
         return Ok(());
     };
     alone.set(true);
-    let Body::Cluster(known) = ask(members, joining.call(), NOT_YET).await? else {
+    let token = settings.node.join_token.as_ref();
+    let Body::Cluster(known) = ask(members, joining.call(), token, NOT_YET).await? else {
         let text = "a member answers what no member does";
         return Err(Failure::new(Kind::Invalid, text));
     };
@@ -65,9 +66,17 @@ pub fn clients(nodes: &[String]) -> Outcome<Vec<(&String, Client)>> {
 
 /// Asks one member after the other until there is an answer: a member may start later than this
 /// node, and a cluster may be without a master for a while. `not_yet`: what each that does not
-/// answer yet is said to do.
-pub async fn ask(members: &[String], call: DirectoryCall, not_yet: &str) -> Outcome<Body> {
+/// answer yet is said to do. `token`: shown to them.
+pub async fn ask(
+    members: &[String],
+    call: DirectoryCall,
+    token: Option<&JoinToken>,
+    not_yet: &str,
+) -> Outcome<Body> {
     let mut clients = clients(members)?;
+    if let Some(token) = token {
+        clients.iter_mut().for_each(|(_, client)| client.show(token.clone()));
+    }
     for attempt in 0_u32.. {
         for (member, client) in &mut clients {
             match client.directory(&BucketName::default(), call.clone()).await {

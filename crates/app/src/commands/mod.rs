@@ -35,6 +35,7 @@ mod settings;
 mod settle;
 mod status;
 mod steps;
+mod token;
 mod types;
 mod verify;
 mod view;

@@ -61,7 +61,8 @@ async fn repair(settings: &Settings, alone: &Alone, damage: Error) -> Outcome {
     );
     eprintln!("credenza: {}: fetching everything from the other members", damage.text());
     let members = rejoining.members.clone();
-    let let_go = join::ask(&members, rejoining.call(), NOT_YET).await;
+    let token = settings.node.join_token.as_ref();
+    let let_go = join::ask(&members, rejoining.call(), token, NOT_YET).await;
     let_go.map_err(|failure| {
         let kind = failure.kind().unwrap_or(Kind::Corrupt);
         let words = "no member lets this node's place be taken";

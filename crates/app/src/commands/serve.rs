@@ -1,6 +1,6 @@
 //! `credenza serve`: one node, from start to stop.
 
-use super::rejoin;
+use super::{rejoin, token};
 use crate::failure::{Failure, Outcome};
 use crate::logging::{self, Logging};
 use crate::machine;
@@ -50,7 +50,7 @@ impl Serve {
     /// Serves until a signal or a failure.
     pub fn run(self) -> Outcome {
         begin_again_where_memory_is_scarce();
-        let settings = self.flags.settings(&|name| std::env::var(name).ok())?;
+        let mut settings = self.flags.settings(&|name| std::env::var(name).ok())?;
         let log = Logging::new(&settings.levels, settings.crash_log, Box::new(std::io::stderr()));
         log.install();
         logging::on_panic(log.clone(), settings.node.data.clone());
@@ -68,6 +68,7 @@ impl Serve {
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
         }
+        token::take(&mut settings)?;
         let runtime = runtime(settings.threads)?;
         let outcome = runtime.block_on(serve(settings, log.clone()));
         runtime.shutdown_timeout(Duration::from_millis(THREADS_END_MS_MAX));

@@ -55,6 +55,8 @@ pub struct Settings {
     pub found_with: Vec<String>,
     /// As what.
     pub join_as: Part,
+    /// The file of the join token.
+    pub join_token_file: Option<PathBuf>,
     /// Whether damaged data of a member are set aside, and fetched anew.
     pub repair: bool,
     /// What of an Arakoon configuration means nothing here.
@@ -155,6 +157,7 @@ impl Flags {
             join: Vec::new(),
             found_with: Vec::new(),
             join_as: Part::Voter,
+            join_token_file: None,
             repair: true,
             warnings: Vec::new(),
         };

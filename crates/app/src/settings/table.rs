@@ -133,6 +133,19 @@ pub const TABLE: &[Row] = &[
         },
     },
     Row {
+        name: "join_token_file",
+        value: "FILE",
+        default: "none",
+        doc: "a file with a join token (`credenza cluster token`) that no other user can read: a \
+              node shows it to join, or to join anew after damage, where `listen` of the members \
+              is beyond loopback; in a cluster that this node founds it lets nodes in",
+        take: |settings, text| {
+            let path = Some(not_empty(text)?).filter(|path| *path != "none");
+            settings.join_token_file = path.map(PathBuf::from);
+            Ok(())
+        },
+    },
+    Row {
         name: "lease_ms",
         value: "TIME",
         default: "600ms",

@@ -7,7 +7,10 @@ use crate::codec::Malformed;
 use crate::limits::{
     GROUP_MEMBERS_MAX, GROUPS_MAX, NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX, PEERS_MAX,
 };
-use crate::{ClusterId, GroupId, NodeId};
+use crate::{ClusterId, GroupId, NodeId, TokenDigest};
+
+/// The number of a call around another.
+const SHOWN: u8 = 9;
 
 pub(super) fn put_call<W: Fields>(call: &ClusterCall, out: &mut W) {
     match call {
@@ -56,11 +59,32 @@ pub(super) fn put_call<W: Fields>(call: &ClusterCall, out: &mut W) {
         ClusterCall::DropGroup { group } => {
             out.byte(8).half(group.0);
         }
+        ClusterCall::Shown { digest, call } => {
+            out.byte(SHOWN).bytes(&digest.0);
+            put_call(call, out);
+        }
+        ClusterCall::AddToken { digest, lifetime_ms } => {
+            out.byte(10).bytes(&digest.0).maybe_word(*lifetime_ms);
+        }
+        ClusterCall::RevokeTokens => out.put_u8(11),
     }
 }
 
 pub(super) fn take_call(from: &mut Source<'_>) -> Taken<ClusterCall> {
-    Ok(match from.byte("which cluster call")? {
+    let which = from.byte("which cluster call")?;
+    if which != SHOWN {
+        return take_other(which, from);
+    }
+    let (digest, which) = (take_digest(from)?, from.byte("which cluster call")?);
+    // One token is enough, and nobody nests calls as deep as they like.
+    if which == SHOWN {
+        return Err(Malformed("which cluster call"));
+    }
+    Ok(ClusterCall::Shown { digest, call: Box::new(take_other(which, from)?) })
+}
+
+fn take_other(which: u8, from: &mut Source<'_>) -> Taken<ClusterCall> {
+    Ok(match which {
         0 => ClusterCall::Describe,
         1 => ClusterCall::AddMember {
             member: take_member(from)?,
@@ -94,8 +118,18 @@ pub(super) fn take_call(from: &mut Source<'_>) -> Taken<ClusterCall> {
             members: from.list((GROUP_MEMBERS_MAX, 4), "how many members", take_name)?,
         },
         8 => ClusterCall::DropGroup { group: GroupId(from.half("group")?) },
+        10 => ClusterCall::AddToken {
+            digest: take_digest(from)?,
+            lifetime_ms: from.maybe("lifetime or none", |from| from.word("lifetime"))?,
+        },
+        11 => ClusterCall::RevokeTokens,
         _ => return Err(Malformed("which cluster call")),
     })
+}
+
+fn take_digest(from: &mut Source<'_>) -> Taken<TokenDigest> {
+    let digest = from.bytes(TokenDigest::BYTES, "digest")?;
+    digest[..].try_into().map(TokenDigest).map_err(|_| Malformed("digest"))
 }
 
 pub(super) fn put<W: Fields>(described: &ClusterDescription, out: &mut W) {

@@ -71,6 +71,8 @@ pub struct Head<'a> {
     pub expects_continue: bool,
     /// The name it came to.
     pub host: &'a [u8],
+    /// By what right.
+    pub authorization: Option<&'a [u8]>,
     /// The page it came from.
     pub origin: Option<&'a [u8]>,
     /// The type of the body.
@@ -218,6 +220,7 @@ struct Slots<'a> {
     connection: Option<&'a [u8]>,
     expect: Option<&'a [u8]>,
     origin: Option<&'a [u8]>,
+    authorization: Option<&'a [u8]>,
     content_type: Option<&'a [u8]>,
     if_match: Option<&'a [u8]>,
     if_none_match: Option<&'a [u8]>,
@@ -237,6 +240,7 @@ impl<'a> Slots<'a> {
             8 if is("if-match") => &mut self.if_match,
             10 if is("connection") => &mut self.connection,
             12 if is("content-type") => &mut self.content_type,
+            13 if is("authorization") => &mut self.authorization,
             13 if is("if-none-match") => &mut self.if_none_match,
             14 if is("content-length") => &mut self.content_length,
             17 if is("transfer-encoding") => &mut self.transfer_encoding,
@@ -339,6 +343,7 @@ fn words<'a>(
         is_http_10,
         expects_continue,
         host,
+        authorization: slots.authorization,
         origin: slots.origin,
         content_type: slots.content_type,
         if_match: slots.if_match,

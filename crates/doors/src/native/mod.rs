@@ -9,6 +9,7 @@
 //! saw in a log.
 //! Read next: `routes.rs` (the table), `connection.rs`, then `translate.rs` and `render.rs`.
 
+mod admission;
 mod client;
 mod connection;
 mod errors;

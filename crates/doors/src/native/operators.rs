@@ -2,7 +2,7 @@
 
 use super::json::cluster;
 use super::translate::Operate;
-use super::{errors, moves, openapi};
+use super::{admission, errors, moves, openapi};
 use crate::counters::{Tongue, Verdict};
 use crate::http::{Answer, Content, Status};
 use crate::shared::Shared;
@@ -41,6 +41,7 @@ pub async fn answer(shared: &Shared, what: Operate) -> Answer {
             Ok(pass) => json_answer(&json!({ "pass": pass })),
             Err(error) => errors::answer(&error),
         },
+        Operate::MakeToken(lifetime_ms) => admission::make(shared, lifetime_ms).await,
         Operate::Status => json_answer(&status(shared)),
         Operate::Metrics => {
             let text = metrics(shared);

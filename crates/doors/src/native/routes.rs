@@ -43,6 +43,8 @@ pub enum Name {
     UpdateMember,
     RemoveMember,
     ReplaceMember,
+    MakeToken,
+    RevokeTokens,
     SetPart,
     PlaceGroup,
     CreateGroup,
@@ -82,6 +84,8 @@ pub enum For {
     Operators,
     /// Both: health, and the document.
     Everyone,
+    /// Operators, and nodes that show a join token.
+    Joining,
 }
 
 /// What a request's body is.

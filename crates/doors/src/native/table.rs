@@ -3,7 +3,7 @@
 use super::parameters::Parameter::{self, *};
 use super::ring;
 use super::routes::{For, Gives, Headers, Name, Route, Takes, cluster, route};
-use super::{moves, siblings};
+use super::{admission, moves, siblings};
 use crate::counters::Operation;
 use crate::http::Method;
 
@@ -18,7 +18,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes; the most travelled ones first.
-pub const ROUTES: [Route; 61] = [
+pub const ROUTES: [Route; 63] = [
     Route {
         query: &[Consistency],
         gives: Gives::Value,
@@ -253,14 +253,7 @@ pub const ROUTES: [Route; 61] = [
             "Members of the cluster, and who is wanted in each group.",
         )
     },
-    Route {
-        audience: For::Everyone,
-        ..cluster(
-            (Name::AddMember, Method::Post, MEMBERS),
-            (Takes::Json("NewMember"), Gives::Json("Members")),
-            "A node joins; it is told whom it joins.",
-        )
-    },
+    admission::ADD_MEMBER,
     cluster(
         (Name::UpdateMember, Method::Patch, MEMBERS),
         (Takes::Json("ChangedMember"), Gives::Nothing),
@@ -271,11 +264,9 @@ pub const ROUTES: [Route; 61] = [
         (Takes::Nothing, Gives::Nothing),
         "A member leaves its groups, and then the cluster.",
     ),
-    cluster(
-        (Name::ReplaceMember, Method::Post, "/v1/cluster/members/{name}/replace"),
-        (Takes::MaybeJson("Replacement"), Gives::Nothing),
-        "A member's place is taken: by another, or by the next fresh node of its name.",
-    ),
+    admission::REPLACE_MEMBER,
+    admission::MAKE,
+    admission::REVOKE,
     cluster(
         (Name::SetPart, Method::Put, "/v1/cluster/members/{name}/part"),
         (Takes::Json("SetPart"), Gives::Nothing),

@@ -1,5 +1,6 @@
 //! What a request's head asks for: the route with everything the head says about it. Pure.
 
+use super::admission;
 use super::errors::{self, malformed};
 use super::parameters::Query;
 use super::routes::{self, For, Found, Lookup, Route, Takes};
@@ -9,7 +10,7 @@ use crate::http::{Body, Head, Method, Refused, Status, head};
 use crate::listener::Face;
 use base::cluster::check_member_name;
 use base::limits::KEY_BYTES_MAX;
-use base::{BucketName, Error, GroupId, Key, Reason, RetryId, SessionId};
+use base::{BucketName, Error, GroupId, Key, Reason, RetryId, SessionId, TokenDigest};
 use std::borrow::Cow;
 
 /// What a request asks for, its body not yet read.
@@ -35,6 +36,8 @@ pub struct Target {
     pub if_none_match: Option<Tags>,
     /// The attempt's name.
     pub retry: Option<RetryId>,
+    /// The join token, of one who needs it.
+    pub shown: Option<TokenDigest>,
 }
 
 impl std::fmt::Debug for Route {
@@ -97,7 +100,7 @@ pub fn read(
         return Err(refusal(Status::Forbidden, "pages of other origins may not write here"));
     }
     let Found { route, named } = found(head)?;
-    check_audience(route.audience, face)?;
+    let shown = check_audience(route.audience, face, head)?;
     check_body(route.takes, head)?;
     let query = Query::read(head.query, route.query)?;
     let mut target = Target {
@@ -111,6 +114,7 @@ pub fn read(
         if_match: None,
         if_none_match: None,
         retry: None,
+        shown,
     };
     target.take_names(named)?;
     *last = target.bucket.clone();
@@ -140,11 +144,19 @@ fn found<'a>(head: &Head<'a>) -> Result<Found<'a>, Refusal> {
     }
 }
 
-fn check_audience(audience: For, face: Face) -> Result<(), Refusal> {
+/// Whether who comes here may ask for that; of one who may because of a token, the token.
+fn check_audience(
+    audience: For,
+    face: Face,
+    head: &Head<'_>,
+) -> Result<Option<TokenDigest>, Refusal> {
     match (audience, face) {
-        (_, Face::Both) | (For::Everyone, _) => Ok(()),
+        (_, Face::Both) | (For::Everyone, _) => Ok(None),
         (For::Clients, Face::Clients | Face::Arakoon | Face::Riak)
-        | (For::Operators, Face::Operators) => Ok(()),
+        | (For::Operators | For::Joining, Face::Operators) => Ok(None),
+        (For::Joining, Face::Clients | Face::Arakoon | Face::Riak) => {
+            Ok(Some(admission::shown(head.authorization)?))
+        }
         (For::Operators, Face::Clients | Face::Arakoon | Face::Riak) => {
             let words = "beyond loopback this is served at `admin_listen` alone";
             Err(refusal(Status::Forbidden, words))

@@ -6,8 +6,10 @@ use super::{errors, openapi, render, routes, table::ROUTES};
 use crate::guard::Guard;
 use crate::http::{Method, Parsed, head};
 use crate::listener::Face;
-use base::request::{Call, Missing, Steps, When};
-use base::{Body, BucketName, Error, LogIndex, Outcome, Reason, Reply, Row, Update, Version};
+use base::request::{Call, DirectoryCall, Missing, Steps, When};
+use base::{
+    Body, BucketName, ClusterCall, Error, LogIndex, Outcome, Reason, Reply, Row, Update, Version,
+};
 use bytes::Bytes;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -116,9 +118,47 @@ fn operators_and_clients_have_their_own_listeners() {
             |face| target_at(face, &request).is_err_and(|refused| refused.status.code() == 403);
         use routes::For;
         assert!(!denied(Face::Both), "{request}");
-        assert_eq!(denied(Face::Clients), route.audience == For::Operators, "{request}");
+        let closed = matches!(route.audience, For::Operators | For::Joining);
+        assert_eq!(denied(Face::Clients), closed, "{request}");
         assert_eq!(denied(Face::Operators), route.audience == For::Clients, "{request}");
     }
+}
+
+#[test]
+fn who_is_no_operator_joins_by_showing_a_token() {
+    let token = base::JoinToken::of([9; 20]);
+    let body =
+        r#"{"node":"0000000000000001","name":"n1","peer":"a:1","client":"a:2","lease_ms":9}"#;
+    let request = |path: &str, header: &str| {
+        let json = "content-type: application/json";
+        format!("POST {path} HTTP/1.1\ncontent-length: {}\n{json}{header}", body.len())
+    };
+    let bearer = format!("\nauthorization: Bearer {}", token.text());
+    let join = "/v1/cluster/members";
+    for face in [Face::Clients, Face::Arakoon, Face::Riak] {
+        let refused = target_at(face, &request(join, "")).expect_err("no token");
+        assert_eq!(refused.status.code(), 403);
+        let target = target_at(face, &request(join, &bearer)).expect("a token");
+        match plan(target, Bytes::from_static(body.as_bytes())) {
+            Ok(Plan::Ask(base::Request { call, .. }, _)) => match call {
+                Call::Directory(DirectoryCall::Cluster(ClusterCall::Shown { digest, call })) => {
+                    assert!(call.joins() && digest == token.digest());
+                }
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+        // It gives no other right.
+        let make = target_at(face, &request("/v1/cluster/tokens", &bearer)).expect_err("no right");
+        assert_eq!(make.status.code(), 403);
+    }
+    for face in [Face::Both, Face::Operators] {
+        let target = target_at(face, &request(join, &bearer)).expect("an operator");
+        assert_eq!(target.shown, None, "an operator's right is enough");
+    }
+    let twice = format!("{bearer}{bearer}");
+    let text = request(join, &twice).replace('\n', "\r\n").replacen("\r\n", "\r\nhost: a\r\n", 1);
+    assert!(head::parse(format!("{text}\r\n\r\n").as_bytes()).is_err(), "which one counts?");
 }
 
 #[test]

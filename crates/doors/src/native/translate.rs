@@ -1,6 +1,7 @@
 //! From a target and its body to a plan: what to ask the node, and how its reply is to be told.
 //! Pure.
 
+use super::admission;
 use super::errors::malformed;
 use super::json::{bodies, cluster};
 use super::parameters::BUCKETS_PER_PAGE_MAX;
@@ -83,6 +84,8 @@ pub enum Operate {
     Transfer(GroupId, String),
     /// Compare a group's replicas.
     Verify(GroupId),
+    /// A join token, for so many milliseconds or until all are revoked.
+    MakeToken(Option<u64>),
     /// Status.
     Status,
     /// Metrics.
@@ -151,6 +154,9 @@ pub fn plan(mut target: Target, body: Bytes) -> Result<Plan, Error> {
             return Ok(Plan::Operate(Operate::Transfer(target.group, to)));
         }
         Name::Verify => return Ok(Plan::Operate(Operate::Verify(target.group))),
+        Name::MakeToken => {
+            return Ok(Plan::Operate(Operate::MakeToken(admission::lifetime(&body)?)));
+        }
         Name::Status => return Ok(Plan::Operate(Operate::Status)),
         Name::Metrics => return Ok(Plan::Operate(Operate::Metrics)),
         Name::Live => return Ok(Plan::Operate(Operate::Live)),
@@ -203,11 +209,16 @@ fn members(target: &mut Target, body: &[u8]) -> Result<(Call, Shape), Error> {
         Name::UpdateMember => (cluster::update_member(body)?, Shape::Nothing),
         Name::RemoveMember => (ClusterCall::RemoveMember { name }, Shape::Nothing),
         Name::ReplaceMember => (cluster::replace_member(body, name)?, Shape::Nothing),
+        Name::RevokeTokens => (ClusterCall::RevokeTokens, Shape::Nothing),
         Name::SetPart => (cluster::set_part(body, name)?, Shape::Nothing),
         Name::PlaceGroup => (cluster::place_group(body, target.group)?, Shape::Nothing),
         Name::CreateGroup => (cluster::create_group(body)?, Shape::CreatedJson),
         Name::DropGroup => (ClusterCall::DropGroup { group: target.group }, Shape::Nothing),
         other => unreachable!("{other:?} is no route of the directory"),
+    };
+    let call = match target.shown {
+        Some(digest) => ClusterCall::Shown { digest, call: Box::new(call) },
+        None => call,
     };
     Ok((Call::Directory(DirectoryCall::Cluster(call)), shape))
 }

@@ -24,8 +24,8 @@ use crate::keeper::store_error;
 use crate::recovery::{DEFAULT_GROUP, DIRECTORY};
 use crate::{Inner, NodeSettings};
 use base::{
-    ClusterDescription, ClusterId, Error, GroupId, LogIndex, MemberDescription, NodeId, Part,
-    Reason, Result, Stay,
+    ClusterDescription, ClusterId, Error, GroupId, JoinToken, LogIndex, MemberDescription, NodeId,
+    Part, Reason, Result, Stay,
 };
 pub(crate) use handing::transfer;
 pub use join::Joining;
@@ -99,7 +99,8 @@ impl Inner {
     pub(crate) async fn found(&self) -> Result<()> {
         let founder = described(&self.settings, self.node);
         let groups = [DIRECTORY, DEFAULT_GROUP];
-        self.directory.open(&founder, self.settings.lease_ms, &groups).await
+        let token = self.settings.join_token.as_ref().map(JoinToken::digest);
+        self.directory.open(&founder, self.settings.lease_ms, &groups, token).await
     }
 
     /// See [`crate::Node::hand_over`].

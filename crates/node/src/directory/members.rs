@@ -1,6 +1,7 @@
 //! Members and placement: what each call changes. Every change counts up in the cluster's row, and
 //! asserts that it saw the last one, so two changes never mix.
 
+use super::admission::lets_in;
 use super::heirs::Heirs;
 use super::rows::{
     CLUSTER, ClusterRow, assert, group_key, member_key, read_cluster, set, write_cluster,
@@ -10,10 +11,10 @@ use super::witnesses::{part_of_joiner, too_many_witnesses};
 use super::{Directory, Plan};
 use base::cluster::{check_address, check_member_name};
 use base::limits::{GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX, PEERS_MAX};
-use base::request::Missing;
+use base::request::{Expiry, Missing};
 use base::{
     Body, ClusterCall, ClusterDescription, Error, GroupId, MemberDescription, NodeId, Part,
-    Placement, Reason, Result, Stay, Update, Value,
+    Placement, Reason, Result, Stay, TokenDigest, Update, Value,
 };
 use bytes::Bytes;
 
@@ -47,6 +48,9 @@ impl Directory {
             ClusterCall::PlaceGroup { group, members } => self.draft()?.place(*group, members),
             ClusterCall::CreateGroup { replicas, members } => self.create_group(*replicas, members),
             ClusterCall::DropGroup { group } => self.drop_group(*group),
+            ClusterCall::Shown { digest, call } => self.plan_shown(digest, call),
+            ClusterCall::AddToken { digest, lifetime_ms } => self.plan_token(digest, *lifetime_ms),
+            ClusterCall::RevokeTokens => self.plan_revocation(),
         }
     }
 
@@ -56,6 +60,7 @@ impl Directory {
         founder: &MemberDescription,
         lease_ms: u64,
         groups: &[GroupId],
+        token: Option<TokenDigest>,
     ) -> Result<Plan> {
         let key = Bytes::from_static(CLUSTER);
         if self.get(&key)?.is_some() {
@@ -74,6 +79,7 @@ impl Directory {
             let members = vec![(founder.node, Part::Voter)];
             set(group_key(*group), write_group(&Placement { members, ..Placement::default() }))
         }));
+        steps.extend(token.iter().map(|digest| lets_in(digest, Expiry::Never)));
         Ok(Plan::Change(steps))
     }
 

@@ -7,6 +7,7 @@
 //! `cluster/steward.rs`): here only the rows change.
 //! Read next: `rows.rs`, then `buckets.rs` and `members.rs`.
 
+mod admission;
 mod available;
 mod buckets;
 mod groups;
@@ -28,7 +29,7 @@ use base::request::{Missing, Steps};
 use base::{
     Body, BucketId, BucketName, ClusterDescription, ClusterId, DirectoryCall, Entry, Error,
     GroupId, Key, LogIndex, MemberDescription, NodeId, Page, Properties, Range, Read, Reason,
-    Reply, Result, RingCall, Update, Value,
+    Reply, Result, RingCall, TokenDigest, Update, Value,
 };
 pub(crate) use buckets::no_such_bucket;
 use bytes::Bytes;
@@ -99,12 +100,14 @@ impl Directory {
     }
 
     /// Makes what every cluster has, where it is not there yet: the default type and bucket, this
-    /// node as its founder and first member, and itself alone in these groups.
+    /// node as its founder and first member, and itself alone in these groups. `token`: lets nodes
+    /// join a cluster that is founded now.
     pub(crate) async fn open(
         &self,
         founder: &MemberDescription,
         lease_ms: u64,
         groups: &[GroupId],
+        token: Option<TokenDigest>,
     ) -> Result<()> {
         let default = BucketName::default();
         if self.get(&type_key(default.kind()))?.is_none() {
@@ -112,14 +115,15 @@ impl Directory {
             self.execute(&default, call).await?;
             self.execute(&default, DirectoryCall::CreateBucket(Vec::new())).await?;
         }
-        self.change(|| self.plan_founding(founder, lease_ms, groups)).await?;
+        self.change(|| self.plan_founding(founder, lease_ms, groups, token)).await?;
         self.change(|| self.plan_first_ring(founder.node)).await.map(|_| ())
     }
 
     /// Carries out a directory call.
     pub(crate) async fn execute(&self, name: &BucketName, call: DirectoryCall) -> Result<Reply> {
-        let adds = |call: &DirectoryCall| {
-            matches!(call, DirectoryCall::Cluster(base::ClusterCall::AddMember { .. }))
+        let adds = |call: &DirectoryCall| match call {
+            DirectoryCall::Cluster(call) => call.joins(),
+            _ => false,
         };
         let (index, mut body) = self.change(|| self.plan(name, &call)).await?;
         if body == Body::Done && adds(&call) {

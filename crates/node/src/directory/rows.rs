@@ -11,6 +11,7 @@
 //! a/<type>/<name>        -> properties            of an available bucket, where not its type's
 //! r                      -> the ring, as `logic::ring` writes it
 //! r/plan, r/heirs        -> changes of it that are laid down, and those that replaced members owe
+//! j/<digest, 64 digits>  -> a join token that lets nodes in
 //! g/<group u32 BE>       -> who is wanted in it; form 2: how many voters, and with whom it began
 //! ```
 
@@ -20,7 +21,7 @@ use base::properties::Changes;
 use base::request::Expiry;
 use base::{
     BucketDescription, BucketId, BucketName, Error, GroupId, Key, MemberDescription, Moving,
-    NodeId, Part, Placement, Properties, Reason, Result, Stay, Update, Value,
+    NodeId, Part, Placement, Properties, Reason, Result, Stay, TokenDigest, Update, Value,
 };
 use bytes::Bytes;
 
@@ -34,6 +35,8 @@ pub(crate) const NEXT_GROUP: &[u8] = b"n/group";
 pub(crate) const CLUSTER: &[u8] = b"n/cluster";
 pub(crate) const CUSTOM: &[u8] = b"a/";
 pub(crate) const RING: &[u8] = b"r";
+/// Join tokens.
+pub(crate) const TOKENS: &[u8] = b"j/";
 /// Changes of the ring that are laid down.
 pub(crate) const RING_PLAN: &[u8] = b"r/plan";
 /// Who takes over whose part of the ring.
@@ -116,6 +119,24 @@ pub(crate) fn bucket_name(key: &[u8]) -> Option<BucketName> {
 pub(crate) fn member_of(key: &[u8]) -> Option<NodeId> {
     let digits = std::str::from_utf8(key.strip_prefix(MEMBERS)?).ok()?;
     u64::from_str_radix(digits, 16).ok().map(NodeId)
+}
+
+pub(crate) fn token_key(digest: &TokenDigest) -> Key {
+    let digits: String = digest.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    Bytes::from(format!("j/{digits}"))
+}
+
+/// The join token of a row's key.
+pub(crate) fn token_of(key: &[u8]) -> Option<TokenDigest> {
+    let digits = std::str::from_utf8(key.strip_prefix(TOKENS)?).ok()?;
+    let mut digest = [0; TokenDigest::BYTES];
+    if digits.len() != 2 * digest.len() || !digits.is_ascii() {
+        return None;
+    }
+    for (byte, at) in digest.iter_mut().zip((0..).step_by(2)) {
+        *byte = u8::from_str_radix(&digits[at..at + 2], 16).ok()?;
+    }
+    Some(TokenDigest(digest))
 }
 
 /// The group of a row's key.

@@ -1,5 +1,6 @@
 //! The node's laws and examples, on real files.
 
+mod admission;
 mod available;
 mod buckets;
 mod cluster;

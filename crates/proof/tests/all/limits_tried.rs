@@ -21,6 +21,7 @@ const STEPS: &[&str] = &[
 const UPDATE: &[&str] =
     &["steps_and_bytes_of_a_sequence_end_exactly_at_their_limits", "an_update_ends_at_its_bytes"];
 const SLOW: &[&str] = &["slow_clients_are_closed_at_the_limits_and_others_do_not_feel_them"];
+const TOKENS: &[&str] = &["what_could_be_guessed_or_is_no_text_is_no_token"];
 const UNDECIDED: &str = "as_many_updates_wait_undecided_as_the_limit_says_and_one_more_is_refused";
 const BYTES: &str = "updates_are_refused_as_soon_as_the_limit_of_bytes_is_reached";
 const CURSORS: Tried = By(&["the_table_is_bounded_in_entries_and_in_bytes"]);
@@ -56,6 +57,11 @@ const TRIED: &[(&str, Tried)] = &[
             "pipelines_of_any_depth_are_answered_in_order",
         ]),
     ),
+    ("JOIN_TOKEN_BYTES_MIN", By(TOKENS)),
+    ("JOIN_TOKEN_BYTES_MAX", By(TOKENS)),
+    ("JOIN_TOKEN_MS_DEFAULT", By(&["a_token_stands_only_if_that_is_said"])),
+    ("JOIN_TOKEN_MS_MAX", By(&["a_token_stands_only_if_that_is_said"])),
+    ("JOIN_TOKENS_MAX", By(&["tokens_end_by_themselves_and_are_bounded"])),
     ("NAME_BYTES_MAX", By(&["names_and_nesting_end_at_their_limits"])),
     ("BUCKETS_MAX", By(&["buckets_end_exactly_at_their_limit_and_so_they_do_after_a_restart"])),
     ("SESSIONS_MAX", By(&["sessions_end_exactly_at_their_limit_and_so_they_do_after_a_restart"])),

@@ -9,7 +9,8 @@ use crate::request::{
 };
 use crate::{
     BucketId, BucketName, ClusterCall, ClusterDescription, ClusterId, Error, GroupId, Key,
-    LogIndex, MemberDescription, NodeId, Part, Placement, Reason, SessionId, Stay, Value, Version,
+    LogIndex, MemberDescription, NodeId, Part, Placement, Reason, SessionId, Stay, TokenDigest,
+    Value, Version,
 };
 use bytes::Bytes;
 
@@ -321,6 +322,23 @@ pub fn group_calls() -> Vec<Call> {
 pub fn ending_calls() -> Vec<Call> {
     let drop = ClusterCall::DropGroup { group: GroupId(7) };
     vec![Call::Directory(DirectoryCall::Cluster(drop))]
+}
+
+/// What is asked about join tokens, and by those who show one.
+pub fn token_calls(of: &Stuff) -> Vec<Call> {
+    let [lease_ms, _] = of.numbers;
+    let digest = TokenDigest([7; TokenDigest::BYTES]);
+    let member = member(of, Stay::Member);
+    let shown = |call| ClusterCall::Shown { digest, call: Box::new(call) };
+    [
+        shown(ClusterCall::AddMember { member, part: Part::Voter, lease_ms }),
+        shown(ClusterCall::ReplaceMember { name: "n1".into(), by: None }),
+        ClusterCall::AddToken { digest, lifetime_ms: Some(lease_ms) },
+        ClusterCall::AddToken { digest, lifetime_ms: None },
+        ClusterCall::RevokeTokens,
+    ]
+    .map(|call| Call::Directory(DirectoryCall::Cluster(call)))
+    .into()
 }
 
 /// What the directory knows of groups that were made.

@@ -3,7 +3,7 @@
 
 use super::examples::{
     Stuff, bodies, calls, cluster_bodies, cluster_calls, group_bodies, group_calls, place_bodies,
-    place_calls,
+    place_calls, token_calls,
 };
 use super::{answered, available, failed, replied, ring, written};
 use crate::wire::read_answer;
@@ -49,6 +49,7 @@ fn requests() -> impl Strategy<Value = Request> {
         calls.extend(ring::calls(&of));
         calls.extend(ring::later_calls(&of));
         calls.extend(available::type_calls(&of));
+        calls.extend(token_calls(&of));
         let call = calls.swap_remove(at.index(calls.len()));
         let retry = retry.map(|(session, number)| RetryId { session: SessionId(session), number });
         Request { bucket, call, retry }

@@ -11,7 +11,9 @@ use crate::limits::{
 use crate::reply::{Body, Entry, Outcome, Page, Row};
 use crate::request::{Call, Consistency, DirectoryCall, Expiry, Read, Steps, Update};
 use crate::wire::read_answer;
-use crate::{Error, Key, Kind, LogIndex, Reason, Reply, Request, Version};
+use crate::{
+    ClusterCall, Error, Key, Kind, LogIndex, Reason, Reply, Request, TokenDigest, Version,
+};
 use bytes::Bytes;
 
 /// Where `needle` begins.
@@ -28,6 +30,21 @@ fn claiming(bytes: &Bytes, at: usize, claim: usize) -> Bytes {
     let mut claimed = bytes.to_vec();
     claimed[at..at + 4].copy_from_slice(&(claim as u32).to_le_bytes());
     claimed.into()
+}
+
+#[test]
+fn a_token_is_shown_once_for_one_call() {
+    let digest = TokenDigest([7; TokenDigest::BYTES]);
+    let shown = |call| ClusterCall::Shown { digest, call: Box::new(call) };
+    let bytes = |call| written(&request(Call::Directory(DirectoryCall::Cluster(call))));
+    let once = bytes(shown(ClusterCall::RevokeTokens));
+    assert!(Request::read(&once).is_ok());
+    let twice = bytes(shown(shown(ClusterCall::RevokeTokens)));
+    assert_eq!(Request::read(&twice), Err(Malformed("which cluster call")));
+    let at = find(&once, &digest.0) - 4;
+    for claim in [31, 33] {
+        assert_eq!(Request::read(&claiming(&once, at, claim)), Err(Malformed("digest")), "{claim}");
+    }
 }
 
 #[test]

@@ -18,8 +18,8 @@ use crate::http::percent::encode_onto;
 use base::properties::Changes;
 use base::request::{Call, DirectoryCall, Expiry, SessionCall, When};
 use base::{
-    Body, BucketName, Consistency, Error, Outcome, Read, Reason, Reply, Request, Result, Row,
-    Update,
+    Body, BucketName, Consistency, Error, JoinToken, Outcome, Read, Reason, Reply, Request, Result,
+    Row, Update,
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -29,6 +29,7 @@ pub use wire::{Answer, Sent};
 /// A client over one kept connection: one request after the other.
 pub struct Client {
     wire: Wire,
+    token: Option<JoinToken>,
 }
 
 impl Client {
@@ -41,7 +42,12 @@ impl Client {
         if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ', '\r', '\n']) {
             return Err(malformed());
         }
-        Ok(Client { wire: Wire::new(authority.to_string(), wait_max) })
+        Ok(Client { wire: Wire::new(authority.to_string(), wait_max), token: None })
+    }
+
+    /// Shows this join token with whatever it asks of the cluster from now on.
+    pub fn show(&mut self, token: JoinToken) {
+        self.token = Some(token);
     }
 
     /// Asks anything, and gives the reply as the node gave it.
@@ -53,6 +59,10 @@ impl Client {
         if let Some(retry) = request.retry {
             sent.headers.push(("x-credenza-session", retry.session.to_string()));
             sent.headers.push(("x-credenza-request", retry.number.to_string()));
+        }
+        let is_of_cluster = matches!(request.call, Call::Directory(DirectoryCall::Cluster(_)));
+        if let Some(token) = self.token.as_ref().filter(|_| is_of_cluster) {
+            sent.headers.push(("authorization", format!("Bearer {}", token.text())));
         }
         let answer = self.wire.exchange(&sent).await?;
         replies::reply(&request.call, &answer)

@@ -151,6 +151,7 @@ fn directory(bucket: &BucketName, call: &DirectoryCall) -> Sent {
 
 fn members(call: &ClusterCall) -> Sent {
     const MEMBERS: &str = "/v1/cluster/members";
+    const TOKENS: &str = "/v1/cluster/tokens";
     let json = |method: &'static str, path: String, body: serde_json::Value| {
         Sent::json(method, path, body.to_string().into_bytes())
     };
@@ -191,6 +192,13 @@ fn members(call: &ClusterCall) -> Sent {
         ClusterCall::DropGroup { group } => {
             Sent::new("DELETE", format!("/v1/cluster/groups/{group}"))
         }
+        // The token itself stands in a header; the digest is for nodes among themselves.
+        ClusterCall::Shown { call, .. } => members(call),
+        ClusterCall::AddToken { lifetime_ms, .. } => {
+            let standing = lifetime_ms.is_none();
+            json("POST", TOKENS.into(), json!({ "lifetime_ms": lifetime_ms, "standing": standing }))
+        }
+        ClusterCall::RevokeTokens => Sent::new("DELETE", TOKENS),
     }
 }
 

@@ -188,6 +188,7 @@ fn members() -> impl Strategy<Value = ClusterCall> {
         .prop_map(|(replicas, members)| ClusterCall::CreateGroup { replicas, members });
     prop_oneof![
         Just(ClusterCall::Describe),
+        Just(ClusterCall::RevokeTokens),
         add,
         update,
         name().prop_map(|name| ClusterCall::RemoveMember { name }),

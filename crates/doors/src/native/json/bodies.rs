@@ -144,7 +144,7 @@ pub fn move_to(json: &[u8]) -> Result<DirectoryCall, Error> {
     Ok(DirectoryCall::MoveBucket { group: GroupId(group) })
 }
 
-pub(super) fn read_plain<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
+pub fn read_plain<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
     // The library would take a list of the fields' values for an object.
     if json.trim_ascii_start().first() == Some(&b'[') {
         return Err(Error::new(Reason::Malformed, "the body is an object, not a list"));

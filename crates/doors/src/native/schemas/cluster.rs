@@ -1,7 +1,10 @@
 //! Schemas of members and placement.
 
 use super::{MEMBER_PATTERN, object, reference};
-use base::limits::{GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX, PEER_ADDRESS_BYTES_MAX};
+use base::limits::{
+    GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX, JOIN_TOKEN_MS_DEFAULT, JOIN_TOKEN_MS_MAX,
+    PEER_ADDRESS_BYTES_MAX,
+};
 use serde_json::{Map, Value, json};
 
 /// Node 0 is no node.
@@ -90,6 +93,22 @@ fn asked(schemas: &mut Map<String, Value>) {
             ],
         }),
     );
+    let lifetime = json!({
+        "type": ["integer", "null"], "minimum": 1, "maximum": JOIN_TOKEN_MS_MAX,
+        "default": JOIN_TOKEN_MS_DEFAULT,
+    });
+    let standing = json!({ "type": ["boolean", "null"], "default": false });
+    insert(
+        "NewToken",
+        json!({
+            "type": "object", "additionalProperties": false,
+            "properties": { "lifetime_ms": lifetime, "standing": standing },
+            "anyOf": [
+                { "properties": { "lifetime_ms": { "type": "null" } } },
+                { "properties": { "standing": { "enum": [false, null] } } },
+            ],
+        }),
+    );
     insert("Transfer", object(json!({ "to": name })));
 }
 
@@ -108,6 +127,9 @@ fn known(schemas: &mut Map<String, Value>) {
         "group": group(), "members": list(placed), "replicas": count(), "founders": list(id()),
     }));
     schemas.insert("Group".into(), placement.clone());
+    let lifetime = json!({ "type": ["integer", "null"], "minimum": 1 });
+    let token = json!({ "token": { "type": "string" }, "lifetime_ms": lifetime, "cluster": id() });
+    schemas.insert("JoinToken".into(), object(token));
     schemas.insert("Ring".into(), object(json!({ "epoch": count(), "owners": list(id()) })));
     let members = object(json!({
         "cluster": id(), "founder": id(), "lease_ms": count(), "changes": count(),

@@ -4,6 +4,7 @@
 //! Never: reaches into the node; whatever is checked here, a user could check.
 //! Read next: `first_start.rs`, then `real_input.rs`.
 
+mod admission;
 mod arakoon;
 mod buckets;
 mod checkpoint;

@@ -24,7 +24,7 @@ fn end(segment: &Path) -> u64 {
 }
 
 /// Changes one byte of the log, at so many percent of it.
-fn damage(data: &Path, percent: u64) {
+pub fn damage(data: &Path, percent: u64) {
     let segment = segment(data);
     let at = end(&segment) * percent / 100;
     let mut file =

@@ -1,0 +1,174 @@
+//! `credenza cluster token`: what lets a node join from beyond loopback; and how a node is given
+//! one.
+
+use super::join;
+use crate::client::{Address, Call, Client};
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::settings::{Settings, units};
+use base::limits::JOIN_TOKEN_BYTES_MAX;
+use base::{JoinToken, Kind};
+use hyper::Method;
+use node::Joining;
+use serde_json::json;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+const TOKENS: &str = "/v1/cluster/tokens";
+/// Everybody but the file's owner.
+const OTHERS: u32 = 0o077;
+
+/// Makes a token, or ends all.
+#[derive(clap::Args)]
+pub struct Token {
+    #[command(flatten)]
+    address: Address,
+    /// So long it lets nodes in
+    #[arg(long = "for", value_name = "TIME", default_value = "24h", value_parser = units::time_ms)]
+    lifetime_ms: u64,
+    /// It lets nodes in until --revoke: for nodes that keep it to come back by themselves
+    #[arg(long, conflicts_with = "lifetime_ms")]
+    standing: bool,
+    /// Write it to this new file, which only its owner can read, instead of showing it
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// End all tokens made so far; members stay members
+    #[arg(long, conflicts_with_all = ["lifetime_ms", "standing", "file"])]
+    revoke: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Token {
+    /// Does it.
+    pub async fn run(self) -> Outcome {
+        let mut client = Client::new(&self.address)?;
+        if self.revoke {
+            client.call(Call::new(Method::DELETE, TOKENS)).await?;
+            return match self.json {
+                true => output::json(&json!({ "revoked": true })),
+                false => output::text("no join token made so far lets anybody in any more\n"),
+            };
+        }
+        // First, so that no token is made that nobody gets to see.
+        let file = self.file.as_deref().map(new_file).transpose()?;
+        let body = match self.standing {
+            true => json!({ "standing": true }),
+            false => json!({ "lifetime_ms": self.lifetime_ms }),
+        };
+        let made = client.call(Call::json(Method::POST, TOKENS, body.to_string())).await;
+        let made = made.and_then(|answer| answer.json());
+        if let (Err(_), Some(path)) = (&made, &self.file) {
+            // It is empty, and its name is wanted again for the next attempt.
+            let _ = std::fs::remove_file(path);
+        }
+        let mut made = made?;
+        if let (Some(mut file), Some(path)) = (file, &self.file) {
+            let text = made["token"].take();
+            let text = format!("{}\n", text.as_str().unwrap_or_default());
+            let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+            written.map_err(|error| Failure::file("write", path, &error))?;
+            made["file"] = path.display().to_string().into();
+        }
+        if self.json {
+            return output::json(&made);
+        }
+        eprintln!("{}", self.words());
+        match made["token"].as_str() {
+            Some(token) => output::text(&format!("{token}\n")),
+            None => Ok(()),
+        }
+    }
+
+    /// What is to be done with it.
+    fn words(&self) -> String {
+        let file = self.file.as_ref().map_or("FILE".into(), |file| file.display().to_string());
+        let until = match self.standing {
+            true => "until `credenza cluster token --revoke`".into(),
+            false => format!("for {} minutes", self.lifetime_ms.div_ceil(60_000)),
+        };
+        format!(
+            "whoever has it can become a member, {until}; on the new node, in a file of mode 0600:\
+             \n  credenza serve --node NAME --join MEMBER:PORT --join-token-file {file} ..."
+        )
+    }
+}
+
+fn new_file(path: &Path) -> Outcome<File> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    made.map_err(|error| Failure::file("make", path, &error))
+}
+
+/// Reads the token that the settings name. A member that is one already may be without: it would
+/// need one only to join anew after damage.
+pub fn take(settings: &mut Settings) -> Outcome {
+    let Some(path) = &settings.join_token_file else { return Ok(()) };
+    match read(path) {
+        Ok(token) => settings.node.join_token = Some(token),
+        Err(failure) if Joining::is_fresh(&settings.node).map_err(join::not_started)? => {
+            return Err(failure);
+        }
+        Err(failure) => tracing::warn!(%failure, "going on without a join token"),
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Outcome<JoinToken> {
+    let failed = |error| Failure::file("read", path, &error);
+    let file = File::open(path).map_err(failed)?;
+    let mode = file.metadata().map_err(failed)?.permissions().mode();
+    if mode & OTHERS != 0 {
+        let path = path.display();
+        let text = format!(
+            "join_token_file {path}: other users can read it (mode {:03o}): chmod 600 {path}, and \
+             make another token if they did",
+            mode & 0o777
+        );
+        return Err(Failure::new(Kind::Denied, text));
+    }
+    let mut text = Vec::new();
+    // With room for blanks around it; of a longer file the beginning is no token either.
+    let most = 2 * JOIN_TOKEN_BYTES_MAX as u64;
+    file.take(most).read_to_end(&mut text).map_err(failed)?;
+    let token = JoinToken::parse(&text);
+    token.map_err(|error| {
+        Failure::invalid(format!("join_token_file {}: {}", path.display(), error.text()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str, mode: u32, text: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("token-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join(name);
+        let _ = std::fs::remove_file(&path);
+        let made = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
+        made.and_then(|mut file| file.write_all(text.as_bytes())).expect("a file");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("a mode");
+        path
+    }
+
+    #[test]
+    fn a_token_is_taken_from_a_file_that_others_can_t_read() {
+        let token = JoinToken::of([1; 20]);
+        let text = format!("{}\n", token.text());
+        let good = file("good", 0o600, &text);
+        assert_eq!(read(&good).map(|token| token.digest()).ok(), Some(token.digest()));
+        assert!(read(&file("only-read", 0o400, &text)).is_ok());
+        for mode in [0o640, 0o604, 0o644] {
+            let refused = read(&file("open", mode, &text)).expect_err("others can read it");
+            let words = refused.to_string();
+            assert!(words.contains("chmod 600") && !words.contains(token.text()), "{words}");
+        }
+        let words = read(&file("short", 0o600, "secret")).expect_err("too short").to_string();
+        assert!(words.contains("credenza cluster token") && !words.contains("secret"), "{words}");
+        assert!(read(&file("long", 0o600, &"x".repeat(4_096))).is_err());
+        assert!(read(Path::new("/nowhere")).is_err());
+    }
+}

@@ -1,0 +1,101 @@
+//! What a node shows that is to join a cluster: a token that operators made, and the digest of it,
+//! which is all that the cluster keeps.
+
+use crate::limits::{JOIN_TOKEN_BYTES_MAX, JOIN_TOKEN_BYTES_MIN};
+use crate::{Error, Reason, Result};
+use std::fmt;
+
+/// So that nobody takes a digest of this kind for one of another.
+const CONTEXT: &str = "credenza 2026 join token";
+/// How a token begins that we made: it is told from other secrets by it.
+const BEGIN: &str = "credenza-";
+
+/// A join token. Who has it can become a member, so its text is in no log and no error.
+#[derive(Clone)]
+pub struct JoinToken(String);
+
+impl JoinToken {
+    /// A token of these bytes, which nobody can guess.
+    pub fn of(secret: [u8; 20]) -> JoinToken {
+        let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        JoinToken(format!("{BEGIN}{digits}"))
+    }
+
+    /// A token as it stands in a file or a header; blanks around it are left out.
+    pub fn parse(text: &[u8]) -> Result<JoinToken> {
+        let text = text.trim_ascii();
+        let fits = (JOIN_TOKEN_BYTES_MIN..=JOIN_TOKEN_BYTES_MAX).contains(&text.len());
+        match std::str::from_utf8(text) {
+            Ok(text) if fits && text.bytes().all(|byte| byte.is_ascii_graphic()) => {
+                Ok(JoinToken(text.into()))
+            }
+            _ => Err(Error::new(
+                Reason::Malformed,
+                format!(
+                    "a join token is {JOIN_TOKEN_BYTES_MIN} to {JOIN_TOKEN_BYTES_MAX} letters, \
+                     digits and signs without blanks, as `credenza cluster token` makes it"
+                ),
+            )),
+        }
+    }
+
+    /// What the cluster keeps of it.
+    pub fn digest(&self) -> TokenDigest {
+        TokenDigest(blake3::derive_key(CONTEXT, self.0.as_bytes()))
+    }
+
+    /// Its text, for the one who is to show it.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for JoinToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JoinToken")
+    }
+}
+
+/// The digest of a join token: it tells nothing of the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenDigest(pub [u8; TokenDigest::BYTES]);
+
+impl TokenDigest {
+    /// Its size.
+    pub const BYTES: usize = 32;
+
+    /// Whether it is this one, told after the same time whichever bytes differ.
+    pub fn is(&self, other: &TokenDigest) -> bool {
+        let differs =
+            self.0.iter().zip(&other.0).fold(0, |differs, (one, two)| differs | one ^ two);
+        std::hint::black_box(differs) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_back_whatever_stands_around_it_and_shown_to_nobody() {
+        let made = JoinToken::of([0xA5; 20]);
+        let read = JoinToken::parse(format!(" {}\r\n", made.text()).as_bytes()).expect("a token");
+        assert_eq!(read.text(), made.text());
+        assert!(read.digest().is(&made.digest()));
+        assert!(!read.digest().is(&JoinToken::of([0xA4; 20]).digest()));
+        assert_eq!(format!("{made:?}"), "JoinToken");
+    }
+
+    #[test]
+    fn what_could_be_guessed_or_is_no_text_is_no_token() {
+        let long = "x".repeat(JOIN_TOKEN_BYTES_MAX + 1);
+        let short = "x".repeat(JOIN_TOKEN_BYTES_MIN - 1);
+        let blank = "two words of which neither is a token";
+        for bad in [&[][..], short.as_bytes(), long.as_bytes(), blank.as_bytes(), &[0xFF; 40]] {
+            let refused = JoinToken::parse(bad).expect_err("no token");
+            assert!(refused.text().contains("cluster token"), "{refused:?}");
+            assert!(bad.is_empty() || !refused.text().contains(&*String::from_utf8_lossy(bad)));
+        }
+        assert!(JoinToken::parse("y".repeat(JOIN_TOKEN_BYTES_MIN).as_bytes()).is_ok());
+    }
+}

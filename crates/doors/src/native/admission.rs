@@ -1,0 +1,136 @@
+//! Who may join: the routes of join tokens and of those who show one.
+//!
+//! Operators need no token; where they are not served, a node that joins shows one, as
+//! `Authorization: Bearer TOKEN` (RFC 6750).
+
+use super::errors::{self, malformed};
+use super::json::blob::Whole;
+use super::json::bodies::read_plain;
+use super::json::cluster::id_text;
+use super::routes::{For, Gives, Name, Route, Takes, cluster};
+use crate::http::{Answer, Content, Method, Status};
+use crate::shared::Shared;
+use base::limits::{JOIN_TOKEN_MS_DEFAULT, JOIN_TOKEN_MS_MAX};
+use base::{Error, JoinToken, Reason, TokenDigest};
+use serde::Deserialize;
+use serde_json::json;
+
+const TOKENS: &str = "/v1/cluster/tokens";
+const SCHEME: &[u8] = b"bearer ";
+
+pub const ADD_MEMBER: Route = Route {
+    audience: For::Joining,
+    ..cluster(
+        (Name::AddMember, Method::Post, "/v1/cluster/members"),
+        (Takes::Json("NewMember"), Gives::Json("Members")),
+        "A node joins; it is told whom it joins. Beyond loopback it shows a join token.",
+    )
+};
+
+pub const REPLACE_MEMBER: Route = Route {
+    audience: For::Joining,
+    ..cluster(
+        (Name::ReplaceMember, Method::Post, "/v1/cluster/members/{name}/replace"),
+        (Takes::MaybeJson("Replacement"), Gives::Nothing),
+        "A member's place is taken: by another, or by the next fresh node of its name.",
+    )
+};
+
+pub const MAKE: Route = cluster(
+    (Name::MakeToken, Method::Post, TOKENS),
+    (Takes::MaybeJson("NewToken"), Gives::CreatedJson("JoinToken")),
+    "Makes a join token, which lets nodes in from beyond loopback; it is told once.",
+);
+
+pub const REVOKE: Route = cluster(
+    (Name::RevokeTokens, Method::Delete, TOKENS),
+    (Takes::Nothing, Gives::Nothing),
+    "No join token that was made so far lets anybody in any more.",
+);
+
+/// The token that a request shows.
+pub fn shown(header: Option<&[u8]>) -> Result<TokenDigest, Error> {
+    let token = header.and_then(|header| {
+        let (scheme, token) = header.split_at_checked(SCHEME.len())?;
+        scheme.eq_ignore_ascii_case(SCHEME).then_some(token)
+    });
+    let token = token.ok_or_else(|| {
+        let text = "whoever is no operator shows a join token here: `credenza cluster token` on a \
+                    member's machine makes one, and `join_token_file` gives it to the node that \
+                    joins";
+        Error::new(Reason::Forbidden, text)
+    })?;
+    JoinToken::parse(token).map(|token| token.digest())
+}
+
+/// For how long a token is asked for; none: until all are revoked.
+pub fn lifetime(json: &[u8]) -> Result<Option<u64>, Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct NewToken {
+        lifetime_ms: Option<Whole>,
+        standing: Option<bool>,
+    }
+    let body = if json.is_empty() { NewToken::default() } else { read_plain(json)? };
+    match (body.standing.unwrap_or(false), body.lifetime_ms) {
+        (true, None) => Ok(None),
+        (true, Some(_)) => Err(malformed("a standing token has no lifetime: say one of the two")),
+        (false, lifetime) => {
+            let lifetime_ms = lifetime.map_or(JOIN_TOKEN_MS_DEFAULT, |lifetime| lifetime.0);
+            if !(1..=JOIN_TOKEN_MS_MAX).contains(&lifetime_ms) {
+                let text = format!("a token's lifetime is 1 to {JOIN_TOKEN_MS_MAX} milliseconds");
+                return Err(malformed(text));
+            }
+            Ok(Some(lifetime_ms))
+        }
+    }
+}
+
+/// Makes a token and tells it.
+pub async fn make(shared: &Shared, lifetime_ms: Option<u64>) -> Answer {
+    match shared.node.make_join_token(lifetime_ms).await {
+        Ok(token) => {
+            let cluster = id_text(shared.node.cluster().cluster.0);
+            let told = json!({
+                "token": token.text(), "lifetime_ms": lifetime_ms, "cluster": cluster,
+            });
+            Answer::new(Status::Created, Content::Json(told.to_string().into()))
+        }
+        Err(error) => errors::answer(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_from_a_bearer_s_header_alone() {
+        let token = JoinToken::of([9; 20]);
+        let text = token.text();
+        for good in [format!("Bearer {text}"), format!("bearer  {text} ")] {
+            assert_eq!(shown(Some(good.as_bytes())), Ok(token.digest()), "{good}");
+        }
+        let basic = format!("Basic {text}");
+        for bad in [None, Some(&b""[..]), Some(b"Bearer"), Some(basic.as_bytes())] {
+            let refused = shown(bad).expect_err("no token");
+            assert_eq!(refused.reason, Reason::Forbidden, "{refused:?}");
+            assert!(refused.text().contains("credenza cluster token"), "{refused:?}");
+        }
+        assert_eq!(shown(Some(b"Bearer short")).map_err(|e| e.reason), Err(Reason::Malformed));
+    }
+
+    #[test]
+    fn a_token_stands_only_if_that_is_said() {
+        assert_eq!(lifetime(b""), Ok(Some(JOIN_TOKEN_MS_DEFAULT)));
+        assert_eq!(lifetime(b"{}"), Ok(Some(JOIN_TOKEN_MS_DEFAULT)));
+        assert_eq!(lifetime(b"{\"standing\":false}"), Ok(Some(JOIN_TOKEN_MS_DEFAULT)));
+        assert_eq!(lifetime(b"{\"standing\":true}"), Ok(None));
+        assert_eq!(lifetime(b"{\"lifetime_ms\":5}"), Ok(Some(5)));
+        let bad = ["{\"standing\":true,\"lifetime_ms\":5}", "{\"lifetime_ms\":0}", "{\"for\":1}"];
+        let long = format!("{{\"lifetime_ms\":{}}}", JOIN_TOKEN_MS_MAX + 1);
+        for bad in bad.into_iter().chain([long.as_str()]) {
+            assert!(lifetime(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Who may join: the digests of the join tokens that let a node in, and what is asked by someone
+//! who shows one.
+//!
+//! A token ends by itself, after its lifetime in the directory's own time, or when all are revoked;
+//! what was asked with one that ended meanwhile is refused, whoever passed it on.
+//!
+//! Promises: who shows no token that is in force changes nothing; a token lets nodes in and gives
+//! no other right.
+//! Never: keeps or learns a token itself.
+
+use super::rows::{TOKENS, assert, set, token_key, token_of};
+use super::{Directory, Plan};
+use base::limits::JOIN_TOKENS_MAX;
+use base::request::{Expiry, Missing};
+use base::{Body, ClusterCall, Error, Key, Reason, Result, TokenDigest, Update, Value};
+use bytes::Bytes;
+
+/// The form of a token's row; more may stand behind it one day.
+const ROW: &[u8] = &[1];
+
+impl Directory {
+    /// A call by someone who shows a token.
+    pub(super) fn plan_shown(&self, digest: &TokenDigest, call: &ClusterCall) -> Result<Plan> {
+        let may = matches!(
+            call,
+            ClusterCall::AddMember { .. } | ClusterCall::ReplaceMember { by: None, .. }
+        );
+        if !may {
+            let text = "a join token lets a node in and gives no other right: ask an operator";
+            return Err(Error::new(Reason::Forbidden, text));
+        }
+        let found = self
+            .tokens()?
+            .into_iter()
+            .find(|(key, _)| token_of(key).is_some_and(|known| known.is(digest)));
+        let (key, row) = found.ok_or_else(not_in_force)?;
+        Ok(match self.plan_members(call)? {
+            Plan::Change(mut steps) => {
+                steps.insert(0, assert(&key, Some(row)));
+                Plan::Change(steps)
+            }
+            other => other,
+        })
+    }
+
+    pub(super) fn plan_token(
+        &self,
+        digest: &TokenDigest,
+        lifetime_ms: Option<u64>,
+    ) -> Result<Plan> {
+        if self.tokens()?.len() >= JOIN_TOKENS_MAX {
+            let text = format!(
+                "{JOIN_TOKENS_MAX} join tokens are in force already: end them all with \
+                 `credenza cluster token --revoke`"
+            );
+            return Err(Error::new(Reason::TooMany, text));
+        }
+        let expiry = lifetime_ms.map_or(Expiry::Never, Expiry::After);
+        Ok(Plan::Change(vec![lets_in(digest, expiry)]))
+    }
+
+    pub(super) fn plan_revocation(&self) -> Result<Plan> {
+        let end = |(key, _)| Update::Delete { key, missing: Missing::Skipped };
+        let ends: Vec<_> = self.tokens()?.into_iter().map(end).collect();
+        Ok(if ends.is_empty() { Plan::Answer(Body::Done) } else { Plan::Change(ends) })
+    }
+
+    /// Those in force.
+    fn tokens(&self) -> Result<Vec<(Key, Value)>> {
+        let mut tokens = Vec::new();
+        self.each(TOKENS, |key, value| {
+            tokens.push((key.clone(), value.clone()));
+            Ok(())
+        })?;
+        Ok(tokens)
+    }
+}
+
+/// The row of a token that lets nodes in.
+pub(super) fn lets_in(digest: &TokenDigest, expiry: Expiry) -> Update {
+    let mut step = set(token_key(digest), Bytes::from_static(ROW));
+    if let Update::Set { expiry: until, .. } = &mut step {
+        *until = expiry;
+    }
+    step
+}
+
+fn not_in_force() -> Error {
+    let text = "this join token lets nobody in, or does no longer: make another with `credenza \
+                cluster token` on a member's machine";
+    Error::new(Reason::Forbidden, text)
+}

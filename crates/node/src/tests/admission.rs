@@ -1,0 +1,129 @@
+//! Join tokens in the directory: what one allows, and how it ends.
+
+use super::{Place, reason};
+use crate::{Node, NodeSettings, PeerPlace};
+use base::limits::JOIN_TOKENS_MAX;
+use base::{
+    Body, BucketName, Call, ClusterCall, DirectoryCall, JoinToken, MemberDescription, NodeId, Part,
+    Reason, Request, Result, Stay,
+};
+use std::time::Duration;
+
+async fn ask(node: &Node, call: ClusterCall) -> Result<Body> {
+    let call = Call::Directory(DirectoryCall::Cluster(call));
+    let request = Request { bucket: BucketName::default(), call, retry: None };
+    node.handle(request).await.map(|reply| reply.body)
+}
+
+/// Of a node that takes others.
+fn settings(place: &Place) -> NodeSettings {
+    let listen = "127.0.0.1:0".parse().expect("an address");
+    let peers = Some(PeerPlace { listen, advertise: "127.0.0.1:7712".into() });
+    NodeSettings { peers, client_address: "127.0.0.1:7711".into(), ..place.settings() }
+}
+
+/// What a node asks that joins.
+fn join(node: u64) -> ClusterCall {
+    let member = MemberDescription {
+        node: NodeId(node),
+        name: format!("n{node}"),
+        peer: format!("127.0.0.1:{node}"),
+        client: format!("127.0.0.1:1{node}"),
+        incarnation: 0,
+        stay: Stay::Member,
+    };
+    ClusterCall::AddMember { member, part: Part::Learner, lease_ms: 600 }
+}
+
+fn shown(token: &JoinToken, call: ClusterCall) -> ClusterCall {
+    ClusterCall::Shown { digest: token.digest(), call: Box::new(call) }
+}
+
+fn replace(by: Option<&str>) -> ClusterCall {
+    ClusterCall::ReplaceMember { name: "n2".into(), by: by.map(String::from) }
+}
+
+#[tokio::test]
+async fn a_token_lets_nodes_in_until_it_is_revoked_and_does_nothing_else() {
+    let place = Place::new();
+    let node = Node::start(settings(&place)).await.expect("it starts");
+    let stranger = JoinToken::of([1; 20]);
+    let refused = ask(&node, shown(&stranger, join(2))).await.expect_err("no token is in force");
+    assert_eq!(refused.reason, Reason::Forbidden);
+    assert!(refused.text().contains("credenza cluster token"), "{refused}");
+    let token = node.make_join_token(None).await.expect("made");
+    let Ok(Body::Cluster(told)) = ask(&node, shown(&token, join(2))).await else {
+        panic!("a joiner is told whom it joins")
+    };
+    assert!(told.member(NodeId(2)).is_some());
+    // It may have missed the answer.
+    assert!(matches!(ask(&node, shown(&token, join(2))).await, Ok(Body::Cluster(_))));
+    assert_eq!(reason(ask(&node, shown(&stranger, join(3))).await), Reason::Forbidden);
+    for call in [
+        ClusterCall::RemoveMember { name: "n2".into() },
+        ClusterCall::SetPart { name: "n2".into(), part: Some(Part::Voter), group: None },
+        ClusterCall::AddToken { digest: stranger.digest(), lifetime_ms: None },
+        ClusterCall::RevokeTokens,
+        ClusterCall::Describe,
+        replace(Some("node1")),
+        shown(&token, join(3)),
+    ] {
+        let refused = reason(ask(&node, shown(&token, call.clone())).await);
+        assert_eq!(refused, Reason::Forbidden, "{call:?}");
+    }
+    assert_eq!(ask(&node, shown(&token, replace(None))).await, Ok(Body::Done));
+    // They are in force after a restart, and another is made beside the first.
+    node.stop().await.expect("it stops");
+    let node = Node::start(settings(&place)).await.expect("it starts");
+    let other = node.make_join_token(Some(600_000)).await.expect("made");
+    assert_ne!(other.text(), token.text());
+    for (number, token) in [(3, &token), (4, &other)] {
+        ask(&node, shown(token, join(number))).await.expect("let in");
+    }
+    assert_eq!(ask(&node, ClusterCall::RevokeTokens).await, Ok(Body::Done));
+    assert_eq!(ask(&node, ClusterCall::RevokeTokens).await, Ok(Body::Done), "there are none");
+    for token in [&token, &other] {
+        assert_eq!(reason(ask(&node, shown(token, join(5))).await), Reason::Forbidden);
+    }
+    ask(&node, join(5)).await.expect("operators need none");
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn tokens_end_by_themselves_and_are_bounded() {
+    let place = Place::new();
+    let node = place.start().await;
+    let short = node.make_join_token(Some(1)).await.expect("made");
+    for _ in 1..JOIN_TOKENS_MAX {
+        node.make_join_token(Some(600_000)).await.expect("made");
+    }
+    // Group time goes on by itself, a step at a time.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(reason(ask(&node, shown(&short, join(2))).await), Reason::Forbidden);
+    node.make_join_token(Some(600_000)).await.expect("in the place of the one that ended");
+    let many = node.make_join_token(None).await.expect_err("too many");
+    assert_eq!(many.reason, Reason::TooMany);
+    assert!(many.text().contains("--revoke"), "{many}");
+    assert_eq!(ask(&node, ClusterCall::RevokeTokens).await, Ok(Body::Done));
+    node.make_join_token(None).await.expect("there is room");
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn a_founder_s_own_token_stands_from_the_beginning_and_is_not_put_back() {
+    let (place, token) = (Place::new(), JoinToken::of([7; 20]));
+    let with = |place| NodeSettings { join_token: Some(token.clone()), ..settings(place) };
+    let node = Node::start(with(&place)).await.expect("it starts");
+    ask(&node, shown(&token, join(2))).await.expect("let in");
+    ask(&node, ClusterCall::RevokeTokens).await.expect("revoked");
+    node.stop().await.expect("it stops");
+    let node = Node::start(with(&place)).await.expect("it starts");
+    assert_eq!(reason(ask(&node, shown(&token, join(3))).await), Reason::Forbidden);
+    node.stop().await.expect("it stops");
+    // A cluster of an earlier version has none, and its first node does not bring one later.
+    let older = Place::new();
+    older.start().await.stop().await.expect("it stops");
+    let node = Node::start(with(&older)).await.expect("it starts");
+    assert_eq!(reason(ask(&node, shown(&token, join(2))).await), Reason::Forbidden);
+    node.stop().await.expect("it stops");
+}
