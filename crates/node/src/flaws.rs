@@ -35,6 +35,16 @@ pub(crate) enum Flaw {
     ReapsWithoutGuests,
     /// What another replica has takes the place of what is here.
     MergeOverwrites,
+    /// A former owner lets go of rows, whatever those have who own them now.
+    LetsGoAlone,
+    /// A node says that it has received a partition before it has.
+    ReceivesNothing,
+    /// Who is to have a partition is asked in place of who has it.
+    AsksReceivers,
+    /// Who is to have a partition drops rows of it that it kept for others.
+    GuestsForget,
+    /// Rows that lie where nobody knows of them are dropped.
+    DropsStrays,
 }
 
 #[cfg(test)]

@@ -216,6 +216,36 @@ impl Ring {
         self
     }
 
+    /// The same ring, where nobody waits for what nodes were to receive that are gone for good: a
+    /// partition goes over without them, if somebody who is to keep it has it, or nobody is left
+    /// who had it. `numbers`: how many copies buckets ask for.
+    pub fn without_receivers_of(
+        mut self,
+        gone: impl Fn(NodeId) -> bool,
+        numbers: &[usize],
+    ) -> Ring {
+        let Some(pending) = &self.pending else { return self };
+        let is_over = |partition: &Partition, n: usize| {
+            let now = self.layout.owners(*partition, n);
+            let next = pending.layout.owners(*partition, n);
+            let has = |node: &NodeId| now.contains(node) || pending.has_received(*partition, *node);
+            let (has, lack): (Vec<_>, Vec<_>) = next.into_iter().partition(has);
+            let is_left = has.iter().any(|node| !gone(*node)) || now.iter().all(|node| gone(*node));
+            lack.is_empty() || lack.iter().all(|node| gone(*node)) && is_left
+        };
+        let moves = |partition: &Partition| !pending.arrived.contains(partition);
+        let over = (0..self.partitions()).map(Partition).filter(moves);
+        let over = over.filter(|partition| numbers.iter().all(|n| is_over(partition, *n)));
+        let over: Vec<_> = over.collect();
+        self.arrive_all(over, numbers);
+        self
+    }
+
+    /// The same ring, one epoch later.
+    pub fn renewed(self) -> Ring {
+        Ring { epoch: self.epoch + 1, ..self }
+    }
+
     /// Who still has rows of this partition that it is not to keep. As long as somebody does, or
     /// receives it, deleted keys of the partition must not be forgotten.
     pub fn leftovers(&self, partition: Partition) -> impl Iterator<Item = NodeId> {
@@ -248,6 +278,19 @@ impl Ring {
             Ring { epoch, n: self.n, layout: pending.layout, pending: Some(back), leftovers };
         ring.arrive_all(arrived, &[]);
         Some(ring)
+    }
+
+    /// Who is still to receive something, for these numbers of copies.
+    pub fn awaited(&self, numbers: &[usize]) -> BTreeSet<NodeId> {
+        let partitions = (0..self.partitions()).map(Partition);
+        let all = partitions.flat_map(|partition| {
+            let receivers = numbers.iter().flat_map(move |n| self.receivers(partition, *n));
+            receivers.map(move |node| (partition, node))
+        });
+        let received = |(partition, node): &(Partition, NodeId)| {
+            self.pending.as_ref().is_some_and(|it| it.has_received(*partition, *node))
+        };
+        all.filter(|it| !received(it)).map(|(_, node)| node).collect()
     }
 
     fn at(&self, partition: Partition) -> &Layout {

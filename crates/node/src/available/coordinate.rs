@@ -11,6 +11,7 @@ use super::local::{Rules, Spot, Write, Written};
 use super::moving::Beside;
 use super::writing::StoreErrand;
 use crate::consistent::view::damaged;
+use crate::flaws::{Flaw, flawed};
 use crate::metrics::Metrics;
 use crate::world::sleep;
 use crate::{Inner, world};
@@ -63,6 +64,11 @@ impl Inner {
         let spot = Spot::new(bucket.clone(), key.clone());
         let partition = spot.partition(&ring);
         let mut primaries = ring.preference(partition, n.into());
+        if flawed(Flaw::AsksReceivers)
+            && let Some(pending) = ring.pending()
+        {
+            primaries = pending.layout().preference(partition, n.into());
+        }
         let copies = ring.owners(partition, n.into()).len();
         let mut fallbacks = primaries.split_off(copies);
         // Whoever coordinates and is no owner stands in first.
@@ -289,7 +295,10 @@ impl FetchErrand {
         Metrics::count(&self.inner.metrics.available.read_repairs);
         let (inner, spot, rules) = (self.inner.clone(), self.spot.clone(), self.rules);
         if node == inner.node {
-            if let Err(error) = inner.shelf.merge(&spot, versions.0, rules, None) {
+            // The partition may have gone over since the read began.
+            let taken = inner.takes_still(self.epoch, &spot);
+            let taken = taken.and_then(|()| inner.shelf.merge(&spot, versions.0, rules, None));
+            if let Err(error) = taken {
                 tracing::debug!(target: "node", %error, "a row is not repaired");
             }
             return;

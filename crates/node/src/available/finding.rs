@@ -81,7 +81,7 @@ impl Inner {
 }
 
 /// How long a call may take, where it can say so.
-fn time_of(call: &mut Call) -> Option<&mut Option<u64>> {
+pub(super) fn time_of(call: &mut Call) -> Option<&mut Option<u64>> {
     let Call::Available(call) = call else { return None };
     match call {
         AvailableCall::Fetch { options, .. } | AvailableCall::FetchType { options, .. } => {

@@ -4,11 +4,11 @@
 //! again and again whether the ring can be changed so: it may be changing already, or who comes may
 //! not be reached yet. What then moves moves like in any change of the ring (`moving/`).
 //!
-//! Never: changes the ring of a cluster in which nobody was replaced.
+//! Never: changes the ring of a cluster in which nobody was replaced, or is no member any more.
 
 use crate::world::rest;
 use crate::{Inner, world};
-use base::{Error, NodeId, Reason};
+use base::{Error, NodeId, Partition, Reason};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -67,7 +67,7 @@ impl Inner {
             return Ok(());
         }
         let owed = directory.owed()?;
-        if owed.is_empty() {
+        if owed.is_empty() && !self.waits_for_the_gone() {
             away.clear();
             return Ok(());
         }
@@ -78,5 +78,17 @@ impl Inner {
         }
         let gone = away.iter().filter(|(_, since)| **since + GONE_MS <= now);
         directory.pay_heirs(&down, &gone.map(|(node, _)| *node).collect()).await
+    }
+
+    /// Whether somebody who is no member any more is to receive something by the ring, or to clear
+    /// something away.
+    fn waits_for_the_gone(&self) -> bool {
+        let Some(ring) = self.catalog.available.ring() else { return false };
+        let numbers: Vec<_> =
+            self.catalog.available.numbers().into_iter().map(usize::from).collect();
+        let partitions = (0..ring.partitions()).map(Partition);
+        let left = partitions.flat_map(|partition| ring.leftovers(partition).collect::<Vec<_>>());
+        let mut all = left.chain(ring.awaited(&numbers));
+        all.any(|node| self.catalog.member(node).is_none())
     }
 }

@@ -228,7 +228,13 @@ impl Inner {
         let Homeward { spot, primary, .. } = one;
         let Some(ring) = self.catalog.available.ring() else { return Ok(false) };
         let Some(copies) = (self.shelf.copies)(&spot.bucket) else { return Ok(false) };
-        if ring.owners(spot.partition(&ring), copies.into()).contains(&self.node) {
+        let (partition, copies) = (spot.partition(&ring), usize::from(copies));
+        // Who is to have the partition has it row by row; who had it lets go of it by and by.
+        let forgets = flawed(Flaw::GuestsForget);
+        if ring.owners(partition, copies).contains(&self.node)
+            || !forgets && ring.receivers(partition, copies).contains(&self.node)
+            || !forgets && ring.leftovers(partition).any(|node| node == self.node)
+        {
             return Ok(false);
         }
         for node in ring.layout().nodes().keys().filter(|node| *node != primary) {

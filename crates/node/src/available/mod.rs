@@ -2,8 +2,9 @@
 //! each other stands beside each other.
 //!
 //! A life of a write: `route.rs` says that the bucket is available; `request.rs` makes the client's
-//! words an operation (`change.rs`, where it is one of a data type); `coordinate.rs` finds the
-//! key's owners on the ring, has this node's vnode give the write its dot (`shelf.rs`), and brings
+//! words an operation (`change.rs`, where it is one of a data type), unless a node that keeps the
+//! key is to coordinate it (`passing.rs`); `coordinate.rs` finds the key's owners on the ring, has
+//! this node's vnode give the write its dot (`shelf.rs`), and brings
 //! the result to all owners (`writing.rs`, driven by `logic::quorum`; over there `replica.rs`); for
 //! one that is down a fallback keeps it, with a hint. A read asks all owners and merges what they
 //! say.
@@ -36,6 +37,7 @@ mod lives;
 mod local;
 pub(crate) mod moving;
 pub(crate) mod offered;
+mod passing;
 pub(crate) mod quickest;
 pub(crate) mod reap;
 pub(crate) mod replay;

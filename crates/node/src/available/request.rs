@@ -7,16 +7,12 @@
 
 use super::coordinate::until;
 use super::layout::{Row, Stored};
-use super::letter::Question;
 use super::local::{Only, Rules, Seen, What, Write, Written, living};
 use crate::consistent::view::damaged;
 use crate::metrics::Metrics;
 use crate::submit::Submitted;
 use crate::{Inner, world};
-use base::codec::Malformed;
-use base::limits::FORWARD_MS_MAX;
 use base::request::{Expiry, Missing};
-use base::wire::read_answer;
 use base::{
     AvailableCall, Body, BucketName, Call, Condition, Consistency, Content, Context, DataType,
     Error, FetchOptions, Key, LogIndex, Outcome, Properties, Quorum, Read, Reason, Reply, Request,
@@ -42,29 +38,13 @@ impl Inner {
     /// make every clock longer.
     async fn answer_available(self: &Arc<Inner>, request: Request) -> Result<Reply> {
         let request = self.after_finding_others(request).await;
-        if let Some(key) = written(&request.call) {
-            let properties = self.properties(&request.bucket)?;
-            let n = properties.replication.n_val;
-            let ways = self.ways(&request.bucket, key, n)?;
-            let primaries = &ways.replicas.primaries;
-            let there = primaries.iter().filter(|node| !ways.replicas.down.contains(node));
-            let there = self.quickest.of(there.copied());
-            if let Some(node) = there.filter(|_| !primaries.contains(&self.node)) {
-                Metrics::count(&self.metrics.passed_on);
-                Metrics::count(&self.metrics.available.redirected);
-                let within = Duration::from_millis(FORWARD_MS_MAX);
-                let question = Question::PassedOn(request).write();
-                let bytes = self.ask_vnode(node, question, within).await?;
-                return read_answer(&bytes).unwrap_or_else(|Malformed(field)| {
-                    let text = format!("an answer can't be read ({field}): it may have happened");
-                    Err(Error::new(Reason::NoLongerMaster, text))
-                });
-            }
+        match self.passed_on(&request).await? {
+            Some(reply) => Ok(reply),
+            None => self.coordinate(request).await,
         }
-        self.coordinate(request).await
     }
 
-    fn properties(&self, bucket: &BucketName) -> Result<Arc<Properties>> {
+    pub(super) fn properties(&self, bucket: &BucketName) -> Result<Arc<Properties>> {
         let found = self.catalog.available.find(bucket);
         found.ok_or_else(|| crate::directory::no_such_bucket(bucket))
     }
@@ -84,17 +64,6 @@ impl Inner {
             Call::Directory(_) => return Err(unsupported("the directory is asked elsewhere")),
         };
         Ok(Reply { index: LogIndex(0), body })
-    }
-}
-
-/// The key that a call writes.
-fn written(call: &Call) -> Option<&Key> {
-    match call {
-        Call::Update(Update::Set { key, .. } | Update::Delete { key, .. })
-        | Call::Available(AvailableCall::Remove { key, .. }) => Some(key),
-        Call::Available(AvailableCall::Store(store)) => Some(&store.key),
-        Call::Available(AvailableCall::Change(change)) => Some(&change.key),
-        _ => None,
     }
 }
 

@@ -80,6 +80,13 @@ pub(crate) struct State {
     pub(super) waiting: Waiting,
 }
 
+impl State {
+    /// The ticket of the last change that was taken.
+    fn last(&self) -> u64 {
+        if self.open.changes > 0 { self.open.index } else { self.open.index - 1 }
+    }
+}
+
 /// A batch that the keeper has.
 struct Sent {
     index: u64,
@@ -166,7 +173,12 @@ impl Shelf {
     pub(super) fn fence(&self, epoch: u64, until_ms: u64) -> u64 {
         let mut state = self.state();
         state.fence = Some((epoch, until_ms));
-        if state.open.changes > 0 { state.open.index } else { state.open.index - 1 }
+        state.last()
+    }
+
+    /// The ticket of the last change that was taken.
+    pub(super) fn last(&self) -> u64 {
+        self.state().last()
     }
 
     /// The epoch of the ring that is being given out.

@@ -198,6 +198,9 @@ impl Inner {
         self.whole_tree(which).await?;
         let answer = self.shelf.hashed(which, |tree| question.answer(tree));
         if let Some(answer) = answer.ok_or_else(forgotten)? {
+            // The tree knows of rows that are not in the store yet. Who asks may let go of its own
+            // copies by this answer: it is given when a crash could not take them back.
+            self.shelf.settled(self.shelf.last()).await?;
             return Ok(answer);
         }
         let sync::Question::Rows { leaves, after } = question else { return Err(forgotten()) };
@@ -298,7 +301,9 @@ impl Inner {
         let named = read_row_tail(tail).ok_or_else(|| damaged(Malformed("row's key")))?;
         let (bucket, key) = named;
         let Some(properties) = self.catalog.available.find(&bucket) else { return Ok(()) };
-        let (rules, spot) = (Rules::of(&properties), Spot::new(bucket, key));
+        // Whoever sends it may let go of it afterwards, whatever the bucket's own writes risk.
+        let rules = Rules { sync: true, ..Rules::of(&properties) };
+        let spot = Spot::new(bucket, key);
         let within = Duration::from_millis(FORWARD_MS_MAX);
         if at != Side::There
             && let Some(row) = self.shelf.read(&spot)?

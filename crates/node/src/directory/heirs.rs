@@ -124,8 +124,9 @@ impl Directory {
         Ok(all.into_iter().map(|(old, _)| old).collect())
     }
 
-    /// Begins, or goes on with, what is owed; `down`: who can't be reached now; `gone`: who could
-    /// not for so long that nothing more is hoped for, of those whose place was taken.
+    /// Begins, or goes on with, what is owed, and waits no longer for who is no member any more;
+    /// `down`: who can't be reached now; `gone`: who could not for so long that nothing more is
+    /// hoped for, of those whose place was taken.
     pub(crate) async fn pay_heirs(
         &self,
         down: &BTreeSet<NodeId>,
@@ -138,6 +139,13 @@ impl Directory {
         let mut draft = self.draft()?;
         let mut heirs = std::mem::take(&mut draft.heirs);
         let Some((row, ring)) = heirs.ring.take() else { return Ok(Plan::Answer(Body::Done)) };
+        let none = |node: NodeId| draft.known.member(node).is_none();
+        let lost = |node: NodeId| gone.contains(&node) || none(node);
+        let next = ring.clone().without_leftovers_of(none);
+        let next = next.without_receivers_of(lost, &self.numbers());
+        if next != ring {
+            return Ok(Plan::Change(changed(row, &next.renewed()).into()));
+        }
         let (owed, paid): (Vec<_>, Vec<_>) =
             heirs.all.iter().copied().partition(|(old, _)| keeps(&ring, *old));
         if ring.pending().is_none() && !owed.is_empty() {

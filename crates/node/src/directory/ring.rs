@@ -78,14 +78,7 @@ impl Directory {
                 row => Ok(Plan::Change(vec![assert(&staged::key(), row), unstage()])),
             },
             RingCall::Commit { epoch } => self.commit(known, *epoch, down),
-            RingCall::Cancel => match known.ring.cancel(&numbers) {
-                // What had nothing to copy on its way has nothing to copy back.
-                Some(next) => {
-                    let next = self.without_the_gone(next.without_idle(&numbers))?;
-                    Ok(changed(Some(known.row), &next))
-                }
-                None => Err(Error::new(Reason::Changed, "no change of the ring is under way")),
-            },
+            RingCall::Cancel => self.call_off(known, down),
             RingCall::Transfers => {
                 let transfers = transfers(&self.without_the_gone(known.ring)?, &numbers);
                 Ok(Plan::Answer(Body::RingTransfers(transfers)))
@@ -196,10 +189,39 @@ impl Directory {
         Ok(Plan::Made(steps, Body::Ring(described(&next))))
     }
 
-    /// Nobody waits for what members had left that are none any more: they are not let in again.
+    /// What has gone over goes back, which those must be there for who are to receive it again: a
+    /// change that waits for them could neither end nor be followed by another.
+    fn call_off(&self, known: Known, down: &BTreeSet<NodeId>) -> Result<Plan> {
+        let numbers = self.numbers();
+        let Some(next) = known.ring.cancel(&numbers) else {
+            return Err(Error::new(Reason::Changed, "no change of the ring is under way"));
+        };
+        // What had nothing to copy on its way has nothing to copy back.
+        let next = next.without_idle(&numbers);
+        let members = self.described()?;
+        let away = |node: &NodeId| down.contains(node) || members.member(*node).is_none();
+        let awaited = next.awaited(&numbers);
+        let away: Vec<_> = awaited.iter().filter(|node| away(node)).collect();
+        if away.is_empty() {
+            let next = self.without_the_gone(next)?;
+            return Ok(changed(Some(known.row), &next));
+        }
+        let names = Names { known: &members, ring: &known.ring };
+        let away: Vec<_> = away.iter().map(|node| names.named(&format!("node {node}"))).collect();
+        let text = format!(
+            "partitions that have gone over would have to go back to {}, out of reach: start it \
+             and call the change off then, or let the change end and lay down another",
+            away.join(", ")
+        );
+        Err(Error::new(Reason::Changed, text))
+    }
+
+    /// Nobody waits for members that are none any more, neither for what they have left nor for
+    /// what they were to receive: they are not let in again.
     fn without_the_gone(&self, ring: Ring) -> Result<Ring> {
-        let known = self.described()?;
-        Ok(ring.without_leftovers_of(|node| known.member(node).is_none()))
+        let (known, numbers) = (self.described()?, self.numbers());
+        let gone = |node: NodeId| known.member(node).is_none();
+        Ok(ring.without_leftovers_of(gone).without_receivers_of(gone, &numbers))
     }
 
     /// What a node told changes the ring, or it is known already.

@@ -239,6 +239,11 @@ impl Peers {
         self.network.linked(to)
     }
 
+    /// For how long nothing was heard of that node; see [`Network::silent_ms`].
+    pub fn silent_ms(&self, to: NodeId) -> Option<u64> {
+        self.network.silent_ms(to)
+    }
+
     /// Sends a bulk message, and waits for room as long as there is a connection.
     pub async fn send_bulk(&self, to: NodeId, message: Message) -> Sending {
         assert!(message.lane == Lane::Bulk, "only bulk waits for room");

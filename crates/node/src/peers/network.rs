@@ -149,6 +149,11 @@ pub trait Network: Send + Sync + 'static {
     /// Whether there is a connection to that node now: what is sent without one is lost.
     fn linked(&self, to: NodeId) -> bool;
 
+    /// For how long nothing was heard by the connection to that node; none: there is none.
+    fn silent_ms(&self, to: NodeId) -> Option<u64> {
+        self.linked(to).then_some(0)
+    }
+
     /// Waits until the bulk lane has room (`Sent`) or there is no connection (`NoLink`).
     fn bulk_room(&self, to: NodeId) -> Boxed<'_, Sending>;
 

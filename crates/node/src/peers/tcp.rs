@@ -136,6 +136,11 @@ impl Network for TcpNetwork {
         self.shared.peer(to).is_some_and(|peer| peer.link().is_some())
     }
 
+    fn silent_ms(&self, to: NodeId) -> Option<u64> {
+        let link = self.shared.peer(to)?.link()?;
+        Some(link.heard_ms_ago())
+    }
+
     fn bulk_room(&self, to: NodeId) -> Boxed<'_, Sending> {
         Box::pin(async move {
             match self.shared.peer(to).and_then(|peer| peer.link()) {

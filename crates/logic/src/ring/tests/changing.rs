@@ -186,3 +186,37 @@ fn halving_called_off_leaves_the_finer_ring() {
     let back = settled(half.cancel(&[3]).expect("something is under way"));
     assert_eq!((back.partitions(), back.layout()), (128, even.layout()));
 }
+
+#[test]
+fn nobody_waits_for_a_receiver_that_is_gone_for_good() {
+    let five = ring_of(5, 64, 3);
+    let moving = begun(&five, &[Change::Leave { node: NodeId(5) }]).without_idle(&[3]);
+    let since = moving.pending().expect("something moves").since();
+    let dead = NodeId(1);
+    assert!(moving.awaited(&[3]).contains(&dead));
+    let same = moving.clone().without_receivers_of(|node| node == NodeId(9), &[3]);
+    assert_eq!(same, moving);
+    // What it alone was to receive goes over without it; for what others receive they are waited.
+    let next = moving.clone().without_receivers_of(|node| node == dead, &[3]);
+    assert!(!next.awaited(&[3]).contains(&dead) && next.pending().is_some());
+    let gone_over = |ring: &Ring| ring.pending().map_or(64, |it| it.arrived());
+    assert!(gone_over(&next) > gone_over(&moving));
+    let mut ring = next;
+    for one in moving.copying(3).iter().filter(|one| one.to != dead) {
+        ring = ring.receive(since, (one.partition, one.to), &[3]).unwrap_or(ring);
+        ring = ring.without_receivers_of(|node| node == dead, &[3]);
+    }
+    assert!(ring.pending().is_none() && ring.awaited(&[3]).is_empty());
+    assert_eq!(ring.clone().renewed().epoch(), ring.epoch() + 1);
+}
+
+#[test]
+fn the_only_copy_does_not_go_over_to_who_is_gone_unless_it_is_gone_too() {
+    let four = ring_of(4, 64, 1);
+    let moving = begun(&four, &[join(5)]).without_idle(&[1]);
+    assert_eq!(moving.awaited(&[1]), [NodeId(5)].into());
+    let kept = moving.clone().without_receivers_of(|node| node == NodeId(5), &[1]);
+    assert_eq!(kept, moving, "who has the copy lives");
+    let all = moving.without_receivers_of(|_| true, &[1]);
+    assert!(all.pending().is_none(), "nobody has one");
+}

@@ -17,6 +17,7 @@ use crate::available::layout::{record_key, row_tail};
 use crate::available::list::unhurried;
 use crate::available::slots::{Slot, Span, rows_of};
 use crate::available::sync::Toward;
+use crate::flaws::{Flaw, flawed};
 use crate::{Inner, world};
 use base::limits::FORWARD_MS_MAX;
 use base::{Error, NodeId, Partition, Reason, Result};
@@ -141,7 +142,9 @@ impl Inner {
             );
             return Err(Error::new(Reason::NoQuorum, text));
         }
-        for owner in owners {
+        let alone = flawed(Flaw::LetsGoAlone)
+            || flawed(Flaw::DropsStrays) && clearing.strays.contains(&of.0.partition);
+        for owner in owners.into_iter().filter(|_| !alone) {
             // What this node does not own by an older ring it may own by the one that is in force.
             let within = Duration::from_millis(FORWARD_MS_MAX);
             if self.learn_ring(owner, ring.epoch(), within).await {

@@ -28,6 +28,7 @@ pub(super) use stale::Beside;
 
 use super::hashes::Which;
 use super::slots::Span;
+use crate::flaws::{Flaw, flawed};
 use crate::submit::Flow;
 use crate::world::{rest, sleep};
 use crate::{Inner, world};
@@ -156,7 +157,7 @@ impl Inner {
         let left = left().filter(|it| !self.copies_to_receive(ring, *it).is_empty()).count();
         self.moving.begins(since, left as u64);
         self.weigh_what_comes(ring, partition).await;
-        for n in copies {
+        for n in copies.iter().filter(|_| !flawed(Flaw::ReceivesNothing)) {
             let which: Which = (Span::new(ring, partition), *n);
             self.receive(ring, which, since, stop).await?;
         }

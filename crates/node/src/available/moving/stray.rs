@@ -9,14 +9,21 @@
 //! Never: while rows are kept for nodes that are away. Those have their business here, and go home
 //! by themselves.
 
-use crate::available::hashes::which;
+use crate::available::layout::{bucket_prefix, read_row_key, rows_prefix};
 use crate::available::list::unhurried;
-use crate::available::slots::{Span, rows_of};
+use crate::available::slots::{Slot, Span};
+use crate::consistent::view::damaged;
+use crate::keeper::store_error;
 use crate::{Inner, world};
+use base::codec::Malformed;
+use base::range::prefix_end;
 use base::{Partition, Result};
+use bytes::Bytes;
 use logic::ring::Ring;
 use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
+use store::Snapshot;
 
 /// For which ring it was looked.
 #[derive(Default)]
@@ -48,18 +55,42 @@ impl Inner {
         let (inner, ring) = (self.clone(), ring.clone());
         unhurried(move || {
             let snapshot = inner.trees.snapshot();
-            let most = inner.catalog.available.numbers().last().copied().unwrap_or(0);
+            let numbers = inner.catalog.available.numbers();
             let mut strays = BTreeSet::new();
             for span in Span::all(&ring) {
-                if inner.keeps(&ring, (span, most)) {
-                    continue;
+                let foreign = numbers.iter().filter(|n| !inner.keeps(&ring, (span, **n)));
+                let foreign: BTreeSet<u8> = foreign.copied().collect();
+                if !foreign.is_empty() && inner.has_rows_of(&*snapshot, span, &foreign)? {
+                    strays.insert(span.partition);
                 }
-                let first = rows_of(&*snapshot, span, None).next().transpose()?;
-                let of = first.and_then(|(key, _)| which(&key, span.of, &inner.shelf.copies));
-                strays.extend(of.filter(|of| !inner.keeps(&ring, *of)).map(|_| span.partition));
             }
             Ok(strays)
         })
         .await
+    }
+
+    /// Whether rows of buckets with one of these numbers of copies lie here: the first row of each
+    /// bucket says it.
+    fn has_rows_of(&self, snapshot: &dyn Snapshot, span: Span, ns: &BTreeSet<u8>) -> Result<bool> {
+        for slot in span.slots().map(Slot) {
+            let all = rows_prefix(slot);
+            let mut low = Bytes::from(all.clone());
+            loop {
+                let mut rows = snapshot.range(Bound::Included(low), Bound::Unbounded, false);
+                let Some(row) = rows.next() else { break };
+                let (key, _) = row.map_err(store_error)?;
+                if !key.starts_with(&all) {
+                    break;
+                }
+                let named = read_row_key(&key).ok_or_else(|| damaged(Malformed("row's key")))?;
+                if (self.shelf.copies)(&named.0).is_some_and(|n| ns.contains(&n)) {
+                    return Ok(true);
+                }
+                // Behind every key of this bucket.
+                let Some(next) = prefix_end(&bucket_prefix(slot, &named.0)) else { break };
+                low = next.into();
+            }
+        }
+        Ok(false)
     }
 }

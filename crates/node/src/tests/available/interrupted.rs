@@ -1,11 +1,11 @@
 //! A change of the ring is cut short: whoever stops in it goes on when it starts again, and it may
 //! be called off.
 
-use super::load::{Load, held, moved, rests};
-use super::moving::{begin, evenly, join, linked, ring, transfers};
+use super::load::{Load, held, moved, rests, to_come};
+use super::moving::{begin, evenly, give_out, join, linked, ring, transfers};
 use crate::tests::house::wait;
 use crate::tests::many::Cluster;
-use base::RingCall;
+use base::{BucketName, Call, ClusterCall, DirectoryCall, Reason, RingCall, RingChange};
 
 /// A node joins slowly; some partitions have gone over, and some have not.
 async fn midway(cluster: &mut Cluster) -> (Load, usize) {
@@ -13,13 +13,9 @@ async fn midway(cluster: &mut Cluster) -> (Load, usize) {
     cluster.ring_bytes_per_second = 8_000;
     let fifth = cluster.join().await;
     begin(cluster, vec![join(fifth)]).await;
-    let to_come = || {
-        let ring = cluster.node(0).inner.catalog.available.ring();
-        ring.map_or(0, |ring| ring.copying(3).len())
-    };
-    let all = wait("the change", || Some(to_come()).filter(|count| *count > 0)).await;
-    wait("partitions that have gone over", || (to_come() + 8 < all).then_some(())).await;
-    assert!(to_come() > 0 && !rests(cluster), "the others are still to go");
+    let all = wait("the change", || Some(to_come(cluster)).filter(|count| *count > 0)).await;
+    wait("partitions that have gone over", || (to_come(cluster) + 8 < all).then_some(())).await;
+    assert!(to_come(cluster) > 0 && !rests(cluster), "the others are still to go");
     (load, fifth)
 }
 
@@ -79,9 +75,83 @@ async fn a_change_called_off_midway_leaves_everything_where_it_was() {
     assert_eq!(held(cluster.node(fifth)), (0, 0), "who did not join keeps nothing");
     let after = cluster.node(0).inner.catalog.available.ring().expect("a ring");
     assert_eq!(after.layout(), before.layout());
-    // And it may be begun anew: nothing of the first time is taken for the second.
+    // And it may be begun anew, called off and begun again: nothing of one time is taken for
+    // another.
+    begin(&cluster, vec![join(fifth)]).await;
+    let all = wait("the change", || Some(to_come(&cluster)).filter(|count| *count > 0)).await;
+    load.use_until(&cluster, || to_come(&cluster) + 4 < all).await;
+    let off = ring(&cluster, RingCall::Cancel);
+    let (off, ()) = tokio::join!(off, load.use_until(&cluster, || rests(&cluster)));
+    off.expect("called off");
+    assert_eq!(held(cluster.node(fifth)), (0, 0), "who did not join keeps nothing");
     begin(&cluster, vec![join(fifth)]).await;
     load.use_until(&cluster, || rests(&cluster)).await;
+    load.check(&cluster).await;
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+}
+
+/// A dead node leaves five, of which most receive slowly; some partitions have gone over.
+async fn without_the_dead() -> (Cluster, Load) {
+    let mut cluster = Cluster::new(1).await;
+    cluster.ring_bytes_per_second = 1_500;
+    for _ in 1..5 {
+        cluster.join().await;
+    }
+    give_out(&cluster).await;
+    let mut load = Load::fill(&cluster, 300).await;
+    load.look(&cluster).await;
+    cluster.stop(4).await;
+    load.write_until(&cluster, || true).await;
+    begin(&cluster, vec![RingChange::Leave { node: "n4".into() }]).await;
+    let all = wait("the change", || Some(to_come(&cluster)).filter(|count| *count > 0)).await;
+    wait("partitions that have gone over", || (to_come(&cluster) + 4 < all).then_some(())).await;
+    (cluster, load)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_is_called_off_only_when_those_are_there_who_get_something_back() {
+    let (mut cluster, mut load) = without_the_dead().await;
+    let before = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    let refused = ring(&cluster, RingCall::Cancel).await.expect_err("the dead receive nothing");
+    let text = refused.text();
+    let helps = text.contains("`n4`") && text.contains("start it") && text.contains("let the");
+    assert!(refused.reason == Reason::Changed && helps, "{text}");
+    // It goes on as if nobody had asked; and when the dead is back, it is called off.
+    assert!(to_come(&cluster) > 0);
+    cluster.ring_bytes_per_second = 0;
+    cluster.start(4).await;
+    linked(&cluster).await;
+    ring(&cluster, RingCall::Cancel).await.expect("called off");
+    load.use_until(&cluster, || rests(&cluster)).await;
+    load.check(&cluster).await;
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+    let after = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    assert_eq!(after.layout(), before.layout());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_that_is_gone_for_good_is_not_waited_for() {
+    let (mut cluster, mut load) = without_the_dead().await;
+    let second = cluster.node(3).inner.node;
+    // Two of five are dead now, in the middle of a change that needs the one and can't go back
+    // without the other.
+    cluster.stop(3).await;
+    load.write_until(&cluster, || true).await;
+    for name in ["n3", "n4"] {
+        let gone = Call::Directory(DirectoryCall::Cluster(ClusterCall::RemoveMember {
+            name: name.into(),
+        }));
+        cluster.surely(BucketName::default(), gone).await.expect("it can't be reached");
+    }
+    load.write_until(&cluster, || {
+        let ring = cluster.node(0).inner.catalog.available.ring();
+        ring.is_some_and(|ring| ring.pending().is_none())
+    })
+    .await;
+    // What the second was given in vain is given to others, by a change like any other.
+    let dead = format!("{:016x}", second.0);
+    begin(&cluster, vec![RingChange::Leave { node: dead }]).await;
+    load.write_until(&cluster, || rests(&cluster)).await;
     load.check(&cluster).await;
     load.everyone_keeps_what_the_ring_says(&cluster).await;
 }

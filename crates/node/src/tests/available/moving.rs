@@ -48,10 +48,14 @@ pub(super) async fn transfers(cluster: &Cluster) -> RingTransfers {
 /// So many nodes that have an even ring.
 pub(super) async fn evenly(nodes: usize) -> Cluster {
     let cluster = Cluster::new(nodes).await;
-    ring(&cluster, RingCall::Claim).await.expect("nothing is held");
-    let ids: BTreeSet<NodeId> = ids(&cluster);
-    reached(&cluster, &ids).await;
+    give_out(&cluster).await;
     cluster
+}
+
+/// Each has an even part of a ring that holds nothing yet.
+pub(super) async fn give_out(cluster: &Cluster) {
+    ring(cluster, RingCall::Claim).await.expect("nothing is held");
+    reached(cluster, &ids(cluster)).await;
 }
 
 fn ids(cluster: &Cluster) -> BTreeSet<NodeId> {

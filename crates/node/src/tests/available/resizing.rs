@@ -1,11 +1,11 @@
 //! The number of partitions doubles and halves while the ring is used: with nodes away, and cut
 //! short.
 
-use super::load::{Load, held, moved, rests};
-use super::moving::{begin, evenly, join, linked};
+use super::load::{Load, held, moved, rests, to_come};
+use super::moving::{begin, evenly, join, linked, ring};
 use crate::tests::house::wait;
 use crate::tests::many::Cluster;
-use base::RingChange;
+use base::{Reason, RingCall, RingChange};
 
 /// Whether every node knows a ring of so many partitions on which nothing moves.
 fn rests_with(cluster: &Cluster, partitions: u32) -> bool {
@@ -94,13 +94,9 @@ async fn halfway() -> (Cluster, Load) {
     }
     let load = Load::fill(&cluster, 300).await;
     begin(&cluster, vec![RingChange::Halve]).await;
-    let to_come = || {
-        let ring = cluster.node(0).inner.catalog.available.ring();
-        ring.map_or(0, |ring| ring.copying(3).len())
-    };
-    let all = wait("the change", || Some(to_come()).filter(|count| *count > 0)).await;
-    wait("partitions that have gone over", || (to_come() + 4 < all).then_some(())).await;
-    assert!(to_come() > 0 && !rests(&cluster), "the others are still to go");
+    let all = wait("the change", || Some(to_come(&cluster)).filter(|count| *count > 0)).await;
+    wait("partitions that have gone over", || (to_come(&cluster) + 4 < all).then_some(())).await;
+    assert!(to_come(&cluster) > 0 && !rests(&cluster), "the others are still to go");
     (cluster, load)
 }
 
@@ -119,4 +115,47 @@ async fn halving_goes_on_after_nodes_have_stopped_in_the_middle() {
     load.use_until(&cluster, || rests_with(&cluster, 64)).await;
     load.check(&cluster).await;
     load.everyone_keeps_what_the_ring_says(&cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn halving_is_called_off_under_load_and_begun_anew() {
+    let (cluster, mut load) = halfway().await;
+    let finer = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    for again in [true, true, false] {
+        // Clients go on while it is called off, and while rows go back.
+        let off = ring(&cluster, RingCall::Cancel);
+        let (off, ()) = tokio::join!(off, load.use_until(&cluster, || rests_with(&cluster, 128)));
+        off.expect("called off");
+        load.check(&cluster).await;
+        load.everyone_keeps_what_the_ring_says(&cluster).await;
+        let after = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+        assert_eq!(after.layout(), finer.layout());
+        begin(&cluster, vec![RingChange::Halve]).await;
+        if again {
+            let begun = wait("the change", || Some(to_come(&cluster)).filter(|it| *it > 0)).await;
+            load.use_until(&cluster, || to_come(&cluster) + 4 < begun).await;
+        }
+    }
+    load.use_until(&cluster, || rests_with(&cluster, 64)).await;
+    load.check(&cluster).await;
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doubling_is_done_at_once_and_taken_back_by_halving() {
+    let cluster = evenly(4).await;
+    let mut load = Load::fill(&cluster, 200).await;
+    let before = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    for _ in 0..3 {
+        begin(&cluster, vec![RingChange::Double]).await;
+        let off = ring(&cluster, RingCall::Cancel).await;
+        assert_eq!(off.expect_err("nothing is under way").reason, Reason::Changed);
+        load.use_until(&cluster, || rests_with(&cluster, 128)).await;
+        begin(&cluster, vec![RingChange::Halve]).await;
+        load.use_until(&cluster, || rests_with(&cluster, 64)).await;
+    }
+    load.check(&cluster).await;
+    load.everyone_keeps_what_the_ring_says(&cluster).await;
+    let after = cluster.node(0).inner.catalog.available.ring().expect("a ring");
+    assert_eq!(after.layout(), before.layout());
 }

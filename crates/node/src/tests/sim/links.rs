@@ -102,8 +102,13 @@ impl Links {
 
     /// Whether what one says reaches the other now, and the other way round.
     pub(super) fn is_open(&self, one: usize, other: usize) -> bool {
-        let linked = self.links.contains_key(&pair(one, other));
+        let linked = self.is_linked(one, other);
         linked && !self.is_cut(one, other) && !self.is_cut(other, one)
+    }
+
+    /// Whether there is a link, cut or not.
+    pub(super) fn is_linked(&self, one: usize, other: usize) -> bool {
+        self.links.contains_key(&pair(one, other))
     }
 
     fn is_cut(&self, from: usize, to: usize) -> bool {
@@ -252,6 +257,13 @@ impl Network for Wire {
     fn linked(&self, to: NodeId) -> bool {
         let links = at(&self.hub);
         links.find(to).is_some_and(|to| links.links.contains_key(&pair(self.which, to)))
+    }
+
+    fn silent_ms(&self, to: NodeId) -> Option<u64> {
+        let links = at(&self.hub);
+        let ends = pair(self.which, links.find(to)?);
+        let since = links.silent.get(&ends).copied();
+        links.links.get(&ends).map(|_| since.map_or(0, |since| (here().now() - since) / 1_000))
     }
 
     fn bulk_room(&self, _to: NodeId) -> Boxed<'_, Sending> {

@@ -8,8 +8,8 @@ use crate::submit::Flow;
 use base::codec::checksum;
 use base::dots::DotContext;
 use base::{
-    AvailableCall, Body, BucketName, Call, Content, Context, FetchOptions, Key, Quorum, Reply,
-    Request, Result, Siblings, Store, StoreOptions,
+    AvailableCall, Body, BucketName, Call, Content, Context, FetchOptions, Key, Quorum, Reason,
+    Reply, Request, Result, Siblings, Store, StoreOptions,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,12 +45,12 @@ pub(super) fn key(number: usize) -> Key {
     Bytes::from(format!("k{number}"))
 }
 
-fn salt(key: &Key) -> u64 {
-    checksum(key, checksum(bucket().full().as_bytes(), CLUSTER.0))
+fn salt((bucket, key): &(BucketName, Key)) -> u64 {
+    checksum(key, checksum(bucket.full().as_bytes(), CLUSTER.0))
 }
 
-pub(super) fn seen(key: &Key, context: &Context) -> Seen {
-    DotContext::decode(&context.0, salt(key)).expect("a context reads back")
+pub(super) fn seen(place: &(BucketName, Key), context: &Context) -> Seen {
+    DotContext::decode(&context.0, salt(place)).expect("a context reads back")
 }
 
 pub(super) fn number(value: &[u8]) -> Write {
@@ -61,11 +61,12 @@ pub(super) fn number(value: &[u8]) -> Write {
 pub(super) async fn ask(
     world: &Rc<World>,
     which: usize,
+    bucket: BucketName,
     call: AvailableCall,
 ) -> Option<Result<Reply>> {
     let inner = world.mates.borrow()[which].inner()?.clone();
     let (sender, answer) = tokio::sync::oneshot::channel();
-    let request = Request { bucket: bucket(), call: Call::Available(call), retry: None };
+    let request = Request { bucket, call: Call::Available(call), retry: None };
     world.stage.begin(Some(which), async move {
         let submitted = inner.submit(&mut Flow::default(), request);
         let _ = sender.send(inner.answered(submitted).await);
@@ -101,21 +102,30 @@ pub(super) async fn live(world: Rc<World>) {
 
 async fn read(world: &Rc<World>, which: usize, number: usize, known: &mut Knows) -> &'static str {
     let options = FetchOptions { timeout_ms: Some(PATIENCE_MS), ..FetchOptions::default() };
-    let call = AvailableCall::Fetch { key: key(number), options };
-    let Some(Ok(Reply { body: Body::Siblings(siblings), .. })) = ask(world, which, call).await
-    else {
+    let (bucket, key) = world.place(number);
+    let call = AvailableCall::Fetch { key, options };
+    let stands = world.judge.borrow().stands_now(number);
+    let answer = ask(world, which, bucket, call).await;
+    let Some(Ok(Reply { body: Body::Siblings(siblings), .. })) = answer else {
         return "read in vain";
     };
-    let seen = shown(world, number, &siblings);
+    let (seen, living) = shown(world, number, &siblings);
+    // Where nobody is away, most of a key's owners are asked, by writers and by readers.
+    if world.calm {
+        world.judge.borrow().meets(number, &stands, &living);
+        world.count("read that must meet");
+    }
     *known = Knows { context: Some(siblings.context), seen };
     "read"
 }
 
-fn shown(world: &World, key: usize, siblings: &Siblings) -> BTreeSet<Write> {
+/// What a client has seen who is shown this, and the living values of it.
+fn shown(world: &World, key: usize, siblings: &Siblings) -> (BTreeSet<Write>, Vec<Write>) {
     let living = siblings.living().map(|sibling| number(&sibling.content.value));
     let tombs = siblings.values.iter().filter(|value| value.tombstone).map(|value| value.vtag);
     let (living, tombs): (Vec<_>, Vec<_>) = (living.collect(), tombs.collect());
-    world.judge.borrow().shown(key, &living, &tombs)
+    let seen = world.judge.borrow().shown(key, &living, &tombs);
+    (seen, living)
 }
 
 async fn write(
@@ -136,36 +146,42 @@ async fn write(
     let may_known = if unread { None } else { Some(may.clone()) };
     let write = world.judge.borrow_mut().begins(number, value, may_known);
     let w = world.stage.dice(|dice| dice.often(200)).then_some(Quorum::One);
-    let w = w.filter(|_| !world.loses);
+    let w = w.filter(|_| !world.loses && !world.calm);
     let options =
         StoreOptions { timeout_ms: Some(PATIENCE_MS), w, dw: w, ..StoreOptions::default() };
-    let key = key(number);
+    let place = world.place(number);
+    let (bucket, key) = place.clone();
     world.stage_told(|| format!("{which}: {deed:?} {write} of {number} over {may:?}"));
     let call = match value {
         true => AvailableCall::Store(Box::new(Store {
-            key: key.clone(),
+            key,
             content: Content::plain(Bytes::from(write.to_string())),
             context: context.clone(),
             options,
             condition: None,
         })),
-        false => AvailableCall::Remove { key: key.clone(), context: context.clone(), options },
+        false => AvailableCall::Remove { key, context: context.clone(), options },
     };
-    let answer = ask(world, which, call).await;
+    let answer = ask(world, which, bucket, call).await;
     world.stage_told(|| format!("{which}: {write} {}", answer.as_ref().is_some_and(Result::is_ok)));
-    let Some(Ok(Reply { body: Body::Stored(now), .. })) = answer else {
-        return "write in doubt";
+    let now = match answer {
+        Some(Ok(Reply { body: Body::Stored(now), .. })) => now,
+        Some(Err(error)) if error.reason == Reason::NotFound => {
+            world.judge.borrow_mut().does_nothing(write);
+            return "nothing to remove";
+        }
+        _ => return "write in doubt",
     };
     let sent = match (&context, unread) {
         (_, true) => None,
-        (Some(context), _) => Some(seen(&key, context)),
+        (Some(context), _) => Some(seen(&place, context)),
         (None, _) => Some(Seen::empty()),
     };
     let mut judge = world.judge.borrow_mut();
     if unread {
         judge.ends(write);
     }
-    let dot = judge.stands(write, sent.as_ref(), seen(&key, &now));
+    let dot = judge.stands(write, sent.as_ref(), seen(&place, &now));
     if let Some((id, count)) = dot.filter(|_| !value) {
         judge.named(crate::available::layout::vtag(Some((&id, count))), write);
     }

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// The node that stands for the directory's master.
 pub(super) const DIRECTORY: NodeId = NodeId(9_000);
-/// Copies of every key.
+/// Copies of every key, where its bucket's type does not say otherwise.
 pub(super) const COPIES: usize = 3;
 /// In front of a request that is passed on: which call it is, and how far the asker's directory is.
 const LETTER_HEAD: usize = 9;
@@ -69,10 +69,10 @@ impl Directory {
 
     /// A node has told something: as `directory/ring.rs` takes it.
     fn told(&mut self, call: &RingCall) {
-        let ring = &self.newest().ring;
+        let (ring, numbers) = (&self.newest().ring, self.newest().numbers());
         let next = match call {
             RingCall::Received { since, partition, node } => {
-                ring.receive(*since, (*partition, *node), &[COPIES])
+                ring.receive(*since, (*partition, *node), &numbers)
             }
             RingCall::Cleared { partition, of, node } => ring.clear((*partition, *of), *node),
             other => panic!("no node says {other:?}"),
@@ -80,12 +80,22 @@ impl Directory {
         next.into_iter().for_each(|ring| self.decide_ring(ring));
     }
 
+    /// Nobody waits for who is no member any more.
+    fn settle(&mut self) {
+        let Told { ring, nodes, .. } = self.newest();
+        let (gone, numbers) = (|node| !nodes.contains(&node), self.newest().numbers());
+        let next = ring.clone().without_leftovers_of(gone).without_receivers_of(gone, &numbers);
+        if next != *ring {
+            self.decide_ring(next.renewed());
+        }
+    }
+
     /// A node has nothing any more, and another one is a member in its place.
     pub(super) fn exchanges(&mut self, which: usize, new: NodeId) {
         let mut next = self.newest().clone();
-        let old = std::mem::replace(&mut next.nodes[which], new);
-        next.ring = next.ring.without_leftovers_of(|node| node == old);
+        next.nodes[which] = new;
         self.decide(next);
+        self.settle();
     }
 }
 
@@ -109,6 +119,7 @@ impl Receiver for Clerk {
             panic!("no node asks the directory that: {request:?}")
         };
         at(&self.directory).told(call);
+        at(&self.directory).settle();
         let answer: Result<Reply> = Ok(Reply { index: LogIndex(0), body: Body::Done });
         let mut bytes = Vec::new();
         write_answer(&answer, usize::MAX, &mut bytes);
@@ -211,8 +222,13 @@ impl World {
     }
 
     fn call_off(&self) -> &'static str {
-        let cancelled = self.told().ring.cancel(&[COPIES]);
-        let ring = cancelled.expect("a change is under way").without_idle(&[COPIES]);
+        let (told, numbers) = (self.told(), self.told().numbers());
+        let cancelled = told.ring.cancel(&numbers);
+        let ring = cancelled.expect("a change is under way").without_idle(&numbers);
+        let down = self.down();
+        if ring.awaited(&numbers).iter().any(|node| down.contains(node)) {
+            return "ring change goes on";
+        }
         at(&self.directory).decide_ring(ring);
         "ring change called off"
     }
@@ -235,15 +251,21 @@ impl World {
         Some(if self.begin_change(change) { "ring rejoin" } else { "ring rejoin refused" })
     }
 
-    fn begin_change(&self, change: Change) -> bool {
-        let told = self.told();
-        let mates = self.mates.borrow();
+    /// Who does not live now, of members and of those who have a place in the ring.
+    fn down(&self) -> BTreeSet<NodeId> {
+        let (told, mates) = (self.told(), self.mates.borrow());
         let lives = |node: &NodeId| mates.iter().any(|it| it.node == *node && it.life.is_some());
         let all = told.ring.layout().nodes().keys().chain(&told.nodes);
-        let down: BTreeSet<NodeId> = all.copied().filter(|node| !lives(node)).collect();
+        all.copied().filter(|node| !lives(node)).collect()
+    }
+
+    /// Begins a change, unless it is unsafe.
+    pub(super) fn begin_change(&self, change: Change) -> bool {
+        let told = self.told();
+        let down = self.down();
         let Ok(planned) = plan(&told.ring, &[change], COPIES, &down) else { return false };
         let ring = told.ring.commit(&planned).expect("the ring is as it was");
-        at(&self.directory).decide_ring(ring.without_idle(&[COPIES]));
+        at(&self.directory).decide_ring(ring.without_idle(&told.numbers()));
         true
     }
 

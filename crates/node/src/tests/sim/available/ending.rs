@@ -1,12 +1,11 @@
 //! How a history ends: copies are equal, guests keep nothing, and nothing is said any more.
 
-use super::clients::{self, bucket};
-use super::directory::COPIES;
+use super::clients;
 use super::judge::{Dot, Write};
 use super::world::World;
 use crate::Inner;
-use crate::available::layout::{Row, read_hint_key, read_row, row_key, slot_of};
-use base::{NodeId, Partition};
+use crate::available::layout::{Row, read_hint_key, read_row, read_row_key, row_key, slot_of};
+use base::{BucketName, NodeId, Partition};
 use bytes::Bytes;
 use logic::ring::point;
 use std::collections::BTreeMap;
@@ -53,16 +52,17 @@ impl World {
 
     /// What each owner has of a key, and what each guest has.
     fn rows_of(&self, number: usize) -> Vec<(bool, Option<Bytes>)> {
-        let (bucket, key) = (bucket(), clients::key(number));
+        let (bucket, key) = self.place(number);
         let ring = self.told().ring;
         let partition = ring.partition(&point(bucket.full().as_bytes(), &key));
-        let owners = ring.owners(partition, COPIES);
+        let owners = ring.owners(partition, self.copies(&bucket));
+        let row_key = row_key(&bucket, &key);
         let mates = self.mates.borrow();
         let mut rows: Vec<_> = mates
             .iter()
             .map(|mate| {
                 let inner = mate.inner().expect("everyone lives");
-                (owners.contains(&mate.node), own(inner, &key))
+                (owners.contains(&mate.node), own(inner, &row_key))
             })
             .collect();
         rows.sort_by_key(|(owns, _)| !owns);
@@ -88,12 +88,17 @@ impl World {
         mates.iter().find_map(|mate| {
             let snapshot = mate.inner().expect("everyone lives").trees.snapshot();
             let all = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
-            let slots = all.filter_map(|row| slot_of(&row.expect("memory").0));
-            let mut partitions = slots.map(|slot| slot.partition(&ring));
-            let strays = |it: &Partition| !ring.owners(*it, COPIES).contains(&mate.node);
-            let stray = partitions.find(strays)?;
+            let mut rows = all.filter_map(|row| {
+                let (key, _) = row.expect("memory");
+                let (bucket, _) = read_row_key(&key).filter(|_| slot_of(&key).is_some())?;
+                Some((slot_of(&key)?.partition(&ring), bucket))
+            });
+            let strays = |(partition, bucket): &(Partition, BucketName)| {
+                !ring.owners(*partition, self.copies(bucket)).contains(&mate.node)
+            };
+            let (stray, bucket) = rows.find(strays)?;
             Some(format!(
-                "node {} keeps rows of partition {stray}, and hints {:?}",
+                "node {} keeps rows of {bucket} in partition {stray}, and hints {:?}",
                 mate.node,
                 self.hints()
             ))
@@ -124,8 +129,8 @@ impl World {
     }
 }
 
-fn own(inner: &Inner, key: &Bytes) -> Option<Bytes> {
-    inner.trees.get(&row_key(&bucket(), key)).expect("memory")
+fn own(inner: &Inner, row_key: &Bytes) -> Option<Bytes> {
+    inner.trees.get(row_key).expect("memory")
 }
 
 /// Living values, by their dots.

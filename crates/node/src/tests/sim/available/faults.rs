@@ -78,7 +78,6 @@ fn one(world: &Rc<World>, kind: u64, which: usize, time: u64) -> &'static str {
             world.copies.borrow_mut().insert(which, copy);
             "copy"
         }
-        // While the ring changes a node that is gone for good would have to be given up first.
         12 | 13 if world.may_lose() => lose(world, which, time),
         _ => {
             world.mates.borrow_mut()[which].flush();

@@ -70,6 +70,11 @@ impl Judge {
         self.writes[write].may = Some(all);
     }
 
+    /// A write was refused, and nothing was done.
+    pub(super) fn does_nothing(&mut self, write: Write) {
+        self.writes[write].may = Some(BTreeSet::new());
+    }
+
     /// All that a write may have replaced, of what was begun so far.
     fn replaced_by(&self, write: Write) -> BTreeSet<Write> {
         let Told { key, may, .. } = &self.writes[write];
@@ -98,6 +103,37 @@ impl Judge {
     /// A tombstone of this name is that delete.
     pub(super) fn named(&mut self, vtag: Vtag, write: Write) {
         self.deletes.insert(vtag, write);
+    }
+
+    /// What was acknowledged so far.
+    pub(super) fn stands_now(&self, key: usize) -> Vec<Write> {
+        let stands = |write: &Write| matches!(self.writes[*write].fate, Fate::Stands(..));
+        self.of(key).filter(stands).collect()
+    }
+
+    /// Who is shown these values meets what was acknowledged before, but for what something may
+    /// have replaced, and nothing that was replaced by it.
+    pub(super) fn meets(&self, key: usize, stood: &[Write], values: &[Write]) {
+        for write in stood {
+            let Told { value, fate: Fate::Stands(seen, _), .. } = &self.writes[*write] else {
+                continue;
+            };
+            for shown in values {
+                if let Fate::Stands(_, Some(dot)) = &self.writes[*shown].fate {
+                    let covers = shown != write && seen.contains(&dot.0, dot.1);
+                    assert!(!covers, "stale: {shown} of key {key}, replaced by {write}");
+                }
+            }
+            if self.mortal || !value || values.contains(write) {
+                continue;
+            }
+            let may = |other: &Write| {
+                let may = &self.writes[*other].may;
+                may.as_ref().is_none_or(|may| may.contains(write))
+            };
+            let replaced = self.of(key).any(|other| other != *write && may(&other));
+            assert!(replaced, "missed: write {write} of key {key}, replaced by nothing");
+        }
     }
 
     /// What a client has seen who was shown these values and tombstones.

@@ -18,10 +18,10 @@ fn writes(world: &Rc<World>, which: usize) -> Actor {
     stage.begin(None, async move {
         let content = Content::plain("v".into());
         let store = Store { key: key(0), content, ..Store::default() };
-        let answer = ask(&world, which, AvailableCall::Store(Box::new(store))).await;
+        let answer = ask(&world, which, bucket(), AvailableCall::Store(Box::new(store))).await;
         let reply = answer.expect("an answer").expect("it is stored");
         let Body::Stored(context) = reply.body else { panic!("a context") };
-        let actor = seen(&key(0), &context).entries().next().map(|(actor, _)| *actor);
+        let actor = seen(&(bucket(), key(0)), &context).entries().next().map(|(actor, _)| *actor);
         tells.set(actor);
     });
     stage.run(2_000_000);

@@ -1,7 +1,7 @@
 //! One node: its disk and its store outlive its lives, and sometimes they do not.
 
 use super::super::chance::Chance;
-use super::directory::DIRECTORY as MASTER;
+use super::directory::{COPIES, DIRECTORY as MASTER};
 use super::stage::{Stage, here};
 use super::wire::{self, End, Hub, Wire};
 use crate::consistent::Mailbox;
@@ -14,7 +14,7 @@ use crate::recovery::{DIRECTORY, replay, terms};
 use crate::{Inner, NodeSettings};
 use base::{ClusterDescription, ClusterId, MemberDescription, NodeId, Properties, Stay};
 use logic::ring::Ring;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,7 +29,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// What has gone over to other nodes is kept so long: longer than a client waits.
 const GRACE_MS: u64 = 2_000;
 /// A node that falls forgets at most so many of the directory's last decisions.
-const FORGETS_MAX: usize = 3;
+const FORGETS_MAX: usize = 10;
 
 pub(super) struct Mate {
     pub which: usize,
@@ -251,6 +251,13 @@ pub(super) async fn end_well(inner: Arc<Inner>) -> bool {
 }
 
 impl Told {
+    /// For which numbers of copies there are buckets: the types', and the built-in one's.
+    pub(super) fn numbers(&self) -> Vec<usize> {
+        let named = self.types.values().map(|it| usize::from(it.replication.n_val));
+        let all: BTreeSet<_> = named.chain([COPIES]).collect();
+        all.into_iter().collect()
+    }
+
     fn known(&self) -> ClusterDescription {
         let member = |node: &NodeId| MemberDescription {
             node: *node,

@@ -19,7 +19,9 @@ mod faults;
 mod judge;
 mod lives;
 mod mate;
+mod passing;
 mod seeds;
+mod strays;
 mod volume;
 mod world;
 

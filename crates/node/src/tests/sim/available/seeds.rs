@@ -51,6 +51,7 @@ fn whatever_happens_nothing_acknowledged_is_lost_and_nothing_deleted_comes_back(
             "ring double",
             "ring halve",
             "ring change called off",
+            "read that must meet",
         ];
         all_happened(&all, &wanted);
     }
@@ -71,6 +72,24 @@ fn a_broken_rule_is_noticed() {
         Flaw::MergeOverwrites,
         Flaw::ReapsAlone,
         Flaw::ReapsWithoutGuests,
+        Flaw::LetsGoAlone,
+        Flaw::AsksReceivers,
     ];
-    all_are_noticed(&soon, &[Flaw::MintsAsBefore], FLAWED_SEEDS, history);
+    let rare = [Flaw::MintsAsBefore, Flaw::GuestsForget, Flaw::DropsStrays];
+    all_are_noticed(&soon, &rare, FLAWED_SEEDS, history);
+}
+
+/// The same, where nothing goes wrong but the ring's changes, so that every read must meet what was
+/// acknowledged.
+fn calm(seed: u64) -> (u64, Counts) {
+    match World::still(seed).calm {
+        true => history(seed),
+        false => (0, Counts::new()),
+    }
+}
+
+#[test]
+fn who_counts_as_owner_before_it_has_the_rows_is_noticed() {
+    let soon = [Flaw::ReceivesNothing, Flaw::AsksReceivers];
+    all_are_noticed(&soon, &[], FLAWED_SEEDS, calm);
 }

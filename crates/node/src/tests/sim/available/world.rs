@@ -7,7 +7,7 @@ use super::judge::Judge;
 use super::mate::{Mate, Place, Told};
 use super::stage::{Clock, Stage};
 use super::wire::{self, Hub, Links};
-use base::{BucketName, NodeId, Properties};
+use base::{BucketName, Key, NodeId, Properties, Replication};
 use logic::ring::{Change, Rack, Ring, plan};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,12 +17,18 @@ use std::sync::{Arc, Mutex};
 const CLIENTS: u64 = 4;
 /// Partitions of the ring: the fewest there can be.
 const PARTITIONS: u32 = 8;
+/// The type of the second bucket.
+const FEW: &str = "few";
 
 pub(super) struct World {
     pub stage: Rc<Stage>,
     pub hub: Hub,
     pub count: usize,
     pub keys: usize,
+    /// How many copies the keys of the second bucket have, if there is one.
+    pub few: Option<u8>,
+    /// Nothing goes wrong but the ring's changes: then reads are judged, too.
+    pub calm: bool,
     pub mates: RefCell<Vec<Mate>>,
     pub directory: Shared,
     /// The ring changes in this history, whether or not a disk is lost.
@@ -66,7 +72,9 @@ impl World {
         for _ in 0..CLIENTS {
             world.stage.begin(None, clients::live(Rc::clone(&world)));
         }
-        world.stage.begin(None, super::faults::happen(Rc::clone(&world)));
+        if !world.calm {
+            world.stage.begin(None, super::faults::happen(Rc::clone(&world)));
+        }
         world.stage.begin(None, directory::changes(Rc::clone(&world)));
         world
     }
@@ -108,22 +116,39 @@ impl World {
             _ => (chance.below(150), chance.below(150), chance.between(1_000, 100_000)),
         };
         let nodes: Vec<_> = (1..=count as u64).map(NodeId).collect();
-        let properties = Properties { ttl_ms: 3_000, ..Properties::available() };
-        let kind = mortal.then(|| (BucketName::AVAILABLE.to_string(), Arc::new(properties)));
-        let (ring, types) = (ring(&nodes[..placed]), kind.into_iter().collect());
+        let ttl_ms = if mortal { 3_000 } else { 0 };
+        let properties = Properties { ttl_ms, ..Properties::available() };
+        let kind =
+            mortal.then(|| (BucketName::AVAILABLE.to_string(), Arc::new(properties.clone())));
+        let mut types: BTreeMap<_, _> = kind.into_iter().collect();
+        let ring = ring(&nodes[..placed]);
         let lag_us = [20_000, 200_000, 1_500_000][chance.below(3) as usize];
+        let (keys, loses) = (chance.between(1, 6) as usize, chance.often(400));
+        // With fewer copies than three, nobody else has what one lets go of too early.
+        let few = [Some(1), Some(1), Some(2), None][chance.below(4) as usize].filter(|_| moves);
+        if let Some(n_val) = few {
+            let replication = Replication { n_val, ..properties.replication };
+            types.insert(FEW.into(), Arc::new(Properties { replication, ..properties }));
+        }
+        let calm = moves && chance.often(250);
+        if calm {
+            links.weather = (0, 20, 5_000);
+        }
         Rc::new(World {
             stage,
             hub: Arc::new(Mutex::new(links)),
             count,
-            keys: chance.between(1, 6) as usize,
+            keys,
+            few,
+            calm,
             mates: RefCell::new((0..count).map(Mate::new).collect()),
             directory: Directory::new(Told { changes: 0, ring, nodes, types }),
             moves,
             lag_us,
             judge: RefCell::new(Judge::new(mortal)),
             wall_ms,
-            loses: chance.often(400),
+            // What has one copy is lost with it.
+            loses: loses && few != Some(1),
             lost: Cell::new(false),
             copies: RefCell::default(),
             troubled: Cell::new(true),
@@ -131,6 +156,20 @@ impl World {
             counts: RefCell::default(),
             talkative: std::env::var_os("CREDENZA_TOLD").is_some(),
         })
+    }
+
+    /// The bucket in which a key lies, by its number, and its name.
+    pub(super) fn place(&self, number: usize) -> (BucketName, Key) {
+        let kind = match self.few {
+            Some(_) if number.is_multiple_of(2) => FEW,
+            _ => BucketName::AVAILABLE,
+        };
+        (BucketName::new(kind, "b").expect("a name"), clients::key(number))
+    }
+
+    /// How many copies a bucket's keys have.
+    pub(super) fn copies(&self, bucket: &BucketName) -> usize {
+        self.few.filter(|_| bucket.kind() == FEW).map_or(COPIES, usize::from)
     }
 
     /// Says what happens, if anyone wants to know.
@@ -183,7 +222,7 @@ impl World {
 
     /// Whether a disk may lose what it has now.
     pub(super) fn may_lose(&self) -> bool {
-        self.loses && !self.lost.get() && self.told().ring.pending().is_none()
+        self.loses && !self.lost.get()
     }
 
     /// No more trouble: everyone lives, hears everyone, and has a quick disk.

@@ -1,0 +1,85 @@
+//! Writes that were passed on to an owner which has just been cut off are not held until its link
+//! breaks.
+
+use super::clients::{ask, bucket, key};
+use super::wire;
+use super::world::World;
+use base::{AvailableCall, Content, Kind, Reply, Result, Store};
+use logic::ring::point;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// When each was answered, and with what; none: not in time.
+type Answers = Rc<RefCell<Vec<(u64, Option<Result<Reply>>)>>>;
+
+/// A quiet cluster, a key, a node that keeps no copy of it, and its first owner.
+fn quiet() -> (Rc<World>, usize, usize) {
+    let world = (0..).map(World::still).find(|world| world.count > 3 && !world.moves);
+    let world = world.expect("there are many");
+    wire::at(&world.hub).heal();
+    world.begin();
+    world.stage.run(2_000_000);
+    let told = world.told();
+    let partition = told.ring.partition(&point(bucket().full().as_bytes(), &key(0)));
+    let owners = told.ring.owners(partition, 3);
+    let guest = told.nodes.iter().position(|node| !owners.contains(node)).expect("one is left");
+    let owner = told.nodes.iter().position(|node| *node == owners[0]).expect("it is known");
+    (world, guest, owner)
+}
+
+fn asks(world: &Rc<World>, which: usize, call: AvailableCall) -> Answers {
+    let answers = Answers::default();
+    let (told, world, stage) = (Rc::clone(&answers), Rc::clone(world), Rc::clone(&world.stage));
+    stage.begin(None, async move {
+        let answer = ask(&world, which, bucket(), call).await;
+        told.borrow_mut().push((world.stage.now(), answer));
+    });
+    answers
+}
+
+fn write() -> AvailableCall {
+    let content = Content::plain("v".into());
+    AvailableCall::Store(Box::new(Store { key: key(0), content, ..Store::default() }))
+}
+
+#[test]
+fn a_write_passed_on_to_who_was_just_cut_off_is_answered_before_the_link_breaks() {
+    let (world, guest, owner) = quiet();
+    let passed_on = |world: &World| {
+        let mates = world.mates.borrow();
+        let metrics = &mates[guest].inner().expect("it lives").metrics;
+        metrics.passed_on.load(std::sync::atomic::Ordering::Relaxed)
+    };
+    wire::at(&world.hub).cut(guest, owner);
+    wire::at(&world.hub).cut(owner, guest);
+    let began = world.stage.now();
+    let held: Vec<_> = (0..3).map(|_| asks(&world, guest, write())).collect();
+    world.stage.run(960_000);
+    assert_eq!(passed_on(&world), 3);
+    for answers in held {
+        let (when, answer) = answers.take().pop().expect("an answer");
+        let error = answer.expect("in time").expect_err("nobody knows");
+        assert_eq!(error.kind(), Kind::Unknown, "{}", error.text());
+        assert!(when - began < 950_000, "after {} us", when - began);
+    }
+    // From now on another owner coordinates, though the link has not broken.
+    assert!(wire::at(&world.hub).is_linked(guest, owner));
+    let next = asks(&world, guest, write());
+    world.stage.run(100_000);
+    let (_, answer) = next.take().pop().expect("an answer at once");
+    assert!(answer.expect("in time").is_ok() && passed_on(&world) == 4);
+    world.stage.clear();
+}
+
+#[test]
+fn a_write_that_was_not_sent_is_passed_on_to_the_next_owner() {
+    let (world, guest, owner) = quiet();
+    let full = world.mates.borrow()[owner].inner().expect("it lives").clone();
+    let seats: Vec<_> = std::iter::from_fn(|| full.desk.sit(1)).collect();
+    let answers = asks(&world, guest, write());
+    world.stage.run(100_000);
+    let (_, answer) = answers.take().pop().expect("an answer at once");
+    assert!(answer.expect("in time").is_ok(), "who is too busy did nothing");
+    drop(seats);
+    world.stage.clear();
+}
