@@ -7,12 +7,15 @@ use crate::client::{Resp, Word, command};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// So many writes of one connection are on their way at a time.
 const PIPELINE: usize = 64;
 /// A writer waits so long for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Who is refused for lack of room comes again after this, and gives up after so long.
+const REST: Duration = Duration::from_millis(100);
+const REFUSED_MAX: Duration = Duration::from_secs(60);
 
 /// What is written: keys `NAME-000000042`, each with a value that begins with its key.
 #[derive(Clone, Debug)]
@@ -57,17 +60,32 @@ impl Bulk {
         let chosen = redis.call(&[b"CREDENZA.BUCKET", self.place.as_bytes()]);
         assert!(matches!(chosen, Ok(Word::Simple(_))), "{chosen:?}");
         for begin in keys.clone().step_by(PIPELINE) {
-            let some = begin..(begin + PIPELINE).min(keys.end);
-            let words = some.clone().map(|at| (self.key(at), self.value(at)));
-            let bytes: Vec<u8> = words
-                .flat_map(|(key, value)| command(&[b"SET", key.as_bytes(), value.as_bytes()]))
-                .collect();
-            redis.send(&bytes).expect("it is taken");
-            for _ in some {
-                let answer = redis.receive();
-                assert!(matches!(answer, Ok(Word::Simple(_))), "{answer:?}");
+            let mut some: Vec<usize> = (begin..(begin + PIPELINE).min(keys.end)).collect();
+            let until = Instant::now() + REFUSED_MAX;
+            loop {
+                some = self.write_these(&mut redis, &some);
+                if some.is_empty() {
+                    break;
+                }
+                assert!(Instant::now() < until, "refused again and again: {}", some.len());
+                std::thread::sleep(REST);
             }
         }
+    }
+
+    /// Writes some at once; gives those that the node had no room for, and that surely did nothing.
+    fn write_these(&self, redis: &mut Resp, some: &[usize]) -> Vec<usize> {
+        let words = some.iter().map(|at| (self.key(*at), self.value(*at)));
+        let bytes: Vec<u8> = words
+            .flat_map(|(key, value)| command(&[b"SET", key.as_bytes(), value.as_bytes()]))
+            .collect();
+        redis.send(&bytes).expect("it is taken");
+        let refused = some.iter().copied().filter(|_| match redis.receive() {
+            Ok(Word::Simple(_)) => false,
+            Ok(Word::Error(text)) if text.starts_with("OVERLOADED") => true,
+            other => panic!("{other:?}"),
+        });
+        refused.collect()
     }
 
     /// What was done, for the judge.

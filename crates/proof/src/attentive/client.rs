@@ -50,14 +50,25 @@ impl Client {
 
     /// Calls until told to stop; goes to the next node whenever one does not serve it.
     pub(super) fn work(&mut self) {
+        let (home, after, clock) = (self.at, self.plan.returns, self.shared.clock);
+        let returns = |left: Option<Duration>| match (left, after) {
+            (Some(left), Some(after)) => clock.elapsed() >= left + after,
+            _ => false,
+        };
+        // Since when it is away.
+        let mut left = None;
         while !self.stopped() {
+            if returns(left) {
+                (self.at, left) = (home, None);
+            }
             let address = self.shared.nodes[self.at % self.shared.nodes.len()];
             if let Ok(mut door) = Riak::with_patience(address, self.plan.patience) {
-                while !self.stopped() && self.choose(&mut door).is_ok() {
+                while !self.stopped() && !returns(left) && self.choose(&mut door).is_ok() {
                     std::thread::sleep(self.plan.pause);
                 }
             }
             self.at += 1;
+            left = left.or(Some(clock.elapsed()));
             std::thread::sleep(REST);
         }
     }

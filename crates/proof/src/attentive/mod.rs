@@ -43,6 +43,9 @@ pub struct Plan {
     pub place: String,
     /// Whether keys are deleted, too.
     pub deletes: bool,
+    /// A client that went on at the next node comes back to its own after so long, as behind a
+    /// balancer that looks after its nodes; none: it stays where it is served.
+    pub returns: Option<Duration>,
 }
 
 impl Plan {
@@ -56,6 +59,7 @@ impl Plan {
             patience: Duration::from_secs(1),
             place: format!("available/trial{seed}"),
             deletes: true,
+            returns: None,
         }
     }
 

@@ -2,7 +2,7 @@
 //! be called off.
 
 use super::load::{Load, held, moved, rests, to_come};
-use super::moving::{begin, evenly, give_out, join, linked, ring, transfers};
+use super::moving::{begin, call_off, evenly, give_out, join, linked, ring, transfers};
 use crate::tests::house::wait;
 use crate::tests::many::Cluster;
 use base::{BucketName, Call, ClusterCall, DirectoryCall, Reason, RingCall, RingChange};
@@ -68,7 +68,7 @@ async fn a_change_called_off_midway_leaves_everything_where_it_was() {
     let one = one.expect("it is told of");
     assert!(told.left > 0 && one.receiving > 0 && one.bytes > 0, "{told:?}");
     assert!(one.bytes_left.is_some_and(|left| left > 0) && one.eta_ms.is_some(), "{one:?}");
-    ring(&cluster, RingCall::Cancel).await.expect("called off");
+    call_off(&cluster).await;
     load.use_until(&cluster, || rests(&cluster)).await;
     load.check(&cluster).await;
     load.everyone_keeps_what_the_ring_says(&cluster).await;
@@ -80,9 +80,7 @@ async fn a_change_called_off_midway_leaves_everything_where_it_was() {
     begin(&cluster, vec![join(fifth)]).await;
     let all = wait("the change", || Some(to_come(&cluster)).filter(|count| *count > 0)).await;
     load.use_until(&cluster, || to_come(&cluster) + 4 < all).await;
-    let off = ring(&cluster, RingCall::Cancel);
-    let (off, ()) = tokio::join!(off, load.use_until(&cluster, || rests(&cluster)));
-    off.expect("called off");
+    tokio::join!(call_off(&cluster), load.use_until(&cluster, || rests(&cluster)));
     assert_eq!(held(cluster.node(fifth)), (0, 0), "who did not join keeps nothing");
     begin(&cluster, vec![join(fifth)]).await;
     load.use_until(&cluster, || rests(&cluster)).await;
@@ -121,7 +119,7 @@ async fn a_change_is_called_off_only_when_those_are_there_who_get_something_back
     cluster.ring_bytes_per_second = 0;
     cluster.start(4).await;
     linked(&cluster).await;
-    ring(&cluster, RingCall::Cancel).await.expect("called off");
+    call_off(&cluster).await;
     load.use_until(&cluster, || rests(&cluster)).await;
     load.check(&cluster).await;
     load.everyone_keeps_what_the_ring_says(&cluster).await;

@@ -17,6 +17,9 @@ use std::time::Duration;
 
 /// Clients side by side; each has keys of its own.
 const CLIENTS: usize = 4;
+/// Longest wait for the ring to rest and for copies to come together, on a machine with ten times as
+/// much to do as it can.
+const REST_MAX: Duration = Duration::from_secs(180);
 
 /// What clients wrote and must find.
 pub(super) struct Load {
@@ -51,7 +54,7 @@ impl Load {
     /// Goes on writing until then, while not all nodes run. Readers and writers that stand in for
     /// a node need not meet at once, so nobody reads here: each client remembers what it wrote.
     pub(super) async fn write_until(&mut self, cluster: &Cluster, mut done: impl FnMut() -> bool) {
-        let until = std::time::Instant::now() + Duration::from_secs(60);
+        let until = std::time::Instant::now() + REST_MAX;
         let nodes: Vec<_> = cluster.nodes.iter().flatten().collect();
         let all = self.newest.clone().into_iter();
         let mut mine: Vec<(String, Context)> = Vec::new();
@@ -87,7 +90,7 @@ impl Load {
 
     /// Goes on using it until then, and a little longer.
     pub(super) async fn use_until(&mut self, cluster: &Cluster, mut done: impl FnMut() -> bool) {
-        let until = std::time::Instant::now() + Duration::from_secs(60);
+        let until = std::time::Instant::now() + REST_MAX;
         let mut last = 0;
         while last < 2 {
             assert!(std::time::Instant::now() < until, "waited in vain for the ring to rest");
@@ -121,12 +124,16 @@ impl Load {
 
     /// Keys that were there from the beginning and that nobody deletes are on every list.
     async fn list(&mut self, node: &Node) {
+        let until = std::time::Instant::now() + REST_MAX;
         let listed = loop {
             match call(node, AvailableCall::Keys { after: None, rows_max: 10_000 }).await {
                 Ok(Body::Keys(listed)) => break listed,
                 Ok(other) => panic!("keys are listed, not {other:?}"),
                 // A link broke: the node was held up for long.
-                Err(error) if error.kind() == Kind::Unknown => {}
+                Err(error) if matches!(error.kind(), Kind::Unknown | Kind::Unavailable) => {
+                    assert!(std::time::Instant::now() < until, "no list: {}", error.text());
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
                 Err(error) => panic!("a list: {}", error.text()),
             }
         };
@@ -149,7 +156,7 @@ impl Load {
 
     /// Each owner has every key's newest value itself, and nobody else has a row.
     pub(super) async fn everyone_keeps_what_the_ring_says(&self, cluster: &Cluster) {
-        let until = std::time::Instant::now() + Duration::from_secs(30);
+        let until = std::time::Instant::now() + REST_MAX;
         while let Some(wrong) = self.wrong(cluster) {
             assert!(std::time::Instant::now() < until, "copies do not come together: {wrong}");
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -21,6 +21,17 @@ pub(super) async fn ring(cluster: &Cluster, call: RingCall) -> Result<Body> {
     cluster.surely(BucketName::default(), call).await.map(|reply| reply.body)
 }
 
+/// Calls a change off, in which everybody runs: whoever was held up for long may not be reached
+/// for a moment, and then it is refused.
+pub(super) async fn call_off(cluster: &Cluster) {
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while let Err(error) = ring(cluster, RingCall::Cancel).await {
+        let passes = error.text().contains("start it") && std::time::Instant::now() < until;
+        assert!(passes, "not called off: {}", error.text());
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
 /// Lays one change down; gives the plan.
 pub(super) async fn stage(cluster: &Cluster, change: RingChange) -> RingPlan {
     match ring(cluster, RingCall::Stage(change)).await.expect("it is safe") {

@@ -2,7 +2,7 @@
 //! short.
 
 use super::load::{Load, held, moved, rests, to_come};
-use super::moving::{begin, evenly, join, linked, ring};
+use super::moving::{begin, call_off, evenly, join, linked, ring};
 use crate::tests::house::wait;
 use crate::tests::many::Cluster;
 use base::{Reason, RingCall, RingChange};
@@ -123,9 +123,8 @@ async fn halving_is_called_off_under_load_and_begun_anew() {
     let finer = cluster.node(0).inner.catalog.available.ring().expect("a ring");
     for again in [true, true, false] {
         // Clients go on while it is called off, and while rows go back.
-        let off = ring(&cluster, RingCall::Cancel);
-        let (off, ()) = tokio::join!(off, load.use_until(&cluster, || rests_with(&cluster, 128)));
-        off.expect("called off");
+        let off = call_off(&cluster);
+        tokio::join!(off, load.use_until(&cluster, || rests_with(&cluster, 128)));
         load.check(&cluster).await;
         load.everyone_keeps_what_the_ring_says(&cluster).await;
         let after = cluster.node(0).inner.catalog.available.ring().expect("a ring");

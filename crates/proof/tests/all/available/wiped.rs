@@ -18,6 +18,9 @@ fn a_wiped_disk_is_filled_again_after_one_command() {
     let rate = times(4, 64) << 20;
     let mut options = options(3);
     options.words.extend(["--ring-bytes-per-second".into(), rate.to_string()]);
+    // As much memory as whoever keeps gigabytes would give it.
+    let memory = ["16MiB", "256MiB"][times(0, 1)];
+    options.words.extend(["--memory-bytes-max", memory].map(String::from));
     let mut cluster = Cluster::start(&scratch, options);
     cluster.share_ring();
     let done = wiped(&mut cluster, (times(6, 1_024) << 20, rate));
