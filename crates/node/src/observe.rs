@@ -18,11 +18,7 @@ impl Inner {
         let interval_buckets = self.catalog.interval_buckets(INTERVAL_BUCKETS_SHOWN);
         let mut warnings = Vec::new();
         if full {
-            let what = match self.space.lacks_files() {
-                true => "the disk has nearly no inodes left",
-                false => "the disk is nearly full",
-            };
-            warnings.push(format!("{what}: writes are refused, deletes go on"));
+            warnings.push(format!("{}: writes are refused, deletes go on", self.space.lack()));
         }
         if self.metrics.is_slow() {
             let sync_ms = self.metrics.sync_mean_us() / 1_000;

@@ -118,6 +118,14 @@ impl Space {
         self.lacks_files.load(Ordering::Relaxed)
     }
 
+    /// What is lacking, where writes are refused.
+    pub fn lack(&self) -> &'static str {
+        match self.lacks_files() {
+            true => "the disk has nearly no inodes left",
+            false => "the disk is nearly full",
+        }
+    }
+
     pub fn free_bytes(&self) -> u64 {
         self.free_bytes.load(Ordering::Relaxed)
     }

@@ -8,7 +8,8 @@
 //!
 //! Promises: nobody is handed a group who is not a voter, connected and near; nothing begins before
 //! the difference has lasted for a pause, and two hand-overs of a node are a tenth of it apart;
-//! where an order of masters is preferred, or the disk of the other is slow or full, nothing is spread.
+//! where an order of masters is preferred, or the disk of the other is slow or full, nothing is
+//! spread.
 //! Never: moves the directory; counts it.
 
 use base::{GroupId, NodeId};

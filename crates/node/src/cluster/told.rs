@@ -8,8 +8,8 @@
 //! answer   = how many u32
 //! ```
 //! Only a master that may answer reads by itself says who is in its group; everybody else declines.
-//! The second question is declined by a node that is slow or full, that is about to stop, or that told
-//! somebody else a moment ago: that one may be handing it a group.
+//! The second question is declined by a node that is slow or full, that is about to stop, or that
+//! told somebody else a moment ago: that one may be handing it a group.
 
 use super::handing;
 use crate::consistent::group::Group;

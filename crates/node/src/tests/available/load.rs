@@ -17,8 +17,8 @@ use std::time::Duration;
 
 /// Clients side by side; each has keys of its own.
 const CLIENTS: usize = 4;
-/// Longest wait for the ring to rest and for copies to come together, on a machine with ten times as
-/// much to do as it can.
+/// Longest wait for the ring to rest and for copies to come together, on a machine with ten times
+/// as much to do as it can.
 const REST_MAX: Duration = Duration::from_secs(180);
 
 /// What clients wrote and must find.
