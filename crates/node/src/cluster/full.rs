@@ -6,7 +6,7 @@
 //! Never: hands a group over while its members change; where an order of masters is set.
 
 use super::steward::{Seen, Step, next_step};
-use base::{GroupId, NodeId, Part};
+use base::{GroupId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who was asked in vain, or got the group and gave it back, is not asked again before so long,
@@ -33,10 +33,10 @@ impl Cramped {
         if next_step(seen) != Step::Rest {
             return None;
         }
+        let is_linked = |node| linked.contains(&node);
         let fit = seen.saved.iter().filter(|(node, _)| {
-            let votes = seen.now.get(node) == Some(&Part::Voter);
             let other = **node != seen.master && !self.asked.contains_key(&(group, **node));
-            votes && other && linked.contains(node) && seen.is_near(**node)
+            other && seen.could_lead(**node, is_linked)
         });
         let heir = fit.max_by_key(|(node, saved)| (**saved, std::cmp::Reverse(**node)));
         let heir = heir.map(|(node, _)| *node)?;
@@ -49,7 +49,7 @@ impl Cramped {
 mod tests {
     use super::super::steward::Parts;
     use super::*;
-    use base::LogIndex;
+    use base::{LogIndex, Part};
 
     const GROUP: GroupId = GroupId(1);
 

@@ -6,7 +6,7 @@
 //! Never: holds an election up; without a fit one of the list, whoever is master stays it.
 
 use super::steward::{Seen, Step, next_step};
-use base::{GroupId, NodeId, Part};
+use base::{GroupId, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Who is fit to take over from this node, by group, and since when.
@@ -62,9 +62,7 @@ fn first(seen: &Seen, order: &[NodeId], linked: &BTreeSet<NodeId>) -> Option<Nod
         return None;
     }
     let before = order.iter().take_while(|node| **node != seen.master);
-    let mut fit = before.filter(|node| {
-        seen.now.get(node) == Some(&Part::Voter) && linked.contains(node) && seen.is_near(**node)
-    });
+    let mut fit = before.filter(|node| seen.could_lead(**node, |node| linked.contains(&node)));
     fit.next().copied()
 }
 
@@ -72,7 +70,7 @@ fn first(seen: &Seen, order: &[NodeId], linked: &BTreeSet<NodeId>) -> Option<Nod
 mod tests {
     use super::super::steward::Parts;
     use super::*;
-    use base::LogIndex;
+    use base::{LogIndex, Part};
 
     const GROUP: GroupId = GroupId(1);
     const PREFER_PAUSE_MS: u64 = 10_000;

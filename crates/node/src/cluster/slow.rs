@@ -6,7 +6,7 @@
 //! Never: says anything of another node's disk but that it was quicker than this one's.
 
 use super::steward::{Seen, Step, next_step};
-use base::{GroupId, LogIndex, NodeId, Part};
+use base::{GroupId, LogIndex, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Looks at which the group took values, before anything is decided: several seconds.
@@ -48,10 +48,8 @@ impl Laggard {
             return None;
         }
         let own = seen.saved.get(&seen.master).copied().unwrap_or_default();
-        let fit = seen.saved.iter().filter(|(node, _)| {
-            let votes = seen.now.get(node) == Some(&Part::Voter);
-            votes && linked.contains(node) && seen.is_near(**node)
-        });
+        let is_linked = |node| linked.contains(&node);
+        let fit = seen.saved.iter().filter(|(node, _)| seen.could_lead(**node, is_linked));
         let first = fit.max_by_key(|(node, saved)| (**saved, std::cmp::Reverse(**node)));
         let last = first.map_or(own, |(_, saved)| own.max(*saved));
         let looks = self.groups.entry(group).or_insert(Looks { last, ..Looks::default() });
@@ -82,6 +80,7 @@ impl Laggard {
 mod tests {
     use super::super::steward::Parts;
     use super::*;
+    use base::Part;
 
     const GROUP: GroupId = GroupId(1);
 

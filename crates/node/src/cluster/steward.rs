@@ -49,6 +49,12 @@ impl Seen<'_> {
         self.saved.get(&node).is_some_and(|saved| saved.0.saturating_add(NEAR) >= last)
     }
 
+    /// Whether a member could lead at once: it votes as one that keeps rows, is connected to this
+    /// node, and near.
+    pub(super) fn could_lead(&self, node: NodeId, linked: impl Fn(NodeId) -> bool) -> bool {
+        self.now.get(&node) == Some(&Part::Voter) && linked(node) && self.is_near(node)
+    }
+
     fn votes(&self, node: NodeId) -> bool {
         self.now.get(&node).is_some_and(|part| part.votes())
     }

@@ -15,7 +15,7 @@ use crate::recovery::{DEFAULT_GROUP, DIRECTORY};
 use crate::{Inner, Node, NodeSettings, life, world};
 use base::{
     BucketName, Call, ClusterCall, ClusterDescription, DirectoryCall, GroupId, MemberDescription,
-    NodeId, Part, Reason, Request, Result, Stay,
+    NodeId, Reason, Request, Result, Stay,
 };
 use logic::consensus;
 use std::collections::BTreeMap;
@@ -344,11 +344,11 @@ fn sight(inner: &Inner, known: &ClusterDescription) -> Sight {
         let (now, saved) = (parts_of(&group), super::saved(&group));
         let seen = Seen { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
         let rests = next_step(&seen) == Step::Rest;
-        let fit = now.iter().filter(|(node, part)| {
-            let other = **part == Part::Voter && **node != inner.node;
-            rests && other && inner.is_linked(**node) && seen.is_near(**node)
+        let fit = now.keys().copied().filter(|node| {
+            let other = *node != inner.node;
+            rests && other && seen.could_lead(*node, |node| inner.is_linked(node))
         });
-        let fit = fit.map(|(node, _)| *node).collect();
+        let fit = fit.collect();
         sight.own.insert(group.id, fit);
     }
     sight
