@@ -169,3 +169,9 @@ pub const TYPE_DEPTH_MAX: usize = 32;
 pub const TYPE_STEPS_MAX: usize = 100_000;
 /// Most removes that may wait in one data type for what their contexts have seen.
 pub const TYPE_WAITING_MAX: usize = 1_024;
+
+/// Most values of a group that a damaged log may have lost where it is mended in its place.
+pub const MENDED_VALUES_MAX: u64 = 100_000;
+
+/// Most bytes of them.
+pub const MENDED_BYTES_MAX: usize = 64 * 1024 * 1024;

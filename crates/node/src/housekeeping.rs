@@ -1,5 +1,5 @@
 //! What has to be done now and then: make the store durable, collapse the log, compact, give
-//! dropped buckets' space back, watch the disk.
+//! dropped buckets' space back, watch the disk, say again in the log what must not be forgotten of it.
 //!
 //! One thread of its own, so that nothing here ever blocks an answer. The order of a flush is what
 //! makes collapsing safe: first note how far the log may be needed, then seal the store's tables,
@@ -22,6 +22,11 @@ use store::Position;
 
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_IDLE: Duration = Duration::from_millis(1_000);
+/// At least so long lies between two statements of the log about what stands in it, milliseconds:
+/// what is damaged before the last one can be mended in its place.
+const STATE_PAUSE_MS: u64 = 1_000;
+/// So many groups say so at a time; with more, they take turns.
+const STATEMENTS_MAX: usize = 64;
 /// The log is collapsed when it is this part of its limit, so that replay stays short.
 const COLLAPSE_PART: u64 = 4;
 /// So much of it is kept for members that lag, where there are any.
@@ -31,6 +36,15 @@ const KEPT_PART: u64 = 2;
 const RECLAIM_MS: u64 = 5_000;
 /// The directory of several members forgets a dropped bucket after this.
 const FORGET_MS: u64 = 30_000;
+
+/// Whose turn it is to say again what lives only in the log.
+#[derive(Default)]
+pub(crate) struct Statements {
+    /// The place of the next group.
+    next: usize,
+    /// So many groups have not done so since something was written.
+    left: usize,
+}
 
 /// What is known of a dropped bucket.
 struct Reclaimed {
@@ -64,8 +78,14 @@ impl Inner {
     /// The thread's life.
     pub(crate) fn keep_house(&self) {
         let (mut reclaimed, mut looked_at) = (BTreeMap::new(), None);
+        let (mut stated_ms, mut statements) = (0, Statements::default());
         self.tell_reserve();
         while !self.stopping.load(Ordering::Acquire) {
+            let now = world::milliseconds();
+            if now.saturating_sub(stated_ms) >= STATE_PAUSE_MS {
+                stated_ms = now;
+                self.state_again(&mut statements);
+            }
             match self.round(&mut reclaimed, &mut looked_at) {
                 Ok(true) => self.bell.sleep(PAUSE),
                 Ok(false) => self.bell.sleep(PAUSE_IDLE),
@@ -79,6 +99,29 @@ impl Inner {
                 }
             }
         }
+    }
+
+    /// Has the log say again what lives only there, of everyone, wrote they or not, as soon as
+    /// anybody wrote: what stands in a hole must be known for each.
+    pub(crate) fn state_again(&self, statements: &mut Statements) {
+        let groups = self.groups.all();
+        let mut wrote = self.shelf.has_written();
+        for group in &groups {
+            wrote |= group.has_written();
+        }
+        if wrote {
+            statements.left = groups.len();
+        }
+        let now = statements.left.min(STATEMENTS_MAX);
+        if now == 0 {
+            return;
+        }
+        for place in 0..now {
+            groups[(statements.next + place) % groups.len()].state_again();
+        }
+        self.shelf.state_again();
+        statements.left -= now;
+        statements.next = (statements.next + now) % groups.len();
     }
 
     /// The life of the thread that merges tables: one of its own, for a merge may take longer than
@@ -254,6 +297,17 @@ impl Group {
     pub(crate) fn log_needed_from(&self) -> Option<Position> {
         let state = self.state();
         state.values.runs.needed(self.applied.index(), state.replica.promised())
+    }
+
+    /// Whether it wrote since it was asked last.
+    fn has_written(&self) -> bool {
+        std::mem::take(&mut self.state().wrote)
+    }
+
+    /// Has the driver say again what lives only in the log.
+    fn state_again(&self) {
+        self.state().head_asked = true;
+        self.wake.notify_one();
     }
 
     fn last_ticket(&self) -> Option<base::LogIndex> {

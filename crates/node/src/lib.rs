@@ -40,6 +40,7 @@ pub use cluster::{
     ClusterStatus, GroupRemains, Joining, MemberStatus, PartStatus, PlaceStatus, Rejoining, Remains,
 };
 pub use place::{Member, Place};
+pub use recovery::Mending;
 pub use settings::{NodeSettings, PeerPlace};
 pub use status::{
     ComparisonStatus, DifferenceStatus, DiskStatus, GroupStatus, LogStatus, Sample, SampleKind,
@@ -54,9 +55,10 @@ use available::quickest::Quickest;
 use available::shelf::Shelf;
 use available::watching::Watching;
 use base::{
-    BucketName, Call, ClusterCall, ClusterId, DirectoryCall, Error, GroupId, JoinToken, NodeId,
-    Reason, Reply, Request, Result, RingDescription,
+    BucketName, Call, ClusterCall, ClusterId, DirectoryCall, Error, GroupId, JoinToken, LogIndex,
+    NodeId, Reason, Reply, Request, Result, RingDescription, TokenDigest,
 };
+use bytes::Bytes;
 use catalog::Catalog;
 use consistent::snapshot::Snapshots;
 use directory::Directory;
@@ -194,6 +196,24 @@ impl Node {
     /// The same, whichever node is its master: that one is asked to.
     pub async fn transfer(&self, group: GroupId, to: &str) -> Result<()> {
         cluster::transfer(&self.inner, group, to).await
+    }
+
+    /// A value of a group's log that this node knows to be decided, for a member that lost it;
+    /// needs no quorum. `shown`: the join token of one who is no operator.
+    ///
+    /// Errors: `NotFresh` (this node does not know it, or has it in its store only), `Forbidden`.
+    pub async fn decided_value(
+        &self,
+        group: GroupId,
+        index: LogIndex,
+        shown: Option<TokenDigest>,
+    ) -> Result<Bytes> {
+        if let Some(digest) = &shown {
+            self.inner.directory.knows(digest)?;
+        }
+        let group = self.inner.groups.find(group)?;
+        let found = tokio::task::spawn_blocking(move || group.decided_value(index)).await;
+        found.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "the read ended abnormally")))
     }
 
     /// Makes a join token, which lets nodes in from now on: for so long, or until all are revoked.

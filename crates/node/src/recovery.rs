@@ -7,33 +7,33 @@
 //! Whom a group began with stands in the node's list of members, which is written before anything
 //! of the group is logged: so a node comes back to every group in which it ever had a word.
 //!
+//! A log that can't be read everywhere may be mended where it is: `recovery/mending.rs`.
+//!
 //! Promises: what was acknowledged is found again; damage ends the start with file and offset,
 //! nothing is cut silently.
 //! Never: answers anyone; writes to the log.
 
-use crate::available::layout::VNODES;
-use crate::available::{batch, former, replay};
-use crate::consistent::apply::apply_value;
-use crate::consistent::layout::{Mark, configuration_key, mark_key, read_configuration};
-use crate::consistent::records;
-use crate::consistent::value::read_sign;
+mod mending;
+mod replaying;
+
+use crate::available::{batch, former};
+use crate::consistent::layout::Mark;
 use crate::consistent::values::Runs;
-use crate::consistent::view::damaged;
-use crate::consistent::witness::keep_value;
 use crate::keeper::store_error;
 use crate::settings::NodeSettings;
 use base::{
-    Ballot, ClusterDescription, ConfigurationId, Error, GroupId, LogIndex, Millis, NodeId, Part,
-    Placement, Reason, Result,
+    ClusterDescription, ConfigurationId, Error, GroupId, LogIndex, Millis, NodeId, Part, Placement,
+    Reason, Result,
 };
 use bytes::Bytes;
-use logic::consensus::{Configuration, LeaseClock, Member, Replay, Replica, Restored};
-use std::collections::btree_map::Entry;
+use logic::consensus::{Configuration, LeaseClock, Member, Replica};
+pub use mending::Mending;
+use replaying::Replaying;
+pub(crate) use replaying::{Mended, replay};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::{
-    Chunk, DataDir, FileDisk, Log, LogSettings, LsmTrees, OwnedRecord, Position, StoreError,
-    TreeSettings, Trees,
+    Chunk, DataDir, FileDisk, Log, LogSettings, LsmTrees, StoreError, TreeSettings, Trees,
 };
 
 /// The directory's group.
@@ -89,6 +89,32 @@ pub(crate) struct RecoveredGroup {
 /// a group of which nothing is known yet; this node alone, if nothing is said.
 pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> Result<Recovered> {
     let directory = DataDir::open(&settings.data).map_err(unusable)?;
+    let Opened { trees, log, records, terms } = open(settings, &directory, first, false)?;
+    let incarnation = directory.begin_life().map_err(unusable)?;
+    let (groups, vnodes) = replay(&log, records, &*trees, &terms, &Mended::default())?;
+    drop_rows(&terms, &*trees)?;
+    let rows = former::put_in_slots(&*trees)?;
+    if rows > 0 {
+        tracing::info!(target: "store", rows, "rows of an earlier version have their new places");
+    }
+    let witness = terms.witness;
+    Ok(Recovered { directory, incarnation, trees, log, groups, witness, vnodes })
+}
+
+/// What is needed to read a log.
+struct Opened {
+    trees: Arc<dyn Trees>,
+    log: Log,
+    records: store::Replay,
+    terms: Terms,
+}
+
+fn open(
+    settings: &NodeSettings,
+    directory: &DataDir,
+    first: Option<Configuration>,
+    past_damage: bool,
+) -> Result<Opened> {
     directory.check_log().map_err(unusable)?;
     let trees = LsmTrees::open(TreeSettings {
         memory_bytes_max: settings.memory_bytes_max,
@@ -101,8 +127,12 @@ pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> 
         id: directory.node,
         ..LogSettings::default()
     };
-    let (log, records) = Log::open(disk, log_settings).map_err(store_error)?;
-    let incarnation = directory.begin_life().map_err(unusable)?;
+    let opened = if past_damage {
+        Log::open_past_damage(disk, log_settings)
+    } else {
+        Log::open(disk, log_settings)
+    };
+    let (log, records) = opened.map_err(store_error)?;
     let known = directory.members().map_err(store_error)?;
     let first = match first {
         Some(first) => Some(first),
@@ -114,14 +144,7 @@ pub(crate) fn recover(settings: &NodeSettings, first: Option<Configuration>) -> 
         terms.add(placement)?;
     }
     terms.made_upto = directory.made_upto().map_err(store_error)?.max(DEFAULT_GROUP);
-    let (groups, vnodes) = replay(&log, records, &*trees, &terms)?;
-    drop_rows(&terms, &*trees)?;
-    let rows = former::put_in_slots(&*trees)?;
-    if rows > 0 {
-        tracing::info!(target: "store", rows, "rows of an earlier version have their new places");
-    }
-    let witness = terms.witness;
-    Ok(Recovered { directory, incarnation, trees, log, groups, witness, vnodes })
+    Ok(Opened { trees, log, records, terms })
 }
 
 /// A group begins with the founder of the cluster alone; none: this node founds one, or has.
@@ -153,65 +176,6 @@ fn founders(placement: &Placement) -> Result<Configuration> {
         let text = format!("whom group {} began with: {error}", placement.group);
         Error::new(Reason::Damaged, text)
     })
-}
-
-/// Shows the log's records to their groups, and applies what is known to be decided.
-pub(crate) fn replay(
-    log: &Log,
-    mut records: store::Replay,
-    trees: &dyn Trees,
-    terms: &Terms,
-) -> Result<(Vec<RecoveredGroup>, batch::Mark)> {
-    let mut vnodes = replay::Replaying::new(trees)?;
-    let mut groups = BTreeMap::new();
-    for id in [DIRECTORY, DEFAULT_GROUP] {
-        groups.insert(id, Replaying::new(id, trees, terms)?);
-    }
-    for id in terms.made.keys() {
-        let group = Replaying::new(*id, trees, terms)?;
-        if terms.own.contains(id) || group.mark.applied > 0 {
-            groups.insert(*id, group);
-        }
-    }
-    let mut start = log.start();
-    for record in records.by_ref() {
-        let (position, record) = record.map_err(store_error)?;
-        if record.owner.group == VNODES.0 {
-            vnodes.show(&record, trees).map_err(|error| at(error, position.0))?;
-            start = position;
-            make_room(trees)?;
-            continue;
-        }
-        if terms.is_dropped(GroupId(record.owner.group)) {
-            start = position;
-            continue;
-        }
-        let group = match groups.entry(GroupId(record.owner.group)) {
-            Entry::Occupied(group) => group.into_mut(),
-            Entry::Vacant(none) => {
-                terms.check(*none.key()).map_err(|error| at(error, position.0))?;
-                let group = Replaying::new(*none.key(), trees, terms)?;
-                none.insert(group)
-            }
-        };
-        group.show(record, start, trees).map_err(|error| at(error, position.0))?;
-        start = position;
-        make_room(trees)?;
-    }
-    let found = records.finish().map_err(store_error)?;
-    if found.torn_bytes > 0 {
-        tracing::info!(target: "log", bytes = found.torn_bytes, "cut a torn tail");
-    }
-    let groups = groups.into_values().map(|group| group.finish(terms, trees));
-    Ok((groups.collect::<Result<_>>()?, vnodes.finish()))
-}
-
-fn make_room(trees: &dyn Trees) -> Result<()> {
-    if trees.pressure().rotate_is_due() {
-        trees.rotate().map_err(store_error)?;
-        trees.flush().map_err(store_error)?;
-    }
-    Ok(())
 }
 
 /// A group may have been dropped when its rows were not gone yet.
@@ -278,79 +242,6 @@ impl Terms {
     /// Those a group began with.
     fn first(&self, group: GroupId) -> &Configuration {
         self.made.get(&group).unwrap_or(&self.first)
-    }
-}
-
-fn at(error: Error, position: u64) -> Error {
-    Error::new(error.reason, format!("{} (log position {position})", error.text()))
-}
-
-struct Replaying {
-    id: GroupId,
-    mark: Mark,
-    replay: Replay<Bytes>,
-    runs: Runs,
-    bare: bool,
-}
-
-impl Replaying {
-    fn new(id: GroupId, trees: &dyn Trees, terms: &Terms) -> Result<Replaying> {
-        let mut key = Vec::new();
-        mark_key(id, &mut key);
-        let mark = match trees.get(&key).map_err(store_error)? {
-            Some(bytes) => Mark::read(&bytes).map_err(damaged)?,
-            None => Mark::default(),
-        };
-        let replay = Replay::new(LogIndex(mark.applied));
-        let bare = terms.witness && id != DIRECTORY;
-        Ok(Replaying { id, mark, replay, runs: Runs::default(), bare })
-    }
-
-    /// A record, and where it begins, or a little before.
-    fn show(&mut self, record: OwnedRecord, start: Position, trees: &dyn Trees) -> Result<()> {
-        let (round, node) = record.ballot;
-        let ballot = Ballot { round, node: NodeId(node) };
-        let (kind, index, decided) =
-            (record.kind, LogIndex(record.index), LogIndex(record.decided));
-        records::show(record, &mut self.replay)?;
-        self.runs.record(kind, ballot, index, decided, start);
-        while let Some((index, payload)) = self.replay.next_decided() {
-            self.mark = match self.bare {
-                true => keep_value(self.id, trees, index, &payload, true)?,
-                false => apply_value(self.id, trees, index, &payload, None)?,
-            };
-        }
-        Ok(())
-    }
-
-    fn finish(self, terms: &Terms, trees: &dyn Trees) -> Result<RecoveredGroup> {
-        let found = self.replay.finish().map_err(records::contradiction)?;
-        let mut key = Vec::new();
-        configuration_key(self.id, &mut key);
-        let (base, configuration) = match trees.get(&key).map_err(store_error)? {
-            Some(bytes) => read_configuration(&bytes).map_err(damaged)?,
-            None => (LogIndex(0), terms.first(self.id).clone()),
-        };
-        let mut signs = Vec::new();
-        for (index, payload) in &found.tail {
-            let sign = read_sign(payload).map_err(damaged)?;
-            signs.extend(sign.map(|configuration| (*index, configuration)));
-        }
-        let replica = Replica::restore(Restored {
-            node: terms.node,
-            configuration,
-            base,
-            signs,
-            promised: found.promised,
-            accepted_ballot: found.accepted_ballot,
-            last: found.last,
-            decided: found.decided,
-            log_intact: true,
-            lease: terms.lease,
-        })
-        .map_err(|error| Error::new(Reason::Damaged, error.to_string()))?;
-        let Replaying { id, mark, runs, bare, .. } = self;
-        Ok(RecoveredGroup { id, replica, mark, tail: found.tail, runs, bare })
     }
 }
 

@@ -18,8 +18,8 @@ pub use datadir::{DataDir, FORMAT, Joiner, Opening, Rejoin, Unfinished};
 pub use disk::{Disk, FileDisk, Honesty, MemoryDisk};
 pub use error::StoreError;
 pub use log::{
-    Ahead, Kind, Log, LogReader, LogRecords, LogReport, LogSettings, OwnedRecord, Owner, Position,
-    ReadError, Record, Recovered, Replay,
+    Ahead, Hole, Kind, Log, LogReader, LogRecords, LogReport, LogSettings, OwnedRecord, Owner,
+    Position, ReadError, Record, Recovered, Replay,
 };
 pub use trees::{
     Change, Chunk, Install, LsmTrees, MemoryTrees, Row, Snapshot, TreeSettings, Trees,

@@ -1,12 +1,14 @@
-//! A member that finds its log or store damaged: it lets the cluster take its place, sets its data
-//! aside, and joins anew.
+//! A member that finds its log or store damaged. If nothing but values are missing in its log, and
+//! another member has them, it fetches these and goes on. Else it lets the cluster take its place,
+//! sets its data aside, and joins anew.
 
 use super::{found, join};
 use crate::failure::{Failure, Outcome};
 use crate::settings::Settings;
-use base::{Error, Kind, Reason};
+use base::{BucketName, ClusterCall, DirectoryCall, Error, Kind, Reason};
 use doors::Alone;
-use node::{Node, Rejoining};
+use doors::native::Client;
+use node::{Mending, Node, Rejoining};
 
 /// Said at once, for where no majority of sound members is left this waits for a person.
 const NOT_YET: &str = "can't let this damaged member's place be taken yet (that takes a majority \
@@ -18,15 +20,91 @@ pub async fn start(settings: &Settings, alone: &Alone) -> Outcome<Node> {
     go_on(settings, alone).await?;
     found::join_or_found(settings, alone).await?;
     if let Some(damage) = noted(settings).await? {
-        repair(settings, alone, Error::new(Reason::Damaged, damage)).await?;
+        return mend(settings, alone, Error::new(Reason::Damaged, damage)).await;
     }
     match Node::start(settings.node.clone()).await {
         Err(error) if error.reason == Reason::Damaged && settings.repair => {
-            repair(settings, alone, error).await?;
-            Node::start(settings.node.clone()).await.map_err(join::not_started)
+            mend(settings, alone, error).await
         }
         started => started.map_err(join::not_started),
     }
+}
+
+/// Mends the log where it is, if that can be, or else takes everything from the others; whichever
+/// they allow first.
+async fn mend(settings: &Settings, alone: &Alone, damage: Error) -> Outcome<Node> {
+    let node = settings.node.clone();
+    let mut mending = match join::blocking(move || Mending::look(&node)).await {
+        Ok(mending) if mending.is_of_use() => mending,
+        looked => {
+            if let Err(why) = looked {
+                tracing::info!(target: "log", %why, "the log can't be mended in its place");
+            }
+            repair(settings, alone, damage).await?;
+            return Node::start(settings.node.clone()).await.map_err(join::not_started);
+        }
+    };
+    let (places, values) = (mending.places(), mending.values());
+    tracing::error!(
+        target: "log", %damage, %places, values, "this member's log is damaged: what it lost is \
+         fetched from the others"
+    );
+    eprintln!("credenza: {}: {values} values are fetched from other members", damage.text());
+    if !fetch(settings, &mut mending).await? {
+        repair(settings, alone, damage).await?;
+        return Node::start(settings.node.clone()).await.map_err(join::not_started);
+    }
+    let node = settings.node.clone();
+    join::blocking(move || mending.mend(&node)).await?;
+    tracing::warn!(
+        target: "log", %places, values, "the log is mended, nothing is lost; look after this disk"
+    );
+    Node::start(settings.node.clone()).await.map_err(join::not_started)
+}
+
+/// Fetches what the log lost, of whichever member has it. `false`: none has all of it, and there is
+/// a majority that can let this node's place be taken.
+async fn fetch(settings: &Settings, mending: &mut Mending) -> Outcome<bool> {
+    let members = mending.members.clone();
+    let mut clients = join::clients(&members)?;
+    if let Some(token) = &settings.node.join_token {
+        clients.iter_mut().for_each(|(_, client)| client.show(token.clone()));
+    }
+    for attempt in 0_u32.. {
+        while let Some((group, index)) = mending.next() {
+            let mut found = None;
+            for (member, client) in &mut clients {
+                match client.decided_value(group, index).await {
+                    Ok(value) => {
+                        found = Some(value);
+                        break;
+                    }
+                    Err(error) if attempt % join::SAID_EVERY == 0 => {
+                        tracing::warn!(%member, %group, %index, %error, "does not give it back");
+                    }
+                    Err(_) => {}
+                }
+            }
+            let Some(value) = found else { break };
+            mending.take((group, index), value).map_err(join::not_started)?;
+        }
+        if mending.next().is_none() {
+            return Ok(true);
+        }
+        for (_, client) in &mut clients {
+            if has_majority(client).await {
+                return Ok(false);
+            }
+        }
+        tokio::time::sleep(join::PAUSE).await;
+    }
+    Ok(false)
+}
+
+/// Whether this member is one of a majority that decides.
+async fn has_majority(client: &mut Client) -> bool {
+    let describe = DirectoryCall::Cluster(ClusterCall::Describe);
+    client.directory(&BucketName::default(), describe).await.is_ok()
 }
 
 /// What an earlier life began.

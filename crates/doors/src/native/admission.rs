@@ -1,4 +1,4 @@
-//! Who may join: the routes of join tokens and of those who show one.
+//! Who may join, or mend itself: the routes of join tokens and of those who show one.
 //!
 //! Operators need no token; where they are not served, a node that joins shows one, as
 //! `Authorization: Bearer TOKEN` (RFC 6750).
@@ -33,6 +33,15 @@ pub const REPLACE_MEMBER: Route = Route {
         (Name::ReplaceMember, Method::Post, "/v1/cluster/members/{name}/replace"),
         (Takes::MaybeJson("Replacement"), Gives::Nothing),
         "A member's place is taken: by another, or by the next fresh node of its name.",
+    )
+};
+
+pub const DECIDED_VALUE: Route = Route {
+    audience: For::Joining,
+    ..cluster(
+        (Name::DecidedValue, Method::Get, "/v1/cluster/groups/{group}/values/{index}"),
+        (Takes::Nothing, Gives::Text("application/octet-stream")),
+        "A decided value of a group's log, as it stands there: for a member that lost it.",
     )
 };
 

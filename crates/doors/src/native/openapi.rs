@@ -86,7 +86,7 @@ fn path_schema(name: &str) -> Value {
         }),
         "name" => json!({ "type": "string", "pattern": schemas::MEMBER_PATTERN }),
         "group" => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
-        "id" => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
+        "id" | "index" => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
         _ => json!({ "type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,62}$" }),
     }
 }

@@ -41,6 +41,12 @@ pub async fn answer(shared: &Shared, what: Operate) -> Answer {
             Ok(pass) => json_answer(&json!({ "pass": pass })),
             Err(error) => errors::answer(&error),
         },
+        Operate::DecidedValue(group, index, shown) => {
+            match shared.node.decided_value(group, index, shown).await {
+                Ok(value) => Answer::new(Status::Ok, Content::Value(value)),
+                Err(error) => errors::answer(&error),
+            }
+        }
         Operate::MakeToken(lifetime_ms) => admission::make(shared, lifetime_ms).await,
         Operate::Status => json_answer(&status(shared)),
         Operate::Metrics => {

@@ -38,6 +38,7 @@ pub enum Name {
     Cluster,
     Transfer,
     Verify,
+    DecidedValue,
     ListMembers,
     AddMember,
     UpdateMember,
@@ -226,7 +227,7 @@ const SEGMENTS_MAX: usize = 8;
 pub struct Found<'a> {
     /// The route.
     pub route: &'static Route,
-    /// `{type}`, `{bucket}`, `{key}`, `{id}`, `{name}` or `{group}`, still percent-encoded.
+    /// `{type}`, `{bucket}`, `{key}`, `{id}`, `{name}`, `{group}` or `{index}`, still percent-encoded.
     pub named: [&'a str; 3],
 }
 

@@ -18,7 +18,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes; the most travelled ones first.
-pub const ROUTES: [Route; 63] = [
+pub const ROUTES: [Route; 64] = [
     Route {
         query: &[Consistency],
         gives: Gives::Value,
@@ -253,6 +253,7 @@ pub const ROUTES: [Route; 63] = [
             "Members of the cluster, and who is wanted in each group.",
         )
     },
+    admission::DECIDED_VALUE,
     admission::ADD_MEMBER,
     cluster(
         (Name::UpdateMember, Method::Patch, MEMBERS),

@@ -10,7 +10,7 @@ use crate::http::{Body, Head, Method, Refused, Status, head};
 use crate::listener::Face;
 use base::cluster::check_member_name;
 use base::limits::KEY_BYTES_MAX;
-use base::{BucketName, Error, GroupId, Key, Reason, RetryId, SessionId, TokenDigest};
+use base::{BucketName, Error, GroupId, Key, LogIndex, Reason, RetryId, SessionId, TokenDigest};
 use std::borrow::Cow;
 
 /// What a request asks for, its body not yet read.
@@ -28,6 +28,8 @@ pub struct Target {
     pub member: String,
     /// The group.
     pub group: GroupId,
+    /// The index of a value in its log.
+    pub index: LogIndex,
     /// The query.
     pub query: Query,
     /// `if-match`.
@@ -110,6 +112,7 @@ pub fn read(
         session: SessionId(0),
         member: String::new(),
         group: GroupId(0),
+        index: LogIndex(0),
         query,
         if_match: None,
         if_none_match: None,
@@ -235,6 +238,10 @@ impl Target {
         } else if path.contains("{group}") {
             let number = head::number(named[0].as_bytes()).and_then(|n| u32::try_from(n).ok());
             self.group = GroupId(number.ok_or_else(|| malformed("a group is a number"))?);
+            if path.contains("{index}") {
+                let index = head::number(named[1].as_bytes());
+                self.index = LogIndex(index.ok_or_else(|| malformed("an index is a number"))?);
+            }
         }
         Ok(())
     }

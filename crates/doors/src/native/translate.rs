@@ -11,8 +11,8 @@ use super::siblings;
 use super::target::{Tags, Target};
 use base::request::{Call, Missing, SessionCall, Steps, When};
 use base::{
-    BucketName, ClusterCall, DirectoryCall, Error, GroupId, Range, Read, Request, RingCall, Update,
-    Version,
+    BucketName, ClusterCall, DirectoryCall, Error, GroupId, LogIndex, Range, Read, Request,
+    RingCall, TokenDigest, Update, Version,
 };
 use bytes::Bytes;
 
@@ -84,6 +84,8 @@ pub enum Operate {
     Transfer(GroupId, String),
     /// Compare a group's replicas.
     Verify(GroupId),
+    /// A decided value of a group, for an operator or one who shows this token.
+    DecidedValue(GroupId, LogIndex, Option<TokenDigest>),
     /// A join token, for so many milliseconds or until all are revoked.
     MakeToken(Option<u64>),
     /// Status.
@@ -154,6 +156,10 @@ pub fn plan(mut target: Target, body: Bytes) -> Result<Plan, Error> {
             return Ok(Plan::Operate(Operate::Transfer(target.group, to)));
         }
         Name::Verify => return Ok(Plan::Operate(Operate::Verify(target.group))),
+        Name::DecidedValue => {
+            let Target { group, index, shown, .. } = target;
+            return Ok(Plan::Operate(Operate::DecidedValue(group, index, shown)));
+        }
         Name::MakeToken => {
             return Ok(Plan::Operate(Operate::MakeToken(admission::lifetime(&body)?)));
         }

@@ -3,6 +3,14 @@
 //!
 //! The records come from disk, so they are checked, not asserted. `V` is whatever the caller keeps
 //! of a value: its bytes, or its place in the log.
+//!
+//! A part of the log that can't be read is a hole ([`Replay::hole`]). What a replica must not forget
+//! is how far its log goes, under which ballot it accepted that, and what it promised; all of these
+//! only ever replace what they were before. So once a promise and the mark of an adopted log
+//! ([`Replay::adopted`]) stand *behind* a hole, nothing in it counts any more but values, and of
+//! these it is known which ones are missing. A decided value is the same everywhere: another
+//! replica can give it back ([`Replay::mend`]). Source: Alagappan et al., *Protocol-Aware Recovery for
+//! Consensus-Based Storage*, FAST 2018.
 
 use base::{Ballot, LogIndex};
 use std::collections::BTreeMap;
@@ -25,6 +33,16 @@ pub struct Replay<V> {
     tail: BTreeMap<LogIndex, V>,
     /// Values of a log that was being adopted, and under which ballot.
     staged: (Ballot, BTreeMap<LogIndex, V>),
+    /// The last accepted index, whether its value could be read or not.
+    end: LogIndex,
+    hole: Option<Hole>,
+}
+
+/// What has been said again since the last hole.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hole {
+    promise: bool,
+    mark: bool,
 }
 
 /// What the records amount to.
@@ -64,6 +82,8 @@ pub enum ReplayError {
     /// The store has applied values, but the log holds no promise: it is not the log they came
     /// from.
     NoPromise,
+    /// Behind a part that can't be read the log does not say what was promised, or how far it goes.
+    Unstated,
 }
 
 impl<V> Replay<V> {
@@ -77,6 +97,37 @@ impl<V> Replay<V> {
             applied,
             tail: BTreeMap::new(),
             staged: (Ballot::default(), BTreeMap::new()),
+            end: LogIndex(0),
+            hole: None,
+        }
+    }
+
+    /// A part of the log can't be read. It may have held anything: values above those known to be
+    /// decided may have been replaced in it.
+    pub fn hole(&mut self) {
+        self.hole = Some(Hole::default());
+        self.tail.split_off(&self.decided.max(self.applied).next());
+        self.staged = (Ballot::default(), BTreeMap::new());
+    }
+
+    /// Which values were accepted and can't be read, above those the store holds: stretches, both
+    /// ends included.
+    pub fn missing(&self) -> Vec<(LogIndex, LogIndex)> {
+        let mut missing = Vec::new();
+        let mut wanted = self.applied.next();
+        for index in self.tail.keys().copied().chain([self.end.next()]) {
+            if wanted < index {
+                missing.push((wanted, LogIndex(index.0 - 1)));
+            }
+            wanted = wanted.max(index.next());
+        }
+        missing
+    }
+
+    /// A value that a hole swallowed, and that is known to be decided.
+    pub fn mend(&mut self, index: LogIndex, value: V) {
+        if self.hole.is_some() && index > self.applied {
+            self.tail.entry(index).or_insert(value);
         }
     }
 
@@ -84,6 +135,9 @@ impl<V> Replay<V> {
     /// the log's head.
     pub fn promised(&mut self, ballot: Ballot) {
         self.promised = self.promised.max(ballot);
+        if let Some(hole) = &mut self.hole {
+            hole.promise = true;
+        }
     }
 
     /// A value was staged ([`super::Effect::Stage`]): it waits for the mark of its ballot.
@@ -110,6 +164,10 @@ impl<V> Replay<V> {
             return Err(ReplayError::DecidedVoided { kept: upto, decided: self.decided });
         }
         self.tail.split_off(&upto.next());
+        self.end = upto;
+        if let Some(hole) = &mut self.hole {
+            hole.mark = true;
+        }
         if self.staged.0 == ballot && from < upto {
             let mut staged = std::mem::take(&mut self.staged.1);
             staged.split_off(&upto.next());
@@ -121,7 +179,7 @@ impl<V> Replay<V> {
                 }
                 wanted = wanted.next();
             }
-            if wanted <= upto {
+            if wanted <= upto && self.hole.is_none() {
                 return Err(ReplayError::Missing(wanted));
             }
             self.tail.split_off(&from.next());
@@ -142,6 +200,7 @@ impl<V> Replay<V> {
         value: V,
     ) -> Result<(), ReplayError> {
         self.rise(ballot)?;
+        self.end = self.end.max(index);
         if index > self.applied {
             self.tail.insert(index, value);
         }
@@ -177,6 +236,14 @@ impl<V> Replay<V> {
 
     /// All records were shown.
     pub fn finish(self) -> Result<Found<V>, ReplayError> {
+        if let Some(hole) = self.hole {
+            if !(hole.promise && hole.mark) {
+                return Err(ReplayError::Unstated);
+            }
+            if let Some((first, _)) = self.missing().first() {
+                return Err(ReplayError::Missing(*first));
+            }
+        }
         let mut last = self.applied;
         for index in self.tail.keys() {
             if *index != last.next() {
@@ -212,6 +279,9 @@ impl fmt::Display for ReplayError {
             ReplayError::Missing(index) => write!(f, "the log lacks value {index}"),
             ReplayError::NoPromise => {
                 write!(f, "the store holds applied values, but the log holds no promise")
+            }
+            ReplayError::Unstated => {
+                write!(f, "what was promised and accepted last may stand where it can't be read")
             }
         }
     }

@@ -16,6 +16,7 @@ mod broken;
 mod cluster;
 mod examples;
 mod group;
+mod holes;
 mod laws;
 mod machine;
 mod model;

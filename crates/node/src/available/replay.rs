@@ -7,38 +7,61 @@ use store::{Kind, OwnedRecord, Trees};
 /// What the log says of the vnodes.
 pub(crate) struct Replaying {
     mark: Mark,
+    /// A part of the log can't be read: a batch may have stood there that nothing speaks of since.
+    in_doubt: bool,
 }
 
 impl Replaying {
     pub(crate) fn new(trees: &dyn Trees) -> Result<Replaying> {
-        Ok(Replaying { mark: Mark::of(trees)? })
+        Ok(Replaying { mark: Mark::of(trees)?, in_doubt: false })
     }
 
-    /// A record of theirs.
-    pub(crate) fn show(&mut self, record: &OwnedRecord, trees: &dyn Trees) -> Result<()> {
+    /// A part of the log can't be read.
+    pub(crate) fn hole(&mut self) {
+        self.in_doubt = true;
+    }
+
+    /// A record of theirs; without `apply` it is only counted. One without a payload says again
+    /// which batch was written last.
+    pub(crate) fn show(
+        &mut self,
+        record: &OwnedRecord,
+        trees: &dyn Trees,
+        apply_it: bool,
+    ) -> Result<()> {
         if record.kind != Kind::Vnode {
             let text = "the log holds a record of a kind this version does not write";
             return Err(Error::new(Reason::NotSupported, text));
         }
         if record.index <= self.mark.applied {
+            self.in_doubt = false;
             return Ok(());
         }
-        if record.index != self.mark.applied + 1 {
-            let text = format!(
-                "the log lacks the vnodes' record {}: what follows is {}; restore from a copy or \
-                 a peer",
-                self.mark.applied + 1,
-                record.index
-            );
-            return Err(Error::new(Reason::Damaged, text));
+        if record.index != self.mark.applied + 1 || record.payload.is_empty() {
+            return Err(lacks(self.mark.applied + 1, record.index));
         }
-        apply(trees, record.index, &record.payload)?;
+        if apply_it {
+            apply(trees, record.index, &record.payload)?;
+        }
         self.mark = Mark { applied: record.index, ended: 0 };
+        self.in_doubt = false;
         Ok(())
     }
 
     /// How far they are.
-    pub(crate) fn finish(self) -> Mark {
-        self.mark
+    pub(crate) fn finish(self) -> Result<Mark> {
+        if self.in_doubt {
+            let text = "a batch of the vnodes may stand where the log can't be read";
+            return Err(Error::new(Reason::Damaged, text));
+        }
+        Ok(self.mark)
     }
+}
+
+fn lacks(wanted: u64, found: u64) -> Error {
+    let text = format!(
+        "the log lacks the vnodes' record {wanted}: what follows is {found}; restore from a copy \
+         or a peer"
+    );
+    Error::new(Reason::Damaged, text)
 }

@@ -72,6 +72,8 @@ pub(crate) struct State {
     /// Bytes in the open batch and those on their way.
     bytes: usize,
     closing: bool,
+    /// A batch was written since the housekeeper looked.
+    wrote: bool,
     /// The ring of this epoch is being given out: no change before this time, milliseconds.
     fence: Option<(u64, u64)>,
     pub(super) hashes: Hashes,
@@ -120,6 +122,7 @@ impl Shelf {
             pending: VecDeque::new(),
             bytes: 0,
             closing: false,
+            wrote: false,
             fence: None,
             hashes: Hashes::default(),
             hinted: None,
@@ -247,18 +250,23 @@ impl Shelf {
         let next = Batch::new(state.open.index + 1);
         let batch = std::mem::replace(&mut state.open, next);
         let payload = Bytes::from(batch.payload);
+        state.wrote = true;
         // Whatever the keeper writes from now on begins behind what it has written.
         let bound = self.keeper.end();
         state.pending.push_back(Sent { index: batch.index, payload: payload.clone(), bound });
-        self.keeper.write([Job {
-            kind: Kind::Vnode,
-            group: VNODES,
-            ballot: Ballot::default(),
-            index: LogIndex(batch.index),
-            decided: LogIndex(0),
-            payload,
-            sync: batch.sync,
-        }]);
+        self.keeper.write([job(batch.index, payload, batch.sync)]);
+    }
+
+    /// Whether it wrote since it was asked last.
+    pub(crate) fn has_written(&self) -> bool {
+        std::mem::take(&mut self.state().wrote)
+    }
+
+    /// Has the log say again which batch was written last.
+    pub(crate) fn state_again(&self) {
+        let state = self.state();
+        // Given under the lock: no batch comes between.
+        self.keeper.write([last_batch(state.open.index - 1)]);
     }
 
     /// What the store has under a tree key: what would outlive a crash.
@@ -377,6 +385,16 @@ impl Shelf {
         let mut landed = self.landed.subscribe();
         landed.wait_for(|it| it.ended).await.is_ok_and(|it| it.failed.is_none())
     }
+}
+
+/// Says again which batch was the last.
+pub(crate) fn last_batch(index: u64) -> Job {
+    job(index, Bytes::new(), true)
+}
+
+fn job(index: u64, payload: Bytes, sync: bool) -> Job {
+    let (ballot, decided) = (Ballot::default(), LogIndex(0));
+    Job { kind: Kind::Vnode, group: VNODES, ballot, index: LogIndex(index), decided, payload, sync }
 }
 
 fn going() -> Error {

@@ -15,7 +15,6 @@ use super::group::{Group, State};
 use super::office::not_master;
 use super::records::{self, Head};
 use crate::flaws::{Flaw, flawed};
-use crate::keeper::Job;
 use crate::metrics::Metrics;
 use crate::submit::Ticket;
 use crate::world;
@@ -24,7 +23,6 @@ use bytes::Bytes;
 use logic::consensus::{Asked, Configuration, Effect, Event, Refusal, Role, ValueHandle};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 use store::Kind;
 use tokio::sync::watch;
@@ -152,15 +150,19 @@ impl Group {
         self.publish_lease(state);
         self.plan_tick(state);
         let sleep = state.sleep(now);
-        let copy = state.copy_asked.take().map(|done| (done, Head::of(&state.replica)));
+        let copy = state.copy_asked.take();
+        let asked = std::mem::take(&mut state.head_asked) || copy.is_some();
+        let head = asked.then(|| Head::of(&state.replica));
         let mut jobs = std::mem::take(&mut state.jobs);
+        state.wrote |= !jobs.is_empty();
         let letters = std::mem::take(&mut state.letters);
         if let Some(error) = state.failed.clone() {
             return Err(error);
         }
         drop(guard);
-        self.write_head(copy, &mut jobs);
+        jobs.extend(head.iter().flat_map(|head| head.records(self.id)));
         self.shared.keeper.write(jobs);
+        drop(copy); // Who asked for it hears that the keeper has it.
         self.post(letters)?;
         let wait = self.apply_decided(stopping)?;
         self.install_snapshot()?;
@@ -241,13 +243,6 @@ impl Group {
             // It stays in the queue, and is proposed when there is room.
             Asked::Propose => {}
         }
-    }
-
-    /// Writes again, behind everything this turn writes, what lives only in the log: collapsing may
-    /// then drop it.
-    fn write_head(&self, copy: Option<(SyncSender<()>, Head)>, jobs: &mut Vec<Job>) {
-        let Some((_handed, head)) = copy else { return };
-        jobs.extend(head.records(self.id));
     }
 
     /// A record is as firm as it asked to be.

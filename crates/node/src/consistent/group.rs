@@ -165,6 +165,10 @@ pub(crate) struct State {
     pub log_start: Position,
     /// Someone waits for the driver to copy to the log's head what lives only there.
     pub copy_asked: Option<SyncSender<()>>,
+    /// The same, and nobody waits.
+    pub head_asked: bool,
+    /// Something else was written since the housekeeper looked.
+    pub wrote: bool,
     /// Nothing new is taken; mastership is given back when everything taken is proposed.
     pub retiring: bool,
     /// The driver has ended.
@@ -240,6 +244,8 @@ impl Group {
                 ticks: super::ticks::Ticks::default(),
                 log_start: Position(0),
                 copy_asked: None,
+                head_asked: false,
+                wrote: true,
                 retiring: false,
                 ended: false,
                 scratch: Vec::new(),

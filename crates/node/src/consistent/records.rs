@@ -10,7 +10,7 @@ use logic::consensus::{Replay, ReplayError, Replica};
 use store::{Kind, OwnedRecord};
 
 /// What lives only in the log.
-pub(super) struct Head {
+pub(crate) struct Head {
     promised: Ballot,
     accepted: Ballot,
     last: LogIndex,
@@ -27,12 +27,14 @@ impl Head {
         }
     }
 
-    /// The records that say it again.
-    pub fn records(&self, group: GroupId) -> impl Iterator<Item = Job> {
-        let accepted = self.accepted > Ballot::default();
-        let adopted = accepted.then(|| adopt(group, self.accepted, self.last, self.last));
-        let decided = decided(group, self.decided, true);
-        std::iter::once(promise(group, self.promised)).chain(adopted).chain([decided])
+    /// The records that say it again: whatever stands before them in the log, only values can be
+    /// missing there.
+    pub fn records(&self, group: GroupId) -> [Job; 3] {
+        [
+            promise(group, self.promised),
+            adopt(group, self.accepted, self.last, self.last),
+            decided(group, self.decided, true),
+        ]
     }
 }
 

@@ -15,7 +15,7 @@ use crate::keeper::store_error;
 use crate::peers::{Lane, Message as Letterhead, Peers, Sending};
 use base::codec::Writer;
 use base::limits::VALUE_BATCH_BYTES;
-use base::{LogIndex, NodeId, Result};
+use base::{Error, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::{Body, Message};
 use store::{Kind, ReadError};
@@ -145,6 +145,26 @@ impl Group {
             return Ok(Some(after));
         }
         Ok((end < upto).then_some(end))
+    }
+
+    /// The value under an index that this member knows to be decided.
+    pub(crate) fn decided_value(&self, index: LogIndex) -> Result<Bytes> {
+        let here = {
+            let state = self.state();
+            if index == LogIndex(0) || index > state.replica.decided() {
+                let text = "this member does not know that it was decided: ask another";
+                return Err(Error::new(Reason::NotFresh, text));
+            }
+            state.values.get(index).map(|(payload, _)| payload)
+        };
+        let found = match here {
+            Some(value) => Some(value),
+            None => self.read_back(LogIndex(index.0 - 1), index)?.into_iter().next(),
+        };
+        found.ok_or_else(|| {
+            let text = "the log of this member does not reach back so far: ask another";
+            Error::new(Reason::NotFresh, text)
+        })
     }
 
     /// Reads values behind `after` back from the log, as many as go into one message; none, if they

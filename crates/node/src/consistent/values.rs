@@ -268,6 +268,13 @@ impl Runs {
         self.last = self.last.max(upto);
     }
 
+    /// A part of the log can't be read: nothing is looked for there, or read on through it.
+    pub(crate) fn hole(&mut self) {
+        self.entries.clear();
+        self.staged.clear();
+        self.spoiled = true;
+    }
+
     pub(super) fn collapse(&mut self, start: Position) {
         self.entries.retain(|_, position| *position >= start);
     }

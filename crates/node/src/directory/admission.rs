@@ -43,6 +43,13 @@ impl Directory {
         })
     }
 
+    /// Whether a token is in force, as far as this node has heard.
+    pub(crate) fn knows(&self, digest: &TokenDigest) -> Result<()> {
+        let tokens = self.tokens()?;
+        let known = tokens.iter().any(|(key, _)| token_of(key).is_some_and(|it| it.is(digest)));
+        if known { Ok(()) } else { Err(not_in_force()) }
+    }
+
     pub(super) fn plan_token(
         &self,
         digest: &TokenDigest,

@@ -11,6 +11,7 @@ pub(crate) mod house;
 mod lasting;
 mod many;
 mod members;
+mod mended;
 mod model;
 mod moves;
 mod order;

@@ -133,6 +133,17 @@ impl DataDir {
         DAMAGE.replace(&at.disk()?, path, &format!("{words}\n"))
     }
 
+    /// That damage is mended.
+    pub fn forget_damage(&self) -> Result<(), StoreError> {
+        let at = Place { path: &self.path, directory: &self.directory };
+        let failed = at.failed("remove", DAMAGE.name);
+        match fs::unlinkat(&self.directory, DAMAGE.name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(failed(error)),
+        }
+        fs::fsync(&self.directory).map_err(failed)
+    }
+
     /// Whether an earlier life found damage; looks, and opens nothing.
     pub fn has_noted_damage(path: &Path) -> bool {
         path.join(DAMAGE.name).exists()

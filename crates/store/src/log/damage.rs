@@ -61,7 +61,7 @@ pub(super) fn survey(
 }
 
 /// Goes on at the next unit behind a bad one; false: there is none.
-fn resume(walk: &mut Walk, bad: Bad) -> Result<bool, StoreError> {
+pub(super) fn resume(walk: &mut Walk, bad: Bad) -> Result<bool, StoreError> {
     let mut from = bad.start + 1;
     while let Some(seen) = walk.find(from)? {
         if seen.shape.begins() {

@@ -3,7 +3,7 @@
 //! Only the last segment can have a torn tail: a successor's header says that its predecessor was
 //! synced whole. The last segment is read here; the others are verified while they are replayed.
 
-use super::damage::corrupt;
+use super::damage::{corrupt, resume};
 use super::frame::FOOTER;
 use super::record::Owners;
 use super::replay::{Recovered, Replay};
@@ -12,7 +12,7 @@ use super::spares::Spares;
 use super::tail::Tail;
 use super::walk::{Bad, Step, Unit, Walk};
 use super::writer::{Log, name_segment, segment_bytes, write_header};
-use super::{LogSettings, SEGMENT_BYTES_MIN};
+use super::{LogSettings, Position, SEGMENT_BYTES_MIN};
 use crate::StoreError;
 use crate::disk::{Access, Disk};
 use crate::failpoint::{Point, reach};
@@ -40,17 +40,44 @@ impl Log {
     /// the disk. The records come from [`Replay`], which finds damage in older segments; nothing
     /// may be appended before it is through.
     pub fn open(disk: Arc<dyn Disk>, settings: LogSettings) -> Result<(Log, Replay), StoreError> {
+        Log::open_as(disk, settings, false)
+    }
+
+    /// The same, but damage in frames is passed over: [`Replay::holes`] says where. Whoever opens it
+    /// so must know that it needs nothing of what stood there. The damaged bytes stay as they are
+    /// until their segment is collapsed; reading them again is an error again.
+    pub fn open_past_damage(
+        disk: Arc<dyn Disk>,
+        settings: LogSettings,
+    ) -> Result<(Log, Replay), StoreError> {
+        Log::open_as(disk, settings, true)
+    }
+
+    /// Makes all of it durable, and goes on in a fresh segment; gives where that begins. Who writes
+    /// again there what is still needed can let go of everything before, damage and all.
+    pub fn begin_segment(&mut self) -> Result<Position, StoreError> {
+        self.ready()?;
+        self.commit(true)?;
+        self.roll(0, VERSION_FIRST)?;
+        Ok(self.end())
+    }
+
+    fn open_as(
+        disk: Arc<dyn Disk>,
+        settings: LogSettings,
+        past_damage: bool,
+    ) -> Result<(Log, Replay), StoreError> {
         assert!(settings.segment_bytes >= SEGMENT_BYTES_MIN, "segments have a least size");
         let names = Names::list(&*disk)?;
         let mut segments = open_all(&*disk, &names.segments, settings.id)?;
         let Some(last) = segments.back().cloned() else {
             return begin(disk, settings, &names);
         };
-        let scan = scan(&last)?;
+        let scan = scan(&last, past_damage)?;
         make_durable(&*disk, &last, &scan)?;
         let spares = Spares::start(disk.clone(), &names, settings.segment_bytes, settings.ahead)?;
         let found = Recovered { torn_bytes: scan.torn_bytes, records: 0, unclean: !scan.closed };
-        let replay = Replay::new(segments.clone(), scan.end, found);
+        let replay = Replay::new(segments.clone(), scan.end, found, past_damage);
         segments.pop_back();
         let Scan { end, generation, owners, sealed, torn_bytes, .. } = scan;
         let tail = Tail::new(last, generation, end, owners);
@@ -86,7 +113,7 @@ fn begin(
     let segment = Segment { header, file: spare.file };
     let log = Log::new(disk, settings, VecDeque::new(), Tail::fresh(segment), spares);
     let found = Recovered { torn_bytes: 0, records: 0, unclean: false };
-    Ok((log, Replay::new(VecDeque::new(), 0, found)))
+    Ok((log, Replay::new(VecDeque::new(), 0, found, false)))
 }
 
 /// Opens all segments and checks that they follow each other.
@@ -123,7 +150,7 @@ pub(super) fn misfit(before: Option<&Header>, header: &Header, log: u64) -> Opti
 }
 
 /// Reads the last segment to its end and decides whether that is a torn tail.
-fn scan(segment: &Segment) -> Result<Scan, StoreError> {
+fn scan(segment: &Segment, past_damage: bool) -> Result<Scan, StoreError> {
     let mut walk = Walk::new(segment.clone());
     let mut scan = Scan {
         end: walk.offset,
@@ -137,10 +164,15 @@ fn scan(segment: &Segment) -> Result<Scan, StoreError> {
     while !scan.sealed {
         let (end, unit) = match walk.next()? {
             Step::Unit(end, unit) => (end, unit),
-            Step::Bad(bad) => {
-                scan.torn_bytes = torn_bytes(&mut walk, bad)?;
-                break;
-            }
+            Step::Bad(bad) => match torn_bytes(&mut walk, bad) {
+                Err(StoreError::Corrupt { .. }) if past_damage && resume(&mut walk, bad)? => {
+                    continue;
+                }
+                torn => {
+                    scan.torn_bytes = torn?;
+                    break;
+                }
+            },
         };
         scan.closed = false;
         match unit {

@@ -1,7 +1,7 @@
 //! Streams every record from the oldest segment to the end, in order, with bounded memory.
 
 use super::Position;
-use super::damage::corrupt;
+use super::damage::{corrupt, resume};
 use super::record::OwnedRecord;
 use super::segment::Segment;
 use super::walk::{Step, Unit, Walk};
@@ -28,11 +28,35 @@ pub struct Replay {
     end: u64,
     found: Recovered,
     failed: bool,
+    past_damage: bool,
+    holes: Vec<Hole>,
+}
+
+/// A part of the log that can't be read, and was passed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hole {
+    /// The segment's file.
+    pub file: String,
+    /// Where in it the hole begins, in bytes.
+    pub offset: u64,
+    /// Where in the stream the next record can begin.
+    pub end: Position,
 }
 
 impl Replay {
-    pub(super) fn new(segments: VecDeque<Segment>, end: u64, found: Recovered) -> Replay {
-        Replay { segments, walk: None, end, found, failed: false }
+    pub(super) fn new(
+        segments: VecDeque<Segment>,
+        end: u64,
+        found: Recovered,
+        past_damage: bool,
+    ) -> Replay {
+        let (walk, holes) = (None, Vec::new());
+        Replay { segments, walk, end, found, failed: false, past_damage, holes }
+    }
+
+    /// What was passed over so far: all of it stands before the record that was given last.
+    pub fn holes(&self) -> &[Hole] {
+        &self.holes
     }
 
     /// Reads what is left, and says what was found. Damage found earlier is not told twice: it is
@@ -68,6 +92,20 @@ impl Replay {
                     self.follows(generation)?;
                 }
                 Step::Unit(..) => {}
+                Step::Bad(bad) if self.past_damage => {
+                    let file = walk.segment.header.name();
+                    let goes_on = resume(walk, bad)?;
+                    let last = self.segments.is_empty();
+                    if last && (!goes_on || walk.offset > self.end) {
+                        return Err(corrupt(&walk.segment, bad));
+                    }
+                    let upto = if goes_on { walk.offset } else { walk.segment.header.length };
+                    let end = Position(walk.position(upto));
+                    self.holes.push(Hole { file, offset: bad.offset, end });
+                    if !goes_on {
+                        self.walk = None; // With its footer went what the next one's follows.
+                    }
+                }
                 Step::Bad(bad) => return Err(corrupt(&walk.segment, bad)),
             }
         }

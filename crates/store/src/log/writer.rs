@@ -184,7 +184,7 @@ impl Log {
 
     /// Usable, this life has begun, and the tail is not sealed.
     #[inline]
-    fn ready(&mut self) -> Result<(), StoreError> {
+    pub(super) fn ready(&mut self) -> Result<(), StoreError> {
         if self.opening.is_some() || self.unnamed.is_some() || self.failed {
             self.usable()?;
             self.name_next()?;
@@ -270,7 +270,7 @@ impl Log {
 
     /// Seals the tail and goes on in a new segment of at least this length and version. `Full` has
     /// changed nothing, or only the new segment's name is missing.
-    fn roll(&mut self, at_least: u64, version: u32) -> Result<(), StoreError> {
+    pub(super) fn roll(&mut self, at_least: u64, version: u32) -> Result<(), StoreError> {
         let (spare, header) = self.prepare(at_least, version)?;
         let waiting = self.tail.waiting();
         self.tail.put_footer();

@@ -18,9 +18,10 @@ use crate::http::percent::encode_onto;
 use base::properties::Changes;
 use base::request::{Call, DirectoryCall, Expiry, SessionCall, When};
 use base::{
-    Body, BucketName, Consistency, Error, JoinToken, Outcome, Read, Reason, Reply, Request, Result,
-    Row, Update,
+    Body, BucketName, Consistency, Error, GroupId, JoinToken, LogIndex, Outcome, Read, Reason,
+    Reply, Request, Result, Row, Update,
 };
+use bytes::Bytes;
 use serde_json::Value;
 use std::time::Duration;
 use wire::Wire;
@@ -134,6 +135,15 @@ impl Client {
     pub async fn directory(&mut self, bucket: &BucketName, call: DirectoryCall) -> Result<Reply> {
         let call = Call::Directory(call);
         self.ask(&Request { bucket: bucket.clone(), call, retry: None }).await
+    }
+
+    /// A value of a group's log, of a member that knows it to be decided.
+    pub async fn decided_value(&mut self, group: GroupId, index: LogIndex) -> Result<Bytes> {
+        let mut sent = Sent::new("GET", format!("/v1/cluster/groups/{group}/values/{index}"));
+        if let Some(token) = &self.token {
+            sent.headers.push(("authorization", format!("Bearer {}", token.text())));
+        }
+        self.send(&sent).await.map(|answer| answer.body)
     }
 
     /// Opens or closes a session.

@@ -8,7 +8,7 @@ use crate::consistent::snapshot::{Pace, Snapshots};
 use crate::housekeeping::Bell;
 use crate::keeper::{Job, Keeper, record};
 use crate::metrics::Metrics;
-use crate::recovery::{DEFAULT_GROUP, DIRECTORY, replay, terms};
+use crate::recovery::{DEFAULT_GROUP, DIRECTORY, Mended, replay, terms};
 use crate::world::SIMULATED;
 use base::{GroupId, LogIndex, NodeId, Placement};
 use std::sync::atomic::Ordering;
@@ -110,7 +110,8 @@ impl Mate {
             terms.add(placement).expect("founders");
         }
         terms.witness = self.witness;
-        let (found, _) = replay(&log, records, &*self.trees, &terms).expect("it is replayed");
+        let (found, _) = replay(&log, records, &*self.trees, &terms, &Mended::default())
+            .expect("it is replayed");
         let (keeper, outbox, all) = (Keeper::new(), Outbox::default(), OnceLock::new());
         let _ = all.set(peers(outbox.clone()));
         keeper.publish(&log);

@@ -1,5 +1,6 @@
-//! A member whose log is damaged while it is down says so, takes no part under its old id, and is
-//! whole again by itself; one that has nobody to ask stops.
+//! A member whose log is damaged while it is down says so, and is whole again by itself: where the log
+//! says later what must not be forgotten of it, under its id, and else as another node; one that has
+//! nobody to ask stops.
 
 use proof::rigs::{Cluster, Options, Scratch, wait};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -37,8 +38,12 @@ pub fn damage(data: &Path, percent: u64) {
 }
 
 fn put(cluster: &Cluster, node: usize, round: u64) {
+    put_some(cluster, node, round, VALUES);
+}
+
+fn put_some(cluster: &Cluster, node: usize, round: u64, values: usize) {
     let mut redis = proof::client::Resp::connect(cluster.client(node)).expect("it listens");
-    for number in 0..VALUES {
+    for number in 0..values {
         let value = "v".repeat(400);
         redis.say(&format!("SET k{number} {round}{value}")).expect("it answers");
     }
@@ -55,14 +60,17 @@ fn aside(data: &Path) -> Option<PathBuf> {
 }
 
 #[test]
-fn a_damaged_log_is_set_aside_and_its_node_is_whole_again_by_itself() {
+fn a_member_with_a_damaged_log_is_whole_again_by_itself() {
     let scratch = Scratch::new("repair");
     let quick = Options { lease: Duration::from_millis(600), ..Options::of(3) };
     let mut cluster = Cluster::start(&scratch, quick);
-    for (round, percent) in [(1, 1), (2, 50), (3, 90)] {
+    for (round, percent, in_place) in [(1, 1, true), (2, 50, true), (3, 99, false)] {
         put(&cluster, 1, round);
         let victim = if cluster.master() == 3 { 2 } else { 3 };
         let before = cluster.status(victim).expect("it answers")["node"].clone();
+        // The log says again what stands in it, every second; and then only this.
+        std::thread::sleep(Duration::from_secs(3));
+        put_some(&cluster, 1, round, 20);
         cluster.kill(victim);
         let data = cluster.how(victim).data.clone();
         damage(&data, percent);
@@ -71,6 +79,11 @@ fn a_damaged_log_is_set_aside_and_its_node_is_whole_again_by_itself() {
         cluster.must_settle();
         cluster.must_be_level();
         let after = cluster.status(victim).expect("it answers")["node"].clone();
+        if in_place {
+            assert_eq!(before, after, "it knows what it promised");
+            assert_eq!(aside(&data), None);
+            continue;
+        }
         assert_ne!(before, after, "the old id may have promised something, and is silent for good");
         let aside = aside(&data).expect("nothing was deleted");
         assert!(segment(&aside).exists());

@@ -3,6 +3,9 @@
 use super::*;
 use std::ops::Range;
 
+/// Bytes of a segment's header page.
+const SEGMENT_HEADER: u64 = 4096;
+
 /// A log of several segments, closed: its disk and its records.
 fn closed_log(segments: u32) -> (MemoryDisk, Vec<OwnedRecord>) {
     let disk = memory();
@@ -30,6 +33,44 @@ fn used(disk: &MemoryDisk, file: &str) -> Range<u64> {
 
 fn segment_names(disk: &MemoryDisk) -> Vec<String> {
     names(disk).into_iter().filter(|name| name.ends_with(".log")).collect()
+}
+
+#[test]
+fn past_damage_everything_else_is_read_and_nothing_that_never_stood_there() {
+    let (disk, records) = closed_log(3);
+    let mut passed = 0;
+    for file in segment_names(&disk) {
+        let used = used(&disk, &file);
+        for offset in (SEGMENT_HEADER..used.end - 32).step_by(13) {
+            for bytes in [1, 600, 4096] {
+                let damaged = disk.copy(Honesty::Honest);
+                for at in offset..(offset + bytes).min(used.end - 32) {
+                    damaged.damage(&file, at, |byte| byte ^ (1 << (offset % 8)));
+                }
+                let read = Log::open_past_damage(Arc::new(damaged.clone()), SMALL);
+                let (log, mut replay) = read.expect("only frames are damaged");
+                let mut found = Vec::new();
+                for step in replay.by_ref() {
+                    let (position, record) = step.expect("damage is passed over");
+                    assert!(position <= log.end());
+                    found.push(record);
+                }
+                let holes = replay.holes().to_vec();
+                assert!(!holes.is_empty(), "{file} {offset} {bytes}: nobody is told");
+                assert!(holes.iter().all(|hole| hole.file == file), "{holes:?}");
+                // What is left out is one stretch of what was written, in its order.
+                let before = found.iter().zip(&records).take_while(|(a, b)| a == b).count();
+                let left_out = records.len() - found.len();
+                assert_eq!(found[before..], records[before + left_out..], "{file} {offset}");
+                assert!(left_out <= 2 + bytes as usize / 100, "{left_out} for {bytes} bytes");
+                passed += u32::from(left_out > 0);
+                drop((log, replay));
+                let again = open(&damaged, SMALL);
+                assert!(again.is_err(), "damage stays damage for everyone else");
+            }
+        }
+    }
+    assert!(passed > 1_000, "{passed} times a record was hit");
 }
 
 #[test]

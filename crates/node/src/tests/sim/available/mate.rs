@@ -10,7 +10,7 @@ use crate::exchange::Exchange;
 use crate::keeper::{Job, record};
 use crate::life::{self, Parts, Post};
 use crate::peers::Peers;
-use crate::recovery::{DIRECTORY, replay, terms};
+use crate::recovery::{DIRECTORY, Mended, replay, terms};
 use crate::{Inner, NodeSettings};
 use base::{ClusterDescription, ClusterId, MemberDescription, NodeId, Properties, Stay};
 use logic::ring::Ring;
@@ -130,7 +130,8 @@ impl Mate {
         let (log, records) = Log::open(disk, settings()).expect("a log that a crash left opens");
         let trees: Arc<dyn Trees> = self.place.trees.clone();
         let terms = terms(self.node, 600, None).expect("terms");
-        let (mut groups, vnodes) = replay(&log, records, &*trees, &terms).expect("it is replayed");
+        let (mut groups, vnodes) =
+            replay(&log, records, &*trees, &terms, &Mended::default()).expect("it is replayed");
         groups.retain(|group| group.id == DIRECTORY);
         self.place.begun += 1;
         let parts = Parts {

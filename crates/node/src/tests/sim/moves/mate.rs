@@ -8,7 +8,7 @@ use crate::exchange::Exchange;
 use crate::keeper::{Job, record};
 use crate::life::{self, Parts, Post};
 use crate::peers::{Network, Peers};
-use crate::recovery::{replay, terms};
+use crate::recovery::{Mended, replay, terms};
 use crate::{Inner, NodeSettings, transfer, world};
 use base::{ClusterDescription, NodeId};
 use bytes::Bytes;
@@ -76,7 +76,8 @@ impl Mate {
         for placement in &known.groups {
             terms.add(placement).expect("founders");
         }
-        let (groups, vnodes) = replay(&log, records, &*trees, &terms).expect("it is replayed");
+        let (groups, vnodes) =
+            replay(&log, records, &*trees, &terms, &Mended::default()).expect("it is replayed");
         self.begun += 1;
         let parts = Parts {
             began_ms: world::milliseconds(),

@@ -1,0 +1,124 @@
+//! A member whose log can't be read everywhere goes on where it is, if nothing is lost for good.
+//!
+//! The log says again now and then what must not be forgotten of it (`Inner::state_again`). Where
+//! that stands behind the damage, all that can be missing are values; those the store has applied
+//! are not needed, and any other member that knows the rest to be decided gives them back. So
+//! members that are damaged at once mend themselves as long as one sound member has what they lost:
+//! no majority is asked, for nothing is decided. Source: Alagappan et al., *Protocol-Aware Recovery for
+//! Consensus-Based Storage*, FAST 2018.
+//!
+//! Promises: what is mended is what would be there without the damage.
+//! Never: guesses; mends what the log does not vouch for.
+
+use super::replaying::{Lost, Mended, replay, survey};
+use super::{Opened, RecoveredGroup, open, unusable};
+use crate::NodeSettings;
+use crate::available::shelf::last_batch;
+use crate::consistent::records;
+use crate::keeper::{Job, record, store_error};
+use base::limits::MENDED_BYTES_MAX;
+use base::{Error, GroupId, LogIndex, NodeId, Reason, Result, Stay};
+use bytes::Bytes;
+use store::{DataDir, Hole};
+
+/// A log with holes, and what is to be fetched before its node can go on.
+#[derive(Clone, Debug, Default)]
+pub struct Mending {
+    /// Where clients reach the other members.
+    pub members: Vec<String>,
+    holes: Vec<Hole>,
+    lost: Vec<Lost>,
+    found: Mended,
+    bytes: usize,
+}
+
+impl Mending {
+    /// What the node's log lost. Blocking; it must not run.
+    ///
+    /// Errors: `Damaged`, with why it can't be mended where it is.
+    pub fn look(settings: &NodeSettings) -> Result<Mending> {
+        let data = DataDir::open(&settings.data).map_err(unusable)?;
+        let known = data.members().map_err(store_error)?;
+        let others = known.iter().flat_map(|known| &known.members).filter(|member| {
+            let stays = member.stay == Stay::Member && !member.client.is_empty();
+            member.node != NodeId(data.node) && stays
+        });
+        let members = others.map(|member| member.client.clone()).collect();
+        let Opened { trees, log, records, terms } = open(settings, &data, None, true)?;
+        let (lost, holes) = survey(&log, records, &*trees, &terms)?;
+        Ok(Mending { members, holes, lost, ..Mending::default() })
+    }
+
+    /// Whether it is the log that is damaged, and somebody has what it lost.
+    pub fn is_of_use(&self) -> bool {
+        let nothing = self.lost.is_empty();
+        !self.holes.is_empty() && (nothing || !self.members.is_empty())
+    }
+
+    /// The next value that is to be fetched; none: everything is here.
+    pub fn next(&self) -> Option<(GroupId, LogIndex)> {
+        self.lost.iter().find_map(|Lost { group, first, last }| {
+            let found = self.found.get(group);
+            let lacks = |index: &u64| !found.is_some_and(|it| it.contains_key(&LogIndex(*index)));
+            (first.0..=last.0).find(lacks).map(|index| (*group, LogIndex(index)))
+        })
+    }
+
+    /// A member says that this value was decided.
+    ///
+    /// Errors: `TooLarge` when so much was lost that it is better fetched as a whole.
+    pub fn take(&mut self, (group, index): (GroupId, LogIndex), value: Bytes) -> Result<()> {
+        self.bytes += value.len();
+        if self.bytes > MENDED_BYTES_MAX {
+            let text = format!("more than {MENDED_BYTES_MAX} bytes of the log are lost");
+            return Err(Error::new(Reason::TooLarge, text));
+        }
+        self.found.entry(group).or_default().insert(index, value);
+        Ok(())
+    }
+
+    /// Writes everything that is needed of the log to a fresh segment, and lets go of what is
+    /// before. Then the node starts as if nothing had been. Blocking. What a crash cuts short is
+    /// mended anew.
+    ///
+    /// Errors: `Damaged` where something is still to be fetched.
+    pub fn mend(&self, settings: &NodeSettings) -> Result<()> {
+        let data = DataDir::open(&settings.data).map_err(unusable)?;
+        let Opened { trees, mut log, records, terms } = open(settings, &data, None, true)?;
+        let (groups, vnodes) = replay(&log, records, &*trees, &terms, &self.found)?;
+        // What was fetched stands nowhere else: from now on the store holds it.
+        trees.rotate().map_err(store_error)?;
+        trees.flush().map_err(store_error)?;
+        let start = log.begin_segment().map_err(store_error)?;
+        let jobs = groups.iter().flat_map(again).chain([last_batch(vnodes.applied)]);
+        for job in jobs {
+            log.append(&record(&job)).map_err(store_error)?;
+        }
+        log.commit(true).map_err(store_error)?;
+        log.collapse(start).map_err(store_error)?;
+        log.close().map_err(store_error)?;
+        data.forget_damage().map_err(store_error)
+    }
+
+    /// How many values the log lost that are still needed.
+    pub fn values(&self) -> u64 {
+        self.lost.iter().map(|lost| lost.last.0 + 1 - lost.first.0).sum()
+    }
+
+    /// Where the log can't be read: each file, and where in it the first such place is.
+    pub fn places(&self) -> String {
+        let place = |hole: &Hole| format!("{} at byte {}", hole.file, hole.offset);
+        self.holes.iter().map(place).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The records that a group's log begins with: what is accepted and not decided, and what lives only
+/// in the log.
+fn again(group: &RecoveredGroup) -> impl Iterator<Item = Job> {
+    let (id, replica) = (group.id, &group.replica);
+    let (ballot, decided) = (replica.accepted_ballot(), replica.decided());
+    let accept = move |(index, value): (&LogIndex, &Bytes)| {
+        records::accept(id, ballot, *index, decided, value.clone(), true)
+    };
+    group.tail.iter().map(accept).chain(records::Head::of(replica).records(id))
+}
