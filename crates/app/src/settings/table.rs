@@ -181,8 +181,8 @@ pub const TABLE: &[Row] = &[
         name: "repair",
         value: "SWITCH",
         default: "on",
-        doc: "a member of a cluster that finds its log or store damaged sets it aside and fetches \
-              everything from the others; off: it stops, and says what is damaged",
+        doc: "a member of a cluster that finds its log or store damaged fetches what it lost, or \
+              everything, from the others; off: it stops, and says what is damaged",
         take: |settings, text| {
             settings.repair = units::switch(text)?;
             Ok(())

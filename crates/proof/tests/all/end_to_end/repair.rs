@@ -10,11 +10,12 @@ use std::time::Duration;
 /// How much is written, so that the log has a head, a middle and an end.
 const VALUES: usize = 300;
 
+/// The segment that most was written to.
 fn segment(data: &Path) -> PathBuf {
     let entries = std::fs::read_dir(data.join("log")).expect("a log");
     let paths = entries.map(|entry| entry.expect("an entry").path());
     let logs = paths.filter(|path| path.extension().is_some_and(|word| word == "log"));
-    logs.min().expect("a segment")
+    logs.max_by_key(|path| end(path)).expect("a segment")
 }
 
 /// Where what was written in a segment ends: the rest of the file is zeros.
@@ -64,7 +65,7 @@ fn a_member_with_a_damaged_log_is_whole_again_by_itself() {
     let scratch = Scratch::new("repair");
     let quick = Options { lease: Duration::from_millis(600), ..Options::of(3) };
     let mut cluster = Cluster::start(&scratch, quick);
-    for (round, percent, in_place) in [(1, 1, true), (2, 50, true), (3, 99, false)] {
+    for (round, percent, in_place) in [(1, 1, false), (2, 50, true), (3, 20, true)] {
         put(&cluster, 1, round);
         let victim = if cluster.master() == 3 { 2 } else { 3 };
         let before = cluster.status(victim).expect("it answers")["node"].clone();

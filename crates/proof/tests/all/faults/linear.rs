@@ -78,11 +78,13 @@ fn concurrent_clients_of_a_node_that_is_killed_see_one_order() {
         figures.faults += kills as u64;
         judged(&history, &mut figures).must_be_linearizable();
     }
-    // The judge must see a node that forgets.
+    // The judge must see a node that forgets; where nobody wrote just then, it is asked again.
     let copy = scratch.join("copy");
-    let forgetful = story(&scratch, 77, 1, Fault::Forget { copy: &copy });
-    let report = check(&forgetful.calls, STEPS_MAX);
-    assert!(report.is_violated(), "the judge does not see a forgetful node: {report:?}");
+    let is_seen = |seed| {
+        let forgetful = story(&scratch, seed, 1, Fault::Forget { copy: &copy });
+        check(&forgetful.calls, STEPS_MAX).is_violated()
+    };
+    assert!((77..82).any(is_seen), "the judge does not see a forgetful node");
     figures.also("control", "violated");
     figures.print();
 }
