@@ -136,8 +136,8 @@ impl Inner {
         self.catalog.available.numbers().first().copied().map_or(1, usize::from)
     }
 
-    /// Which node is asked for which partitions, of those that keep so many copies and are not lost:
-    /// this one where it can be.
+    /// Which node is asked for which partitions, of those that keep so many copies and are not
+    /// lost: this one where it can be.
     fn coverage(
         &self,
         copies: usize,
