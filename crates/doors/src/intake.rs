@@ -33,6 +33,8 @@ pub struct Intake {
     patience: Option<(Instant, usize)>,
     /// How long a client may say nothing between two requests; none: for ever.
     idle: Option<Duration>,
+    /// A client that waits for answers is not idle.
+    pub answers_follow: bool,
 }
 
 impl Intake {
@@ -45,6 +47,7 @@ impl Intake {
             share_bytes: 0,
             patience: None,
             idle: None,
+            answers_follow: false,
         }
     }
 
@@ -110,6 +113,7 @@ impl Intake {
         let spare = self.input.capacity() - arrived;
         let until = match self.patience {
             Some((deadline, _)) => Some(deadline),
+            None if self.answers_follow => None,
             None => self.idle.map(|idle| Instant::now() + idle),
         };
         let read = stream.read_buf(&mut self.input);

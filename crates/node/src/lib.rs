@@ -46,7 +46,7 @@ pub use status::{
     ComparisonStatus, DifferenceStatus, DiskStatus, GroupStatus, LogStatus, Sample, SampleKind,
     SnapshotStatus, Status, StoreStatus,
 };
-pub use submit::{Flow, Submitted, Ticket};
+pub use submit::{Answer, Flow, Submitted, Ticket};
 pub use transfer::{MovePhase, MoveProgress, Movement};
 
 use available::finding::Finding;

@@ -235,7 +235,7 @@ impl Inner {
         match submitted {
             Submitted::Ready(answer) => answer,
             Submitted::Pending(ticket, answer) => self.settled(Some(ticket)).await.and(answer),
-            Submitted::Later(answer) => answer.await,
+            Submitted::Later(answer) | Submitted::Apart(_, answer) => answer.await,
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a door gets back for a request it submits.
 
-use base::{GroupId, LogIndex, Reply, Result};
+use base::{GroupId, Key, LogIndex, Reply, Result};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -54,5 +54,11 @@ pub enum Submitted {
     Pending(Ticket, Result<Reply>),
     /// The answer comes later (long reads, directory calls, what another node answers); requests
     /// behind it on the same connection should wait.
-    Later(Pin<Box<dyn Future<Output = Result<Reply>> + Send>>),
+    Later(Answer),
+    /// The answer comes later and concerns this key alone: of the same connection, only requests of
+    /// this key must wait for it. Nothing begins before it is awaited.
+    Apart(Key, Answer),
 }
+
+/// An answer that comes later.
+pub type Answer = Pin<Box<dyn Future<Output = Result<Reply>> + Send>>;

@@ -157,7 +157,9 @@ impl Driver for EmbeddedDriver {
             Submitted::Pending(ticket, reply) => {
                 calls.waiting.push_back((client, life, ticket, reply));
             }
-            Submitted::Later(answer) => calls.later.push((client, life, answer)),
+            Submitted::Later(answer) | Submitted::Apart(_, answer) => {
+                calls.later.push((client, life, answer))
+            }
         }
     }
 

@@ -227,7 +227,9 @@ impl Visit {
                 self.speak(command, &shape, reply);
                 self.out.wait_for(from, ticket);
             }
-            Submitted::Later(reply) => return Some(Slow::Reply(reply, shape, command)),
+            Submitted::Later(reply) | Submitted::Apart(_, reply) => {
+                return Some(Slow::Reply(reply, shape, command));
+            }
         }
         if let (Some(size), Some(note)) = (written, self.notes.last_mut()) {
             note.size = size;
@@ -332,7 +334,7 @@ impl Visit {
         match self.shared.node.submit(&mut self.flow, request) {
             Submitted::Ready(reply) => reply,
             Submitted::Pending(ticket, reply) => self.shared.node.decided(ticket).await.and(reply),
-            Submitted::Later(reply) => reply.await,
+            Submitted::Later(reply) | Submitted::Apart(_, reply) => reply.await,
         }
     }
 

@@ -209,7 +209,7 @@ impl Conversation {
         let (result, ticket) = match self.shared.node.submit(&mut self.flow, request) {
             Submitted::Ready(result) => (result, None),
             Submitted::Pending(ticket, result) => (result, Some(ticket)),
-            Submitted::Later(reply) => {
+            Submitted::Later(reply) | Submitted::Apart(_, reply) => {
                 self.say().await?;
                 let reply = reply.await;
                 // Only what comes later may have come from elsewhere.

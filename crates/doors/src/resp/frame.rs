@@ -199,6 +199,14 @@ impl Parser {
         Words { bytes, spans: &self.spans }
     }
 
+    /// The first word of the request that just ended, before its words are taken; `frame` are the
+    /// bytes it stood in.
+    pub fn command<'a>(&'a self, frame: &'a [u8]) -> &'a [u8] {
+        let bytes = self.rewritten.as_deref().unwrap_or(frame);
+        let first = self.spans.first();
+        first.map_or(&[], |span| &bytes[span.start as usize..span.end as usize])
+    }
+
     /// Makes ready for the next request, giving back room that an unusual one took.
     #[inline]
     pub fn reset(&mut self) {

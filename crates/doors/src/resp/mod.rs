@@ -5,11 +5,15 @@
 //! decided, and sends them with one system call. That is how one sync of the disk serves many
 //! requests of many connections.
 //!
+//! What an available bucket is asked for does not wait for a sync of this node's but for replicas:
+//! several requests of such a pipeline are under way together, within a window (`beside.rs`).
+//!
 //! Promises: answers come in the order of the requests; none that rests on an undecided update is
 //! sent; a claimed length never sizes a buffer; a client that sends or reads too slowly is cut off.
 //! Never: keeps state beyond a connection, but for names, counts and the cursors of scans.
 //! Read next: `frame.rs`, then `translate/mod.rs`, then `serve.rs`.
 
+mod beside;
 mod client;
 mod cursors;
 mod errands;
@@ -22,6 +26,7 @@ mod output;
 mod registry;
 mod serve;
 mod translate;
+mod window;
 
 pub(crate) use registry::Registry;
 pub(crate) use serve::serve;

@@ -159,6 +159,22 @@ impl Output {
         self.bytes.extend_from_slice(&from.bytes[at..end.bytes]);
     }
 
+    /// Says what was said apart, behind everything else.
+    pub fn append(&mut self, said: Output) {
+        let begin = self.place();
+        self.copy(&said, Place::default(), said.place());
+        let behind = |place: Place| Place {
+            bytes: begin.bytes + place.bytes,
+            large: begin.large + place.large,
+        };
+        let pending = said.pending.iter();
+        self.pending.extend(pending.map(|Pending { from, to, ticket }| Pending {
+            from: behind(*from),
+            to: behind(*to),
+            ticket: *ticket,
+        }));
+    }
+
     fn push_large(&mut self, value: Bytes) {
         self.large_bytes += value.len();
         self.large.push(Large { at: self.bytes.len(), value });

@@ -8,7 +8,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+/// Most bytes of requests of all connections that are under way beside others of their connection:
+/// what is under way at all must find room at every replica (`FORWARDED_MAX` there).
+const BESIDE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Each counts as so many at least.
+const BESIDE_BYTES_MIN: usize = 16 * 1024;
 
 /// What all connections share.
 #[derive(Debug)]
@@ -21,6 +27,7 @@ pub struct Registry {
     clients: Mutex<BTreeMap<u64, Arc<Card>>>,
     cursors: Mutex<Cursors>,
     rate: Mutex<Rate>,
+    beside: Arc<Semaphore>,
 }
 
 /// Counts since the door opened.
@@ -146,6 +153,7 @@ impl Registry {
             clients: Mutex::default(),
             cursors: Mutex::new(Cursors::new(opened_ms)),
             rate: Mutex::new(Rate { at_ms: opened_ms, ..Rate::default() }),
+            beside: Arc::new(Semaphore::new(BESIDE_BYTES_MAX)),
         }
     }
 
@@ -182,6 +190,18 @@ impl Registry {
     /// How many are here.
     pub fn clients_count(&self) -> usize {
         lock(&self.clients).len()
+    }
+
+    /// Room for a request of so many bytes beside others of its connection, if there is any.
+    pub fn seat_beside(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let bytes = u32::try_from(bytes.max(BESIDE_BYTES_MIN)).ok()?;
+        self.beside.clone().try_acquire_many_owned(bytes).ok()
+    }
+
+    /// How many bytes more there is room for.
+    #[cfg(test)]
+    pub fn beside_free(&self) -> usize {
+        self.beside.available_permits()
     }
 
     /// The cursors of scans, for a few lines.

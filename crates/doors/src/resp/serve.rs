@@ -5,12 +5,13 @@ use super::frame::{Parser, Progress};
 use super::output::Output;
 use super::registry::Card;
 use super::translate::{self, Errand, Plan, Shape, Talk};
+use super::window::{Apart, WINDOW_REQUEST_BYTES_MAX, Window};
 use crate::counters::{Operation, Tongue, Verdict};
 use crate::intake::Intake;
 use crate::{Connection, Shared, Shutdown, writer};
 use base::limits::PIPELINE_DEPTH_MAX;
 use base::{AvailableCall, Call, Read, Reply, Request, Result, Update};
-use node::{Flow, Submitted};
+use node::{Answer, Flow, Submitted};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -37,10 +38,16 @@ pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, mut shutd
     Visit::new(connection, shared, card).run(ended).await;
 }
 
-/// What has to be waited for while nothing behind it is looked at.
-enum Slow {
-    Reply(Pin<Box<dyn Future<Output = Result<Reply>> + Send>>, Shape, Operation),
+/// What is not answered at once.
+pub(super) enum Slow {
+    /// Nothing behind it is looked at before it has come.
+    Reply(Answer, Shape, Operation),
+    /// The same.
     Errand(Errand),
+    /// Requests of other keys may go beside it.
+    Apart(Apart),
+    /// It is known, and stands behind what is not.
+    Said(Output),
 }
 
 /// One connection at work.
@@ -49,9 +56,11 @@ pub(super) struct Visit {
     pub(super) shared: Arc<Shared>,
     pub(super) client: Client,
     pub(super) out: Output,
+    pub(super) intake: Intake,
+    pub(super) parser: Parser,
+    /// What is under way.
+    pub(super) window: Window,
     flow: Flow,
-    intake: Intake,
-    parser: Parser,
     /// How the requests of this batch went, equal ones in a row together.
     verdicts: Vec<(Operation, Verdict, u64)>,
 }
@@ -73,6 +82,7 @@ impl Visit {
             flow: Flow::default(),
             intake: Intake::new(connection.first).closing_idle(idle),
             parser: Parser::default(),
+            window: Window::default(),
             verdicts: Vec::new(),
         }
     }
@@ -80,12 +90,17 @@ impl Visit {
     async fn run(&mut self, mut ended: Pin<&mut impl Future<Output = ()>>) {
         loop {
             let Ok(needed) = self.answer().await else { return };
+            // Room for a large request may take a while.
+            if needed > WINDOW_REQUEST_BYTES_MAX && self.drain().await.is_err() {
+                return;
+            }
             if !self.intake.take_room(needed, &self.shared).await {
+                let _ = self.drain().await;
                 self.out.error("OVERLOADED too many large requests at a time: try again later");
                 let _ = self.send().await;
                 return writer::hang_up(&mut self.stream).await;
             }
-            if !self.intake.read(&mut self.stream, ended.as_mut()).await {
+            if !self.read_on(ended.as_mut()).await {
                 return;
             }
         }
@@ -102,8 +117,12 @@ impl Visit {
                 match self.parser.parse(&self.intake.input) {
                     Ok(Progress::Frame(bytes)) => {
                         requests += 1;
-                        if let Some(slow) = self.request(bytes) {
-                            self.wait_for(slow).await?;
+                        let slow = match self.window.is_empty() {
+                            true => self.request(bytes),
+                            false => self.request_behind(bytes).await?,
+                        };
+                        if let Some(slow) = slow {
+                            self.wait_for(slow, bytes).await?;
                         }
                         if self.client.closing {
                             break;
@@ -114,6 +133,7 @@ impl Visit {
                         break;
                     }
                     Err(fault) => {
+                        self.drain().await?;
                         self.out.error(&fault.text());
                         self.client.tally.errors += 1;
                         let _ = self.send().await;
@@ -122,9 +142,12 @@ impl Visit {
                     }
                 }
             }
+            self.settle().await;
             self.send().await?;
             self.count(began, requests);
             if self.client.closing || self.client.card.is_told_to_go() {
+                self.drain().await?;
+                self.send().await?;
                 return Err(());
             }
             if let Some(needed) = needed {
@@ -135,7 +158,7 @@ impl Visit {
 
     /// One request, of this many bytes.
     #[inline]
-    fn request(&mut self, bytes: usize) -> Option<Slow> {
+    pub(super) fn request(&mut self, bytes: usize) -> Option<Slow> {
         let frame = self.intake.input.split_to(bytes).freeze();
         let words = self.parser.words(frame);
         if words.is_empty() {
@@ -165,7 +188,7 @@ impl Visit {
     }
 
     /// Takes an answer back that the client does not want.
-    fn swallow(&mut self, from: super::output::Place) {
+    pub(super) fn swallow(&mut self, from: super::output::Place) {
         if self.client.replies != Replies::On {
             self.out.truncate(from);
         }
@@ -199,12 +222,20 @@ impl Visit {
                 None
             }
             Submitted::Later(reply) => Some(Slow::Reply(reply, shape, operation)),
+            Submitted::Apart(key, answer) => {
+                Some(Slow::Apart(Apart { key, answer, shape, operation }))
+            }
         }
     }
 
     #[inline]
     fn speak(&mut self, shape: &Shape, operation: Operation, reply: Result<Reply>) {
         self.verdict(operation, Verdict::of(&reply));
+        self.say(shape, reply);
+    }
+
+    #[inline]
+    pub(super) fn say(&mut self, shape: &Shape, reply: Result<Reply>) {
         let answer = reply.map(|reply| {
             self.client.last_index = reply.index;
             reply.body
@@ -221,11 +252,27 @@ impl Visit {
         );
     }
 
-    /// What takes long is waited for with everything before it already sent.
-    async fn wait_for(&mut self, slow: Slow) -> std::result::Result<(), ()> {
+    /// What takes long is waited for with everything before it already sent, unless it may go
+    /// beside that.
+    async fn wait_for(&mut self, slow: Slow, bytes: usize) -> std::result::Result<(), ()> {
+        let slow = match slow {
+            Slow::Apart(apart) => match self.go_beside(apart, bytes).await? {
+                Some(Apart { answer, shape, operation, .. }) => {
+                    Slow::Reply(answer, shape, operation)
+                }
+                None => return Ok(()),
+            },
+            slow => slow,
+        };
+        self.drain().await?;
+        if let Slow::Said(said) = slow {
+            self.out.append(said);
+            return Ok(());
+        }
         self.send().await?;
         let from = self.out.place();
         match slow {
+            Slow::Apart(_) | Slow::Said(_) => {}
             Slow::Reply(reply, shape, operation) => {
                 let reply = reply.await;
                 self.speak(&shape, operation, reply);
@@ -243,7 +290,7 @@ impl Visit {
         let reply = match self.shared.node.submit(&mut self.flow, request) {
             Submitted::Ready(reply) => reply,
             Submitted::Pending(ticket, reply) => self.shared.node.decided(ticket).await.and(reply),
-            Submitted::Later(reply) => reply.await,
+            Submitted::Later(reply) | Submitted::Apart(_, reply) => reply.await,
         };
         self.verdict(operation, Verdict::of(&reply));
         if let Ok(reply) = &reply {
@@ -298,6 +345,11 @@ impl Visit {
         }
     }
 
+    /// Adds what this connection did to what all did.
+    pub(super) fn add_up(&mut self) {
+        self.shared.resp.counts.add(&std::mem::take(&mut self.client.tally));
+    }
+
     /// Adds what this batch did to what everybody did.
     fn count(&mut self, began: Instant, requests: usize) {
         if requests == 0 {
@@ -310,10 +362,9 @@ impl Visit {
         for (operation, verdict, count) in self.verdicts.drain(..) {
             self.shared.counters.observe_many(Tongue::Resp, operation, verdict, took, count);
         }
-        let registry = &self.shared.resp;
-        registry.counts.add(&std::mem::take(&mut self.client.tally));
+        self.add_up();
         let card = &self.client.card;
-        card.last_ms.store(registry.clock.unix_ms(), Relaxed);
+        card.last_ms.store(self.shared.resp.clock.unix_ms(), Relaxed);
         if self.client.shown_command != self.client.last_command {
             self.client.shown_command = self.client.last_command;
             card.names().command = self.client.last_command;

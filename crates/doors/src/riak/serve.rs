@@ -238,7 +238,7 @@ impl Talk {
         self.operation = frame::operation(&request.call);
         match self.shared.node.submit(&mut self.flow, request) {
             Submitted::Ready(result) => result,
-            Submitted::Later(reply) => reply.await,
+            Submitted::Later(reply) | Submitted::Apart(_, reply) => reply.await,
             Submitted::Pending(ticket, result) => {
                 self.shared.node.decided(ticket).await?;
                 result

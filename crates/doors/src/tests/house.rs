@@ -71,6 +71,19 @@ impl House {
         self.runtime.block_on(node.handle(request))
     }
 
+    /// A figure of the node's.
+    pub fn sample(&self, name: &str) -> f64 {
+        let node = self.node.as_ref().expect("it runs until it is dropped");
+        let samples = node.samples();
+        samples.iter().find(|sample| sample.name == name).expect("it is known").value
+    }
+
+    /// How much room is free for requests beside others.
+    pub fn beside_free(&self) -> usize {
+        let doors = self.doors.as_ref().expect("they are open");
+        doors.shared().resp.beside_free()
+    }
+
     /// Closes the doors.
     pub fn close_doors(&mut self) {
         if let Some(doors) = self.doors.take() {

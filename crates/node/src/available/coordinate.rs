@@ -9,6 +9,7 @@ use super::layout::{Row, read_row};
 use super::letter::{self, Question};
 use super::local::{Rules, Spot, Write, Written};
 use super::moving::Beside;
+use super::watching::{TO_THE_END, asked_for};
 use super::writing::StoreErrand;
 use crate::consistent::view::damaged;
 use crate::flaws::{Flaw, flawed};
@@ -227,7 +228,7 @@ impl FetchErrand {
                     FetchEffect::Repair { node, versions } => {
                         self.repair(node, versions, (deadline, within));
                     }
-                    FetchEffect::Finished => return,
+                    FetchEffect::Finished => return crowd.finish(TO_THE_END).await,
                 }
             }
             tokio::select! {
@@ -243,7 +244,7 @@ impl FetchErrand {
                     };
                     machine.step(event, &mut effects);
                 }
-                () = sleep(until(late.unwrap_or(deadline))) => {
+                () = sleep(until(late.unwrap_or(deadline).min(deadline))) => {
                     if late.take().is_none_or(|late| late >= deadline) {
                         machine.step(FetchEvent::OutOfTime, &mut effects);
                     } else {
@@ -275,7 +276,8 @@ impl FetchErrand {
         let question = Question::Fetch(self.spot.clone()).write();
         let epoch = self.epoch;
         crowd.push(async move {
-            let asking = inner.ask_vnode_of(epoch, node, question, until(deadline));
+            let within = asked_for(until(deadline));
+            let asking = inner.ask_vnode_of(epoch, node, question, within);
             let answer = inner.witnessed(node, asking).await;
             let held = answer.and_then(|bytes| match bytes.first() {
                 Some(1) => held(Some(&bytes.slice(1..))),

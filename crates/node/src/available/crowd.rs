@@ -1,8 +1,10 @@
 //! Several answers awaited at once, in an order that does not depend on chance.
 
+use crate::world::timeout;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Duration;
 
 type One<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -18,6 +20,16 @@ impl<T> Crowd<T> {
 
     pub(super) fn push(&mut self, one: impl Future<Output = T> + Send + 'static) {
         self.all.push(Box::pin(one));
+    }
+
+    /// Awaits the rest for their own sake, at most so long.
+    pub(super) async fn finish(mut self, within: Duration) {
+        let all = async {
+            while !self.all.is_empty() {
+                self.next().await;
+            }
+        };
+        let _ = timeout(within, all).await;
     }
 
     /// The next that is ready, the longest waiting first; never, if nobody is awaited.

@@ -1,5 +1,7 @@
 //! Keys and buckets, page by page: every partition is asked once, of a node that keeps it.
 //!
+//! A node that is lost while it is asked has another asked in its place.
+//!
 //! What is listed is what those replicas have: a key that a node missed while it was down is listed
 //! once it has been repaired there.
 
@@ -13,7 +15,9 @@ use crate::world::sleep;
 use crate::{Inner, world};
 use base::codec::Malformed;
 use base::limits::{FORWARD_MS_MAX, PAGE_BYTES_MAX, PAGE_ROWS_MAX};
-use base::{BucketName, BucketNames, Error, Key, Keys, NodeId, Reason, Result, Share, Shortfall};
+use base::{
+    BucketName, BucketNames, Error, Key, Keys, Kind, NodeId, Reason, Result, Share, Shortfall,
+};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -75,23 +79,50 @@ impl Inner {
         Ok(BucketNames { names, more })
     }
 
-    /// A page of names from all around the ring, of those that keep so many copies.
+    /// A page of names from all around the ring, of those that keep so many copies. A list changes
+    /// nothing: where a node is lost while it is asked, another that keeps the same is asked.
     async fn walk(self: &Arc<Inner>, copies: usize, names: Names, rows_max: usize) -> Result<Page> {
         let rows_max = rows_max.clamp(1, PAGE_ROWS_MAX);
-        let once = || async {
-            let mut all = Page::default();
-            for (node, spans) in self.coverage(copies)? {
-                let names = names.clone();
-                let page = if node == self.node {
-                    self.names_here(spans, names, rows_max).await?
-                } else {
-                    self.page_of(node, names.question(spans, rows_max)).await?
-                };
-                all = join([all, page], rows_max);
+        let until_ms = world::milliseconds() + FORWARD_MS_MAX;
+        let (mut lost, mut changes) = (BTreeSet::new(), 0);
+        loop {
+            match self.walk_past(&lost, copies, &names, rows_max).await {
+                Ok(page) => return Ok(page),
+                // Who was asked knows that the ring is another one.
+                Err((_, error)) if error.reason == Reason::Changed && changes < ATTEMPTS => {
+                    changes += 1;
+                    sleep(PAUSE).await;
+                }
+                Err((Some(node), error)) if error.kind() == Kind::Unavailable => {
+                    if world::milliseconds() >= until_ms || !lost.insert(node) {
+                        return Err(error);
+                    }
+                }
+                Err((_, error)) => return Err(error),
             }
-            Ok(all)
-        };
-        again_if_changed(once).await
+        }
+    }
+
+    /// The same, once, without those nodes; if it fails, at which node.
+    async fn walk_past(
+        self: &Arc<Inner>,
+        lost: &BTreeSet<NodeId>,
+        copies: usize,
+        names: &Names,
+        rows_max: usize,
+    ) -> std::result::Result<Page, (Option<NodeId>, Error)> {
+        let mut all = Page::default();
+        for (node, spans) in self.coverage(copies, lost).map_err(|error| (None, error))? {
+            let names = names.clone();
+            let page = if node == self.node {
+                self.names_here(spans, names, rows_max).await
+            } else {
+                self.page_of(node, names.question(spans, rows_max)).await
+            };
+            let page = page.map_err(|error| (Some(node).filter(|it| *it != self.node), error))?;
+            all = join([all, page], rows_max);
+        }
+        Ok(all)
     }
 
     /// How many copies the keys of a bucket have.
@@ -105,16 +136,21 @@ impl Inner {
         self.catalog.available.numbers().first().copied().map_or(1, usize::from)
     }
 
-    /// Which node is asked for which partitions, of those that keep so many copies: this one where
-    /// it can be.
-    fn coverage(&self, copies: usize) -> Result<BTreeMap<NodeId, Vec<Span>>> {
+    /// Which node is asked for which partitions, of those that keep so many copies and are not
+    /// lost: this one where it can be.
+    fn coverage(
+        &self,
+        copies: usize,
+        lost: &BTreeSet<NodeId>,
+    ) -> Result<BTreeMap<NodeId, Vec<Span>>> {
         let ring = self.catalog.available.ring().ok_or_else(super::coordinate::no_ring)?;
         let mut plan: BTreeMap<NodeId, Vec<Span>> = BTreeMap::new();
         for span in Span::all(&ring) {
             let partition = span.partition;
             let owners = ring.owners(partition, copies);
             let here = owners.iter().find(|node| **node == self.node);
-            let node = here.or_else(|| owners.iter().find(|node| self.reaches(**node)));
+            let there = |node: &&NodeId| !lost.contains(node) && self.reaches(**node);
+            let node = here.or_else(|| owners.iter().find(there));
             let Some(node) = node else {
                 let short = Shortfall { share: Share::R, got: 0, needed: 1 };
                 let text = format!("no node that keeps partition {partition} can be reached");
@@ -128,12 +164,23 @@ impl Inner {
     async fn page_of(&self, node: NodeId, question: Question) -> Result<Page> {
         let within = Duration::from_millis(FORWARD_MS_MAX);
         let epoch = self.catalog.available.ring().map_or(0, |ring| ring.epoch());
-        let answer = self.ask_vnode_of(epoch, node, question.write(), within).await;
+        let asking = self.ask_vnode_of(epoch, node, question.write(), within);
+        let answer = self.while_there(node, asking).await.unwrap_or_else(|| Err(self.gone(node)));
         if answer.as_ref().is_err_and(|error| error.reason == Reason::Changed) {
             self.learn_ring(node, epoch, within).await;
         }
-        let bytes = answer?;
-        letter::take_names(&bytes).map_err(damaged)
+        // Whether it was read there or not makes no difference.
+        let answer = answer.map_err(|error| match error.kind() {
+            Kind::Unknown => self.gone(node),
+            _ => error,
+        });
+        letter::take_names(&answer?).map_err(damaged)
+    }
+
+    fn gone(&self, node: NodeId) -> Error {
+        let name = self.name_of(node);
+        let text = format!("`{name}` was lost before it told what it keeps: ask again");
+        Error::new(Reason::NoQuorum, text)
     }
 
     /// A page of names in these partitions of this node.
@@ -244,17 +291,6 @@ impl Inner {
 /// Their slots, in order.
 fn slots(spans: &[Span]) -> impl Iterator<Item = Slot> {
     spans.iter().flat_map(|span| span.slots()).map(Slot)
-}
-
-/// Asks once more, a few times, while nodes that are asked know that the ring is another one.
-async fn again_if_changed<T, F: Future<Output = Result<T>>>(ask: impl Fn() -> F) -> Result<T> {
-    for _ in 0..ATTEMPTS {
-        match ask().await {
-            Err(error) if error.reason == Reason::Changed => sleep(PAUSE).await,
-            answer => return answer,
-        }
-    }
-    ask().await
 }
 
 /// A long read, off the threads that answer.

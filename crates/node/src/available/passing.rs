@@ -17,7 +17,9 @@ use crate::{Inner, world};
 use base::codec::Malformed;
 use base::limits::FORWARD_MS_MAX;
 use base::wire::read_answer;
-use base::{AvailableCall, Call, Error, Key, Kind, NodeId, Reason, Reply, Request, Result, Update};
+use base::{
+    AvailableCall, Call, Error, Key, Kind, NodeId, Read, Reason, Reply, Request, Result, Update,
+};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -70,21 +72,33 @@ impl Inner {
 
     /// Asks a node, and waits for it as long as it seems to be there.
     async fn ask_owner(&self, node: NodeId, question: Bytes, within: Duration) -> Result<Bytes> {
-        let mut asking = pin!(self.ask_vnode(node, question, within));
+        let asking = self.ask_vnode(node, question, within);
+        self.while_there(node, asking).await.unwrap_or_else(|| {
+            let text = format!(
+                "`{}` was to coordinate the write and is not heard of: it may have happened; \
+                 read before retrying",
+                self.name_of(node)
+            );
+            Err(Error::new(Reason::DeadlinePassed, text))
+        })
+    }
+
+    /// What a node answers; none: it is not heard of, not even by signs of life.
+    pub(super) async fn while_there<T>(
+        &self,
+        node: NodeId,
+        asking: impl Future<Output = T>,
+    ) -> Option<T> {
+        let mut asking = pin!(asking);
         let mut look = Duration::from_millis(LATE_MS);
         loop {
             tokio::select! {
                 biased;
-                answer = &mut asking => return answer,
+                answer = &mut asking => return Some(answer),
                 () = sleep(look) => {}
             }
             if self.is_silent(node) {
-                let text = format!(
-                    "`{}` was to coordinate the write and is not heard of: it may have happened; \
-                     read before retrying",
-                    self.name_of(node)
-                );
-                return Err(Error::new(Reason::DeadlinePassed, text));
+                return None;
             }
             look = LOOK;
         }
@@ -93,6 +107,21 @@ impl Inner {
     fn is_silent(&self, node: NodeId) -> bool {
         let silent = self.peers.get().and_then(|peers| peers.silent_ms(node));
         silent.is_none_or(|silent| silent >= SILENT_MS)
+    }
+}
+
+/// The one key that a call concerns, if it is one.
+pub(super) fn only_key(call: &Call) -> Option<&Key> {
+    match call {
+        Call::Read(Read::Get(key), _)
+        | Call::Available(
+            AvailableCall::Fetch { key, .. } | AvailableCall::FetchType { key, .. },
+        ) => Some(key),
+        Call::Read(Read::MultiGet(keys) | Read::Exists(keys), _) => match &keys[..] {
+            [key] => Some(key),
+            _ => None,
+        },
+        call => written(call),
     }
 }
 

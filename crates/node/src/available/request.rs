@@ -8,9 +8,10 @@
 use super::coordinate::until;
 use super::layout::{Row, Stored};
 use super::local::{Only, Rules, Seen, What, Write, Written, living};
+use super::passing::only_key;
 use crate::consistent::view::damaged;
 use crate::metrics::Metrics;
-use crate::submit::Submitted;
+use crate::submit::{Answer, Submitted};
 use crate::{Inner, world};
 use base::request::{Expiry, Missing};
 use base::{
@@ -30,8 +31,12 @@ const WITHIN_MS_MAX: u64 = 60_000;
 impl Inner {
     /// Answers a request of an available bucket.
     pub(crate) fn available(self: &Arc<Inner>, request: Request) -> Submitted {
-        let inner = self.clone();
-        Submitted::Later(Box::pin(async move { inner.answer_available(request).await }))
+        let (inner, key) = (self.clone(), only_key(&request.call).cloned());
+        let answer: Answer = Box::pin(async move { inner.answer_available(request).await });
+        match key {
+            Some(key) => Submitted::Apart(key, answer),
+            None => Submitted::Later(answer),
+        }
     }
 
     /// A write is coordinated by a node that keeps the key, if one is there: others' dots would

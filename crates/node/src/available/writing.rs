@@ -10,6 +10,7 @@ use super::crowd::Crowd;
 use super::letter::Question;
 use super::local::{Rules, Spot};
 use super::moving::Beside;
+use super::watching::{TO_THE_END, asked_for};
 use crate::world::sleep;
 use crate::{Inner, world};
 use base::{NodeId, Reason};
@@ -74,7 +75,7 @@ impl StoreErrand {
                 let _ = caller.take().map(|caller| caller.send(stored));
             }
             if finished && beside.is_done() {
-                return;
+                return crowd.finish(TO_THE_END).await;
             }
             tokio::select! {
                 biased;
@@ -162,7 +163,8 @@ impl StoreErrand {
         let question = Question::Store { spot, rules, hint, row }.write();
         let epoch = self.epoch;
         crowd.push(async move {
-            let asking = inner.ask_vnode_of(epoch, node, question, until(deadline));
+            let within = asked_for(until(deadline));
+            let asking = inner.ask_vnode_of(epoch, node, question, within);
             let began = world::milliseconds();
             let stored = inner.witnessed(node, asking).await;
             match &stored {

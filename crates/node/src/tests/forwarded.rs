@@ -134,7 +134,7 @@ async fn a_connections_order_holds_when_mastership_moves_between_its_requests() 
             let value = format!("{round}.{step}");
             // As a door does it: what comes later is waited for with everything before.
             match here.submit(&mut flow, request(Call::Update(set("k", &value)))) {
-                Submitted::Later(answer) => {
+                Submitted::Later(answer) | Submitted::Apart(_, answer) => {
                     for ticket in pending.drain(..) {
                         // What was not proposed before it went did not happen; nothing is in doubt.
                         if let Err(error) = here.decided(ticket).await {

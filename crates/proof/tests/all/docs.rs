@@ -66,13 +66,17 @@ fn shown(name: &str, value: u64) -> String {
 }
 
 /// Limits that one door alone has: where they stand, and which.
-const OF_ONE_DOOR: [(&str, &[&str]); 8] = [
+const OF_ONE_DOOR: [(&str, &[&str]); 9] = [
     ("crates/doors/src/http/chunks.rs", &["SIZE_LINE_BYTES_MAX", "TRAILER_BYTES_MAX"]),
     ("crates/doors/src/native/parameters.rs", &["BUCKETS_PER_PAGE_MAX"]),
     ("crates/doors/src/resp/frame.rs", &["INLINE_BYTES_MAX", "WORDS_MAX"]),
     ("crates/doors/src/resp/cursors.rs", &["CURSORS_MAX", "CURSOR_BYTES_MAX"]),
     ("crates/doors/src/resp/translate/transaction.rs", &["WATCHED_MAX"]),
     ("crates/doors/src/resp/translate/strings.rs", &["MGET_KEYS_MAX"]),
+    (
+        "crates/doors/src/resp/window.rs",
+        &["WINDOW_REQUESTS_MAX", "WINDOW_BYTES_MAX", "WINDOW_REQUEST_BYTES_MAX"],
+    ),
     ("crates/doors/src/arakoon/frame.rs", &["CLUSTER_ID_BYTES_MAX"]),
     ("crates/doors/src/arakoon/nursery.rs", &["ROUTING_DEPTH_MAX"]),
 ];

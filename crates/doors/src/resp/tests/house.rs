@@ -51,6 +51,11 @@ impl Guest {
         bytes
     }
 
+    /// Says nothing more, and goes on listening.
+    pub fn stop_asking(&mut self) {
+        self.stream.shutdown(std::net::Shutdown::Write).expect("it is connected");
+    }
+
     fn read_frame(&mut self, bytes: &mut Vec<u8>) -> bool {
         let begin = bytes.len();
         if self.reader.read_until(b'\n', bytes).unwrap_or(0) == 0 {

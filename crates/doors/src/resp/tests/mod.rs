@@ -8,3 +8,4 @@ mod limits;
 mod malformed;
 mod outputs;
 mod patterns;
+mod pipelines;

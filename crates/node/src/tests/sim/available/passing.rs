@@ -10,10 +10,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// When each was answered, and with what; none: not in time.
-type Answers = Rc<RefCell<Vec<(u64, Option<Result<Reply>>)>>>;
+pub(super) type Answers = Rc<RefCell<Vec<(u64, Option<Result<Reply>>)>>>;
 
 /// A quiet cluster, a key, a node that keeps no copy of it, and its first owner.
-fn quiet() -> (Rc<World>, usize, usize) {
+pub(super) fn quiet() -> (Rc<World>, usize, usize) {
     let world = (0..).map(World::still).find(|world| world.count > 3 && !world.moves);
     let world = world.expect("there are many");
     wire::at(&world.hub).heal();
@@ -27,7 +27,7 @@ fn quiet() -> (Rc<World>, usize, usize) {
     (world, guest, owner)
 }
 
-fn asks(world: &Rc<World>, which: usize, call: AvailableCall) -> Answers {
+pub(super) fn asks(world: &Rc<World>, which: usize, call: AvailableCall) -> Answers {
     let answers = Answers::default();
     let (told, world, stage) = (Rc::clone(&answers), Rc::clone(world), Rc::clone(&world.stage));
     stage.begin(None, async move {

@@ -1,0 +1,154 @@
+//! Requests of one connection that are under way at the same time.
+//!
+//! What is asked of an available bucket waits for replicas, and for nothing that requests of other
+//! keys do; so those of a pipeline go on beside each other, each in a task that ends with its
+//! connection. Answers leave in the order of the requests, so only the first is awaited, and
+//! whatever else is done by then leaves with it.
+//!
+//! Promises: of a key one request at a time; no more requests and bytes than the limits below, and
+//! than all connections may have under way together.
+//! Never: outlives its connection.
+
+use super::translate::Shape;
+use crate::counters::Operation;
+use base::{Error, Key, Reason, Reply, Result};
+use node::Answer;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::Instant;
+
+/// Most requests of a connection on an available bucket that are under way at the same time.
+pub const WINDOW_REQUESTS_MAX: usize = 64;
+/// Most bytes of theirs, and of what reads among them are expected to bring.
+pub const WINDOW_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// A request of an available bucket that is larger than this goes alone.
+pub const WINDOW_REQUEST_BYTES_MAX: usize = 64 * 1024;
+/// What a read brings, as long as nothing is known of it.
+const READ_BYTES: usize = WINDOW_BYTES_MAX / 16;
+
+/// A request that concerns one key, and nothing else.
+pub struct Apart {
+    pub key: Key,
+    pub answer: Answer,
+    pub shape: Shape,
+    pub operation: Operation,
+}
+
+/// What came of one.
+pub struct Answered {
+    pub reply: Result<Reply>,
+    pub shape: Shape,
+    pub operation: Operation,
+    pub began: Instant,
+}
+
+/// One that is under way.
+struct Going {
+    key: Key,
+    bytes: usize,
+    answer: JoinHandle<Result<Reply>>,
+    shape: Shape,
+    operation: Operation,
+    began: Instant,
+    _seat: OwnedSemaphorePermit,
+}
+
+/// See the head of this file.
+pub struct Window {
+    going: VecDeque<Going>,
+    /// Of all of them.
+    bytes: usize,
+    /// What the largest of the last reads brought.
+    read_bytes: usize,
+}
+
+impl Default for Window {
+    fn default() -> Window {
+        Window { going: VecDeque::new(), bytes: 0, read_bytes: READ_BYTES }
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        self.going.iter().for_each(|going| going.answer.abort());
+    }
+}
+
+impl Window {
+    /// Whether nothing is under way.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.going.is_empty()
+    }
+
+    /// Whether a request of this key is under way, or was not told yet.
+    pub fn has(&self, key: &Key) -> bool {
+        self.going.iter().any(|going| going.key == *key)
+    }
+
+    /// Whether one more may begin; one may always.
+    pub fn has_room(&self, operation: Operation, bytes: usize) -> bool {
+        let fits = || self.bytes + self.reckoned(operation, bytes) <= WINDOW_BYTES_MAX;
+        self.is_empty() || (self.going.len() < WINDOW_REQUESTS_MAX && fits())
+    }
+
+    fn reckoned(&self, operation: Operation, bytes: usize) -> usize {
+        let reads = matches!(operation, Operation::Get | Operation::MultiGet);
+        bytes + if reads { self.read_bytes } else { 0 }
+    }
+
+    /// Begins a request of so many bytes.
+    pub fn begin(&mut self, apart: Apart, bytes: usize, seat: OwnedSemaphorePermit) {
+        let Apart { key, answer, shape, operation } = apart;
+        let bytes = self.reckoned(operation, bytes);
+        self.bytes += bytes;
+        let answer = tokio::spawn(answer);
+        let began = Instant::now();
+        self.going.push_back(Going { key, bytes, answer, shape, operation, began, _seat: seat });
+    }
+
+    /// A read brought so much.
+    pub fn brought(&mut self, bytes: usize) {
+        self.read_bytes = bytes.max(self.read_bytes - self.read_bytes / 8);
+    }
+
+    /// Waits for the first; for ever, if nothing is under way. What is dropped in between loses
+    /// nothing.
+    pub async fn first(&mut self) -> Answered {
+        poll_fn(|context| self.poll_first(context)).await
+    }
+
+    /// The first, if it is done.
+    pub async fn done(&mut self) -> Option<Answered> {
+        poll_fn(|context| {
+            Poll::Ready(match self.poll_first(context) {
+                Poll::Ready(answered) => Some(answered),
+                Poll::Pending => None,
+            })
+        })
+        .await
+    }
+
+    fn poll_first(&mut self, context: &mut Context<'_>) -> Poll<Answered> {
+        let Some(first) = self.going.front_mut() else { return Poll::Pending };
+        let Poll::Ready(ended) = Pin::new(&mut first.answer).poll(context) else {
+            return Poll::Pending;
+        };
+        let Some(first) = self.going.pop_front() else { return Poll::Pending };
+        self.bytes -= first.bytes;
+        let Going { shape, operation, began, .. } = first;
+        Poll::Ready(Answered { reply: ended.unwrap_or_else(broken_off), shape, operation, began })
+    }
+}
+
+/// A task that did not come to its end: a panic goes on where its connection is served.
+fn broken_off(error: JoinError) -> Result<Reply> {
+    match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => Err(Error::new(Reason::GoingDown, "the node is stopping")),
+    }
+}

@@ -1,0 +1,91 @@
+//! Requests in a hurry: who does not answer them speaks against itself as with any other, and who
+//! answers a little later does not.
+
+use super::clients::{bucket, key};
+use super::passing::{asks, quiet};
+use super::wire;
+use super::world::World;
+use base::{AvailableCall, Content, FetchOptions, Store, StoreOptions};
+use logic::ring::point;
+
+/// As long as a node may be silent before that speaks against it.
+const HURRY_MS: u64 = 500;
+
+fn read(timeout_ms: u64) -> AvailableCall {
+    let options = FetchOptions { timeout_ms: Some(timeout_ms), ..FetchOptions::default() };
+    AvailableCall::Fetch { key: key(0), options }
+}
+
+fn write(timeout_ms: u64) -> AvailableCall {
+    let options = StoreOptions { timeout_ms: Some(timeout_ms), ..StoreOptions::default() };
+    let content = Content::plain("v".into());
+    AvailableCall::Store(Box::new(Store { key: key(0), content, options, ..Store::default() }))
+}
+
+fn doubts(world: &World, which: usize, other: usize) -> bool {
+    let mates = world.mates.borrow();
+    let node = world.told().nodes[other];
+    mates[which].inner().expect("it lives").watching.doubts(node)
+}
+
+/// A node hears who the members are, and begins to watch them.
+fn knows_members(world: &World, which: usize) {
+    let told = world.told();
+    let heard = world.mates.borrow()[which].place.heard;
+    world.stage.within(which, || world.mates.borrow_mut()[which].hear(heard, &told));
+    world.stage.run(500_000);
+}
+
+fn second_owner(world: &World) -> usize {
+    let told = world.told();
+    let partition = told.ring.partition(&point(bucket().full().as_bytes(), &key(0)));
+    let owner = told.ring.owners(partition, 3)[1];
+    told.nodes.iter().position(|node| *node == owner).expect("it is known")
+}
+
+/// Three requests at one owner of a key, of which another owner is just cut off; whether that one
+/// is doubted then, and the link still stands.
+fn after_three(call: impl Fn() -> AvailableCall) -> bool {
+    let (world, _, cut_off) = quiet();
+    let asked = second_owner(&world);
+    knows_members(&world, asked);
+    for (from, to) in [(asked, cut_off), (cut_off, asked)] {
+        wire::at(&world.hub).cut(from, to);
+    }
+    let answers: Vec<_> = (0..3).map(|_| asks(&world, asked, call())).collect();
+    world.stage.run(HURRY_MS * 1_000 + 100_000);
+    for answers in answers {
+        let (_, answer) = answers.take().pop().expect("two of three are enough");
+        assert!(answer.expect("in time").is_ok());
+    }
+    assert!(wire::at(&world.hub).is_linked(asked, cut_off));
+    let doubted = doubts(&world, asked, cut_off);
+    world.stage.clear();
+    doubted
+}
+
+#[test]
+fn who_is_silent_is_doubted_however_little_time_its_requests_have() {
+    for timeout_ms in [50, HURRY_MS - 1, HURRY_MS, HURRY_MS + 1, 5_000] {
+        assert!(after_three(|| read(timeout_ms)), "reads within {timeout_ms} ms");
+        assert!(after_three(|| write(timeout_ms)), "writes within {timeout_ms} ms");
+    }
+}
+
+#[test]
+fn who_answers_later_than_a_request_would_like_is_not_doubted() {
+    let (world, ..) = quiet();
+    // Every message takes up to 40 ms; the requests have 5.
+    wire::at(&world.hub).weather = (0, 0, 40_000);
+    let asked = second_owner(&world);
+    knows_members(&world, asked);
+    for _ in 0..8 {
+        let answers = asks(&world, asked, read(5));
+        world.stage.run(200_000);
+        assert_eq!(answers.take().len(), 1, "it is answered, well or not");
+    }
+    for other in (0..world.count).filter(|other| *other != asked) {
+        assert!(!doubts(&world, asked, other), "{other} has answered every time");
+    }
+    world.stage.clear();
+}

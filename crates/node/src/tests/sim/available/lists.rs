@@ -1,0 +1,66 @@
+//! Lists of keys while a node that is asked is lost.
+
+use super::clients::key;
+use super::passing::{Answers, asks, quiet};
+use super::wire;
+use super::world::World;
+use base::{AvailableCall, Body, Content, Reply, Store};
+use std::rc::Rc;
+
+const KEYS: usize = 40;
+
+/// A quiet cluster in which so many keys are written, a node, and another.
+fn filled() -> (Rc<World>, usize, usize) {
+    let (world, guest, owner) = quiet();
+    for number in 0..KEYS {
+        let (key, content) = (key(number), Content::plain("v".into()));
+        let store = Store { key, content, ..Store::default() };
+        asks(&world, number % world.count, AvailableCall::Store(Box::new(store)));
+    }
+    world.stage.run(500_000);
+    (world, guest, owner)
+}
+
+fn list() -> AvailableCall {
+    AvailableCall::Keys { after: None, rows_max: 1_000 }
+}
+
+/// How many keys an answer lists, and when it came.
+fn listed(answers: &Answers) -> (u64, usize) {
+    let (when, answer) = answers.take().pop().expect("an answer");
+    match answer.expect("in time") {
+        Ok(Reply { body: Body::Keys(keys), .. }) => (when, keys.keys.len()),
+        other => panic!("keys are listed, not {other:?}"),
+    }
+}
+
+#[test]
+fn a_list_goes_on_elsewhere_when_a_node_that_it_asks_ends() {
+    for other in 1..4 {
+        for after_us in [0, 50, 150, 300, 600, 1_200] {
+            let (world, guest, _) = filled();
+            let lost = (guest + other) % world.count;
+            let answers = asks(&world, guest, list());
+            world.stage.run(after_us);
+            world.crash(lost);
+            world.stage.run(900_000);
+            assert_eq!(listed(&answers).1, KEYS, "{lost} ends after {after_us} us");
+            world.stage.clear();
+        }
+    }
+}
+
+#[test]
+fn a_list_does_not_wait_for_who_was_just_cut_off_until_the_link_breaks() {
+    let (world, guest, owner) = filled();
+    for (from, to) in [(guest, owner), (owner, guest)] {
+        wire::at(&world.hub).cut(from, to);
+    }
+    let began = world.stage.now();
+    let answers = asks(&world, guest, list());
+    world.stage.run(960_000);
+    let (when, keys) = listed(&answers);
+    assert!(wire::at(&world.hub).is_linked(guest, owner));
+    assert_eq!((keys, when - began < 950_000), (KEYS, true), "after {} us", when - began);
+    world.stage.clear();
+}
