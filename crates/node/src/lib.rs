@@ -37,7 +37,8 @@ mod world;
 
 pub use available::{AvailableStatus, HintsStatus};
 pub use cluster::{
-    ClusterStatus, GroupRemains, Joining, MemberStatus, PartStatus, PlaceStatus, Rejoining, Remains,
+    ClusterStatus, GroupRemains, Joining, MemberStatus, PartStatus, PlaceStatus, Rejoining,
+    Remains, RingRemains,
 };
 pub use place::{Member, Place};
 pub use settings::{NodeSettings, PeerPlace};

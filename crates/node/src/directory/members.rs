@@ -230,6 +230,7 @@ impl Draft {
     /// Members that are lost for good are forgotten at once: there is nothing left that they could
     /// leave.
     pub(super) fn survive(mut self, own: NodeId, groups: &[GroupId]) -> Result<Plan> {
+        self.steps.extend(self.heirs.survived_by(own));
         for member in self.known.members.clone() {
             if member.node != own {
                 let key = member_key(member.node);
