@@ -55,8 +55,8 @@ use available::quickest::Quickest;
 use available::shelf::Shelf;
 use available::watching::Watching;
 use base::{
-    BucketName, Call, ClusterCall, ClusterId, DirectoryCall, Error, GroupId, JoinToken, NodeId,
-    Reason, Reply, Request, Result, RingDescription,
+    BucketName, Call, ClusterCall, ClusterId, DirectoryCall, Error, GroupId, JoinToken, Lived,
+    NodeId, Reason, Reply, Request, Result, RingDescription,
 };
 use catalog::Catalog;
 use consistent::snapshot::Snapshots;
@@ -86,6 +86,8 @@ pub(crate) struct Inner {
     data: Mutex<Option<DataDir>>,
     node: NodeId,
     incarnation: u64,
+    /// See [`life::Parts`].
+    lives: Vec<Lived>,
     cluster: ClusterId,
     /// The data directory knew of other members when this life began.
     is_written_down: bool,

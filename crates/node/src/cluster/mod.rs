@@ -9,6 +9,7 @@
 mod full;
 mod handing;
 mod join;
+pub(crate) mod lives;
 mod preferred;
 mod recover;
 mod rejoin;
