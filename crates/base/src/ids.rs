@@ -2,6 +2,16 @@
 
 use std::fmt;
 
+/// A life of a node, told from every other of the same node: its number goes up, its token is drawn
+/// when it begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lived {
+    /// Which, counted by the node's data directory.
+    pub number: u64,
+    /// 0: it has none, and is known by its number alone.
+    pub token: u64,
+}
+
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident, $inner:ty) => {
         $(#[$doc])*

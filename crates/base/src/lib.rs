@@ -35,7 +35,7 @@ pub use bucket::BucketName;
 pub use cluster::{ClusterCall, ClusterDescription, MemberDescription, Part, Placement, Stay};
 pub use error::{Error, Kind, Reason, Result};
 pub use ids::{
-    Actor, Ballot, BucketId, ClusterId, ConfigurationId, GroupId, LogIndex, Millis, NodeId,
+    Actor, Ballot, BucketId, ClusterId, ConfigurationId, GroupId, Lived, LogIndex, Millis, NodeId,
     Partition, RetryId, SessionId, Version,
 };
 pub use properties::{DataType, Promise, Properties, Replication, SyncPolicy};

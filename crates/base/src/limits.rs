@@ -114,6 +114,8 @@ pub const PEER_BULK_WINDOW_BYTES: usize = 2 * 1024 * 1024;
 pub const PEER_HEAD_BYTES_MAX: usize = 96;
 /// Longest greeting between nodes.
 pub const PEER_GREETING_BYTES_MAX: usize = 2 * 1024;
+/// Most lives that a node tells in a greeting: all those that the cluster may have on record.
+pub const PEER_LIVES_MAX: usize = 32;
 /// Longest address of a node, host and port.
 pub const PEER_ADDRESS_BYTES_MAX: usize = 261;
 /// A connection at the nodes' address that has not finished its greeting is closed after this, in

@@ -5,9 +5,10 @@ use crate::available::offered::Offered;
 use crate::consistent::group::Observer;
 use crate::consistent::layout::StoredRow;
 use crate::consistent::view::damaged;
-use crate::directory::rows::{self, BUCKETS, CLUSTER, GROUPS, MEMBERS};
+use crate::directory::lives::{self, Record};
+use crate::directory::rows::{self, BUCKETS, CLUSTER, GROUPS, LIVES, MEMBERS};
 use base::{
-    BucketDescription, BucketId, BucketName, ClusterDescription, GroupId, MemberDescription,
+    BucketDescription, BucketId, BucketName, ClusterDescription, GroupId, Lived, MemberDescription,
     Moving, NodeId, Properties, Result, Value,
 };
 use bytes::Bytes;
@@ -51,6 +52,8 @@ pub(crate) struct Catalog {
     moving: watch::Sender<BTreeSet<BucketName>>,
     /// Members and placement as the applied rows draw them.
     drawn: Mutex<ClusterDescription>,
+    /// The life of each member that was let in last.
+    lives: Mutex<BTreeMap<NodeId, Lived>>,
     /// What is known of available buckets.
     pub(crate) available: Offered,
     /// The newest that this node knows of: while it catches up, what it was told when it joined or
@@ -66,6 +69,7 @@ impl Catalog {
             buckets: RwLock::default(),
             moving: watch::Sender::default(),
             drawn: Mutex::new(drawn),
+            lives: Mutex::default(),
             available: Offered::default(),
             cluster: watch::Sender::new(Arc::new(known)),
         }
@@ -113,6 +117,24 @@ impl Catalog {
         self.cluster.borrow().member(node).cloned()
     }
 
+    /// The life of a member that was let in last, as told from all others.
+    pub(crate) fn lived(&self, node: NodeId) -> Option<Lived> {
+        self.lives.lock().expect("no one panics while holding it").get(&node).copied()
+    }
+
+    /// What the applied rows say of a member's lives; none: nothing.
+    pub(crate) fn record(&self, node: NodeId) -> Option<Record> {
+        // In the order in which the rows are written: of two changes a life is never the older.
+        let drawn = self.drawn.lock().expect("no one panics while holding it");
+        let number = drawn.member(node)?.incarnation;
+        Some(Record { number, lived: self.lived(node) })
+    }
+
+    /// Exactly these lives are on record.
+    pub(crate) fn fill_lives(&self, lives: BTreeMap<NodeId, Lived>) {
+        *self.lives.lock().expect("no one panics while holding it") = lives;
+    }
+
     /// A row of the directory was written (or removed: no value), in the order of the log.
     fn apply(&self, key: &[u8], value: Option<&Value>) -> Result<()> {
         if key.starts_with(BUCKETS) {
@@ -122,6 +144,13 @@ impl Catalog {
             }
         } else if self.available.apply(key, value)? {
             // It was told.
+        } else if key.starts_with(LIVES) {
+            let lived = value.map(|value| lives::read(value)).transpose()?;
+            if let Some(node) = lives::node_of(key) {
+                let mut lives = self.lives.lock().expect("no one panics while holding it");
+                lives.remove(&node);
+                lives.extend(lived.map(|lived| (node, lived)));
+            }
         } else if key.starts_with(MEMBERS) {
             let member = value.map(|value| rows::read_member(key, value)).transpose()?;
             let node = rows::member_of(key);

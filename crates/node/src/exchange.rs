@@ -27,6 +27,7 @@ pub(crate) async fn begin(inner: &Arc<Inner>) -> Result<()> {
     let settings = PeerSettings {
         name: name.clone(),
         advertise: place.advertise.clone(),
+        lives: inner.lives.clone(),
         ..PeerSettings::new(inner.cluster, inner.node, incarnation)
     };
     let exchange = Arc::new(Exchange::new(inner));

@@ -37,7 +37,8 @@ mod world;
 
 pub use available::{AvailableStatus, HintsStatus};
 pub use cluster::{
-    ClusterStatus, GroupRemains, Joining, MemberStatus, PartStatus, PlaceStatus, Rejoining, Remains,
+    ClusterStatus, GroupRemains, Joining, MemberStatus, PartStatus, PlaceStatus, Rejoining,
+    Remains, RingRemains,
 };
 pub use place::{Member, Place};
 pub use recovery::Mending;
@@ -55,8 +56,8 @@ use available::quickest::Quickest;
 use available::shelf::Shelf;
 use available::watching::Watching;
 use base::{
-    BucketName, Call, ClusterCall, ClusterId, DirectoryCall, Error, GroupId, JoinToken, LogIndex,
-    NodeId, Reason, Reply, Request, Result, RingDescription, TokenDigest,
+    BucketName, Call, ClusterCall, ClusterId, DirectoryCall, Error, GroupId, JoinToken, Lived,
+    LogIndex, NodeId, Reason, Reply, Request, Result, RingDescription, TokenDigest,
 };
 use bytes::Bytes;
 use catalog::Catalog;
@@ -87,6 +88,8 @@ pub(crate) struct Inner {
     data: Mutex<Option<DataDir>>,
     node: NodeId,
     incarnation: u64,
+    /// See [`life::Parts`].
+    lives: Vec<Lived>,
     cluster: ClusterId,
     /// The data directory knew of other members when this life began.
     is_written_down: bool,

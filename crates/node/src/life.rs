@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::recovery::{self, DIRECTORY, Recovered, RecoveredGroup, recover};
 use crate::transfer::Transfers;
 use crate::{Inner, Node, NodeSettings, audit, cluster, exchange, transfer, world};
-use base::{BucketName, ClusterDescription, Error, NodeId, Placement, Reason, Result};
+use base::{BucketName, ClusterDescription, Error, Lived, NodeId, Placement, Reason, Result};
 use logic::consensus::Configuration;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,7 @@ const STOP_WAIT: Duration = Duration::from_secs(30);
 /// See [`Node::start`].
 pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) -> Result<Node> {
     let began = world::milliseconds();
-    let found = found(settings.clone(), first).await?;
+    let (found, lives) = found(settings.clone(), first).await?;
     let Recovered { directory: data, incarnation, trees, log, groups, witness, vnodes } = found;
     let (known, is_written_down) = cluster::known(&data, &settings)?;
     let reader = log.reader();
@@ -47,6 +47,7 @@ pub(crate) async fn start(settings: NodeSettings, first: Option<Configuration>) 
         node: NodeId(data.node),
         data: Some(data),
         incarnation,
+        lives,
         known,
         is_written_down,
         trees,
@@ -75,6 +76,8 @@ pub(crate) struct Parts {
     /// None: it has no directory.
     pub data: Option<DataDir>,
     pub incarnation: u64,
+    /// Those that the cluster may have on record; with this one, if it has a token.
+    pub lives: Vec<Lived>,
     pub known: ClusterDescription,
     pub is_written_down: bool,
     pub trees: Arc<dyn Trees>,
@@ -115,6 +118,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner
         settings,
         node,
         incarnation,
+        lives: parts.lives,
         cluster,
         is_written_down,
         data: Mutex::new(data),
@@ -145,10 +149,25 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner
     }))
 }
 
-/// What the data directory holds.
-async fn found(settings: NodeSettings, first: Option<Configuration>) -> Result<Recovered> {
-    let recovered = tokio::task::spawn_blocking(move || recover(&settings, first)).await;
-    recovered.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "recovery ended abnormally")))
+/// What the data directory holds, and the lives that this one comes from: of a node that speaks to
+/// no others nobody asks.
+async fn found(
+    settings: NodeSettings,
+    first: Option<Configuration>,
+) -> Result<(Recovered, Vec<Lived>)> {
+    let finding = move || {
+        let found = recover(&settings, first)?;
+        if let Some(words) = found.directory.outdated().map_err(store_error)? {
+            return Err(Error::new(Reason::Forbidden, cluster::lives::outdated(&words)));
+        }
+        let lives = match settings.peers {
+            Some(_) => cluster::lives::begin(&found.directory, found.incarnation)?,
+            None => Vec::new(),
+        };
+        Ok((found, lives))
+    };
+    let found = tokio::task::spawn_blocking(finding).await;
+    found.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "recovery ended abnormally")))
 }
 
 /// What the vnodes hold, as it was found.

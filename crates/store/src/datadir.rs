@@ -19,6 +19,7 @@ mod aside;
 mod identity;
 mod incarnation;
 mod joiner;
+mod lives;
 mod members;
 mod refound;
 mod unfinished;

@@ -5,7 +5,7 @@ use super::join::not_started;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use base::Kind;
-use node::{GroupRemains, NodeSettings, Remains};
+use node::{GroupRemains, NodeSettings, Remains, RingRemains};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -78,8 +78,30 @@ impl Recover {
         for group in &remains.absent {
             output::text(&format!("group {group}: this member has no part in it\n"))?;
         }
-        Ok(())
+        remains.ring.map_or(Ok(()), |ring| output::text(&available(&ring)))
     }
+}
+
+/// What becomes of available buckets.
+fn available(ring: &RingRemains) -> String {
+    let RingRemains { partitions, copied, others } = ring;
+    let lost = match partitions - copied {
+        0 => String::new(),
+        lost => format!(
+            "; of the other {lost} nothing is left but what it kept for members that were away"
+        ),
+    };
+    let goes_on = match others {
+        0 => "it keeps the whole ring",
+        _ => {
+            "recovered, it keeps the whole ring; let the nodes that join keep their parts of it \
+             with `credenza cluster ring join NODE` and `commit`"
+        }
+    };
+    format!(
+        "\navailable buckets: it has a copy of {copied} of {partitions} partitions{lost}; \
+         {goes_on}\n"
+    )
 }
 
 fn as_json(remains: &Remains, taken: bool) -> Value {
@@ -95,5 +117,8 @@ fn as_json(remains: &Remains, taken: bool) -> Value {
         "name": remains.name, "taken_over": taken,
         "groups": remains.groups.iter().map(group).collect::<Vec<_>>(),
         "absent": remains.absent.iter().map(|group| group.0).collect::<Vec<_>>(),
+        "ring": remains.ring.map(|ring| json!({
+            "partitions": ring.partitions, "copied": ring.copied, "others": ring.others,
+        })),
     })
 }

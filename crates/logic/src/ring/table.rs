@@ -60,6 +60,21 @@ impl Ring {
         Ring { epoch: 1, n, layout, pending: None, leftovers: Marks::new() }
     }
 
+    /// The ring of the one node that is left of a cluster: it keeps everything, has nothing to give
+    /// and gets nothing.
+    pub fn of_survivor(&self, node: NodeId) -> Ring {
+        let rack = self.layout.nodes().get(&node).cloned().unwrap_or(Rack(String::new()));
+        let layout = Layout::of_one(node, rack, self.partitions());
+        let epoch = self.epoch + 1;
+        Ring { epoch, n: self.n, layout, pending: None, leftovers: Marks::new() }
+    }
+
+    /// The partitions of which a node has a whole copy.
+    pub fn copied_at(&self, node: NodeId) -> impl Iterator<Item = Partition> {
+        let keeps = move |partition: &Partition| self.owners(*partition, self.n).contains(&node);
+        (0..self.partitions()).map(Partition).filter(keeps)
+    }
+
     /// Goes up with every change of the ring.
     pub fn epoch(&self) -> u64 {
         self.epoch

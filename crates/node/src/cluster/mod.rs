@@ -9,6 +9,7 @@
 mod full;
 mod handing;
 mod join;
+pub(crate) mod lives;
 mod preferred;
 mod recover;
 mod rejoin;
@@ -29,7 +30,7 @@ use base::{
 };
 pub(crate) use handing::transfer;
 pub use join::Joining;
-pub use recover::{GroupRemains, Remains};
+pub use recover::{GroupRemains, Remains, RingRemains};
 pub use rejoin::Rejoining;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;

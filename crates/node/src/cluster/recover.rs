@@ -9,13 +9,20 @@
 //! heard, not even a majority of the lost ones that comes back after all. Cut short anywhere, it is
 //! said again and goes on.
 //!
+//! It keeps the whole ring of available buckets from then on, with the copies it has: of partitions
+//! that only the lost ones kept nothing is left but what it kept for them.
+//!
 //! Promises: what this node has accepted is kept; whoever was left behind is refused.
 //! Never: runs beside a serving node (the directory's lock); chooses the survivor.
 
 use crate::consistent::batch::Batch;
+use crate::consistent::layout::{StoredRow, row_key};
 use crate::consistent::records;
+use crate::consistent::seals::OWN;
 use crate::consistent::value::read_value;
 use crate::consistent::view::damaged;
+use crate::directory::read_ring;
+use crate::directory::rows::RING;
 use crate::keeper::{record, store_error};
 use crate::recovery::{DIRECTORY, Recovered, RecoveredGroup, recover};
 use crate::{Node, NodeSettings};
@@ -24,6 +31,7 @@ use base::{
     Reason, Result,
 };
 use logic::consensus::Configuration;
+use logic::ring::Ring;
 use store::Log;
 
 /// What a stopped member has.
@@ -39,6 +47,20 @@ pub struct Remains {
     pub groups: Vec<GroupRemains>,
     /// Groups it has nothing of.
     pub absent: Vec<GroupId>,
+    /// What it has of available buckets; none: there is no ring that it knows.
+    pub ring: Option<RingRemains>,
+}
+
+/// What it has of available buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingRemains {
+    /// How many partitions there are.
+    pub partitions: u32,
+    /// Of how many of them it has a copy. Of the others it has what it kept for members that were
+    /// away, and nothing else.
+    pub copied: u32,
+    /// How many members keep a part of the ring, this one not counted.
+    pub others: u32,
 }
 
 /// What it has of one group. Of two members the one whose log was accepted under the higher ballot
@@ -65,10 +87,10 @@ impl Remains {
     /// Looks; nothing is changed beyond what a start changes. Blocking.
     pub fn look(settings: &NodeSettings) -> Result<Remains> {
         let (known, found) = open(settings)?;
-        Ok(Remains::of(&known, &found))
+        Remains::of(&known, &found)
     }
 
-    fn of(known: &ClusterDescription, found: &Recovered) -> Remains {
+    fn of(known: &ClusterDescription, found: &Recovered) -> Result<Remains> {
         let node = NodeId(found.directory.node);
         let name = |node: NodeId| {
             known
@@ -91,7 +113,12 @@ impl Remains {
         let is_here = |id: GroupId| groups.iter().any(|group| group.group == id);
         let placed = known.groups.iter().map(|placement| placement.group);
         let absent = placed.filter(|id| !is_here(*id)).collect();
-        Remains { cluster: known.cluster, node, name: name(node), groups, absent }
+        let ring = ring_of(found)?.map(|ring| RingRemains {
+            partitions: ring.partitions(),
+            copied: ring.copied_at(node).count() as u32,
+            others: ring.layout().nodes().keys().filter(|other| **other != node).count() as u32,
+        });
+        Ok(Remains { cluster: known.cluster, node, name: name(node), groups, absent, ring })
     }
 
     /// Makes this member the only one of a new cluster, with everything it has.
@@ -117,6 +144,17 @@ impl Remains {
     }
 }
 
+/// The ring, as it is applied here.
+fn ring_of(found: &Recovered) -> Result<Option<Ring>> {
+    let mut key = Vec::new();
+    row_key(DIRECTORY, OWN, RING, &mut key);
+    let Some(row) = found.trees.snapshot().get(&key).map_err(store_error)? else {
+        return Ok(None);
+    };
+    let row = StoredRow::read(&row).map_err(damaged)?;
+    read_ring(&row.value).map(Some)
+}
+
 /// The part in force of a group of which there is something.
 fn part_of(group: &RecoveredGroup, node: NodeId) -> Option<Part> {
     group.replica.configuration().part(node)
@@ -134,7 +172,7 @@ fn open(settings: &NodeSettings) -> Result<(ClusterDescription, Recovered)> {
 
 fn take(settings: &NodeSettings) -> Result<(Remains, u64)> {
     let (known, mut found) = open(settings)?;
-    let remains = Remains::of(&known, &found);
+    let remains = Remains::of(&known, &found)?;
     if found.witness {
         let text = "this member is a witness: it holds no rows to go on with. Recover one that \
                     holds the data";

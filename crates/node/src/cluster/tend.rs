@@ -7,7 +7,7 @@ use super::preferred::{Fit, Wish};
 use super::slow::Laggard;
 use super::spread::{Sight, Spread, differs};
 use super::steward::{Parts, Seen, Step, next_step, words};
-use super::{described, parts_of, told};
+use super::{described, lives, parts_of, told};
 use crate::consistent::group::Group;
 use crate::keeper::store_error;
 use crate::peers::{Incarnation, Member};
@@ -40,6 +40,8 @@ struct Tending {
     /// Not before this is the directory told of this node again.
     again: u64,
     removed: bool,
+    /// What is done for this node's own life.
+    own: lives::Own,
     /// Who may take over because it is preferred.
     fit: Fit,
     /// Who may because this node's disk is slow.
@@ -77,6 +79,7 @@ impl Tending {
         self.write(inner, &known).await;
         self.begin_groups(inner, &known);
         self.end_groups(inner, &known);
+        self.own.look(inner).await;
         self.tell_of_itself(node, &known).await;
         let leads_directory = inner.directory.group.master.load(Ordering::Acquire);
         if leads_directory {
@@ -108,6 +111,7 @@ impl Tending {
             name: member.name.clone(),
             address: member.peer.clone(),
             incarnation: Incarnation(member.incarnation),
+            lived: inner.catalog.lived(member.node),
         });
         peers.set_members(members.collect());
         self.told = Some(known.clone());
@@ -280,11 +284,7 @@ impl Tending {
 
     /// What only group 0's master does.
     async fn keep_directory(&mut self, inner: &Inner, known: &ClusterDescription) -> Result<()> {
-        for (node, life) in lives(inner) {
-            if known.member(node).is_some_and(|member| member.incarnation < life) {
-                inner.directory.record_life(node, life).await?;
-            }
-        }
+        lives::record(inner, known).await?;
         let (now, pause_ms) = (world::milliseconds(), inner.settings.farewell_ms);
         for member in known.members.iter().filter(|member| member.stay == Stay::Leaving) {
             if !is_out(inner, known, member.node).await {
@@ -297,15 +297,6 @@ impl Tending {
         self.out.retain(|node, _| known.member(*node).is_some());
         Ok(())
     }
-}
-
-/// The lives that are lived now, as far as this node sees.
-fn lives(inner: &Inner) -> Vec<(NodeId, u64)> {
-    let peers = inner.peers.get().map(|peers| peers.status()).unwrap_or_default();
-    let connected = |peer: crate::peers::PeerStatus| Some((peer.node, peer.connected?.0));
-    let mut lives: Vec<_> = peers.into_iter().filter_map(connected).collect();
-    lives.push((inner.node, inner.incarnation));
-    lives
 }
 
 /// Whether a node is out of every group. Of a group without a part here its master is asked.
@@ -379,7 +370,7 @@ fn steward(inner: &Inner, group: &Group, known: &ClusterDescription) -> Result<(
 }
 
 /// What is not possible now is possible later; whatever else is wrong stands in the log.
-fn quietly(what: &str, done: Result<()>) {
+pub(super) fn quietly(what: &str, done: Result<()>) {
     if let Err(error) = done {
         let passes = matches!(
             error.reason,

@@ -18,7 +18,7 @@
 use super::members::Draft;
 use super::ring::read_ring;
 use super::ring_words::Names;
-use super::rows::{RING, RING_HEIRS, assert, bad_row, set};
+use super::rows::{RING, RING_HEIRS, RING_PLAN, assert, bad_row, set};
 use super::{Directory, Plan};
 use base::codec::Malformed;
 use base::request::Missing;
@@ -65,6 +65,21 @@ fn read(row: &[u8]) -> Result<Vec<Heir>> {
 }
 
 impl Heirs {
+    /// Nobody is left but this node: the steps by which it keeps the whole ring, owes nobody
+    /// anything, and forgets changes that were laid down.
+    pub(super) fn survived_by(&self, own: NodeId) -> Vec<Update> {
+        let Some((row, ring)) = &self.ring else { return Vec::new() };
+        let alone = ring.pending().is_none() && ring.layout().nodes().keys().eq([&own]);
+        let mut steps: Vec<_> = match alone {
+            true => Vec::new(), // Cut short, it is said again.
+            false => changed(row.clone(), &ring.of_survivor(own)).into(),
+        };
+        for key in [key(), Bytes::from_static(RING_PLAN)] {
+            steps.push(Update::Delete { key, missing: Missing::Skipped });
+        }
+        steps
+    }
+
     /// `new` took the place of `old`: the steps that write down what follows for the ring.
     pub(super) fn takes_over(&mut self, old: NodeId, new: NodeId) -> Vec<Update> {
         let before = self.all.clone();

@@ -11,7 +11,7 @@ use super::witnesses::{part_of_joiner, too_many_witnesses};
 use super::{Directory, Plan};
 use base::cluster::{check_address, check_member_name};
 use base::limits::{GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX, PEERS_MAX};
-use base::request::{Expiry, Missing};
+use base::request::Expiry;
 use base::{
     Body, ClusterCall, ClusterDescription, Error, GroupId, MemberDescription, NodeId, Part,
     Placement, Reason, Result, Stay, TokenDigest, Update, Value,
@@ -83,18 +83,6 @@ impl Directory {
         Ok(Plan::Change(steps))
     }
 
-    pub(super) fn plan_life(&self, node: NodeId, incarnation: u64) -> Result<Plan> {
-        let mut draft = self.draft()?;
-        match draft.known.member(node) {
-            Some(member) if member.incarnation < incarnation => {
-                let member = MemberDescription { incarnation, ..member.clone() };
-                draft.put_member(&member);
-                draft.done()
-            }
-            _ => Ok(Plan::Answer(Body::Done)),
-        }
-    }
-
     pub(super) fn plan_forgetting(&self, node: NodeId) -> Result<Plan> {
         let mut draft = self.draft()?;
         let leaving = |member: &MemberDescription| member.stay == Stay::Leaving;
@@ -102,8 +90,7 @@ impl Directory {
         if !draft.known.member(node).is_some_and(leaving) || draft.heirs.hold(node) {
             return Ok(Plan::Answer(Body::Done));
         }
-        let key = member_key(node);
-        draft.steps.push(Update::Delete { key, missing: Missing::Fails });
+        draft.forget(node);
         draft.done()
     }
 
@@ -232,8 +219,7 @@ impl Draft {
     pub(super) fn survive(mut self, own: NodeId, groups: &[GroupId]) -> Result<Plan> {
         for member in self.known.members.clone() {
             if member.node != own {
-                let key = member_key(member.node);
-                self.steps.push(Update::Delete { key, missing: Missing::Fails });
+                self.forget(member.node);
             } else if member.stay != Stay::Member {
                 self.put_member(&MemberDescription { stay: Stay::Member, ..member });
             }
@@ -244,6 +230,7 @@ impl Draft {
                 self.put_group(placement)?;
             }
         }
+        self.steps.extend(self.heirs.survived_by(own));
         self.done()
     }
 

@@ -12,6 +12,7 @@ mod available;
 mod buckets;
 mod groups;
 mod heirs;
+pub(crate) mod lives;
 mod members;
 mod moves;
 mod ring;
@@ -36,7 +37,7 @@ use bytes::Bytes;
 pub(crate) use ring::read_ring;
 pub(crate) use ring_words::described;
 use rows::{
-    BUCKETS, CLUSTER, CUSTOM, DROPPED, GROUPS, MEMBERS, RING, TYPES, describe, dropped_key,
+    BUCKETS, CLUSTER, CUSTOM, DROPPED, GROUPS, LIVES, MEMBERS, RING, TYPES, describe, dropped_key,
     type_key,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,6 +77,13 @@ impl Directory {
     }
 
     fn load(&self) -> Result<()> {
+        let mut lives = BTreeMap::new();
+        self.each(LIVES, |key, value| {
+            lives.extend(lives::node_of(key).zip(Some(lives::read(value)?)));
+            Ok(())
+        })?;
+        // Before the members: who hears of those asks for these.
+        self.catalog.fill_lives(lives);
         let mut buckets = Vec::new();
         self.each(BUCKETS, |key, value| {
             buckets.push(describe(key, Some(value))?);
@@ -140,11 +148,6 @@ impl Directory {
     ) -> Result<Reply> {
         let (index, body) = self.change(|| self.plan_ring(call, down)).await?;
         Ok(Reply { index, body })
-    }
-
-    /// A member lives a life with a higher number than is on record.
-    pub(crate) async fn record_life(&self, node: NodeId, incarnation: u64) -> Result<()> {
-        self.change(|| self.plan_life(node, incarnation)).await.map(|_| ())
     }
 
     /// A member that was leaving is out of every group: it is forgotten.

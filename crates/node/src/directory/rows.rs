@@ -11,6 +11,7 @@
 //! a/<type>/<name>        -> properties            of an available bucket, where not its type's
 //! r                      -> the ring, as `logic::ring` writes it
 //! r/plan, r/heirs        -> changes of it that are laid down, and those that replaced members owe
+//! l/<node, 16 digits>    -> the last life of a member that was let in (`lives.rs`)
 //! j/<digest, 64 digits>  -> a join token that lets nodes in
 //! g/<group u32 BE>       -> who is wanted in it; form 2: how many voters, and with whom it began
 //! ```
@@ -35,6 +36,8 @@ pub(crate) const NEXT_GROUP: &[u8] = b"n/group";
 pub(crate) const CLUSTER: &[u8] = b"n/cluster";
 pub(crate) const CUSTOM: &[u8] = b"a/";
 pub(crate) const RING: &[u8] = b"r";
+/// The lives of members that were let in last.
+pub(crate) const LIVES: &[u8] = b"l/";
 /// Join tokens.
 pub(crate) const TOKENS: &[u8] = b"j/";
 /// Changes of the ring that are laid down.
@@ -43,7 +46,7 @@ pub(crate) const RING_PLAN: &[u8] = b"r/plan";
 pub(crate) const RING_HEIRS: &[u8] = b"r/heirs";
 
 /// The form of rows of members, groups and the cluster: a newer one is refused in words.
-const FORM: u8 = 1;
+pub(super) const FORM: u8 = 1;
 /// The form of rows of groups that did not begin with the cluster's founder alone.
 const FORM_OF_MADE: u8 = 2;
 
@@ -337,7 +340,7 @@ pub(crate) fn read_next_group(value: &[u8]) -> Result<u32> {
     Reader::new(value).u32("next group").map_err(bad_row)
 }
 
-fn form(reader: &mut Reader, field: &'static str) -> Read<()> {
+pub(super) fn form(reader: &mut Reader, field: &'static str) -> Read<()> {
     if reader.u8(field)? == FORM { Ok(()) } else { Err(Malformed(field)) }
 }
 

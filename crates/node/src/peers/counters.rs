@@ -2,7 +2,7 @@
 
 use super::message::Lane;
 use super::network::Incarnation;
-use base::NodeId;
+use base::{Lived, NodeId};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// One lane of one peer.
@@ -33,6 +33,10 @@ pub struct PeerStatus {
     pub address: String,
     /// Which of its lives is connected; none: there is no connection.
     pub connected: Option<Incarnation>,
+    /// The same, told from all others; none: it has no token.
+    pub lived: Option<Lived>,
+    /// It does not let this node in, because this node's directory is an old copy: in its words.
+    pub outdates: Option<String>,
     /// The connection's id, the same on both sides; 0: none.
     pub link: u64,
     /// Connections so far.

@@ -145,7 +145,9 @@ pub(super) async fn welcome(
 }
 
 fn terms(speaker: &Speaker, id: u64, ours: u64, theirs: u64) -> Terms {
-    Terms { id, node: speaker.node, incarnation: speaker.incarnation, ours, theirs }
+    let Speaker { node, incarnation, lives, .. } = speaker;
+    let (node, incarnation, lives) = (*node, *incarnation, lives.clone());
+    Terms { id, node, incarnation, lives, ours, theirs }
 }
 
 /// A nonce for one connection.

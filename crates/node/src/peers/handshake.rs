@@ -9,11 +9,15 @@
 //!  12  u64      checksum   xxh3 of the body
 //!  20           body       u8 kind, then
 //!      hello    u32 lowest, u32 highest version; u64 cluster, node, wanted node, incarnation,
-//!               process, nonce, previous link; string name; string address
-//!      welcome  u32 version; u64 cluster, node, incarnation, process, nonce; string name, address
+//!               process, nonce, previous link; string name; string address; lives
+//!      welcome  u32 version; u64 cluster, node, incarnation, process, nonce; string name, address;
+//!               lives
 //!      go       u64 the link's id
 //!      refused  u8 code; string words
 //! ```
+//!
+//! `lives`, u32 how many and for each u64 number, u64 token, came later: who has none to tell
+//! leaves them out.
 //!
 //! A later version may append to a body and must not change what stands: what follows the known
 //! fields is skipped. The magic, the envelope, `refused` and the two versions stay for ever.
@@ -21,8 +25,10 @@
 use super::network::Incarnation;
 use super::refusal::Refusal;
 use base::codec::{Malformed, Reader, Writer, checksum};
-use base::limits::{NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX, PEER_GREETING_BYTES_MAX};
-use base::{ClusterId, NodeId};
+use base::limits::{
+    NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX, PEER_GREETING_BYTES_MAX, PEER_LIVES_MAX,
+};
+use base::{ClusterId, Lived, NodeId};
 
 const MAGIC: &[u8; 8] = b"CRDZPEER";
 /// Bytes before a body.
@@ -62,6 +68,8 @@ pub(super) struct Speaker {
     pub(super) name: String,
     /// Where it says its peers reach it.
     pub(super) address: String,
+    /// Its lives that the cluster may have on record; without this one, if it has no token.
+    pub(super) lives: Vec<Lived>,
 }
 
 /// The dialler's first words.
@@ -181,6 +189,13 @@ fn put_life(body: &mut Vec<u8>, speaker: &Speaker) {
 fn put_names(body: &mut Vec<u8>, speaker: &Speaker) {
     body.put_string(speaker.name.as_bytes());
     body.put_string(speaker.address.as_bytes());
+    if !speaker.lives.is_empty() {
+        body.put_u32(speaker.lives.len() as u32);
+        for lived in &speaker.lives {
+            body.put_u64(lived.number);
+            body.put_u64(lived.token);
+        }
+    }
 }
 
 fn version(reader: &mut Reader) -> Result<u16, Malformed> {
@@ -202,7 +217,8 @@ fn hello(reader: &mut Reader, versions: Versions) -> Result<Greeting, Malformed>
     let (incarnation, process, nonce) = life(reader)?;
     let previous = reader.u64("previous")?;
     let (name, address) = names(reader)?;
-    let speaker = Speaker { cluster, node, incarnation, process, nonce, name, address };
+    let lives = lives(reader)?;
+    let speaker = Speaker { cluster, node, incarnation, process, nonce, name, address, lives };
     Ok(Greeting::Hello(Hello { versions, speaker, wanted, previous }))
 }
 
@@ -212,7 +228,8 @@ fn welcome(reader: &mut Reader) -> Result<Greeting, Malformed> {
     let node = node(reader)?;
     let (incarnation, process, nonce) = life(reader)?;
     let (name, address) = names(reader)?;
-    let speaker = Speaker { cluster, node, incarnation, process, nonce, name, address };
+    let lives = lives(reader)?;
+    let speaker = Speaker { cluster, node, incarnation, process, nonce, name, address, lives };
     Ok(Greeting::Welcome { version, speaker })
 }
 
@@ -246,24 +263,65 @@ fn names(reader: &mut Reader) -> Result<(String, String), Malformed> {
     Ok((name, address))
 }
 
+/// An older version ends before them.
+fn lives(reader: &mut Reader) -> Result<Vec<Lived>, Malformed> {
+    if reader.rest().is_empty() {
+        return Ok(Vec::new());
+    }
+    let count = reader.u32("lives")? as usize;
+    if count > PEER_LIVES_MAX {
+        return Err(Malformed("lives"));
+    }
+    let mut lives = Vec::with_capacity(count);
+    for _ in 0..count {
+        let lived = Lived { number: reader.u64("lives")?, token: reader.u64("lives")? };
+        if lived.token == 0 {
+            return Err(Malformed("lives"));
+        }
+        lives.push(lived);
+    }
+    Ok(lives)
+}
+
 /// What is known of a member's lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Known {
     /// The highest incarnation seen, by this process or by the cluster.
     pub(super) incarnation: Incarnation,
+    /// The newest life that was let in, by this process or as the cluster has it on record; none:
+    /// none is known but by its number.
+    pub(super) lived: Option<Lived>,
     /// The process that this process saw in it; none: none yet.
     pub(super) process: Option<u64>,
 }
 
 impl Known {
-    /// Whether this life of the node may speak to us.
-    fn admits(&self, speaker: &Speaker) -> Result<(), Refusal> {
-        let (node, said, seen) = (speaker.node, speaker.incarnation, self.incarnation);
+    /// Whether a node that says it lives this life, and tells these, is not an old copy.
+    pub(super) fn follows(
+        &self,
+        (node, said): (NodeId, Incarnation),
+        told: &[Lived],
+    ) -> Result<(), Refusal> {
+        let seen = self.incarnation;
         if said < seen {
             return Err(Refusal::Outdated { node, said, seen });
         }
+        // Who tells none is of an older version. Whose first is a later one has seen that on
+        // record, and let go of those before: we are behind.
+        let first = told.iter().map(|lived| lived.number).min();
+        let lacks = |lived: &Lived| first.is_some_and(|first| first <= lived.number);
+        match self.lived.filter(|lived| lacks(lived) && !told.contains(lived)) {
+            Some(lived) => Err(Refusal::Copied { node, said, lived: Incarnation(lived.number) }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether this life of the node may speak to us.
+    fn admits(&self, speaker: &Speaker) -> Result<(), Refusal> {
+        let (node, said) = (speaker.node, speaker.incarnation);
+        self.follows((node, said), &speaker.lives)?;
         match self.process {
-            Some(process) if said == seen && process != speaker.process => {
+            Some(process) if said == self.incarnation && process != speaker.process => {
                 Err(Refusal::TwoProcesses(node))
             }
             _ => Ok(()),

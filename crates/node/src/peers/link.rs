@@ -10,7 +10,7 @@ use super::outbox::{Dropped, Next, Outbox};
 use super::rate::Rate;
 use super::settings::PeerSettings;
 use crate::world;
-use base::NodeId;
+use base::{Lived, NodeId};
 use bytes::BytesMut;
 use std::future::Future;
 use std::io;
@@ -36,9 +36,18 @@ pub(super) struct Terms {
     pub(super) id: u64,
     pub(super) node: NodeId,
     pub(super) incarnation: Incarnation,
+    /// Its lives that the cluster may have on record, in its words.
+    pub(super) lives: Vec<Lived>,
     /// Salts of our frames and of theirs.
     pub(super) ours: u64,
     pub(super) theirs: u64,
+}
+
+impl Terms {
+    /// The life that it lives, told from all others; none: it has no token.
+    pub(super) fn lived(&self) -> Option<Lived> {
+        self.lives.iter().copied().find(|lived| lived.number == self.incarnation.0)
+    }
 }
 
 /// A connection, as the rest of the node sees it.

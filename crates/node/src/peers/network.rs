@@ -5,7 +5,7 @@ use super::counters::PeerStatus;
 use super::frame::FrameError;
 use super::message::{Lane, Message, Sending};
 use super::refusal::Refusal;
-use base::{GroupId, NodeId};
+use base::{GroupId, Lived, NodeId};
 use bytes::Bytes;
 use std::fmt;
 use std::future::Future;
@@ -36,6 +36,9 @@ pub struct Member {
     /// The highest incarnation that the cluster has on record (0: none): nothing below is let in,
     /// not even by a node that has just started and has seen nobody yet.
     pub incarnation: Incarnation,
+    /// The life that the cluster has on record, told from all others: one that can't show that it
+    /// comes from it is not let in; none: none is.
+    pub lived: Option<Lived>,
 }
 
 /// Why a connection ended.
@@ -55,6 +58,8 @@ pub enum Broken {
     Unanswering,
     /// The same node began a new connection, having lost this one.
     Replaced,
+    /// The cluster has a life of the node on record that this one does not come from.
+    Outlived,
     /// The node was taken off the list of members.
     Removed,
     /// This node is stopping.
@@ -71,6 +76,7 @@ impl fmt::Display for Broken {
             Broken::Silent => f.write_str("nothing was heard for too long"),
             Broken::Unanswering => f.write_str("it speaks but does not answer pings"),
             Broken::Replaced => f.write_str("the node came back by a new connection"),
+            Broken::Outlived => f.write_str("a later life of the node is on record"),
             Broken::Removed => f.write_str("the node is no member any more"),
             Broken::Stopping => f.write_str("this node is stopping"),
         }
@@ -183,6 +189,14 @@ impl Failed {
     /// Whether it passes by itself, so that nobody needs to be told.
     pub(super) fn passes(&self) -> bool {
         matches!(self, Failed::Refused { code, .. } if Refusal::passes(*code))
+    }
+
+    /// The other side's words, if they are that this node runs on an old copy of its directory.
+    pub(super) fn outdates(&self) -> Option<String> {
+        match self {
+            Failed::Refused { code, words } if Refusal::outdates(*code) => Some(words.clone()),
+            _ => None,
+        }
     }
 }
 

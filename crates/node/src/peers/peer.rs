@@ -5,7 +5,7 @@ use super::arbitrate::{Own, arbitrate};
 use super::counters::{Counters, PeerStatus};
 use super::greet::{self, Greeted};
 use super::handshake::{Hello, Known, Speaker, admit};
-use super::link::{self, Link};
+use super::link::{self, Link, Terms};
 use super::network::{Broken, Failed, Member};
 use super::refusal::Refusal;
 use super::tcp::Shared;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::sleep;
 
 /// A connection that lived this long was a good one: the next dial comes at once.
@@ -35,6 +35,8 @@ pub(super) struct Peer {
     pub(super) counters: Arc<Counters>,
     pub(super) calls: mpsc::Sender<Call>,
     pub(super) stop: watch::Sender<Option<Broken>>,
+    /// What is known of the peer's lives is more than when the present connection began.
+    news: Notify,
 }
 
 /// What is behind the lock.
@@ -48,12 +50,14 @@ struct Plain {
 
 impl Peer {
     pub(super) fn new(member: Member, calls: mpsc::Sender<Call>) -> Peer {
-        let known = Known { incarnation: member.incarnation, process: None };
+        let Member { incarnation, lived, .. } = member;
+        let known = Known { incarnation, lived, process: None };
         Peer {
             plain: Mutex::new(Plain { member, known, link: None, broken: None, failed: None }),
             counters: Arc::default(),
             calls,
             stop: watch::Sender::new(None),
+            news: Notify::new(),
         }
     }
 
@@ -61,9 +65,34 @@ impl Peer {
     pub(super) fn update(&self, member: Member) {
         let mut plain = self.plain();
         if member.incarnation > plain.known.incarnation {
-            plain.known = Known { incarnation: member.incarnation, process: None };
+            plain.known.incarnation = member.incarnation;
+            plain.known.process = None;
+        }
+        // No life below the recorded number goes on record any more: what this process saw of
+        // those counts no longer.
+        let seen = plain.known.lived.map_or(0, |lived| lived.number);
+        if member.lived.is_some() && member.incarnation.0 >= seen {
+            plain.known.lived = member.lived;
         }
         plain.member = member;
+        drop(plain);
+        self.news.notify_one();
+    }
+
+    /// Resolves when the present connection is with a life that is not let in any more: this node
+    /// may have known less when it began.
+    async fn outlived(&self) -> Broken {
+        loop {
+            self.news.notified().await;
+            let plain = self.plain();
+            let terms = plain.link.as_ref().map(|link| &link.terms);
+            let follows = |terms: &Terms| {
+                plain.known.follows((terms.node, terms.incarnation), &terms.lives).is_ok()
+            };
+            if !terms.is_none_or(follows) {
+                return Broken::Outlived;
+            }
+        }
     }
 
     pub(super) fn member(&self) -> Member {
@@ -89,6 +118,8 @@ impl Peer {
             name: plain.member.name.clone(),
             address: plain.member.address.clone(),
             connected: plain.link.as_ref().map(|link| link.terms.incarnation),
+            lived: plain.link.as_ref().and_then(|link| link.terms.lived()),
+            outdates: plain.failed.as_ref().and_then(Failed::outdates),
             link: plain.link.as_ref().map_or(0, |link| link.terms.id),
             links: counters.links.load(Relaxed),
             heard_ms_ago: plain.link.as_ref().map(|link| link.heard_ms_ago()),
@@ -127,6 +158,7 @@ impl Peer {
         let mut plain = self.plain();
         plain.known = Known {
             incarnation: plain.known.incarnation.max(speaker.incarnation),
+            lived: link.terms.lived().or(plain.known.lived),
             process: Some(speaker.process),
         };
         (plain.link, plain.failed) = (Some(link.clone()), None);
@@ -184,6 +216,7 @@ impl Life {
                 tokio::select! {
                     biased;
                     broken = stopped(stop) => return broken,
+                    broken = peer.outlived() => return broken,
                     Some(call) = calls.recv() => {
                         taken = judge(shared, peer, own, call);
                         if taken.is_some() {

@@ -50,6 +50,15 @@ pub enum Refusal {
     Dialling,
     /// Too many connections are being greeted.
     Busy,
+    /// The caller does not know the life that was let in last: it comes from an earlier one.
+    Copied {
+        /// Whose.
+        node: NodeId,
+        /// Which life it says it is in.
+        said: Incarnation,
+        /// The one that it does not know.
+        lived: Incarnation,
+    },
     /// What came is no greeting of a peer; the text names the field.
     Malformed(&'static str),
 }
@@ -69,12 +78,18 @@ impl Refusal {
             Refusal::Dialling => 9,
             Refusal::Busy => 10,
             Refusal::Malformed(_) => 11,
+            Refusal::Copied { .. } => 12,
         }
     }
 
     /// Whether it passes by itself, so that nobody needs to be told.
     pub(super) fn passes(code: u8) -> bool {
         (8..=10).contains(&code)
+    }
+
+    /// Whether it says that the one who hears it runs on an old copy of its directory.
+    pub(super) fn outdates(code: u8) -> bool {
+        matches!(code, 6 | 12)
     }
 
     pub(super) fn versions(ours: Versions, theirs: Versions) -> Refusal {
@@ -125,6 +140,14 @@ impl fmt::Display for Refusal {
                 f,
                 "two processes say they are node {:016x}: stop the one that runs on a copy of the \
                  data directory, and delete that copy",
+                node.0
+            ),
+            Refusal::Copied { node, said, lived } => write!(
+                f,
+                "node {:016x} says it is in its life {said}, and does not know its own life \
+                 {lived}, which was let in: its data directory is an old copy, so it may have \
+                 forgotten its votes; put the newest one back, or replace the member and start it \
+                 with an empty one",
                 node.0
             ),
             Refusal::Connected => f.write_str("connected already; try again"),

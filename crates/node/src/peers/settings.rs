@@ -2,7 +2,7 @@
 
 use super::network::Incarnation;
 use base::limits::{PEER_BULK_WINDOW_BYTES, PEER_DATA_BYTES_MAX};
-use base::{ClusterId, NodeId};
+use base::{ClusterId, Lived, NodeId};
 use std::time::Duration;
 
 /// How much may wait in one lane of one peer.
@@ -25,6 +25,8 @@ pub struct PeerSettings {
     pub name: String,
     /// Which of its lives this is; raised and synced in the data directory before the start.
     pub incarnation: Incarnation,
+    /// Its lives that the cluster may have on record; without this one, if it has no token.
+    pub lives: Vec<Lived>,
     /// Where its peers reach it, told to them for their status.
     pub advertise: String,
     /// How often a sign of life is asked for.
@@ -53,6 +55,7 @@ impl PeerSettings {
             node,
             name: format!("{:016x}", node.0),
             incarnation,
+            lives: Vec::new(),
             advertise: String::new(),
             ping: Duration::from_millis(250),
             silence: Duration::from_millis(1_500),

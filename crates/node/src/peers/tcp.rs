@@ -41,6 +41,7 @@ impl Shared {
             nonce: greet::nonce(),
             name: settings.name.clone(),
             address: settings.advertise.clone(),
+            lives: settings.lives.clone(),
         }
     }
 

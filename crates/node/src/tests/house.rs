@@ -81,6 +81,7 @@ impl House {
             name: format!("n{place}"),
             address: self.addresses[place].to_string(),
             incarnation: Incarnation(0),
+            lived: None,
         };
         let peers = self.ids.iter().enumerate().map(peer).collect();
         node.inner.peers.get().expect("it takes peers").set_members(peers);

@@ -9,13 +9,13 @@ use base::{
     MemberDescription, NodeId, Part, Reason, Request, Result, Stay,
 };
 
-async fn ask(node: &Node, call: ClusterCall) -> Result<Body> {
+pub(super) async fn ask(node: &Node, call: ClusterCall) -> Result<Body> {
     let call = Call::Directory(DirectoryCall::Cluster(call));
     let request = Request { bucket: BucketName::default(), call, retry: None };
     node.handle(request).await.map(|reply| reply.body)
 }
 
-async fn described(node: &Node) -> ClusterDescription {
+pub(super) async fn described(node: &Node) -> ClusterDescription {
     match ask(node, ClusterCall::Describe).await.expect("described") {
         Body::Cluster(described) => described,
         other => panic!("members, not {other:?}"),
@@ -33,7 +33,7 @@ fn member(node: u64, name: &str) -> MemberDescription {
     }
 }
 
-fn add(node: u64, name: &str, part: Part) -> ClusterCall {
+pub(super) fn add(node: u64, name: &str, part: Part) -> ClusterCall {
     ClusterCall::AddMember { member: member(node, name), part, lease_ms: 600 }
 }
 
@@ -41,7 +41,7 @@ fn set_part(name: &str, part: Option<Part>, group: Option<u32>) -> ClusterCall {
     ClusterCall::SetPart { name: name.into(), part, group: group.map(GroupId) }
 }
 
-fn settings(place: &Place) -> NodeSettings {
+pub(super) fn settings(place: &Place) -> NodeSettings {
     let listen = "127.0.0.1:0".parse().expect("an address");
     let peers = Some(PeerPlace { listen, advertise: "127.0.0.1:7712".into() });
     NodeSettings {
@@ -54,7 +54,7 @@ fn settings(place: &Place) -> NodeSettings {
     }
 }
 
-async fn start(place: &Place) -> (Node, u64) {
+pub(super) async fn start(place: &Place) -> (Node, u64) {
     let node = Node::start(settings(place)).await.expect("it starts");
     let (own, life) = (node.status().node, node.status().incarnation);
     let recorded = || node.inner.catalog.member(own).is_some_and(|own| own.incarnation == life);
@@ -205,7 +205,7 @@ async fn parts_and_places_are_set_and_a_group_always_has_a_voter() {
     node.stop().await.expect("it stops");
 }
 
-fn remove(name: &str) -> ClusterCall {
+pub(super) fn remove(name: &str) -> ClusterCall {
     ClusterCall::RemoveMember { name: name.into() }
 }
 
@@ -257,20 +257,6 @@ async fn a_place_is_taken_by_a_fresh_node_of_the_name_or_by_another_member() {
     assert!(placed(&known, 0).contains(&("n4".to_string(), Part::Voter)));
     assert_eq!(reason(ask(&node, replace("n4", Some("n4"))).await), Reason::Changed);
     assert_eq!(reason(ask(&node, replace("n4", Some("n5"))).await), Reason::NotFound);
-    node.stop().await.expect("it stops");
-}
-
-#[tokio::test]
-async fn the_highest_life_of_a_member_is_on_record() {
-    let place = Place::new();
-    let (node, own) = start(&place).await;
-    let directory = &node.inner.directory;
-    for (seen, recorded) in [(3, 3), (2, 3), (7, 7)] {
-        directory.record_life(NodeId(own), seen).await.expect("recorded");
-        assert_eq!(described(&node).await.members[0].incarnation, recorded);
-    }
-    directory.record_life(NodeId(9), 1).await.expect("a stranger is none of ours");
-    assert_eq!(described(&node).await.members.len(), 1);
     node.stop().await.expect("it stops");
 }
 

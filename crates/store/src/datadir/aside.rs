@@ -13,7 +13,7 @@
 
 use super::identity;
 use super::whole::WholeFile;
-use super::{DataDir, Place, incarnation, joiner, make_or_open, members};
+use super::{DataDir, Place, incarnation, joiner, lives, make_or_open, members};
 use crate::StoreError;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -182,6 +182,8 @@ fn move_all(at: &Place, folder: &str) -> Result<(), StoreError> {
         members::FILE.name,
         joiner::FILE.name,
         incarnation::INCARNATION,
+        lives::FILE.name,
+        lives::OUTDATED.name,
         DAMAGE.name,
         identity::IDENTITY,
     ];

@@ -1,7 +1,7 @@
 //! A survivor's directory as the first of a new cluster.
 
 use super::identity::Identity;
-use super::{DataDir, chance, members};
+use super::{DataDir, chance, lives, members};
 use crate::StoreError;
 use base::{ClusterDescription, ClusterId};
 
@@ -14,6 +14,8 @@ impl DataDir {
         let disk = self.disk()?;
         members::write(&disk, &self.path, &known)?;
         Identity { cluster, node: self.node }.write(&disk, &self.path)?;
+        // Nobody is left who knows it better.
+        lives::forgive(&disk, &self.path)?;
         Ok(cluster)
     }
 }

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::disk::{Honesty, MemoryDisk, crash_states};
+use base::Lived;
 use base::codec::checksum;
+use base::limits::PEER_LIVES_MAX;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 mod joining;
@@ -47,6 +49,50 @@ fn each_life_has_a_higher_number_and_a_copy_begins_anew() {
     let data = DataDir::open(&path).expect("opens");
     let copy = data.twin(&above.path().join("copy")).expect("makes");
     assert_eq!(copy.begin_life().expect("raises"), 1);
+}
+
+#[test]
+fn lives_are_told_apart_by_what_is_drawn_and_none_makes_room_for_another() {
+    let above = tempfile::tempdir().expect("a directory");
+    let path = above.path().join("data");
+    let data = DataDir::open(&path).expect("makes");
+    let numbers = |lives: &[Lived]| lives.iter().map(|lived| lived.number).collect::<Vec<_>>();
+    assert_eq!(data.lives().expect("of an earlier version"), []);
+    let most = PEER_LIVES_MAX as u64;
+    for number in 1..=most {
+        let lives = data.begin_lived(number).expect("begins");
+        assert_eq!(numbers(&lives), (1..=number).collect::<Vec<_>>());
+        assert!(lives.iter().all(|lived| lived.token != 0));
+    }
+    assert_eq!(mode(&path.join("LIVES")), 0o600);
+    let full = data.begin_lived(most + 1).expect("begins");
+    assert_eq!(numbers(&full), (1..=most).collect::<Vec<_>>(), "it has no token");
+    data.keep_lives(&full[2..3]).expect("let go of");
+    let lives = data.begin_lived(most + 2).expect("begins");
+    assert_eq!((lives[0], numbers(&lives)), (full[2], vec![3, most + 2]));
+    let copy = data.twin(&above.path().join("copy")).expect("makes");
+    assert_eq!(numbers(&copy.begin_lived(1).expect("begins")), [1], "a copy begins anew");
+    let kept = "credenza lives 1\nlife 0000000000000006 00000000000000aa\n\
+                life 0000000000000007 00000000000000bb\nchecksum 3c1055514d56d040\n";
+    std::fs::write(path.join("LIVES"), kept).expect("writes");
+    let lives = data.begin_lived(8).expect("the format's kept example is read");
+    assert_eq!(lives[..2], [Lived { number: 6, token: 0xAA }, Lived { number: 7, token: 0xBB }]);
+    std::fs::write(path.join("LIVES"), kept.replace("bb", "bc")).expect("writes");
+    let refused = data.begin_lived(9).expect_err("nobody knows").to_string();
+    assert!(refused.contains("LIVES"), "{refused}");
+}
+
+#[test]
+fn an_old_copy_says_so_until_it_belongs_to_another_cluster() {
+    let above = tempfile::tempdir().expect("a directory");
+    let data = DataDir::open(&above.path().join("data")).expect("makes");
+    assert_eq!(data.outdated().expect("looks"), None);
+    data.note_outdated("life 3\nis older").expect("writes");
+    assert_eq!(data.outdated().expect("looks").as_deref(), Some("life 3 is older"));
+    let twin = data.twin(&above.path().join("copy")).expect("makes");
+    assert_eq!(twin.outdated().expect("looks"), None, "a copy is judged anew");
+    data.refound(&ClusterDescription::default()).expect("a new cluster");
+    assert_eq!(data.outdated().expect("looks"), None);
 }
 
 #[test]

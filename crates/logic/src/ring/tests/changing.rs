@@ -34,6 +34,27 @@ fn old_owners_answer_until_the_copies_have_arrived() {
 }
 
 #[test]
+fn who_is_left_alone_keeps_everything_and_knows_of_what_it_had_a_copy() {
+    let four = ring_of(4, 64, 3);
+    let copied: Vec<_> = four.copied_at(NodeId(2)).collect();
+    assert_eq!(copied.len(), 48, "three copies on four nodes");
+    // Also in the midst of a change: nobody is left who could give or get anything.
+    let moving = begun(&four, &[join(5)]);
+    for ring in [&four, &moving] {
+        let left = ring.of_survivor(NodeId(2));
+        assert_eq!(left.epoch(), ring.epoch() + 1);
+        assert_eq!((left.partitions(), left.n()), (64, 3));
+        assert!(left.pending().is_none() && left.copying(3).is_empty());
+        assert_eq!(left.layout().nodes().keys().copied().collect::<Vec<_>>(), [NodeId(2)]);
+        assert_eq!(left.copied_at(NodeId(2)).count(), 64);
+        assert_eq!(Ring::decode(&left.encode()), Ok(left.clone()));
+        let two = settled(begun(&left, &[join(7)]));
+        assert_eq!(two.layout().nodes().len(), 2, "it changes as any other");
+    }
+    assert_eq!(four.copied_at(NodeId(9)).count(), 0, "a stranger has nothing");
+}
+
+#[test]
 fn one_change_at_a_time_and_only_for_the_ring_it_was_made_for() {
     let four = ring_of(4, 64, 3);
     let nobody = BTreeSet::new();

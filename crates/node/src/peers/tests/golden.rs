@@ -3,15 +3,27 @@
 
 use super::greetings::{read, speaker};
 use crate::peers::frame::{Decoder, Encoder, Heard, Word};
-use crate::peers::handshake::{Bond, Greeting, Hello, VERSIONS};
+use crate::peers::handshake::{Bond, Greeting, Hello, Speaker, VERSIONS};
 use crate::peers::message::Lane;
-use base::{GroupId, NodeId};
+use base::{GroupId, Lived, NodeId};
 use bytes::{Bytes, BytesMut};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 fn kept() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../proof/golden/peers-v1.txt")
+}
+
+/// With what came later: the lives that a node tells.
+fn later() -> [(&'static str, Greeting); 2] {
+    let lives = vec![Lived { number: 6, token: 0x66 }, Lived { number: 7, token: 0x77 }];
+    let one = Speaker { lives: lives.clone(), ..speaker(1, 7, 0xAAAA, 0x1111) };
+    let two = Speaker { lives, ..speaker(2, 9, 0xBBBB, 0x2222) };
+    let hello = Hello { versions: VERSIONS, speaker: one, wanted: NodeId(2), previous: 0x77 };
+    [
+        ("hello-lives", Greeting::Hello(hello)),
+        ("welcome-lives", Greeting::Welcome { version: 1, speaker: two }),
+    ]
 }
 
 fn greetings() -> [(&'static str, Greeting); 4] {
@@ -74,6 +86,7 @@ fn written() -> String {
     let mut text = String::from("# What nodes say to each other, version 1; see peers.md.\n");
     greetings().iter().for_each(|(name, greeting)| line(&mut text, name, &greeting.encode()));
     frames().iter().for_each(|(name, _, bytes)| line(&mut text, name, bytes));
+    later().iter().for_each(|(name, greeting)| line(&mut text, name, &greeting.encode()));
     text
 }
 
@@ -91,7 +104,7 @@ fn version_1_is_written_and_read_as_ever() {
     }
     let text = std::fs::read_to_string(kept()).expect("a kept example is kept for ever");
     assert_eq!(written(), text);
-    for (name, greeting) in greetings() {
+    for (name, greeting) in greetings().into_iter().chain(later()) {
         assert_eq!(read(&bytes_of(&text, name), VERSIONS), Ok(greeting), "{name}");
     }
     let bond = Bond::new(&speaker(1, 7, 0xAAAA, 0x1111), &speaker(2, 9, 0xBBBB, 0x2222));

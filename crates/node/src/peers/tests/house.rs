@@ -144,7 +144,8 @@ impl Home {
 }
 
 pub(super) fn member(node: u64, address: String) -> Member {
-    Member { node: NodeId(node), name: format!("n{node}"), address, incarnation: Incarnation(0) }
+    let (node, name, incarnation) = (NodeId(node), format!("n{node}"), Incarnation(0));
+    Member { node, name, address, incarnation, lived: None }
 }
 
 /// An address where nobody listens.

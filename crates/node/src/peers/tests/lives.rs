@@ -2,7 +2,7 @@
 
 use super::house::{CLUSTER, Home, Told, introduce, member, nowhere, settings, until};
 use crate::peers::{Broken, Incarnation, Member};
-use base::{ClusterId, NodeId};
+use base::{ClusterId, Lived, NodeId};
 use tokio::net::TcpListener;
 
 const ONE: NodeId = NodeId(1);
@@ -97,6 +97,55 @@ async fn a_node_that_has_just_started_refuses_what_the_cluster_has_outlived() {
         one.status(TWO).failed.unwrap_or_default().contains("refused by this node")
     })
     .await;
+}
+
+#[tokio::test]
+async fn an_old_copy_is_refused_whatever_the_number_of_its_life() {
+    let life = |number, token| Lived { number, token };
+    let mut told = settings(2, 8);
+    told.lives = vec![life(7, 70), life(8, 80)];
+    let one = Home::start(settings(1, 1)).await;
+    let two = Home::start(told).await;
+    introduce(&[&one, &two]).await;
+    assert_eq!(one.status(TWO).lived, Some(life(8, 80)));
+    two.peers.stop().await;
+    // A copy made in life 7, started so often that its number is one that nobody has seen.
+    let mut copied = settings(2, 9);
+    copied.lives = vec![life(7, 70), life(8, 81), life(9, 91)];
+    let copy = Home::start(copied).await;
+    copy.peers.set_members(vec![one.member()]);
+    fails(&copy, ONE, "its data directory is an old copy").await;
+    until("it knows of itself", || copy.status(ONE).outdates.is_some()).await;
+    assert_eq!(one.status(TWO).outdates, None, "the other is none");
+    copy.peers.stop().await;
+    // Whoever has just started knows what the cluster has on record.
+    let three = Home::start(settings(3, 1)).await;
+    let mut copied = settings(2, 8);
+    copied.lives = vec![life(7, 70), life(8, 81)];
+    let copy = Home::start(copied).await;
+    three.peers.set_members(vec![Member { lived: Some(life(8, 80)), ..copy.member() }]);
+    copy.peers.set_members(vec![three.member()]);
+    until("the copy is told", || copy.status(NodeId(3)).outdates.is_some()).await;
+    assert!(!three.connected(TWO));
+}
+
+#[tokio::test]
+async fn an_old_copy_that_came_in_before_its_later_life_was_known_is_cut_off() {
+    let life = |number, token| Lived { number, token };
+    let mut copied = settings(2, 8);
+    copied.lives = vec![life(7, 70), life(8, 81)];
+    let one = Home::start(settings(1, 1)).await;
+    let copy = Home::start(copied).await;
+    introduce(&[&one, &copy]).await;
+    let tell = |number, token| {
+        let (incarnation, lived) = (Incarnation(number), Some(life(number, token)));
+        one.peers.set_members(vec![Member { incarnation, lived, ..copy.member() }]);
+    };
+    tell(7, 70); // It comes from that one.
+    tell(8, 80);
+    until("the copy is told", || copy.status(ONE).outdates.is_some()).await;
+    assert_eq!(one.post.breaks(), [Broken::Outlived]);
+    assert!(!one.connected(TWO));
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use crate::peers::outbox::{Next, Outbox};
 use crate::peers::rate::Rate;
 use crate::peers::refusal::Refusal;
 use crate::peers::settings::LaneLimits;
-use base::{ClusterId, GroupId, NodeId};
+use base::{ClusterId, GroupId, Lived, NodeId};
 use bytes::Bytes;
 use goldenscript::{Argument, Command, Context, Runner};
 use std::collections::BTreeMap;
@@ -103,6 +103,12 @@ fn hello(numbers: &Numbers) -> Hello {
         numbers.get("nonce", 500),
     );
     speaker.cluster = ClusterId(numbers.get("cluster", 0xC1));
+    // Its own life last, and one before it that it knows.
+    for (number, token) in [("knows", "known_token"), ("incarnation", "token")] {
+        if let Some(token) = numbers.0.get(token).copied() {
+            speaker.lives.push(Lived { number: numbers.get(number, 5), token });
+        }
+    }
     Hello {
         versions: Versions { lowest: lowest as u16, highest: highest as u16 },
         speaker,
@@ -142,7 +148,9 @@ impl Stage {
     fn member(&mut self, numbers: &Numbers) -> Answer {
         let process = numbers.0.get("process").copied();
         let incarnation = Incarnation(numbers.get("incarnation", 0));
-        self.known.insert(NodeId(numbers.get("node", 2)), Known { incarnation, process });
+        let token = numbers.0.get("token").copied();
+        let lived = token.map(|token| Lived { number: incarnation.0, token });
+        self.known.insert(NodeId(numbers.get("node", 2)), Known { incarnation, lived, process });
         Ok(String::new())
     }
 

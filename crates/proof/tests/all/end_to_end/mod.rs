@@ -11,6 +11,7 @@ mod checkpoint;
 mod clients;
 mod cluster;
 mod commands;
+mod copies;
 mod crash_log;
 mod defaults;
 mod first_start;

@@ -2,6 +2,8 @@
 //! says later what must not be forgotten of it, under its id, and else as another node; one that has
 //! nobody to ask stops.
 
+use proof::attentive::{Hand, Seen};
+use proof::checkers::causal::Told;
 use proof::rigs::{Cluster, Options, Scratch, wait};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -149,5 +151,73 @@ fn two_of_three_are_lost_for_good_and_the_third_goes_on_with_all_it_had() {
         let found = redis.say(&format!("GET k{number}")).expect("it answers");
         let wanted = format!("1{}", "v".repeat(400)).into_bytes();
         assert_eq!(found, proof::client::Word::Bulk(Some(wanted)), "k{number}");
+    }
+}
+
+#[test]
+fn who_is_left_of_five_serves_available_buckets_with_the_copies_it_has() {
+    const KEYS: usize = 200;
+    let scratch = Scratch::new("recover-ring");
+    let quick = Options { lease: Duration::from_millis(600), ..Options::of(5) };
+    let mut cluster = Cluster::start(&scratch, quick);
+    cluster.share_ring();
+    let mut hand = Hand::new(&cluster.clients(), "available/left", "hand");
+    let key = |at: usize| format!("k{at:03}");
+    let nothing = Seen::default();
+    for at in 0..KEYS {
+        assert_eq!(hand.put(1 + at % 5, &key(at), &nothing, "w=all"), Told::Done);
+    }
+    cluster.must_be_quiet();
+    cluster.nodes().for_each(|node| cluster.kill(node));
+    for lost in 2..=5 {
+        std::fs::remove_dir_all(&cluster.how(lost).data).expect("its disk is gone");
+    }
+    let data = cluster.how(1).data.display().to_string();
+    let recover = |sure: &[&str]| {
+        let words = [&["cluster", "recover", "--json", "--data", &data], sure].concat();
+        let output = proof::server::tool(&words).output().expect("the tool runs");
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("JSON")
+    };
+    let seen = recover(&[])["ring"].clone();
+    assert_eq!((&seen["partitions"], &seen["others"]), (&64.into(), &4.into()));
+    let copied = seen["copied"].as_u64().expect("a number");
+    assert!((30..=48).contains(&copied), "three copies of 64 on five nodes: {seen}");
+    for _ in 0..2 {
+        assert_eq!(recover(&["--yes-lose-what-the-others-had"])["taken_over"], true);
+    }
+    assert_eq!(
+        recover(&[])["ring"],
+        serde_json::json!({
+            "partitions": 64, "copied": 64, "others": 0,
+        })
+    );
+    cluster.begin(1);
+    hand.connect_anew();
+    let found = |hand: &mut Hand, node: usize| -> Vec<bool> {
+        let has = |at: usize, hand: &mut Hand| {
+            !hand.get(node, &key(at), "").expect("it is read").values.is_empty()
+        };
+        (0..KEYS).map(|at| has(at, hand)).collect()
+    };
+    let left = found(&mut hand, 1);
+    let count = left.iter().filter(|found| **found).count();
+    let wanted = KEYS * copied as usize / 64;
+    assert!(count.abs_diff(wanted) < KEYS / 5, "{count} of {KEYS} with {copied} of 64 partitions");
+    // It goes on: everything is written anew, and others take their parts with all of it.
+    for at in 0..KEYS {
+        let seen = hand.get(1, &key(at), "").expect("it is read");
+        assert_eq!(hand.put(1, &key(at), &seen, ""), Told::Done);
+    }
+    for node in [2, 3] {
+        cluster.begin(node);
+    }
+    for node in ["n2", "n3"] {
+        cluster.operate(&["cluster", "ring", "join", node]);
+    }
+    cluster.operate(&["cluster", "ring", "commit", "--wait"]);
+    hand.connect_anew();
+    for node in [2, 3] {
+        assert!(found(&mut hand, node).iter().all(|found| *found), "at n{node}");
     }
 }

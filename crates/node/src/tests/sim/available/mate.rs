@@ -139,6 +139,7 @@ impl Mate {
             node: self.node,
             data: None,
             incarnation: self.place.begun,
+            lives: Vec::new(),
             known: told.known(),
             is_written_down: true,
             trees,

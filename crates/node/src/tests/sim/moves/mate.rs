@@ -84,6 +84,7 @@ impl Mate {
             node: self.node,
             data: None,
             incarnation: self.begun,
+            lives: Vec::new(),
             known: known.clone(),
             is_written_down: true,
             trees,

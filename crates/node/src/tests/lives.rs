@@ -1,0 +1,123 @@
+//! Lives of members: what of them is on record, what a node keeps of its own, and what keeps an old
+//! copy from starting.
+
+use super::Place;
+use super::house::wait;
+use super::members::{add, ask, described, remove, settings, start};
+use crate::{Node, NodeSettings};
+use base::limits::PEER_LIVES_MAX;
+use base::{ClusterDescription, Lived, NodeId, Part, Reason};
+use store::DataDir;
+
+fn life(number: u64, token: u64) -> Lived {
+    Lived { number, token }
+}
+
+/// The numbers of the lives that a stopped node tells.
+fn told(place: &Place) -> Vec<u64> {
+    let data = DataDir::open(place.path()).expect("it is stopped");
+    data.lives().expect("they are read").iter().map(|lived| lived.number).collect()
+}
+
+/// Stops once its directory holds only these lives.
+async fn stop_with(node: Node, place: &Place, numbers: &[u64]) {
+    let file = place.path().join("LIVES");
+    let settled = || {
+        let text = std::fs::read_to_string(&file).ok()?;
+        let here = |number: &u64| text.contains(&format!("life {number:016x} "));
+        let all = text.matches("life ").count() == numbers.len() && numbers.iter().all(here);
+        all.then_some(())
+    };
+    wait("lives that are over are let go of", settled).await;
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn the_last_life_of_a_member_that_was_let_in_is_on_record() {
+    let (place, two) = (Place::new(), NodeId(2));
+    let (node, _) = start(&place).await;
+    ask(&node, add(2, "n2", Part::Learner)).await.expect("added");
+    let directory = &node.inner.directory;
+    for (seen, number, lived) in [
+        (life(3, 30), 3, life(3, 30)),
+        (life(2, 20), 3, life(3, 30)),
+        (life(3, 31), 3, life(3, 30)),
+        (life(5, 0), 5, life(3, 30)),
+        (life(4, 40), 5, life(3, 30)),
+        (life(7, 70), 7, life(7, 70)),
+    ] {
+        directory.record_life(two, seen).await.expect("recorded");
+        let known = described(&node).await;
+        assert_eq!(known.member(two).map(|known| known.incarnation), Some(number), "{seen:?}");
+        assert_eq!(node.inner.catalog.lived(two), Some(lived), "{seen:?}");
+    }
+    directory.record_life(NodeId(9), life(1, 10)).await.expect("a stranger is none of ours");
+    assert_eq!(node.inner.catalog.lived(NodeId(9)), None);
+    node.stop().await.expect("it stops");
+    let (node, _) = start(&place).await;
+    assert_eq!(node.inner.catalog.lived(two), Some(life(7, 70)), "after a start, too");
+    ask(&node, remove("n2")).await.expect("it leaves");
+    node.inner.directory.forget_member(two).await.expect("forgotten");
+    assert_eq!(node.inner.catalog.lived(two), None);
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn a_node_lets_go_of_lives_when_a_later_one_is_on_record_and_of_none_before() {
+    let place = Place::new();
+    let (node, _) = start(&place).await;
+    stop_with(node, &place, &[1]).await;
+    let alone = NodeSettings { peers: None, ..settings(&place) };
+    Node::start(alone).await.expect("it starts").stop().await.expect("it stops");
+    assert_eq!(told(&place), [1], "who speaks to nobody draws nothing");
+    // Lives that nobody saw: as many as are told, and more.
+    let data = DataDir::open(place.path()).expect("it is stopped");
+    for number in 100..100 + PEER_LIVES_MAX as u64 {
+        data.begin_lived(number).expect("begins");
+    }
+    assert_eq!(data.lives().expect("read").len(), PEER_LIVES_MAX);
+    drop(data);
+    let (node, _) = start(&place).await;
+    assert!(node.inner.lives.iter().all(|lived| lived.number != 3), "it has no token");
+    stop_with(node, &place, &[]).await;
+    let (node, _) = start(&place).await;
+    stop_with(node, &place, &[4]).await;
+}
+
+#[tokio::test]
+async fn lives_of_a_checkpoint_are_counted_anew_and_on_record_of_who_is_alone() {
+    let (place, target) = (Place::new(), Place::new());
+    for _ in 0..3 {
+        let (node, _) = start(&place).await;
+        node.stop().await.expect("it stops");
+    }
+    let (node, own) = start(&place).await;
+    let before = node.inner.catalog.lived(NodeId(own)).expect("on record");
+    assert_eq!(before.number, 4);
+    node.checkpoint(target.path().into()).await.expect("made");
+    node.stop().await.expect("it stops");
+    let node = Node::start(settings(&target)).await.expect("it starts");
+    let recorded = || node.inner.catalog.lived(NodeId(own)).filter(|lived| lived.number == 1);
+    let lived = wait("its first life on record", recorded).await;
+    assert_ne!(lived.token, before.token);
+    assert_eq!(described(&node).await.members[0].incarnation, 1, "others let it in");
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn an_old_copy_does_not_start_until_it_belongs_to_another_cluster() {
+    let place = Place::new();
+    start(&place).await.0.stop().await.expect("it stops");
+    let data = DataDir::open(place.path()).expect("it is stopped");
+    data.note_outdated("so they said").expect("written");
+    drop(data);
+    for _ in 0..2 {
+        let refused = Node::start(settings(&place)).await.map(|_| ()).expect_err("it knows");
+        assert_eq!(refused.reason, Reason::Forbidden, "{refused}");
+        assert!(refused.text().contains("cluster replace"), "{refused}");
+        assert!(refused.text().contains("so they said"), "{refused}");
+    }
+    let data = DataDir::open(place.path()).expect("it is stopped");
+    data.refound(&ClusterDescription::default()).expect("a new cluster");
+    assert_eq!(data.outdated().expect("looks"), None);
+}
