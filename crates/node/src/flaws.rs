@@ -45,6 +45,8 @@ pub(crate) enum Flaw {
     GuestsForget,
     /// Rows that lie where nobody knows of them are dropped.
     DropsStrays,
+    /// Who has let go of a partition does not look whether more of it came meanwhile.
+    LooksOnce,
 }
 
 #[cfg(test)]

@@ -7,6 +7,11 @@
 //! round. When nothing is left it tells the directory; until then nobody may forget what was
 //! deleted in this partition, or a row from here would bring it back.
 //!
+//! As long as the directory was not told, it is sent writes (`stale.rs`), and until it hears of
+//! that itself it may take one: from a coordinator that knows of something newer elsewhere on the
+//! ring, and of this not yet. So once it has heard it looks again. From then on it refuses whoever
+//! knows less, and who knows as much does not send.
+//!
 //! The vnodes' records stay for good, and name other actors from now on: the dots it gave are on
 //! rows that others keep, and should the partition come back, no row that comes with it is mistaken
 //! for one that was lost here.
@@ -31,6 +36,9 @@ use tokio::sync::watch;
 
 /// So many rows are taken away at a time.
 const ROWS: usize = 256;
+/// Where all was let go of it is looked once more after this, milliseconds; and it is tried again
+/// where another ring was learned.
+const LOOK_MS: u64 = 200;
 /// What could not be let go of is tried again after this, milliseconds.
 const AGAIN_MS: u64 = 1_000;
 
@@ -75,14 +83,25 @@ impl Clearing {
         self.strays = strays;
     }
 
+    /// Nothing of a partition is left here, and the directory was told so. Until this node hears
+    /// that everybody knows, it may be brought what nobody lets go of: it looks once more.
+    pub(super) fn again(&mut self, partition: Partition) {
+        if !flawed(Flaw::LooksOnce) {
+            self.strays.insert(partition);
+            self.due.insert(partition, world::milliseconds() + LOOK_MS);
+        }
+    }
+
     /// Nothing of a partition is left here.
     pub(super) fn is_done(&mut self, partition: Partition) {
         self.strays.remove(&partition);
     }
 
-    /// Not now.
-    pub(super) fn later(&mut self, partition: Partition) {
-        self.due.insert(partition, world::milliseconds() + AGAIN_MS);
+    /// Not now; soon, if another ring is known by now.
+    pub(super) fn later(&mut self, partition: Partition, cleared: &Result<bool>) {
+        let changed = cleared.as_ref().is_err_and(|error| error.reason == Reason::Changed);
+        let wait_ms = if changed { LOOK_MS } else { AGAIN_MS };
+        self.due.insert(partition, world::milliseconds() + wait_ms);
     }
 }
 
@@ -127,6 +146,8 @@ impl Inner {
         clearing: &mut Clearing,
         stop: &watch::Receiver<bool>,
     ) -> Result<bool> {
+        // What was taken is to be seen, too.
+        self.shelf.settled(self.shelf.last()).await?;
         let reading = Reading { snapshot: self.trees.snapshot(), after: None, rows: Vec::new() };
         let mut reading = self.read_on(of, reading).await?;
         if reading.rows.is_empty() {

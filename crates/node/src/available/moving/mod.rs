@@ -125,7 +125,7 @@ impl Inner {
     ) -> Result<()> {
         let cleared = self.clear(ring, partition, clearing, stop).await;
         // Whatever comes of it, others have their turn before it is tried again.
-        clearing.later(partition);
+        clearing.later(partition, &cleared);
         if !cleared? {
             return Ok(());
         }
@@ -133,8 +133,10 @@ impl Inner {
         let (node, of) = (self.node, ring.partitions());
         if ring.left_at(node).any(|left| left == partition) {
             self.tell_directory(RingCall::Cleared { partition, of, node }).await?;
+            clearing.again(partition);
+            let partition = partition.0;
+            tracing::info!(target: "node", partition, "let go of what is kept elsewhere");
         }
-        tracing::info!(target: "node", partition = partition.0, "let go of what is kept elsewhere");
         Ok(())
     }
 

@@ -67,6 +67,11 @@ impl Directory {
         self.decide(Told { ring, ..self.newest().clone() });
     }
 
+    /// Something changes elsewhere on the ring.
+    pub(super) fn goes_on(&mut self) {
+        self.decide_ring(self.newest().ring.clone().renewed());
+    }
+
     /// A node has told something: as `directory/ring.rs` takes it.
     fn told(&mut self, call: &RingCall) {
         let (ring, numbers) = (&self.newest().ring, self.newest().numbers());

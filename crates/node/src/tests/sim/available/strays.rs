@@ -1,63 +1,134 @@
 //! A node that has fallen goes by a ring of long ago, in which it still keeps what it has let go
-//! of: what it takes and acknowledges then, and nobody else has, is not lost.
+//! of: what it takes and acknowledges then, and nobody else has, is not lost. And what a node is
+//! brought while it lets go of a partition does not stay there for as long as the ring changes.
 
 use super::clients::ask;
+use super::directory::at as of;
 use super::wire;
 use super::world::World;
 use crate::available::layout::row_key;
 use crate::flaws::{BROKEN, Flaw};
-use base::{AvailableCall, Content, Store};
+use base::{AvailableCall, BucketName, Content, Key, NodeId, Store};
 use bytes::Bytes;
 use logic::ring::{Change, Rack, point};
 use std::rc::Rc;
 
+/// A key with one copy, who has it, and who is to have it.
+struct Story {
+    world: Rc<World>,
+    place: (BucketName, Key),
+    old: NodeId,
+    new: NodeId,
+}
+
+impl Story {
+    /// The first world of those that fit in which nothing is wrong.
+    fn begin(fits: impl Fn(&World) -> bool) -> Story {
+        let quiet =
+            |world: &Rc<World>| world.few == Some(1) && !world.judge.borrow().mortal && fits(world);
+        let world = (0..).map(World::still).find(quiet).expect("there are many");
+        wire::at(&world.hub).heal();
+        world.begin();
+        world.stage.run(2_000_000);
+        let place = world.place(0);
+        let told = world.told();
+        let partition = told.ring.partition(&point(place.0.full().as_bytes(), &place.1));
+        let old = told.ring.owners(partition, 1)[0];
+        let new = told.nodes.iter().find(|node| !told.ring.layout().nodes().contains_key(node));
+        let new = *new.expect("one is spare");
+        Story { world, place, old, new }
+    }
+
+    /// One takes the place of the other.
+    fn replaces(&self) {
+        let (old, new) = (self.old, self.new);
+        assert!(self.world.begin_change(Change::Replace { old, new, rack: Rack::default() }));
+    }
+
+    fn at(&self, node: NodeId) -> usize {
+        let told = self.world.told();
+        told.nodes.iter().position(|it| *it == node).expect("it is known")
+    }
+
+    /// A client writes at a node.
+    fn write(&self, node: NodeId) {
+        let (world, which, (bucket, key)) =
+            (Rc::clone(&self.world), self.at(node), self.place.clone());
+        let store = Store { key, content: Content::plain("v".into()), ..Store::default() };
+        self.world.stage.begin(None, async move {
+            let answer = ask(&world, which, bucket, AvailableCall::Store(Box::new(store))).await;
+            answer.expect("an answer").expect("it takes it");
+        });
+    }
+
+    /// What a node has of the key.
+    fn has(&self, node: NodeId) -> Option<Bytes> {
+        let which = self.at(node);
+        let mates = self.world.mates.borrow();
+        let inner = mates[which].inner().expect("it lives");
+        inner.trees.get(&row_key(&self.place.0, &self.place.1)).expect("memory")
+    }
+}
+
 /// What two nodes have of a key in the end: one that kept its only copy, let it go, fell, forgot
 /// that, and took a write; and the one that keeps it now.
 fn taken_by_a_ring_of_long_ago() -> [Option<Bytes>; 2] {
-    let quiet = |world: &Rc<World>| world.few == Some(1) && !world.judge.borrow().mortal;
-    let world = (0..).map(World::still).find(quiet).expect("there are many");
-    wire::at(&world.hub).heal();
-    world.begin();
-    world.stage.run(2_000_000);
-    let (bucket, key) = world.place(0);
-    let told = world.told();
-    let partition = told.ring.partition(&point(bucket.full().as_bytes(), &key));
-    let old = told.ring.owners(partition, 1)[0];
-    let new = told.nodes.iter().find(|node| !told.ring.layout().nodes().contains_key(node));
-    let new = *new.expect("one is spare");
-    let at = |node| told.nodes.iter().position(|it| *it == node).expect("it is known");
-    assert!(world.begin_change(Change::Replace { old, new, rack: Rack::default() }));
+    let story = Story::begin(|_| true);
+    let Story { world, old, new, .. } = &story;
+    let which = story.at(*old);
+    story.replaces();
     world.stage.run(20_000_000);
     let ring = world.told().ring;
-    assert!(ring.pending().is_none() && ring.left_at(old).next().is_none(), "all is over");
+    assert!(ring.pending().is_none() && ring.left_at(*old).next().is_none(), "all is over");
 
-    world.crash(at(old));
-    world.mates.borrow_mut()[at(old)].place.heard = 0;
+    world.crash(which);
+    world.mates.borrow_mut()[which].place.heard = 0;
     let directory = world.count;
-    for (from, to) in [(at(old), directory), (directory, at(old))] {
+    for (from, to) in [(which, directory), (directory, which)] {
         wire::at(&world.hub).cut(from, to);
     }
-    world.start(at(old));
+    world.start(which);
     world.stage.run(1_000_000);
-    let (asks, which, place) = (Rc::clone(&world), at(old), bucket.clone());
-    let content = Content::plain("v".into());
-    let store = Store { key: key.clone(), content, ..Store::default() };
-    world.stage.begin(None, async move {
-        let answer = ask(&asks, which, place, AvailableCall::Store(Box::new(store))).await;
-        answer.expect("an answer").expect("it takes it");
-    });
+    story.write(*old);
     world.stage.run(500_000);
-    let has = |node| {
-        let mates = world.mates.borrow();
-        let inner = mates[at(node)].inner().expect("it lives");
-        inner.trees.get(&row_key(&bucket, &key)).expect("memory")
-    };
-    assert!(has(old).is_some() && has(new).is_none(), "nobody else has it");
+    assert!(story.has(*old).is_some() && story.has(*new).is_none(), "nobody else has it");
     wire::at(&world.hub).heal();
     world.stage.run(20_000_000);
-    let rows = [has(old), has(new)];
+    let rows = [story.has(*old), story.has(*new)];
     world.stage.clear();
     rows
+}
+
+/// Whether a node keeps what it was brought when it had let go of a key and had not heard yet that
+/// others know, while the ring goes on changing.
+fn kept_while_the_ring_changes() -> bool {
+    let story = Story::begin(|world| world.lag_us > 1_000_000);
+    let Story { world, old, new, .. } = &story;
+    story.write(*old);
+    world.stage.run(1_000_000);
+    assert!(story.has(*old).is_some());
+    story.replaces();
+    while story.has(*old).is_some() {
+        world.stage.run(100);
+    }
+    // Who has the key now hears of a change elsewhere before it hears of that.
+    of(&world.directory).goes_on();
+    let last = of(&world.directory).last();
+    let told = world.told();
+    assert!(told.ring.left_at(*old).next().is_some(), "others do not know yet");
+    let which = story.at(*new);
+    world.stage.within(which, || world.mates.borrow_mut()[which].hear(last, &told));
+    story.write(*new);
+    world.stage.run(50_000);
+    assert!(story.has(*old).is_some(), "it was brought here");
+    for _ in 0..8 {
+        world.stage.run(1_000_000);
+        of(&world.directory).goes_on();
+    }
+    assert!(story.has(*new).is_some());
+    let kept = story.has(*old).is_some();
+    world.stage.clear();
+    kept
 }
 
 #[test]
@@ -68,4 +139,13 @@ fn what_was_taken_by_a_ring_of_long_ago_goes_to_who_keeps_it_now() {
     let rows = taken_by_a_ring_of_long_ago();
     BROKEN.set(None);
     assert_eq!(rows, [None, None], "the rule is what makes the difference");
+}
+
+#[test]
+fn what_is_brought_to_who_has_just_let_go_does_not_stay() {
+    assert!(!kept_while_the_ring_changes());
+    BROKEN.set(Some(Flaw::LooksOnce));
+    let kept = kept_while_the_ring_changes();
+    BROKEN.set(None);
+    assert!(kept, "the rule is what makes the difference");
 }
