@@ -301,12 +301,12 @@ impl Group {
 
     /// Whether it wrote since it was asked last.
     fn has_written(&self) -> bool {
-        std::mem::take(&mut self.state().wrote)
+        std::mem::take(&mut self.state().statement.wrote)
     }
 
     /// Has the driver say again what lives only in the log.
     fn state_again(&self) {
-        self.state().head_asked = true;
+        self.state().statement.asked = true;
         self.wake.notify_one();
     }
 

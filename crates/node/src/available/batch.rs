@@ -4,13 +4,13 @@
 //! payload = form u8 (1) | changes: put u8 (0 or 1) | key, u32 length | [value, u32 length]
 //! ```
 
-use super::layout;
+use super::layout::{self, VNODES};
 use crate::consistent::view::damaged;
-use crate::keeper::store_error;
-use base::Result;
+use crate::keeper::{Job, store_error};
 use base::codec::{Malformed, Reader, Writer};
+use base::{Ballot, LogIndex, Result};
 use bytes::Bytes;
-use store::{Change, Trees};
+use store::{Change, Kind, Trees};
 
 const FORM: u8 = 1;
 
@@ -89,4 +89,14 @@ pub(super) fn apply(trees: &dyn Trees, index: u64, payload: &Bytes) -> Result<()
     let mark = Mark { applied: index, ended: 0 };
     trees.apply(&mut changes.into_iter().chain([mark.change()])).map_err(store_error)?;
     Ok(())
+}
+/// Says again which batch was the last.
+pub(crate) fn last_batch(index: u64) -> Job {
+    job(index, Bytes::new(), true)
+}
+
+/// A batch's record; without a payload it says again which batch was the last.
+pub(super) fn job(index: u64, payload: Bytes, sync: bool) -> Job {
+    let (ballot, decided) = (Ballot::default(), LogIndex(0));
+    Job { kind: Kind::Vnode, group: VNODES, ballot, index: LogIndex(index), decided, payload, sync }
 }

@@ -9,23 +9,22 @@
 //! batch is in the store.
 //! Never: holds its lock across a wait; knows who else has a replica.
 
-use super::batch::{Batch, Mark, apply};
+use super::batch::{Batch, Mark, apply, job, last_batch};
 use super::hashes::{Copies, Hashes};
-use super::layout::VNODES;
 use super::slots::Slot;
 use super::tickets::Tickets;
 use super::waiting::Waiting;
 use crate::housekeeping::Bell;
-use crate::keeper::{Done, Job, Keeper, store_error};
+use crate::keeper::{Done, Keeper, store_error};
 use crate::world;
-use base::{Ballot, Error, LogIndex, NodeId, Reason, Result};
+use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::causal::Minter;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use store::{Kind, Position, Trees};
+use store::{Position, Trees};
 use tokio::sync::{Notify, oneshot, watch};
 
 /// An open batch is closed when it has so many bytes, even while another is being written.
@@ -385,16 +384,6 @@ impl Shelf {
         let mut landed = self.landed.subscribe();
         landed.wait_for(|it| it.ended).await.is_ok_and(|it| it.failed.is_none())
     }
-}
-
-/// Says again which batch was the last.
-pub(crate) fn last_batch(index: u64) -> Job {
-    job(index, Bytes::new(), true)
-}
-
-fn job(index: u64, payload: Bytes, sync: bool) -> Job {
-    let (ballot, decided) = (Ballot::default(), LogIndex(0));
-    Job { kind: Kind::Vnode, group: VNODES, ballot, index: LogIndex(index), decided, payload, sync }
 }
 
 fn going() -> Error {

@@ -151,10 +151,10 @@ impl Group {
         self.plan_tick(state);
         let sleep = state.sleep(now);
         let copy = state.copy_asked.take();
-        let asked = std::mem::take(&mut state.head_asked) || copy.is_some();
+        let asked = std::mem::take(&mut state.statement.asked) || copy.is_some();
         let head = asked.then(|| Head::of(&state.replica));
         let mut jobs = std::mem::take(&mut state.jobs);
-        state.wrote |= !jobs.is_empty();
+        state.statement.wrote |= !jobs.is_empty();
         let letters = std::mem::take(&mut state.letters);
         if let Some(error) = state.failed.clone() {
             return Err(error);

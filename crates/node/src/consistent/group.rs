@@ -13,6 +13,7 @@ use super::evaluate::evaluate;
 use super::layout::Mark;
 use super::office::{Office, not_master};
 use super::pace::Pace;
+use super::records::Statement;
 use super::seals::Seals;
 use super::send::Letter;
 use super::session::{self, Retried};
@@ -165,10 +166,7 @@ pub(crate) struct State {
     pub log_start: Position,
     /// Someone waits for the driver to copy to the log's head what lives only there.
     pub copy_asked: Option<SyncSender<()>>,
-    /// The same, and nobody waits.
-    pub head_asked: bool,
-    /// Something else was written since the housekeeper looked.
-    pub wrote: bool,
+    pub statement: Statement,
     /// Nothing new is taken; mastership is given back when everything taken is proposed.
     pub retiring: bool,
     /// The driver has ended.
@@ -244,8 +242,7 @@ impl Group {
                 ticks: super::ticks::Ticks::default(),
                 log_start: Position(0),
                 copy_asked: None,
-                head_asked: false,
-                wrote: true,
+                statement: Statement::due(),
                 retiring: false,
                 ended: false,
                 scratch: Vec::new(),

@@ -17,6 +17,21 @@ pub(crate) struct Head {
     decided: LogIndex,
 }
 
+/// Whether the log is to say that again.
+pub(crate) struct Statement {
+    /// It is, in the next turn.
+    pub asked: bool,
+    /// Something else was written since the housekeeper looked.
+    pub wrote: bool,
+}
+
+impl Statement {
+    /// A life begins with one.
+    pub fn due() -> Statement {
+        Statement { asked: false, wrote: true }
+    }
+}
+
 impl Head {
     pub fn of(replica: &Replica) -> Head {
         Head {

@@ -13,7 +13,7 @@
 use super::replaying::{Lost, Mended, replay, survey};
 use super::{Opened, RecoveredGroup, open, unusable};
 use crate::NodeSettings;
-use crate::available::shelf::last_batch;
+use crate::available::batch::last_batch;
 use crate::consistent::records;
 use crate::keeper::{Job, record, store_error};
 use base::limits::MENDED_BYTES_MAX;
