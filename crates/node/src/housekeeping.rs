@@ -1,5 +1,6 @@
 //! What has to be done now and then: make the store durable, collapse the log, compact, give
-//! dropped buckets' space back, watch the disk, say again in the log what must not be forgotten of it.
+//! dropped buckets' space back, watch the disk, say again in the log what must not be forgotten of
+//! it.
 //!
 //! One thread of its own, so that nothing here ever blocks an answer. The order of a flush is what
 //! makes collapsing safe: first note how far the log may be needed, then seal the store's tables,
@@ -328,7 +329,7 @@ impl Group {
             if state.ended {
                 return Ok(None);
             }
-            state.copy_asked = Some(done);
+            state.statement.copy = Some(done);
         }
         self.wake.notify_one();
         Ok(Some(handed))

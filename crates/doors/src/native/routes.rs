@@ -227,7 +227,8 @@ const SEGMENTS_MAX: usize = 8;
 pub struct Found<'a> {
     /// The route.
     pub route: &'static Route,
-    /// `{type}`, `{bucket}`, `{key}`, `{id}`, `{name}`, `{group}` or `{index}`, still percent-encoded.
+    /// `{type}`, `{bucket}`, `{key}`, `{id}`, `{name}`, `{group}` or `{index}`, still
+    /// percent-encoded.
     pub named: [&'a str; 3],
 }
 

@@ -151,14 +151,8 @@ pub fn plan(mut target: Target, body: Bytes) -> Result<Plan, Error> {
         }
         Name::SeeMove => return Ok(Plan::Operate(Operate::SeeMove(target.bucket))),
         Name::Cluster => return Ok(Plan::Operate(Operate::Cluster)),
-        Name::Transfer => {
-            let to = cluster::transfer(&body)?;
-            return Ok(Plan::Operate(Operate::Transfer(target.group, to)));
-        }
-        Name::Verify => return Ok(Plan::Operate(Operate::Verify(target.group))),
-        Name::DecidedValue => {
-            let Target { group, index, shown, .. } = target;
-            return Ok(Plan::Operate(Operate::DecidedValue(group, index, shown)));
+        Name::Transfer | Name::Verify | Name::DecidedValue => {
+            return of_group(target, &body).map(Plan::Operate);
         }
         Name::MakeToken => {
             return Ok(Plan::Operate(Operate::MakeToken(admission::lifetime(&body)?)));
@@ -174,6 +168,15 @@ pub fn plan(mut target: Target, body: Bytes) -> Result<Plan, Error> {
         },
     };
     Ok(Plan::Ask(Request { bucket: target.bucket, call, retry: target.retry }, shape))
+}
+
+fn of_group(target: Target, body: &[u8]) -> Result<Operate, Error> {
+    let Target { route, group, index, shown, .. } = target;
+    Ok(match route.name {
+        Name::Transfer => Operate::Transfer(group, cluster::transfer(body)?),
+        Name::DecidedValue => Operate::DecidedValue(group, index, shown),
+        _ => Operate::Verify(group),
+    })
 }
 
 fn directory(target: &mut Target, body: &[u8]) -> Result<(Call, Shape), Error> {

@@ -80,7 +80,7 @@ impl Group {
             && state.replica.role() == Role::Follower
             && self.applied.index() >= state.decided;
         if state.ended {
-            state.copy_asked = None;
+            state.statement.copy = None;
         }
         state.ended
     }
@@ -113,7 +113,7 @@ impl Group {
             self.lease_until.store(0, Ordering::Release);
             state.failed.get_or_insert(error.clone());
             state.reads.clear();
-            state.copy_asked.take()
+            state.statement.copy.take()
         };
         drop(asked);
         self.standing.send_modify(|standing| {
@@ -150,7 +150,7 @@ impl Group {
         self.publish_lease(state);
         self.plan_tick(state);
         let sleep = state.sleep(now);
-        let copy = state.copy_asked.take();
+        let copy = state.statement.copy.take();
         let asked = std::mem::take(&mut state.statement.asked) || copy.is_some();
         let head = asked.then(|| Head::of(&state.replica));
         let mut jobs = std::mem::take(&mut state.jobs);

@@ -44,7 +44,6 @@ use bytes::Bytes;
 use logic::consensus::{Effect, ReadToken, Refusal, Replica};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use store::{LogReader, Position, Trees};
 use tokio::sync::{Notify, oneshot, watch};
@@ -164,8 +163,6 @@ pub(crate) struct State {
     pub ticks: super::ticks::Ticks,
     /// Where the log began when that was looked at last.
     pub log_start: Position,
-    /// Someone waits for the driver to copy to the log's head what lives only there.
-    pub copy_asked: Option<SyncSender<()>>,
     pub statement: Statement,
     /// Nothing new is taken; mastership is given back when everything taken is proposed.
     pub retiring: bool,
@@ -241,7 +238,6 @@ impl Group {
                 arrived: Arrived::default(),
                 ticks: super::ticks::Ticks::default(),
                 log_start: Position(0),
-                copy_asked: None,
                 statement: Statement::due(),
                 retiring: false,
                 ended: false,

@@ -7,6 +7,7 @@ use crate::keeper::Job;
 use base::{Ballot, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::{Replay, ReplayError, Replica};
+use std::sync::mpsc::SyncSender;
 use store::{Kind, OwnedRecord};
 
 /// What lives only in the log.
@@ -19,6 +20,8 @@ pub(crate) struct Head {
 
 /// Whether the log is to say that again.
 pub(crate) struct Statement {
+    /// Someone waits for it: collapsing may then drop what stands further up.
+    pub copy: Option<SyncSender<()>>,
     /// It is, in the next turn.
     pub asked: bool,
     /// Something else was written since the housekeeper looked.
@@ -28,7 +31,7 @@ pub(crate) struct Statement {
 impl Statement {
     /// A life begins with one.
     pub fn due() -> Statement {
-        Statement { asked: false, wrote: true }
+        Statement { copy: None, asked: false, wrote: true }
     }
 }
 

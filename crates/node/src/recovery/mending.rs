@@ -4,8 +4,8 @@
 //! that stands behind the damage, all that can be missing are values; those the store has applied
 //! are not needed, and any other member that knows the rest to be decided gives them back. So
 //! members that are damaged at once mend themselves as long as one sound member has what they lost:
-//! no majority is asked, for nothing is decided. Source: Alagappan et al., *Protocol-Aware Recovery for
-//! Consensus-Based Storage*, FAST 2018.
+//! no majority is asked, for nothing is decided. Source: Alagappan et al., *Protocol-Aware Recovery
+//! for Consensus-Based Storage*, FAST 2018.
 //!
 //! Promises: what is mended is what would be there without the damage.
 //! Never: guesses; mends what the log does not vouch for.
@@ -112,8 +112,8 @@ impl Mending {
     }
 }
 
-/// The records that a group's log begins with: what is accepted and not decided, and what lives only
-/// in the log.
+/// The records that a group's log begins with: what is accepted and not decided, and what lives
+/// only in the log.
 fn again(group: &RecoveredGroup) -> impl Iterator<Item = Job> {
     let (id, replica) = (group.id, &group.replica);
     let (ballot, decided) = (replica.accepted_ballot(), replica.decided());

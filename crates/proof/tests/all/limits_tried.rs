@@ -62,6 +62,14 @@ const TRIED: &[(&str, Tried)] = &[
     ("JOIN_TOKEN_MS_DEFAULT", By(&["a_token_stands_only_if_that_is_said"])),
     ("JOIN_TOKEN_MS_MAX", By(&["a_token_stands_only_if_that_is_said"])),
     ("JOIN_TOKENS_MAX", By(&["tokens_end_by_themselves_and_are_bounded"])),
+    (
+        "MENDED_VALUES_MAX",
+        Not("a member's own, no client reaches it: what lost more comes back as another node"),
+    ),
+    (
+        "MENDED_BYTES_MAX",
+        Not("a member's own, no client reaches it: what lost more says so and ends"),
+    ),
     ("NAME_BYTES_MAX", By(&["names_and_nesting_end_at_their_limits"])),
     ("BUCKETS_MAX", By(&["buckets_end_exactly_at_their_limit_and_so_they_do_after_a_restart"])),
     ("SESSIONS_MAX", By(&["sessions_end_exactly_at_their_limit_and_so_they_do_after_a_restart"])),

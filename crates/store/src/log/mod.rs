@@ -7,8 +7,8 @@
 //!
 //! After a crash the log ends with the last whole record in an unbroken row. What was cut was never
 //! acknowledged: every commit states what was durable before it, so a bad frame below a stated
-//! position is damage, not a torn tail, and damage is never cut. Who knows that nothing is needed of
-//! what stood there may have it passed over.
+//! position is damage, not a torn tail, and damage is never cut. Who knows that nothing is needed
+//! of what stood there may have it passed over.
 //!
 //! Promises: `start <= durable <= end`; what `commit(true)` returned is found again after any
 //! crash, in order, with nothing between left out; what was cut never comes back; damage is named

@@ -43,9 +43,9 @@ impl Log {
         Log::open_as(disk, settings, false)
     }
 
-    /// The same, but damage in frames is passed over: [`Replay::holes`] says where. Whoever opens it
-    /// so must know that it needs nothing of what stood there. The damaged bytes stay as they are
-    /// until their segment is collapsed; reading them again is an error again.
+    /// The same, but damage in frames is passed over: [`Replay::holes`] says where. Whoever opens
+    /// it so must know that it needs nothing of what stood there. The damaged bytes stay as they
+    /// are until their segment is collapsed; reading them again is an error again.
     pub fn open_past_damage(
         disk: Arc<dyn Disk>,
         settings: LogSettings,

@@ -194,7 +194,7 @@ impl Mate {
         self.trees.flush().expect("memory");
         for Seat { group, .. } in &life.seats {
             let (copied, _handed) = std::sync::mpsc::sync_channel(1);
-            group.state().copy_asked = Some(copied);
+            group.state().statement.copy = Some(copied);
             group.turn(false).expect("it goes on");
         }
         let (jobs, _) = life.keeper.take();

@@ -248,8 +248,8 @@ fn at_work(cluster: &mut Cluster, victim: usize, file: &Path, harm: &Harm) -> En
     }
 }
 
-/// The same value damaged at two of three nodes: each fetches it from the third, and nobody is asked
-/// for anything. At all three: none starts; once one has it back, the others mend themselves by it.
+/// The same value damaged at two of three nodes: each fetches it from the third. At all three: none
+/// starts; once one has it back, the others mend themselves by it.
 #[test]
 fn one_value_damaged_at_two_nodes_is_mended_and_at_all_of_them_never_served() {
     let _alone = alone();

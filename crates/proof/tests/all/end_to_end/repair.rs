@@ -1,6 +1,6 @@
-//! A member whose log is damaged while it is down says so, and is whole again by itself: where the log
-//! says later what must not be forgotten of it, under its id, and else as another node; one that has
-//! nobody to ask stops.
+//! A member whose log is damaged while it is down says so, and is whole again by itself: where the
+//! log says later what must not be forgotten of it, under its id, and else as another node; one
+//! that has nobody to ask stops.
 
 use proof::attentive::{Hand, Seen};
 use proof::checkers::causal::Told;
