@@ -6,9 +6,9 @@
 //!
 //! A part of the log that can't be read is a hole ([`Replay::hole`]). What a replica must not
 //! forget is how far its log goes, under which ballot it accepted that, and what it promised; all
-//! of these only ever replace what they were before. So once a promise and the mark of an adopted log
-//! ([`Replay::adopted`]) stand *behind* a hole, nothing in it counts any more but values, and of
-//! these it is known which ones are missing. A decided value is the same everywhere: another
+//! of these only ever replace what they were before. So once a promise and the mark of an adopted
+//! log ([`Replay::adopted`]) stand *behind* a hole, nothing in it counts any more but values, and
+//! of these it is known which ones are missing. A decided value is the same everywhere: another
 //! replica can give it back ([`Replay::mend`]). Source: Alagappan et al., *Protocol-Aware Recovery
 //! for Consensus-Based Storage*, FAST 2018.
 
