@@ -154,6 +154,14 @@ impl ClusterDescription {
         Some(&self.groups[place])
     }
 
+    /// Where clients reach the members that stay, this one left out.
+    pub fn clients_of_others(&self, own: NodeId) -> Vec<String> {
+        let others = self.members.iter().filter(|member| {
+            member.node != own && member.stay == Stay::Member && !member.client.is_empty()
+        });
+        others.map(|member| member.client.clone()).collect()
+    }
+
     /// Whether a node is a witness: it joined as one, and is one in every group. The directory says
     /// so, in which every member has a part.
     pub fn is_witness(&self, node: NodeId) -> bool {

@@ -35,7 +35,7 @@ pub async fn join_or_found(settings: &Settings, alone: &Alone) -> Outcome {
 
 /// Asks until one of the others has a cluster (`false`), or enough have none.
 async fn nobody_has_one(others: &[String]) -> Outcome<bool> {
-    let mut clients = clients(others)?;
+    let mut clients = clients(others, None)?;
     let (all, bucket) = (others.len() + 1, BucketName::default());
     for attempt in 0_u32.. {
         let mut without = 1;

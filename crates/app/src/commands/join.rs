@@ -58,10 +58,18 @@ pub async fn blocking<T: Send + 'static>(
         .map_err(not_started)
 }
 
-/// A client of each of these nodes.
-pub fn clients(nodes: &[String]) -> Outcome<Vec<(&String, Client)>> {
-    let client = |node| Client::new(&format!("http://{node}"), ANSWER_WAIT).map_err(not_started);
-    nodes.iter().map(|node| Ok((node, client(node)?))).collect()
+/// A client of each of these nodes, which shows them this token.
+pub fn clients<'a>(
+    nodes: &'a [String],
+    token: Option<&JoinToken>,
+) -> Outcome<Vec<(&'a String, Client)>> {
+    let client = |node| {
+        let mut client =
+            Client::new(&format!("http://{node}"), ANSWER_WAIT).map_err(not_started)?;
+        token.into_iter().for_each(|token| client.show(token.clone()));
+        Ok((node, client))
+    };
+    nodes.iter().map(client).collect()
 }
 
 /// Asks one member after the other until there is an answer: a member may start later than this
@@ -73,10 +81,7 @@ pub async fn ask(
     token: Option<&JoinToken>,
     not_yet: &str,
 ) -> Outcome<Body> {
-    let mut clients = clients(members)?;
-    if let Some(token) = token {
-        clients.iter_mut().for_each(|(_, client)| client.show(token.clone()));
-    }
+    let mut clients = clients(members, token)?;
     for attempt in 0_u32.. {
         for (member, client) in &mut clients {
             match client.directory(&BucketName::default(), call.clone()).await {

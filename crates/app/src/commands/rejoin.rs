@@ -19,29 +19,29 @@ const NOT_YET: &str = "can't let this damaged member's place be taken yet (that 
 pub async fn start(settings: &Settings, alone: &Alone) -> Outcome<Node> {
     go_on(settings, alone).await?;
     found::join_or_found(settings, alone).await?;
-    if let Some(damage) = noted(settings).await? {
-        return mend(settings, alone, Error::new(Reason::Damaged, damage)).await;
+    let damage = match noted(settings).await? {
+        Some(words) => Error::new(Reason::Damaged, words),
+        None => match Node::start(settings.node.clone()).await {
+            Err(error) if error.reason == Reason::Damaged && settings.repair => error,
+            started => return started.map_err(join::not_started),
+        },
+    };
+    if !mended(settings, &damage).await? {
+        repair(settings, alone, damage).await?;
     }
-    match Node::start(settings.node.clone()).await {
-        Err(error) if error.reason == Reason::Damaged && settings.repair => {
-            mend(settings, alone, error).await
-        }
-        started => started.map_err(join::not_started),
-    }
+    Node::start(settings.node.clone()).await.map_err(join::not_started)
 }
 
-/// Mends the log where it is, if that can be, or else takes everything from the others; whichever
-/// they allow first.
-async fn mend(settings: &Settings, alone: &Alone, damage: Error) -> Outcome<Node> {
+/// Mends the log where it is; `false`: that can't be, or a majority that can let this node's place
+/// be taken is there before what it lost.
+async fn mended(settings: &Settings, damage: &Error) -> Outcome<bool> {
     let node = settings.node.clone();
     let mut mending = match join::blocking(move || Mending::look(&node)).await {
         Ok(mending) if mending.is_of_use() => mending,
-        looked => {
-            if let Err(why) = looked {
-                tracing::info!(target: "log", %why, "the log can't be mended in its place");
-            }
-            repair(settings, alone, damage).await?;
-            return Node::start(settings.node.clone()).await.map_err(join::not_started);
+        Ok(_) => return Ok(false),
+        Err(why) => {
+            tracing::info!(target: "log", %why, "the log can't be mended in its place");
+            return Ok(false);
         }
     };
     let (places, values) = (mending.places(), mending.values());
@@ -51,25 +51,21 @@ async fn mend(settings: &Settings, alone: &Alone, damage: Error) -> Outcome<Node
     );
     eprintln!("credenza: {}: {values} values are fetched from other members", damage.text());
     if !fetch(settings, &mut mending).await? {
-        repair(settings, alone, damage).await?;
-        return Node::start(settings.node.clone()).await.map_err(join::not_started);
+        return Ok(false);
     }
     let node = settings.node.clone();
     join::blocking(move || mending.mend(&node)).await?;
     tracing::warn!(
         target: "log", %places, values, "the log is mended, nothing is lost; look after this disk"
     );
-    Node::start(settings.node.clone()).await.map_err(join::not_started)
+    Ok(true)
 }
 
 /// Fetches what the log lost, of whichever member has it. `false`: none has all of it, and there is
 /// a majority that can let this node's place be taken.
 async fn fetch(settings: &Settings, mending: &mut Mending) -> Outcome<bool> {
     let members = mending.members.clone();
-    let mut clients = join::clients(&members)?;
-    if let Some(token) = &settings.node.join_token {
-        clients.iter_mut().for_each(|(_, client)| client.show(token.clone()));
-    }
+    let mut clients = join::clients(&members, settings.node.join_token.as_ref())?;
     for attempt in 0_u32.. {
         while let Some((group, index)) = mending.next() {
             let mut found = None;

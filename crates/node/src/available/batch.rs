@@ -90,6 +90,7 @@ pub(super) fn apply(trees: &dyn Trees, index: u64, payload: &Bytes) -> Result<()
     trees.apply(&mut changes.into_iter().chain([mark.change()])).map_err(store_error)?;
     Ok(())
 }
+
 /// Says again which batch was the last.
 pub(crate) fn last_batch(index: u64) -> Job {
     job(index, Bytes::new(), true)

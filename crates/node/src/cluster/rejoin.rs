@@ -12,7 +12,7 @@
 use crate::NodeSettings;
 use crate::keeper::store_error;
 use crate::recovery::unusable;
-use base::{ClusterCall, DirectoryCall, NodeId, Part, Result, Stay};
+use base::{ClusterCall, DirectoryCall, NodeId, Part, Result};
 use std::path::PathBuf;
 use store::DataDir;
 
@@ -32,11 +32,7 @@ impl Rejoining {
         let Some(known) = data.members().map_err(store_error)? else { return Ok(None) };
         let own = known.member(NodeId(data.node));
         let Some(name) = own.map(|own| own.name.clone()) else { return Ok(None) };
-        let others = known.members.iter().filter(|member| {
-            let stays = member.stay == Stay::Member && !member.client.is_empty();
-            member.node != NodeId(data.node) && stays
-        });
-        let members: Vec<_> = others.map(|member| member.client.clone()).collect();
+        let members = known.clients_of_others(NodeId(data.node));
         let witness = known.is_witness(NodeId(data.node));
         Ok((!members.is_empty()).then_some(Rejoining { data, name, witness, members }))
     }

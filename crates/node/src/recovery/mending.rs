@@ -17,7 +17,7 @@ use crate::available::batch::last_batch;
 use crate::consistent::records;
 use crate::keeper::{Job, record, store_error};
 use base::limits::MENDED_BYTES_MAX;
-use base::{Error, GroupId, LogIndex, NodeId, Reason, Result, Stay};
+use base::{ClusterDescription, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
 use store::{DataDir, Hole};
 
@@ -39,11 +39,8 @@ impl Mending {
     pub fn look(settings: &NodeSettings) -> Result<Mending> {
         let data = DataDir::open(&settings.data).map_err(unusable)?;
         let known = data.members().map_err(store_error)?;
-        let others = known.iter().flat_map(|known| &known.members).filter(|member| {
-            let stays = member.stay == Stay::Member && !member.client.is_empty();
-            member.node != NodeId(data.node) && stays
-        });
-        let members = others.map(|member| member.client.clone()).collect();
+        let others = |known: &ClusterDescription| known.clients_of_others(NodeId(data.node));
+        let members = known.as_ref().map(others).unwrap_or_default();
         let Opened { trees, log, records, terms } = open(settings, &data, None, true)?;
         let (lost, holes) = survey(&log, records, &*trees, &terms)?;
         Ok(Mending { members, holes, lost, ..Mending::default() })

@@ -133,9 +133,7 @@ impl<'a> All<'a> {
 
     fn hole(&mut self) {
         self.vnodes.hole();
-        for (id, group) in &mut self.groups {
-            group.hole(self.mended.and_then(|mended| mended.get(id)));
-        }
+        self.groups.values_mut().for_each(|group| group.hole(self.mended));
     }
 
     fn show(&mut self, record: OwnedRecord, start: Position) -> Result<()> {
@@ -152,7 +150,7 @@ impl<'a> All<'a> {
                 self.terms.check(id)?;
                 let group = none.insert(Replaying::new(id, self.trees, self.terms)?);
                 if self.holes > 0 {
-                    group.hole(self.mended.and_then(|mended| mended.get(&id)));
+                    group.hole(self.mended);
                 }
                 group
             }
@@ -197,12 +195,12 @@ impl Replaying {
         Ok(Replaying { id, mark, replay, runs: Runs::default(), bare, mended })
     }
 
-    /// A part of the log can't be read; `mended`: what it held of this group and is still needed.
-    fn hole(&mut self, mended: Option<&BTreeMap<LogIndex, Bytes>>) {
+    /// A part of the log can't be read; `mended`: what it held and is still needed.
+    fn hole(&mut self, mended: Option<&Mended>) {
         self.replay.hole();
         self.runs.hole();
-        if let Some(mended) = mended {
-            self.mended.clone_from(mended);
+        if let Some(values) = mended.and_then(|mended| mended.get(&self.id)) {
+            self.mended.clone_from(values);
         }
         self.mend();
     }
