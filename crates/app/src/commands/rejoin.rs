@@ -15,6 +15,10 @@ const NOT_YET: &str = "can't let this damaged member's place be taken yet (that 
                        of sound voters; where the others are damaged or lost, too, stop them all \
                        and look with `credenza cluster recover --data DIR` at what each has)";
 
+/// How often the members are asked for what is lost after some of them are a majority again: whoever
+/// has it may have begun to listen only since it was asked, or not know yet that it was decided.
+const ROUNDS_WITH_MAJORITY: u32 = 6;
+
 /// Starts the node, damaged or not.
 pub async fn start(settings: &Settings, alone: &Alone) -> Outcome<Node> {
     go_on(settings, alone).await?;
@@ -66,6 +70,7 @@ async fn mended(settings: &Settings, damage: &Error) -> Outcome<bool> {
 async fn fetch(settings: &Settings, mending: &mut Mending) -> Outcome<bool> {
     let members = mending.members.clone();
     let mut clients = join::clients(&members, settings.node.join_token.as_ref())?;
+    let mut rounds_with_majority = 0;
     for attempt in 0_u32.. {
         while let Some((group, index)) = mending.next() {
             let mut found = None;
@@ -89,8 +94,12 @@ async fn fetch(settings: &Settings, mending: &mut Mending) -> Outcome<bool> {
         }
         for (_, client) in &mut clients {
             if has_majority(client).await {
-                return Ok(false);
+                rounds_with_majority += 1;
+                break;
             }
+        }
+        if rounds_with_majority == ROUNDS_WITH_MAJORITY {
+            return Ok(false);
         }
         tokio::time::sleep(join::PAUSE).await;
     }

@@ -92,8 +92,8 @@ pub(super) fn apply(trees: &dyn Trees, index: u64, payload: &Bytes) -> Result<()
 }
 
 /// Says again which batch was the last.
-pub(crate) fn last_batch(index: u64) -> Job {
-    job(index, Bytes::new(), true)
+pub(crate) fn last_batch(index: u64, sync: bool) -> Job {
+    job(index, Bytes::new(), sync)
 }
 
 /// A batch's record; without a payload it says again which batch was the last.

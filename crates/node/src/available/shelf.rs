@@ -265,7 +265,7 @@ impl Shelf {
     pub(crate) fn state_again(&self) {
         let state = self.state();
         // Given under the lock: no batch comes between.
-        self.keeper.write([last_batch(state.open.index - 1)]);
+        self.keeper.write([last_batch(state.open.index - 1, false)]);
     }
 
     /// What the store has under a tree key: what would outlive a crash.

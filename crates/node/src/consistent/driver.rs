@@ -160,7 +160,7 @@ impl Group {
             return Err(error);
         }
         drop(guard);
-        jobs.extend(head.iter().flat_map(|head| head.records(self.id)));
+        jobs.extend(head.iter().flat_map(|head| head.records(self.id, copy.is_some())));
         self.shared.keeper.write(jobs);
         drop(copy); // Who asked for it hears that the keeper has it.
         self.post(letters)?;

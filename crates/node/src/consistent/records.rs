@@ -46,13 +46,15 @@ impl Head {
     }
 
     /// The records that say it again: whatever stands before them in the log, only values can be
-    /// missing there.
-    pub fn records(&self, group: GroupId) -> [Job; 3] {
-        [
+    /// missing there. Nobody waits for their sync unless the caller does: all of it is on record
+    /// already, as firm as it asked to be.
+    pub fn records(&self, group: GroupId, sync: bool) -> [Job; 3] {
+        let again = [
             promise(group, self.promised),
             adopt(group, self.accepted, self.last, self.last),
-            decided(group, self.decided, true),
-        ]
+            decided(group, self.decided, sync),
+        ];
+        again.map(|job| Job { sync, ..job })
     }
 }
 

@@ -87,7 +87,7 @@ impl Mending {
         trees.rotate().map_err(store_error)?;
         trees.flush().map_err(store_error)?;
         let start = log.begin_segment().map_err(store_error)?;
-        let jobs = groups.iter().flat_map(again).chain([last_batch(vnodes.applied)]);
+        let jobs = groups.iter().flat_map(again).chain([last_batch(vnodes.applied, true)]);
         for job in jobs {
             log.append(&record(&job)).map_err(store_error)?;
         }
@@ -117,5 +117,5 @@ fn again(group: &RecoveredGroup) -> impl Iterator<Item = Job> {
     let accept = move |(index, value): (&LogIndex, &Bytes)| {
         records::accept(id, ballot, *index, decided, value.clone(), true)
     };
-    group.tail.iter().map(accept).chain(records::Head::of(replica).records(id))
+    group.tail.iter().map(accept).chain(records::Head::of(replica).records(id, true))
 }
