@@ -1,5 +1,6 @@
 //! Who belongs to a group, and what each member may do.
 
+use super::quorum::Quorums;
 use base::{ConfigurationId, NodeId, Part};
 use std::fmt;
 
@@ -23,6 +24,8 @@ pub struct Member {
 pub struct Configuration {
     id: ConfigurationId,
     members: Vec<Member>,
+    /// How many voters save a value; none: a majority.
+    quorum: Option<u8>,
 }
 
 /// Why a set of members is no configuration.
@@ -38,6 +41,15 @@ pub enum ConfigurationError {
     TooManyVoters(usize),
     /// More than [`MEMBERS_MAX`] members.
     TooManyMembers(usize),
+    /// So many of these voters can't be what saves a value.
+    Quorum {
+        /// How many were to.
+        save: u8,
+        /// How many there are.
+        voters: usize,
+        /// How many of them are witnesses.
+        witnesses: usize,
+    },
 }
 
 impl Configuration {
@@ -63,7 +75,39 @@ impl Configuration {
         if !members.iter().any(|member| member.part.leads()) {
             return Err(ConfigurationError::NoLeader);
         }
-        Ok(Configuration { id, members })
+        Ok(Configuration { id, members, quorum: None })
+    }
+
+    /// The same, where so many voters save a value before it is decided; none: a majority. Fewer
+    /// decide sooner, and then more must be there to elect a master; more keep more copies of what
+    /// was acknowledged, and must all be there to decide.
+    ///
+    /// Errors: [`ConfigurationError::Quorum`] for less than two copies where several vote, for more
+    /// than all, and where witnesses alone would be enough: somebody must keep the rows.
+    pub fn with_quorum(self, quorum: Option<u8>) -> Result<Configuration, ConfigurationError> {
+        let voters = self.voters().count();
+        let witness = |member: &&Member| member.part == Part::Witness;
+        let witnesses = self.members.iter().filter(witness).count();
+        let fits = |save: u8| {
+            let save = usize::from(save);
+            (voters.min(2)..=voters).contains(&save) && save > witnesses
+        };
+        match quorum {
+            Some(save) if !fits(save) => {
+                Err(ConfigurationError::Quorum { save, voters, witnesses })
+            }
+            quorum => Ok(Configuration { quorum, ..self }),
+        }
+    }
+
+    /// How many voters save a value; none: a majority.
+    pub fn quorum(&self) -> Option<u8> {
+        self.quorum
+    }
+
+    /// How many voters' answers are enough.
+    pub fn quorums(&self) -> Quorums {
+        Quorums::of(self.voters().count(), self.quorum)
     }
 
     /// The configuration of a group that lives on one node.
@@ -81,12 +125,12 @@ impl Configuration {
         &self.members
     }
 
-    /// The nodes whose answers count towards a majority, in the order of their ids.
+    /// The nodes whose answers count, in the order of their ids.
     pub fn voters(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.members.iter().filter(|member| member.part.votes()).map(|member| member.node)
     }
 
-    /// Whether a node's answer counts towards a majority.
+    /// Whether a node's answer counts.
     pub fn votes(&self, node: NodeId) -> bool {
         self.part(node).is_some_and(Part::votes)
     }
@@ -114,6 +158,10 @@ impl fmt::Display for ConfigurationError {
             }
             ConfigurationError::TooManyMembers(found) => {
                 write!(f, "{found} members, at most {MEMBERS_MAX} may belong")
+            }
+            ConfigurationError::Quorum { save, voters, witnesses } => {
+                let fewest = (witnesses + 1).max(*voters.min(&2));
+                write!(f, "a quorum of {save}: from {fewest} to {voters} of these members may save")
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Who should try to lead, when nobody does.
 //!
 //! The idea is that of Omni-Paxos' *ballot leader election*: what qualifies a voter to lead is that
-//! it hears a majority, not how long its log is; and who can't hear a majority takes no part. So
+//! it hears enough others, not how long its log is; and who can't hear so many takes no part. So
 //! the group goes on even where only one voter is still connected to a majority. Rounds are held
 //! only while a voter knows no master: a master in office is told by its heartbeats.
 //!
@@ -10,7 +10,7 @@
 //! thesis, 9.6, has the same reason).
 
 use super::message::{Accepted, Standing};
-use super::quorum::majority;
+use super::quorum::Quorums;
 use base::{Millis, NodeId};
 
 /// A voter leaves it to a better one for so many rounds; then it stands all the same.
@@ -83,12 +83,12 @@ impl Election {
         }
     }
 
-    /// Judges the round: `voters` vote in this group, and this one has accepted `log`. Of those who
+    /// Judges the round: so many are enough in this group, and this one has accepted `log`. Of those who
     /// may stand, the one with the longest log does: it has the least to fetch.
-    pub(super) fn judge(&mut self, node: NodeId, log: Accepted, voters: usize) -> Verdict {
+    pub(super) fn judge(&mut self, node: NodeId, log: Accepted, quorums: Quorums) -> Verdict {
         self.open = false;
         let known = self.connected;
-        self.connected = self.answers.len() + 1 >= majority(voters);
+        self.connected = self.answers.len() + 1 >= quorums.most();
         if !known {
             // Nobody has been told yet who else may stand: those who begin to seek at one moment
             // would all stand, and share the promises out among them.
@@ -96,7 +96,7 @@ impl Election {
             return Verdict::Again;
         }
         let free = self.answers.iter().filter(|(_, standing)| !standing.bound);
-        if free.clone().count() + 1 < majority(voters) {
+        if free.clone().count() + 1 < quorums.elect {
             self.deferred = 0;
             return Verdict::Again;
         }

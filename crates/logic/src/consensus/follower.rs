@@ -24,14 +24,14 @@ impl Replica {
         if self.leader.take().is_some() {
             self.announce(effects);
         }
-        let voters = self.configuration.voters().count();
+        let quorums = self.configuration.quorums();
         let others = self.other_voters().count();
         loop {
             if !self.election.is_over(others, self.now) {
                 return;
             }
             if self.election.is_open() {
-                let verdict = self.election.judge(self.node, self.accepted(), voters);
+                let verdict = self.election.judge(self.node, self.accepted(), quorums);
                 if verdict == Verdict::Stand && may_lead {
                     return self.stand(Ballot::default(), effects);
                 }

@@ -1,10 +1,10 @@
 //! What a replica keeps while it tries to lead, and while it leads.
 
-use super::configuration::Configuration;
+use super::configuration::{Configuration, Member};
 use super::event::ReadToken;
 use super::lease::{Lease, LeaseClock};
 use super::message::Accepted;
-use super::quorum::Tally;
+use super::quorum::{Quorums, Tally};
 use super::rules::{Rule, broken};
 use super::window::Window;
 use base::{Ballot, LogIndex, Millis, NodeId};
@@ -116,20 +116,21 @@ impl Lead {
             rewound: (LogIndex(0), Millis(0)),
             heeded: (Accepted::default(), Millis(0)),
         };
+        let counts = |member: &&Member| member.part.votes() || broken(Rule::LearnersDontCount);
+        let counting = configuration.members().iter().filter(counts).map(|member| member.node);
+        let all = Quorums::of(counting.clone().count(), configuration.quorum()).save;
+        let needed = configuration.quorums().save;
         Lead {
             ends: Millis(0),
             promises: Vec::new(),
             base: Ballot::default(),
             adopted: LogIndex(0),
             source: None,
-            saved: Tally::new(configuration.members().iter().filter_map(|member| {
-                let counts = member.part.votes() || broken(Rule::LearnersDontCount);
-                counts.then_some(member.node)
-            })),
+            saved: Tally::new(counting, all),
             followers: others.map(|member| follower(member.node)).collect(),
-            lease: Lease::new(clock, configuration.voters()),
-            contact: Tally::new(configuration.voters()),
-            beats: Tally::new(configuration.voters()),
+            lease: Lease::new(clock, configuration.voters(), needed),
+            contact: Tally::new(configuration.voters(), needed),
+            beats: Tally::new(configuration.voters(), needed),
             beat: 0,
             next_beat: Millis(0),
             window: Window::default(),

@@ -1,12 +1,12 @@
 //! The replica that leads, or tries to: prepare, adopt, replicate, decide.
 
+use super::ballot;
 use super::effect::{Asked, Effect, Refusal};
 use super::event::ValueHandle;
 use super::lead::{FLIGHT_VALUES_MAX, MESSAGE_VALUES_MAX, Phase};
 use super::message::{Accepted, Body};
 use super::replica::{Replica, Stage, Staging};
 use super::rules::{Rule, broken};
-use super::{ballot, quorum};
 use base::{Ballot, LogIndex, NodeId};
 
 impl Replica {
@@ -61,21 +61,20 @@ impl Replica {
         }
     }
 
-    /// With a majority's promises, take the log accepted under the highest ballot among them
+    /// With enough promises, take the log accepted under the highest ballot among them
     /// (Sequence Paxos; *Paxos Made Simple* P2c for every index at once). What of it is missing
     /// here is fetched first.
     pub(super) fn try_to_adopt(&mut self, effects: &mut Vec<Effect>) {
         if self.stage != Stage::Promising {
             return;
         }
-        let voters = self.configuration.voters().count();
         let counts =
             |node: NodeId| self.configuration.votes(node) || broken(Rule::LearnersElectNobody);
         let promised = self.lead.promises.iter().filter(|(node, _)| counts(*node)).count();
-        if promised < quorum::majority(voters) {
+        if promised < self.configuration.quorums().elect {
             return;
         }
-        let (best, source) = self.lead.best().expect("a majority is somebody");
+        let (best, source) = self.lead.best().expect("enough is somebody");
         let known = self.lead.promises.iter().map(|(_, log)| log.decided).max();
         self.hear(self.promised, known.unwrap_or(self.decided));
         self.lead.base = best.ballot;

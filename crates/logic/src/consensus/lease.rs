@@ -72,9 +72,13 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// No grants yet.
-    pub(super) fn new(clock: LeaseClock, voters: impl Iterator<Item = NodeId>) -> Lease {
-        Lease { clock, granted: Tally::new(voters) }
+    /// No grants yet; those of `needed` voters make a lease.
+    pub(super) fn new(
+        clock: LeaseClock,
+        voters: impl Iterator<Item = NodeId>,
+        needed: usize,
+    ) -> Lease {
+        Lease { clock, granted: Tally::new(voters, needed) }
     }
 
     /// Notes that `voter` granted the heartbeat sent at `sent`.
@@ -82,12 +86,12 @@ impl Lease {
         self.granted.raise(voter, sent);
     }
 
-    /// When the last heartbeat was sent that a majority granted.
+    /// When the last heartbeat was sent that enough voters granted.
     pub(super) fn heard(&self) -> Option<Millis> {
         self.granted.agreed()
     }
 
-    /// Until when a majority's grants last.
+    /// Until when their grants last.
     pub(super) fn until(&self) -> Option<Millis> {
         self.heard().map(|sent| self.clock.end(sent))
     }

@@ -1,7 +1,37 @@
-//! What a majority has reached: the one piece of quorum arithmetic in the house.
+//! How many voters are enough, and what so many have reached: the one piece of quorum arithmetic in
+//! the house.
 
 use super::rules::{Rule, broken};
 use base::NodeId;
+
+/// How many voters' answers are enough. Any who elect share a voter with any who saved a value, so
+/// whoever leads knows what is decided (Howard, Malkhi and Spiegelman, *Flexible Paxos*, OPODIS
+/// 2016).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Quorums {
+    /// Promises that make a leader.
+    pub elect: usize,
+    /// Voters that have a value on disk, granted a lease, or answered for a read.
+    pub save: usize,
+}
+
+impl Quorums {
+    /// Majorities both, unless another number is to save a value: the fewer that are, the more
+    /// elect.
+    pub(super) fn of(voters: usize, save: Option<u8>) -> Quorums {
+        let majority = majority(voters);
+        let Some(save) = save.map(usize::from) else {
+            return Quorums { elect: majority, save: majority };
+        };
+        let rest = if broken(Rule::QuorumsMeet) { 0 } else { (voters + 1).saturating_sub(save) };
+        Quorums { elect: majority.max(rest), save }
+    }
+
+    /// So many must be connected, for one of them to lead and to decide.
+    pub fn most(self) -> usize {
+        self.elect.max(self.save)
+    }
+}
 
 /// How many of `voters` make a majority: any two majorities share a voter.
 pub(super) fn majority(voters: usize) -> usize {
@@ -11,18 +41,20 @@ pub(super) fn majority(voters: usize) -> usize {
     voters / 2 + 1
 }
 
-/// How far each voter has come, and so how far a majority has. Promises (ballots), saved values
-/// (indexes) and lease grants (times) are all counted with it.
+/// How far each voter has come, and so how far enough of them have. Saved values (indexes), lease
+/// grants (times) and answers to heartbeats are all counted with it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Tally<T> {
+    /// So many are enough.
+    needed: usize,
     /// In the order of the node ids; `None` until a voter's first answer.
     reached: Vec<(NodeId, Option<T>)>,
 }
 
 impl<T: Copy + Ord> Tally<T> {
-    /// Nobody has reached anything yet.
-    pub(super) fn new(voters: impl Iterator<Item = NodeId>) -> Tally<T> {
-        Tally { reached: voters.map(|voter| (voter, None)).collect() }
+    /// Nobody has reached anything yet; `needed` are enough.
+    pub(super) fn new(voters: impl Iterator<Item = NodeId>, needed: usize) -> Tally<T> {
+        Tally { needed, reached: voters.map(|voter| (voter, None)).collect() }
     }
 
     /// Notes that `voter` has come to `to`. Nobody ever falls back, and who is no voter does not
@@ -33,15 +65,14 @@ impl<T: Copy + Ord> Tally<T> {
         }
     }
 
-    /// The furthest that a majority has come. Quadratic in the voters, of which there are a
+    /// The furthest that enough have come. Quadratic in the voters, of which there are a
     /// handful; allocates nothing, since it stands in the path of every value.
     pub(super) fn agreed(&self) -> Option<T> {
-        let needed = majority(self.reached.len());
-        let held_by_majority = |mark: &T| {
+        let held_by_enough = |mark: &T| {
             let holders = self.reached.iter().filter(|(_, reached)| *reached >= Some(*mark));
-            holders.count() >= needed
+            holders.count() >= self.needed
         };
-        self.reached.iter().filter_map(|(_, reached)| *reached).filter(held_by_majority).max()
+        self.reached.iter().filter_map(|(_, reached)| *reached).filter(held_by_enough).max()
     }
 
     /// How far one voter has come.

@@ -25,6 +25,8 @@ pub(super) enum Rule {
     MoreThanHalf,
     /// In an even group, half is no majority.
     HalfIsTooFew,
+    /// Where fewer than a majority save a value, more than a majority elect.
+    QuorumsMeet,
     /// Learners decide nothing.
     LearnersDontCount,
     /// Learners' promises elect nobody.

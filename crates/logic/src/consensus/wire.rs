@@ -154,10 +154,11 @@ fn take_body(number: u8, from: &mut Reader<'_>) -> Result<Body, Malformed> {
 }
 
 impl Configuration {
-    /// Appends the configuration: what a stop-sign's value holds.
+    /// Appends the configuration: what a stop-sign's value holds. The uppermost byte of the number
+    /// of members is the quorum (0: a majority), which versions before quorums refuse.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.put_u32(self.id().0);
-        out.put_u32(self.members().len() as u32);
+        out.put_u32(self.members().len() as u32 | u32::from(self.quorum().unwrap_or(0)) << 24);
         for member in self.members() {
             out.put_u64(member.node.0);
             out.put_u8(match member.part {
@@ -171,7 +172,8 @@ impl Configuration {
     /// Reads a configuration; what follows it stays in the reader.
     pub fn read(reader: &mut Reader<'_>) -> Result<Configuration, Malformed> {
         let id = ConfigurationId(reader.u32("configuration")?);
-        let count = reader.u32("how many members")? as usize;
+        let counts = reader.u32("how many members")?;
+        let (count, quorum) = ((counts & 0x00FF_FFFF) as usize, (counts >> 24) as u8);
         if count > MEMBERS_MAX {
             return Err(Malformed("how many members"));
         }
@@ -186,7 +188,9 @@ impl Configuration {
             };
             members.push(Member { node, part });
         }
-        Configuration::new(id, members).map_err(|_| Malformed("a set of members"))
+        Configuration::new(id, members)
+            .and_then(|it| it.with_quorum(Some(quorum).filter(|quorum| *quorum > 0)))
+            .map_err(|_| Malformed("a set of members"))
     }
 }
 

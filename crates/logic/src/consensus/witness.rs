@@ -60,7 +60,7 @@ impl Replica {
         let is_full =
             |node| self.lead.followers.iter().any(|other| other.node == node && other.full);
         let able = self.configuration.voters().filter(|node| heard(*node) && !is_full(*node));
-        let needed = super::quorum::majority(self.configuration.voters().count());
+        let needed = self.configuration.quorums().save;
         (self.stage == Stage::Leading && able.count() < needed).then_some(full)
     }
 }

@@ -2,7 +2,7 @@
 //! of all that was ever decided.
 
 use super::machine::{Identity, Machine, NODE, Record};
-use crate::consensus::quorum::{Tally, majority};
+use crate::consensus::quorum::{Quorums, Tally};
 use crate::consensus::{
     Configuration, Effect, Event, LeaseClock, ReadToken, Replay, Replica, Restored, Role,
 };
@@ -249,11 +249,14 @@ proptest! {
     }
 
     #[test]
-    fn a_majority_has_come_as_far_as_counting_says(
+    fn enough_have_come_as_far_as_counting_says(
         marks in prop::collection::vec(prop::option::of(0..9_u64), 1..8),
+        save in prop::option::of(1..8_u8),
     ) {
+        let save = save.filter(|save| usize::from(*save) <= marks.len());
+        let quorums = Quorums::of(marks.len(), save);
         let voters = || (1..=marks.len() as u64).map(NodeId);
-        let mut tally = Tally::new(voters());
+        let mut tally = Tally::new(voters(), quorums.save);
         for (voter, mark) in voters().zip(&marks) {
             if let Some(mark) = mark {
                 tally.raise(voter, *mark);
@@ -263,8 +266,10 @@ proptest! {
         tally.raise(NodeId(99), 1_000);
         let mut sorted = marks.clone();
         sorted.sort_by(|one, other| other.cmp(one));
-        prop_assert_eq!(tally.agreed(), sorted[majority(marks.len()) - 1]);
-        prop_assert!(2 * majority(marks.len()) > marks.len(), "two majorities share a voter");
+        prop_assert_eq!(tally.agreed(), sorted[quorums.save - 1]);
+        prop_assert!(quorums.save + quorums.elect > marks.len(), "they share a voter");
+        prop_assert!(2 * quorums.elect > marks.len(), "nobody else is elected beside");
+        prop_assert!(quorums.most() <= marks.len(), "all together are enough");
         tally.clear();
         prop_assert_eq!(tally.agreed(), None);
     }

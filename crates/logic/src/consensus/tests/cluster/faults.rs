@@ -1,7 +1,7 @@
 //! What goes wrong, and when.
 
 use super::world::{Item, Weather, World};
-use crate::consensus::{Effect, Event, Member, Role};
+use crate::consensus::{Configuration, Effect, Event, Member, Role};
 use base::{NodeId, Part};
 
 impl World {
@@ -191,4 +191,21 @@ impl World {
             self.start(node);
         }
     }
+}
+
+/// The configuration with the quorum of this number, of those with which the group goes on without
+/// so many; no number: a majority.
+pub fn with_some_quorum(
+    configuration: Configuration,
+    number: Option<u64>,
+    away: usize,
+) -> Configuration {
+    let Some(number) = number else { return configuration };
+    let voters = configuration.voters().count();
+    let sound = (1..=voters as u8).filter_map(|save| {
+        let with = configuration.clone().with_quorum(Some(save)).ok()?;
+        (with.quorums().most() + away <= voters).then_some(with)
+    });
+    let sound: Vec<_> = sound.collect();
+    sound.get((number % sound.len().max(1) as u64) as usize).cloned().unwrap_or(configuration)
 }

@@ -116,7 +116,8 @@ impl Judge {
                 present.voters().map(|node| machines[node.0 as usize - 1]).collect();
             let holders = voters.iter().filter(|voter| voter.holds(place, value)).count();
             // Its own arithmetic: the replicas' may be broken.
-            assert!(holders * 2 > voters.len(), "value {} is on {holders} disks", place + 1);
+            let needed = present.quorum().map_or(voters.len() / 2 + 1, usize::from);
+            assert!(holders >= needed, "value {} is on {holders} disks", place + 1);
             self.ledger.push(value);
             if let Some(next) = signs.get(&value) {
                 assert_eq!(next.id().0, present.id().0 + 1, "one configuration after the other");

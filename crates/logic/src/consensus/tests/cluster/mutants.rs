@@ -6,7 +6,7 @@ use crate::consensus::tests::broken::while_broken;
 use std::panic::catch_unwind;
 
 /// Rules whose absence shows in nearly every history.
-const PLAIN: [Rule; 19] = [
+const PLAIN: [Rule; 20] = [
     Rule::OwnPromiseOnDisk,
     Rule::PromisedLogOnDisk,
     Rule::PromisesRise,
@@ -16,6 +16,7 @@ const PLAIN: [Rule; 19] = [
     Rule::MasterCountsItsDisk,
     Rule::MoreThanHalf,
     Rule::HalfIsTooFew,
+    Rule::QuorumsMeet,
     Rule::LearnersDontCount,
     Rule::LearnersElectNobody,
     Rule::AgreedIsDecided,

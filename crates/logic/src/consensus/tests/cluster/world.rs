@@ -1,6 +1,7 @@
 //! Time, network, disks and clocks of a group, and what its nodes do with them.
 
 use super::chance::Chance;
+use super::faults::with_some_quorum;
 use super::judge::Judge;
 use crate::consensus::tests::machine::{Identity, Machine};
 use crate::consensus::{
@@ -86,6 +87,8 @@ pub struct World {
     pub peace: bool,
     /// Whether its members change.
     pub changing: bool,
+    /// Whether other numbers than a majority save a value.
+    pub varies: bool,
     /// Tells every event, for whoever looks for the cause of a failure.
     told: bool,
 }
@@ -99,6 +102,9 @@ impl World {
             |(place, part): (usize, &Part)| Member { node: NodeId(place as u64 + 1), part: *part };
         let members: Vec<_> = parts.iter().enumerate().map(member).collect();
         let configuration = Configuration::new(ConfigurationId(0), members.clone()).expect("sound");
+        // Where members don't change, one of them may lose its disk.
+        let (varies, away) = (seed % 4 == 3, usize::from(spare == 0));
+        let configuration = with_some_quorum(configuration, varies.then_some(seed / 4), away);
         // Each clock may be off by as much as the lease allows, either way.
         let drift = i64::from(lease.drift_ppm.min(450_000));
         let slots: Vec<_> = (1..=members.len() as u64 + spare)
@@ -145,6 +151,7 @@ impl World {
             tick: TICK_MAX.min(lease.length.0 / 10),
             peace: false,
             changing: spare > 0,
+            varies,
             told: std::env::var_os("CREDENZA_TOLD").is_some(),
         };
         for node in 0..count {
@@ -229,6 +236,8 @@ impl World {
     pub fn reconfigure(&mut self, master: usize, members: Vec<Member>) {
         let id = self.slots[master].machine.replica.configuration().id().0 + 1;
         let configuration = Configuration::new(ConfigurationId(id), members).expect("sound");
+        let chosen = self.varies.then_some(self.next_value);
+        let configuration = with_some_quorum(configuration, chosen, 0);
         self.signs.insert(self.next_value, configuration.clone());
         let value = ValueHandle { bytes: 10, updates: 0 };
         self.step(master, Event::Reconfigure { configuration, value });
