@@ -101,9 +101,23 @@ pub struct Placement {
     /// The voters it began with, in the order of their ids; none: it began with the cluster's
     /// founder alone.
     pub founders: Vec<NodeId>,
+    /// So many voters are to save a value before it is decided; none: a majority.
+    pub quorum: Option<u8>,
 }
 
 impl Placement {
+    /// How many voters it is to have, and how many save a value, as one number: for forms that
+    /// were made before there were quorums, and whose readers then refuse what they don't know.
+    pub fn counts(&self) -> u32 {
+        self.replicas | u32::from(self.quorum.unwrap_or(0)) << 24
+    }
+
+    /// The same, with what such a number says.
+    pub fn with_counts(self, counts: u32) -> Placement {
+        let quorum = Some((counts >> 24) as u8).filter(|quorum| *quorum > 0);
+        Placement { replicas: counts & 0x00FF_FFFF, quorum, ..self }
+    }
+
     /// How many of its members are witnesses.
     pub fn witnesses(&self) -> usize {
         self.members.iter().filter(|(_, part)| *part == Part::Witness).count()
@@ -224,6 +238,13 @@ pub enum ClusterCall {
         group: GroupId,
         /// Members by name.
         members: Vec<(String, Part)>,
+    },
+    /// Says how many voters of a group save a value before it is decided. `Body::Done`.
+    SetQuorum {
+        /// The group.
+        group: GroupId,
+        /// So many; none: a majority.
+        quorum: Option<u8>,
     },
     /// Makes a group. `Body::Group`.
     CreateGroup {

@@ -107,6 +107,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner
         lease_ms: settings.lease_ms,
         witness,
         kept_bytes_max: settings.log_bytes_max,
+        forced_master: Arc::new(AtomicU64::new(settings.forced_among(&known).0)),
     };
     let cluster = known.cluster;
     let catalog = Arc::new(Catalog::new(known));

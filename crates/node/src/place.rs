@@ -87,7 +87,7 @@ impl Inner {
     }
 
     /// Whether a group can go on: its master counts those who are near; everybody else asks whether
-    /// the master is there, who would not be master without a majority.
+    /// the master is there, who would not be master without a majority of them.
     pub(crate) fn goes_on(&self, group: &Group) -> bool {
         if !group.master.load(Ordering::Acquire) {
             return self.reaches_master(group).is_ok();
@@ -98,8 +98,7 @@ impl Inner {
         let near = |member: &&Progress| {
             member.saved.is_some_and(|saved| saved.0.saturating_add(NEAR) >= last.0)
         };
-        let (all, near) = (voters.clone().count(), voters.filter(near).count());
-        near > all / 2
+        voters.filter(near).count() >= group.configuration().quorums().save
     }
 
     /// The same for every group that counts on this node: those every node has a part in, and those

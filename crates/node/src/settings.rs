@@ -1,6 +1,6 @@
 //! What a node needs to know before it starts; `app` fills it from flags, file and environment.
 
-use base::JoinToken;
+use base::{ClusterDescription, JoinToken, NodeId, Stay};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -27,6 +27,9 @@ pub struct NodeSettings {
     /// Names of members that are to be master rather than those behind them and all others; the
     /// same at every member.
     pub preferred_masters: Vec<String>,
+    /// Name of the one member that is to be master of every group in which it votes; while it is
+    /// away, nobody is. The same at every member.
+    pub forced_master: Option<String>,
     /// So long one of them must be fit to lead before it is handed a group.
     pub prefer_pause_ms: u64,
     /// A member that is out of all groups has this long to hear of it before it is forgotten.
@@ -75,6 +78,7 @@ impl Default for NodeSettings {
             reserve_bytes: 64 << 20,
             lease_ms: 600,
             preferred_masters: Vec::new(),
+            forced_master: None,
             prefer_pause_ms: 10_000,
             farewell_ms: 3_000,
             compare_bytes_per_second: 8 << 20,
@@ -87,5 +91,31 @@ impl Default for NodeSettings {
             join_token: None,
             client_address: String::new(),
         }
+    }
+}
+
+impl NodeSettings {
+    /// Whether it is said who is to be master.
+    pub(crate) fn names_masters(&self) -> bool {
+        self.forced_master.is_some() || !self.preferred_masters.is_empty()
+    }
+
+    /// Who is to be master, the best first.
+    pub(crate) fn masters_among(&self, known: &ClusterDescription) -> Vec<NodeId> {
+        let named = |name: &String| {
+            let stays = |member: &&base::MemberDescription| member.stay == Stay::Member;
+            let mut members = known.members.iter().filter(stays);
+            members.find(|member| member.name == *name).map(|member| member.node)
+        };
+        match &self.forced_master {
+            Some(forced) => named(forced).into_iter().collect(),
+            None => self.preferred_masters.iter().filter_map(named).collect(),
+        }
+    }
+
+    /// Who alone is to be master; 0: any voter may.
+    pub(crate) fn forced_among(&self, known: &ClusterDescription) -> NodeId {
+        let forced = self.forced_master.iter().flat_map(|_| self.masters_among(known));
+        forced.into_iter().next().unwrap_or_default()
     }
 }

@@ -29,8 +29,11 @@ const fn row(names: &'static [&'static str], fate: Fate) -> Row {
 
 const NO: &[&str] = &["false"];
 const PEERS: Fate = AmongSeveral("means nothing to a node that is alone");
-const ELECTION: Fate =
-    Nothing("means nothing here: a majority elects the master, and `lease_ms` is its lease");
+const LEASE: Fate = Nothing("means nothing here: `lease_ms` is the master's lease");
+const QUORUM: Fate = Nothing(
+    "means nothing here: a majority agrees; where another number is safe, `credenza group quorum` \
+     sets it",
+);
 const LOG: Fate = Nothing("means nothing here: the log is cut, compressed and collapsed by itself");
 const DISK: Fate = Nothing("means nothing here: log and store lie together under `home`");
 const STORE: Fate = Nothing("means nothing here: the setting `memory_bytes_max` bounds the memory");
@@ -43,7 +46,9 @@ const LIMIT: Fate = Nothing("means nothing here: the limits are in docs/run/limi
 /// Keys of `[global]`.
 pub const GLOBAL: &[Row] = &[
     row(&["cluster", "cluster_id"], Taken),
-    row(&["master", "preferred_master", "preferred_masters", "lease_period", "quorum"], ELECTION),
+    row(&["master", "preferred_master", "preferred_masters"], PEERS),
+    row(&["lease_period"], LEASE),
+    row(&["quorum"], QUORUM),
     row(&["readonly"], Only(NO, "a node that only reads can't be had")),
     row(&["plugins"], Only(&[""], "there are no user functions and no hooks")),
     row(&["tls_service", "tls_service_validate_peer"], Only(NO, "there is no encryption yet")),

@@ -75,6 +75,7 @@ fn configure(text: &str, node: Option<&str>) -> Result<Configuration, Complaint>
     configuration.take(global, own, me, names.len())?;
     if names.len() > 1 {
         configuration.take_peers(own)?;
+        configuration.take_masters(global, &names)?;
         let mut others = Vec::new();
         for name in names.iter().filter(|name| **name != me) {
             let other = section(name).ok_or_else(|| {
@@ -219,6 +220,32 @@ impl Configuration {
             let why = format!("means less here: nodes speak to each other at {} alone", peers[0]);
             self.warn(line, "`messaging_port`", &why);
         }
+        Ok(())
+    }
+
+    /// Who is to be master: one alone, or some rather than others.
+    fn take_masters(&mut self, global: &Section, names: &[&str]) -> Result<(), Complaint> {
+        let master = global.find("master");
+        let preferred = global.find("preferred_masters");
+        if let (Some(_), Some(preferred)) = (master, preferred) {
+            let what = "`preferred_masters` beside `master`: say one of both";
+            return Err((preferred.line, what.into()));
+        }
+        let Some(key) = master.or(preferred) else { return Ok(()) };
+        if let Some(stranger) = list(&key.value).find(|name| !names.contains(name)) {
+            let what = format!("`{}`: there is no node `{stranger}` in the cluster", key.name);
+            return Err((key.line, what));
+        }
+        let is_preferred = global
+            .find("preferred_master")
+            .is_some_and(|key| key.value.eq_ignore_ascii_case("true"));
+        let forced = master.is_some() && !is_preferred;
+        let setting = if forced { "forced_master" } else { "preferred_masters" };
+        let chosen: Vec<_> = list(&key.value).collect();
+        if forced && chosen.len() != 1 {
+            return Err((key.line, format!("`master = {}`: one node is wanted", key.value)));
+        }
+        self.give(setting, chosen.join(","), key.line);
         Ok(())
     }
 

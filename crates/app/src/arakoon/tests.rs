@@ -173,3 +173,36 @@ fn a_configuration_elsewhere_is_refused_in_words() {
     let refused = read(Path::new("etcd://127.0.0.1:2379/ricky"), None).expect_err("no file");
     assert!(refused.to_string().contains("write it into one"), "{refused}");
 }
+
+#[test]
+fn who_is_to_be_master_is_taken_over() {
+    let with = |line: &str| THREE.replacen("cluster_id = ricky", line, 1);
+    let given = |lines: &str| {
+        let text = with(&format!("cluster_id = ricky\n{lines}"));
+        let found = configure(&text, Some("b")).expect("it can be mapped");
+        assert!(found.warnings.is_empty(), "{:?}", found.warnings);
+        let named =
+            |given: &&Given| given.name.ends_with("_master") || given.name.ends_with("_masters");
+        let named: Vec<_> = found.given.iter().filter(named).cloned().collect();
+        let [only] = &named[..] else { panic!("one setting: {named:?}") };
+        (only.name, only.text.clone(), only.line)
+    };
+    assert_eq!(given("master = c"), ("forced_master", "c".into(), 4));
+    let preferred = given("master = c\npreferred_master = true");
+    assert_eq!(preferred, ("preferred_masters", "c".into(), 4));
+    let preferred = given("preferred_master = false\npreferred_masters = c, a");
+    assert_eq!(preferred, ("preferred_masters", "c,a".into(), 5));
+    for (lines, line, words) in [
+        ("master = d", 4, "no node `d`"),
+        ("preferred_masters = a, d", 4, "no node `d`"),
+        ("master = a, b", 4, "one node"),
+        ("master = a\npreferred_masters = b", 5, "say one"),
+    ] {
+        let text = with(&format!("cluster_id = ricky\n{lines}"));
+        let (at, what) = complaint(&text, Some("a"));
+        assert_eq!((at, what.contains(words)), (line, true), "{lines}: {what}");
+    }
+    let alone = ONE.replacen("lease_period = 10", "master = arakoon_0", 1);
+    let found = configure(&alone, None).expect("it means nothing to one alone");
+    assert!(found.warnings[0].starts_with("5: `master`"), "{:?}", found.warnings);
+}

@@ -19,6 +19,7 @@ Examples:
   credenza group place 1 n1 n2 n4                  these vote in group 1, nobody else
   credenza group place 1 n1 n2 n4 n5=learner       n5 gets a copy and no vote
   credenza group place 1 n1 n2 w=witness           w joined as a witness: a vote and no copy
+  credenza group quorum 1 2                        of five voters two save a value, and four elect
   credenza group drop 2                            when no bucket lives in it any more
   credenza group verify 1                          do all replicas hold the same rows?
 
@@ -34,6 +35,8 @@ pub enum Group {
     Create(Create),
     /// Say who is wanted in a group
     Place(Place),
+    /// Say how many voters save a value before it is acknowledged
+    Quorum(Quorum),
     /// End a group in which no bucket lives; its number is never given again
     Drop(Drop),
     /// Compare the replicas of a group, or of all: exit code 7 if they differ
@@ -78,6 +81,31 @@ pub struct Place {
     address: Address,
 }
 
+/// Speaks of one group.
+#[derive(clap::Args)]
+pub struct Quorum {
+    /// The group's number
+    group: u32,
+    /// So many: fewer answer sooner, and more must then be there to elect a master; more keep more
+    /// copies, and must all be there to write. `majority`: what it is without this
+    #[arg(value_name = "VOTERS", value_parser = quorum)]
+    quorum: Wished,
+    #[command(flatten)]
+    address: Address,
+}
+
+/// How many voters; none: a majority.
+#[derive(Clone, Copy)]
+struct Wished(Option<u8>);
+
+fn quorum(text: &str) -> Result<Wished, String> {
+    match (text, text.parse()) {
+        ("majority", _) => Ok(Wished(None)),
+        (_, Ok(quorum)) => Ok(Wished(Some(quorum))),
+        _ => Err("a number of voters, or `majority`".into()),
+    }
+}
+
 /// Ends a group.
 #[derive(clap::Args)]
 pub struct Drop {
@@ -94,6 +122,7 @@ impl Group {
             Group::Status(status) => status.show().await,
             Group::Create(create) => create.send().await,
             Group::Place(place) => place.send().await,
+            Group::Quorum(quorum) => quorum.send().await,
             Group::Drop(drop) => drop.send().await,
             Group::Verify(verify) => verify.run().await,
         }
@@ -151,6 +180,14 @@ impl Drop {
     async fn send(self) -> Outcome {
         let call = Call::new(Method::DELETE, format!("/v1/cluster/groups/{}", self.group));
         Client::new(&self.address)?.call(call).await.map(|_| ())
+    }
+}
+
+impl Quorum {
+    async fn send(self) -> Outcome {
+        let path = format!("/v1/cluster/groups/{}/quorum", self.group);
+        let body = json!({ "quorum": self.quorum.0 }).to_string();
+        Client::new(&self.address)?.call(Call::json(Method::PUT, path, body)).await.map(|_| ())
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod background;
 mod checks;
+mod masters;
 pub mod page;
 mod row;
 mod table;

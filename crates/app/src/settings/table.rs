@@ -6,6 +6,7 @@ use super::checks::{
     BUFFER_BYTES_MIN, MEMORY_BYTES_MIN, address, addresses, at_least, idle, is_cluster,
     maybe_address, names, not_empty, places, share, time, told,
 };
+use super::masters;
 use super::row::Row;
 use super::units;
 use base::Part;
@@ -156,27 +157,9 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
-        name: "preferred_masters",
-        value: "NAMES",
-        default: "none",
-        doc: "members that are to be master rather than others, the best first, with commas \
-              between; the same at every member",
-        take: |settings, text| {
-            let names = names(text);
-            let good = |name: &String| base::cluster::check_member_name(name);
-            names.iter().try_for_each(good).map_err(|error| error.text())?;
-            settings.node.preferred_masters = names;
-            Ok(())
-        },
-    },
-    Row {
-        name: "prefer_pause_ms",
-        value: "TIME",
-        default: "10s",
-        doc: "so long a preferred master must be connected and level before it takes over",
-        take: |settings, text| units::time_ms(text).map(|it| settings.node.prefer_pause_ms = it),
-    },
+    masters::PREFERRED_MASTERS,
+    masters::FORCED_MASTER,
+    masters::PREFER_PAUSE_MS,
     Row {
         name: "repair",
         value: "SWITCH",

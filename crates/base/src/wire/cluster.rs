@@ -67,6 +67,9 @@ pub(super) fn put_call<W: Fields>(call: &ClusterCall, out: &mut W) {
             out.byte(10).bytes(&digest.0).maybe_word(*lifetime_ms);
         }
         ClusterCall::RevokeTokens => out.put_u8(11),
+        ClusterCall::SetQuorum { group, quorum } => {
+            out.byte(12).half(group.0).byte(quorum.unwrap_or(0));
+        }
     }
 }
 
@@ -123,6 +126,10 @@ fn take_other(which: u8, from: &mut Source<'_>) -> Taken<ClusterCall> {
             lifetime_ms: from.maybe("lifetime or none", |from| from.word("lifetime"))?,
         },
         11 => ClusterCall::RevokeTokens,
+        12 => ClusterCall::SetQuorum {
+            group: GroupId(from.half("group")?),
+            quorum: Some(from.byte("quorum")?).filter(|quorum| *quorum > 0),
+        },
         _ => return Err(Malformed("which cluster call")),
     })
 }

@@ -48,6 +48,7 @@ pub enum Name {
     RevokeTokens,
     SetPart,
     PlaceGroup,
+    SetQuorum,
     CreateGroup,
     SeeRing,
     ClaimRing,
@@ -110,7 +111,8 @@ impl Takes {
             Takes::Value => VALUE_BYTES_MAX,
             Takes::Json(
                 "Properties" | "NewBucket" | "MoveTo" | "LogLevels" | "Target" | "NewMember"
-                | "ChangedMember" | "SetPart" | "Wanted" | "Transfer" | "RingChange",
+                | "ChangedMember" | "SetPart" | "Wanted" | "WantedQuorum" | "Transfer"
+                | "RingChange",
             ) => HTTP_SMALL_BODY_BYTES_MAX,
             Takes::MaybeJson(_) => HTTP_SMALL_BODY_BYTES_MAX,
             Takes::Json(_) => FRAME_BYTES_MAX,

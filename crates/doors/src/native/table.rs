@@ -18,7 +18,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes; the most travelled ones first.
-pub const ROUTES: [Route; 64] = [
+pub const ROUTES: [Route; 65] = [
     Route {
         query: &[Consistency],
         gives: Gives::Value,
@@ -277,6 +277,11 @@ pub const ROUTES: [Route; 64] = [
         (Name::PlaceGroup, Method::Put, "/v1/cluster/groups/{group}"),
         (Takes::Json("Wanted"), Gives::Nothing),
         "Says who is wanted in a group.",
+    ),
+    cluster(
+        (Name::SetQuorum, Method::Put, "/v1/cluster/groups/{group}/quorum"),
+        (Takes::Json("WantedQuorum"), Gives::Nothing),
+        "Says how many voters save a value before it is decided; null: a majority.",
     ),
     cluster(
         (Name::CreateGroup, Method::Post, "/v1/cluster/groups"),

@@ -221,6 +221,7 @@ fn members(target: &mut Target, body: &[u8]) -> Result<(Call, Shape), Error> {
         Name::RevokeTokens => (ClusterCall::RevokeTokens, Shape::Nothing),
         Name::SetPart => (cluster::set_part(body, name)?, Shape::Nothing),
         Name::PlaceGroup => (cluster::place_group(body, target.group)?, Shape::Nothing),
+        Name::SetQuorum => (cluster::set_quorum(body, target.group)?, Shape::Nothing),
         Name::CreateGroup => (cluster::create_group(body)?, Shape::CreatedJson),
         Name::DropGroup => (ClusterCall::DropGroup { group: target.group }, Shape::Nothing),
         other => unreachable!("{other:?} is no route of the directory"),

@@ -45,10 +45,8 @@ pub enum ConfigurationError {
     Quorum {
         /// How many were to.
         save: u8,
-        /// How many there are.
-        voters: usize,
-        /// How many of them are witnesses.
-        witnesses: usize,
+        /// The fewest and the most that can be; none: a majority alone.
+        fit: Option<(u8, u8)>,
     },
 }
 
@@ -82,19 +80,22 @@ impl Configuration {
     /// decide sooner, and then more must be there to elect a master; more keep more copies of what
     /// was acknowledged, and must all be there to decide.
     ///
-    /// Errors: [`ConfigurationError::Quorum`] for less than two copies where several vote, for more
-    /// than all, and where witnesses alone would be enough: somebody must keep the rows.
+    /// Errors: [`ConfigurationError::Quorum`] for less than two copies, for so many that the group
+    /// would not go on without one of its voters (nobody could replace it), and where witnesses
+    /// alone would be enough: somebody must keep the rows.
     pub fn with_quorum(self, quorum: Option<u8>) -> Result<Configuration, ConfigurationError> {
         let voters = self.voters().count();
         let witness = |member: &&Member| member.part == Part::Witness;
         let witnesses = self.members.iter().filter(witness).count();
         let fits = |save: u8| {
-            let save = usize::from(save);
-            (voters.min(2)..=voters).contains(&save) && save > witnesses
+            let goes_on = Quorums::of(voters, Some(save)).most() < voters;
+            usize::from(save) > witnesses.max(1) && goes_on
         };
         match quorum {
             Some(save) if !fits(save) => {
-                Err(ConfigurationError::Quorum { save, voters, witnesses })
+                let fitting = (2..=VOTERS_MAX as u8).filter(|save| fits(*save));
+                let (fewest, most) = (fitting.clone().min(), fitting.max());
+                Err(ConfigurationError::Quorum { save, fit: fewest.zip(most) })
             }
             quorum => Ok(Configuration { quorum, ..self }),
         }
@@ -159,9 +160,11 @@ impl fmt::Display for ConfigurationError {
             ConfigurationError::TooManyMembers(found) => {
                 write!(f, "{found} members, at most {MEMBERS_MAX} may belong")
             }
-            ConfigurationError::Quorum { save, voters, witnesses } => {
-                let fewest = (witnesses + 1).max(*voters.min(&2));
-                write!(f, "a quorum of {save}: from {fewest} to {voters} of these members may save")
+            ConfigurationError::Quorum { save, fit: Some((fewest, most)) } => {
+                write!(f, "a quorum of {save}: with these members it may be {fewest} to {most}")
+            }
+            ConfigurationError::Quorum { save, fit: None } => {
+                write!(f, "a quorum of {save}: with these members only a majority may be one")
             }
         }
     }

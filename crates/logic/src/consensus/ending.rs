@@ -50,7 +50,7 @@ impl Replica {
 
     /// The master gives its place to us.
     pub(super) fn inherit(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
-        let may_lead = self.configuration.leads(self.node);
+        let may_lead = self.may_lead();
         let ready = self.stage == Stage::Following && self.accepted_ballot == ballot;
         if ballot.node == from && ballot == self.promised && may_lead && ready {
             self.bound = Bound::default();

@@ -107,6 +107,12 @@ pub enum Event {
         /// The time.
         now: Millis,
     },
+    /// Another voter is to be master whenever anyone is: this one stands for no election (or does
+    /// again). It votes and keeps its log as ever.
+    Yield {
+        /// Whether it leaves mastership to the other.
+        yields: bool,
+    },
     /// The node is stopping: take nothing new, finish what is in flight, then give mastership back.
     Retire,
 }

@@ -14,7 +14,7 @@ impl Replica {
     /// Nobody is heard to lead: hold a round, or judge the one that is over. Who may not lead asks,
     /// too: it may be the only one left who knows which configuration is in force.
     pub(super) fn seek(&mut self, effects: &mut Vec<Effect>) {
-        let may_lead = self.configuration.leads(self.node);
+        let may_lead = self.may_lead();
         let bound = self.bound.ballot.node != self.node
             && self.now < self.bound.until
             && !broken(Rule::GrantForbidsStanding);
@@ -49,6 +49,11 @@ impl Replica {
         }
     }
 
+    /// Whether this replica may become master.
+    pub(super) fn may_lead(&self) -> bool {
+        self.configuration.leads(self.node) && !self.yields
+    }
+
     fn other_voters(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.configuration.voters().filter(|voter| *voter != self.node)
     }
@@ -58,9 +63,7 @@ impl Replica {
         // A master in office is left there, also where there are no leases.
         let leads = self.in_office();
         let granted = self.bound.ballot.node != from && self.now < self.bound.until;
-        let seeks = self.stage == Stage::Following
-            && self.election.connected
-            && self.configuration.leads(self.node);
+        let seeks = self.stage == Stage::Following && self.election.connected && self.may_lead();
         let standing = Standing {
             bound: leads || (granted && !self.stage.replicates()),
             candidate: seeks || self.stage.attempts(),

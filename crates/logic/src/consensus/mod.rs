@@ -44,6 +44,7 @@ pub use effect::{Asked, Effect, Refusal, Role};
 pub use event::{Event, ReadToken, ValueHandle};
 pub use lease::LeaseClock;
 pub use message::{Accepted, Body, Message, Standing};
+pub use quorum::Quorums;
 pub use replay::{Found, Replay, ReplayError};
 pub use replica::Replica;
 pub use restored::{RestoreError, Restored};

@@ -87,6 +87,8 @@ pub struct Replica {
     pub(super) kept: LogIndex,
     /// A witness that keeps as much as it may.
     pub(super) full: bool,
+    /// Another voter is to be master whenever anyone is.
+    pub(super) yields: bool,
     pub(super) staging: Option<Staging>,
     /// The index of the stop-sign the present configuration began with.
     pub(super) base: LogIndex,
@@ -136,6 +138,7 @@ impl Replica {
             floor: LogIndex(0),
             kept: LogIndex(0),
             full: false,
+            yields: false,
             staging: None,
             base: restored.base,
             signs: restored.signs,
@@ -167,6 +170,7 @@ impl Replica {
             }
             Event::Unsent { to, after } => self.unsent(to, after),
             Event::Full { full } => self.become_full(full, effects),
+            Event::Yield { yields } => self.yields = yields,
             Event::Collapsed { upto } => self.floor = self.floor.max(upto.min(self.decided)),
             Event::Installed { upto, configuration } => {
                 self.installed(upto, configuration, effects);

@@ -119,6 +119,11 @@ impl Replica {
         due.filter(|due| *due > self.now)
     }
 
+    /// Whether it leaves mastership to another.
+    pub fn yields(&self) -> bool {
+        self.yields
+    }
+
     /// How far each member has come; only a master knows of the others.
     pub fn progress(&self) -> Vec<Progress> {
         let leads = self.stage.replicates();

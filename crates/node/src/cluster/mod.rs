@@ -15,6 +15,7 @@ mod recover;
 mod rejoin;
 mod slow;
 mod spread;
+mod step;
 mod steward;
 mod tend;
 mod told;
@@ -118,6 +119,14 @@ impl Inner {
         }
         if member.node == self.node {
             return Ok(());
+        }
+        let forced = self.settings.forced_among(&known);
+        if forced != member.node && parts_of(&group).get(&forced) == Some(&Part::Voter) {
+            let text = format!(
+                "only `{}` is to be master (`forced_master`): start the members without that",
+                self.name_of(forced)
+            );
+            return Err(Error::new(Reason::NotSupported, text));
         }
         if parts_of(&group).get(&member.node) != Some(&Part::Voter) {
             let text = format!(

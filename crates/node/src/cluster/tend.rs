@@ -6,18 +6,18 @@ use super::full::Cramped;
 use super::preferred::{Fit, Wish};
 use super::slow::Laggard;
 use super::spread::{Sight, Spread, differs};
-use super::steward::{Parts, Seen, Step, next_step, words};
+use super::step::take_step;
+use super::steward::{Parts, Seen, Step, next_step};
 use super::{described, lives, parts_of, told};
 use crate::consistent::group::Group;
 use crate::keeper::store_error;
 use crate::peers::{Incarnation, Member};
 use crate::recovery::{DEFAULT_GROUP, DIRECTORY};
-use crate::{Inner, Node, NodeSettings, life, world};
+use crate::{Inner, Node, life, world};
 use base::{
     BucketName, Call, ClusterCall, ClusterDescription, DirectoryCall, GroupId, MemberDescription,
     NodeId, Reason, Request, Result, Stay,
 };
-use logic::consensus;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -76,6 +76,8 @@ impl Tending {
             return; // A cluster that is not founded yet.
         }
         self.tell_peers(inner, &known);
+        let forced = inner.settings.forced_among(&known);
+        inner.directory.group.shared.forced_master.store(forced.0, Ordering::Release);
         self.write(inner, &known).await;
         self.begin_groups(inner, &known);
         self.end_groups(inner, &known);
@@ -88,7 +90,7 @@ impl Tending {
         }
         for group in inner.groups.all() {
             if group.master.load(Ordering::Acquire) {
-                quietly("a group's members", steward(inner, &group, &known));
+                quietly("a group's members", take_step(inner, &group, &known));
                 quietly("the preferred master", self.prefer(inner, &group, &known));
                 quietly("a quicker master", self.give_way(inner, &group, &known));
                 quietly("a master with room", self.make_room(inner, &group, &known).await);
@@ -193,20 +195,13 @@ impl Tending {
 
     /// Hands a group over to one that is preferred.
     fn prefer(&mut self, inner: &Inner, group: &Group, known: &ClusterDescription) -> Result<()> {
-        let NodeSettings { preferred_masters, prefer_pause_ms, .. } = &inner.settings;
-        let Some(wanted) = wanted(known, group.id).filter(|_| !preferred_masters.is_empty()) else {
-            return Ok(());
-        };
-        let named = |name: &String| {
-            let stays = |member: &&MemberDescription| member.stay == Stay::Member;
-            let mut members = known.members.iter().filter(stays);
-            members.find(|member| member.name == *name).map(|member| member.node)
-        };
-        let order: Vec<_> = preferred_masters.iter().filter_map(named).collect();
+        let set = inner.settings.names_masters();
+        let Some(wanted) = wanted(known, group.id).filter(|_| set) else { return Ok(()) };
+        let order = inner.settings.masters_among(known);
         let (now, saved) = (parts_of(group), super::saved(group));
         let linked = order.iter().copied().filter(|node| inner.is_linked(*node)).collect();
         let seen = Seen { wanted: &wanted, now: &now, saved: &saved, master: inner.node };
-        let wish = Wish { order: &order, pause_ms: *prefer_pause_ms };
+        let wish = Wish { order: &order, pause_ms: inner.settings.prefer_pause_ms };
         let heir = self.fit.due(group.id, &seen, wish, &linked, world::milliseconds());
         let Some(heir) = heir else { return Ok(()) };
         group.hand_over(heir)?;
@@ -217,7 +212,7 @@ impl Tending {
 
     /// Hands a group over that this node's slow disk holds up, unless masters are set.
     fn give_way(&mut self, inner: &Inner, group: &Group, known: &ClusterDescription) -> Result<()> {
-        let set = !inner.settings.preferred_masters.is_empty();
+        let set = inner.settings.names_masters();
         let Some(wanted) = wanted(known, group.id).filter(|_| !set && inner.metrics.is_slow())
         else {
             self.laggard.forget(group.id);
@@ -244,7 +239,7 @@ impl Tending {
         group: &Group,
         known: &ClusterDescription,
     ) -> Result<()> {
-        let full = inner.space.is_full() && inner.settings.preferred_masters.is_empty();
+        let full = inner.space.is_full() && !inner.settings.names_masters();
         let Some(wanted) = wanted(known, group.id).filter(|_| full) else { return Ok(()) };
         let (now, saved) = (parts_of(group), super::saved(group));
         let linked = now.keys().copied().filter(|node| inner.is_linked(*node)).collect();
@@ -263,12 +258,11 @@ impl Tending {
 
     /// Hands a group over to a node that is master of fewer, unless masters are set.
     async fn spread_out(&mut self, inner: &Inner, known: &ClusterDescription) -> Result<()> {
-        let NodeSettings { preferred_masters, prefer_pause_ms, .. } = &inner.settings;
-        if !preferred_masters.is_empty() || known.groups.len() < 3 {
+        if inner.settings.names_masters() || known.groups.len() < 3 {
             return Ok(());
         }
         let sight = sight(inner, known);
-        let (now, pause_ms) = (world::milliseconds(), *prefer_pause_ms);
+        let (now, pause_ms) = (world::milliseconds(), inner.settings.prefer_pause_ms);
         let Some((id, heir)) = self.spread.due(&sight, pause_ms, now) else { return Ok(()) };
         let Some(fewer) = told::led_by(inner, heir).await else { return Ok(()) };
         self.spread.heard(heir, fewer, pause_ms, now);
@@ -343,30 +337,6 @@ fn sight(inner: &Inner, known: &ClusterDescription) -> Sight {
         sight.own.insert(group.id, fit);
     }
     sight
-}
-
-/// The next step of a group towards the members that are wanted.
-fn steward(inner: &Inner, group: &Group, known: &ClusterDescription) -> Result<()> {
-    let Some(wanted) = wanted(known, group.id) else { return Ok(()) };
-    let now = parts_of(group);
-    let step = next_step(&Seen {
-        wanted: &wanted,
-        now: &now,
-        saved: &super::saved(group),
-        master: inner.node,
-    });
-    let said = words(&now, &step, |node| inner.name_of(node)).join(", ");
-    match step {
-        Step::Rest | Step::Wait(_) => return Ok(()),
-        Step::HandOver(heir) => group.hand_over(heir)?,
-        Step::Reconfigure(next) => {
-            let members =
-                next.iter().map(|(node, part)| consensus::Member { node: *node, part: *part });
-            group.reconfigure(members.collect())?;
-        }
-    }
-    tracing::info!(target: "node", group = group.id.0, "the group's members: {said}");
-    Ok(())
 }
 
 /// What is not possible now is possible later; whatever else is wrong stands in the log.

@@ -75,6 +75,9 @@ pub struct PlaceStatus {
     pub wanted: Vec<PartStatus>,
     /// Who is there.
     pub members: Vec<PartStatus>,
+    /// How many voters save a value before it is decided, and how many elect a master; 0, 0: not
+    /// known here.
+    pub quorums: (usize, usize),
     /// The steps to go, in words.
     pub way: Vec<String>,
     /// What the next step waits for, in words; only the master knows.
@@ -160,6 +163,7 @@ impl Inner {
             master: None,
             wanted: self.part_status(wanted, &BTreeMap::new()),
             members: Vec::new(),
+            quorums: (0, 0),
             way: Vec::new(),
             waits: Vec::new(),
             // Who has no part in it may come and go.
@@ -172,6 +176,8 @@ impl Inner {
         let name = |node| self.name_of(node);
         status.master = master.map(name);
         status.members = self.part_status(&now, &saved);
+        let quorums = group.configuration().quorums();
+        status.quorums = (quorums.save, quorums.elect);
         if let Some(master) = master {
             let way = whole_way(wanted, &now, master);
             status.way = way.iter().flat_map(|(now, step)| words(now, step, name)).collect();
@@ -203,7 +209,7 @@ impl Inner {
         self.part_status(&parts_of(group), &saved(group))
     }
 
-    /// Whether the group goes on when this node is restarted: a majority of voters without it is
+    /// Whether the group goes on when this node is restarted: enough voters without it are
     /// connected, the master (which may be this node) among those who know so, and nearly level as
     /// far as this node can tell.
     pub(crate) fn may_restart(&self, group: &Group) -> bool {
@@ -219,10 +225,12 @@ impl Inner {
         let seen = Seen { wanted: &now, now: &now, saved: &saved, master: self.node };
         let leads = master == Some(self.node);
         let voters = now.iter().filter(|(_, part)| part.votes());
-        let majority = voters.clone().count() / 2 + 1;
         let goes_on = |node: &NodeId| {
             *node != self.node && linked.contains(node) && (!leads || seen.is_near(*node))
         };
-        knows && voters.filter(|(node, _)| goes_on(node)).count() >= majority
+        knows && {
+            let needed = group.configuration().quorums().most();
+            voters.filter(|(node, _)| goes_on(node)).count() >= needed
+        }
     }
 }

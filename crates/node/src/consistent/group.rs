@@ -71,6 +71,8 @@ pub(crate) struct Shared {
     pub witness: bool,
     /// A witness is full when it keeps so much of a group.
     pub kept_bytes_max: u64,
+    /// Only this node is to be master of groups in which it votes; 0: any voter may.
+    pub forced_master: Arc<AtomicU64>,
 }
 
 /// Who is told of the rows of bucket 0 that applied values change, in the order of the log, before

@@ -198,8 +198,9 @@ impl Group {
         self.state().replica.progress()
     }
 
-    /// Has other members agree from here on: a stop-sign behind everything taken so far.
-    pub(crate) fn reconfigure(&self, members: Vec<Member>) -> Result<Ticket> {
+    /// Has other members agree from here on, of which so many save a value (none: a majority): a
+    /// stop-sign behind everything taken so far.
+    pub(crate) fn reconfigure(&self, members: Vec<Member>, quorum: Option<u8>) -> Result<Ticket> {
         let mut guard = self.state();
         let state = &mut *guard;
         state.admit(self)?;
@@ -210,6 +211,7 @@ impl Group {
         }
         let id = base::ConfigurationId(state.replica.configuration().id().0 + 1);
         let configuration = Configuration::new(id, members)
+            .and_then(|configuration| configuration.with_quorum(quorum))
             .map_err(|error| Error::new(Reason::Malformed, error.to_string()))?;
         Ok(self.lay_out_sign(state, configuration))
     }

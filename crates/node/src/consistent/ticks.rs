@@ -5,8 +5,9 @@
 //! nothing else, however many groups a node has.
 
 use super::group::{Group, State};
-use base::Millis;
+use base::{Millis, NodeId};
 use logic::consensus::{Event, Role};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How many ticks there are in the length of a lease, while something is under way.
@@ -28,6 +29,11 @@ pub(crate) struct Ticks {
 impl Group {
     /// Tells the replica the time, if there is anyone to be heard of.
     pub(super) fn tick(&self, state: &mut State, now: Millis) {
+        let forced = NodeId(self.shared.forced_master.load(Ordering::Acquire));
+        let yields = forced != self.shared.node && state.replica.configuration().leads(forced);
+        if yields != state.replica.yields() {
+            self.step(state, Event::Yield { yields }, &[]);
+        }
         let members = state.replica.configuration().members();
         let alone = matches!(members, [only] if only.node == self.shared.node);
         if alone && state.replica.role() == Role::Master {

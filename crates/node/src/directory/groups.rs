@@ -7,9 +7,11 @@ use super::{Directory, Plan};
 use base::limits::{GROUP_VOTERS_MAX, GROUPS_MAX};
 use base::request::Missing;
 use base::{
-    Body, Error, GroupId, MemberDescription, NodeId, Part, Placement, Reason, Result, Stay, Update,
+    Body, ConfigurationId, Error, GroupId, MemberDescription, NodeId, Part, Placement, Reason,
+    Result, Stay, Update,
 };
 use bytes::Bytes;
+use logic::consensus::{Configuration, ConfigurationError, Member, Quorums};
 
 /// The first number behind those that every cluster has.
 const FIRST: u32 = 2;
@@ -39,7 +41,8 @@ impl Directory {
         founders.retain(|node| !draft.known.is_witness(*node));
         let next = self.get(&Bytes::from_static(NEXT_GROUP))?;
         let number = next.map_or(Ok(FIRST), |value| read_next_group(&value))?;
-        let made = Placement { group: GroupId(number), members, replicas, founders };
+        let group = GroupId(number);
+        let made = Placement { group, members, replicas, founders, quorum: None };
         draft.put_group(made.clone())?;
         draft.steps.push(set(Bytes::from_static(NEXT_GROUP), write_next_group(number + 1)));
         match draft.done()? {
@@ -118,7 +121,7 @@ impl Draft {
     pub(super) fn bears_loss(&self, member: &MemberDescription) -> Result<()> {
         let alone = |group: &&Placement| {
             let votes = group.members.contains(&(member.node, Part::Voter));
-            !group.founders.is_empty() && votes && group.voters() < 3
+            !group.founders.is_empty() && votes && group.voters() <= quorums(group).most()
         };
         let Some(group) = self.known.groups.iter().find(alone) else { return Ok(()) };
         let (name, group) = (&member.name, group.group);
@@ -127,6 +130,20 @@ impl Draft {
              of it: make others its voters first (`credenza group place {group} NAME ...`)"
         );
         Err(Error::new(Reason::Changed, text))
+    }
+
+    /// How many voters of a group save a value from now on; its master brings that about
+    /// (`cluster/tend.rs`), and goes by a majority where it no longer fits the group's members.
+    pub(super) fn set_quorum(mut self, group: GroupId, quorum: Option<u8>) -> Result<Plan> {
+        let placement = self.known.placement(group).ok_or_else(|| no_such_group(group))?;
+        let placement = Placement { quorum, ..placement.clone() };
+        let fits = configuration(&placement, quorum);
+        fits.map_err(|error| {
+            let text = format!("group {group}: {error}, so that it goes on without one of them");
+            Error::new(Reason::NotSupported, text)
+        })?;
+        self.put_group(placement)?;
+        self.done()
     }
 
     fn founders(&self, replicas: Option<u32>, named: &[String]) -> Result<(u32, Vec<NodeId>)> {
@@ -147,6 +164,22 @@ impl Draft {
         }
         Ok((count, founders))
     }
+}
+
+/// How many voters' answers are enough in a group as it is wanted.
+fn quorums(placement: &Placement) -> Quorums {
+    let with = |quorum| configuration(placement, quorum).map(|it| it.quorums());
+    let found = with(placement.quorum).or_else(|_| with(None));
+    found.unwrap_or(Quorums { elect: 1, save: 1 }) // Nobody may lead: nothing is lost.
+}
+
+fn configuration(
+    placement: &Placement,
+    quorum: Option<u8>,
+) -> std::result::Result<Configuration, ConfigurationError> {
+    let member = |(node, part): &(NodeId, Part)| Member { node: *node, part: *part };
+    let members = placement.members.iter().map(member).collect();
+    Configuration::new(ConfigurationId(0), members)?.with_quorum(quorum)
 }
 
 fn check_replicas(replicas: u32) -> Result<()> {

@@ -46,6 +46,7 @@ impl Directory {
                 self.draft()?.set_part(name, *part, *group)
             }
             ClusterCall::PlaceGroup { group, members } => self.draft()?.place(*group, members),
+            ClusterCall::SetQuorum { group, quorum } => self.draft()?.set_quorum(*group, *quorum),
             ClusterCall::CreateGroup { replicas, members } => self.create_group(*replicas, members),
             ClusterCall::DropGroup { group } => self.drop_group(*group),
             ClusterCall::Shown { digest, call } => self.plan_shown(digest, call),

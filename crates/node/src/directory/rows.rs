@@ -274,8 +274,8 @@ pub(crate) fn read_member(key: &[u8], value: &[u8]) -> Result<MemberDescription>
 }
 
 pub(crate) fn write_group(placement: &Placement) -> Value {
-    let Placement { group: _, members, replicas, founders } = placement;
-    let plain = *replicas == 0 && founders.is_empty();
+    let Placement { members, founders, .. } = placement;
+    let plain = placement.counts() == 0 && founders.is_empty();
     let mut bytes = vec![if plain { FORM } else { FORM_OF_MADE }];
     bytes.put_u32(members.len() as u32);
     for (node, part) in members {
@@ -287,7 +287,7 @@ pub(crate) fn write_group(placement: &Placement) -> Value {
         });
     }
     if !plain {
-        bytes.put_u32(*replicas);
+        bytes.put_u32(placement.counts());
         bytes.put_u32(founders.len() as u32);
         founders.iter().for_each(|node| bytes.put_u64(node.0));
     }
@@ -311,18 +311,19 @@ pub(crate) fn read_group(key: &[u8], value: &[u8]) -> Result<Placement> {
             };
             members.push((node, part));
         }
-        let (mut replicas, mut founders) = (0, Vec::new());
+        let (mut counts, mut founders) = (0, Vec::new());
         match form {
             FORM => {}
             FORM_OF_MADE => {
-                replicas = reader.u32("group's replicas")?;
+                counts = reader.u32("group's replicas")?;
                 for _ in 0..members_count(&mut reader)? {
                     founders.push(NodeId(reader.u64("group's founder")?));
                 }
             }
             _ => return Err(Malformed("group")),
         }
-        reader.end("group").map(|()| Placement { group, members, replicas, founders })
+        let placement = Placement { group, members, founders, ..Placement::default() };
+        reader.end("group").map(|()| placement.with_counts(counts))
     };
     read().map_err(bad_row)
 }

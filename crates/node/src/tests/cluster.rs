@@ -112,8 +112,8 @@ async fn a_member_joins_while_others_write_and_the_master_leaves() {
     let mut members: Vec<_> = (0..3).map(|which| part(which, voter)).collect();
     members.push(part(3, learner));
     let master = house.group(house.master().await);
-    let ticket = master.reconfigure(members.clone()).expect("it goes");
-    let again = master.reconfigure(members.clone()).expect_err("refused");
+    let ticket = master.reconfigure(members.clone(), None).expect("it goes");
+    let again = master.reconfigure(members.clone(), None).expect_err("refused");
     assert_eq!(again.reason, Reason::Changed);
     // What is written behind the stop-sign waits for the next configuration, and is not lost.
     let behind = put(&master, "behind", "the sign").await;
@@ -128,7 +128,7 @@ async fn a_member_joins_while_others_write_and_the_master_leaves() {
     let leaves = house.master().await;
     members.retain(|member| member.node != house.ids[leaves]);
     members.iter_mut().for_each(|member| member.part = voter);
-    house.group(leaves).reconfigure(members).expect("it goes");
+    house.group(leaves).reconfigure(members, None).expect("it goes");
     let next = wait("another master", || {
         (0..4).find(|which| *which != leaves && house.group(*which).master.load(Ordering::Acquire))
     })
@@ -221,7 +221,7 @@ async fn become_members(house: &House, members: &[logic::consensus::Member]) {
         if master.configuration().members() == members {
             return Some(());
         }
-        let _ = master.reconfigure(members.to_vec()); // It may be under way.
+        let _ = master.reconfigure(members.to_vec(), None); // It may be under way.
         None
     })
     .await;

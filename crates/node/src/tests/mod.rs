@@ -18,6 +18,7 @@ mod moves;
 mod order;
 mod overload;
 mod preferred;
+mod quorums;
 mod recover;
 mod sessions;
 mod sim;

@@ -1,9 +1,11 @@
 //! A master that is preferred leads whenever it can, and another while it can't.
 
 use super::house::wait;
-use super::many::Cluster;
+use super::many::{Cluster, leads};
 use crate::{Node, NodeSettings};
+use base::{BucketName, GroupId};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 async fn start(cluster: &mut Cluster, which: usize) {
     let preferred_masters = vec!["n2".into(), "n1".into()];
@@ -31,4 +33,36 @@ async fn the_first_of_the_preferred_that_runs_is_master_of_every_group() {
     leads_both(&cluster, 1).await;
     start(&mut cluster, 2).await;
     leads_both(&cluster, 2).await;
+}
+
+/// Starts a node that is told who alone is to be master.
+async fn start_forced(cluster: &mut Cluster, which: usize) {
+    let forced_master = Some("n1".into());
+    let settings = NodeSettings { forced_master, prefer_pause_ms: 100, ..cluster.settings(which) };
+    cluster.nodes[which] = Some(Node::start(settings).await.expect("it starts"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_forced_master_is_away_nobody_leads() {
+    let mut cluster = Cluster::new(3).await;
+    for which in 0..3 {
+        cluster.stop(which).await;
+    }
+    for which in 0..3 {
+        start_forced(&mut cluster, which).await;
+    }
+    leads_both(&cluster, 1).await;
+    let refused = cluster.node(1).hand_over(GroupId(1), "n0").expect_err("nobody else may lead");
+    assert!(refused.text().contains("forced_master"), "{refused}");
+    cluster.stop(1).await;
+    // Far longer than an election takes.
+    for _ in 0..30 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        for (which, group) in [(0, 0), (0, 1), (2, 0), (2, 1)] {
+            assert!(!leads(&cluster.group(which, group)), "n{which} leads group {group}");
+        }
+    }
+    start_forced(&mut cluster, 1).await;
+    leads_both(&cluster, 1).await;
+    cluster.put(0, &BucketName::default(), "k", "v").await;
 }

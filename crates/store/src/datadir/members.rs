@@ -87,10 +87,12 @@ fn text(known: &ClusterDescription) -> Option<String> {
         let (node, stay) = (node.0, stay.word());
         let _ = writeln!(text, "member {node:016x} {incarnation} {stay} {name} {peer} {client}");
     }
-    for Placement { group, members, replicas, founders } in told(known) {
+    for placement in told(known) {
+        let Placement { group, members, founders, .. } = placement;
+        let counts = placement.counts();
         let founders: Vec<_> = founders.iter().map(|node| format!("{:016x}", node.0)).collect();
         let founders = if founders.is_empty() { NONE.into() } else { founders.join(",") };
-        let _ = write!(text, "group {group} {replicas} {founders}");
+        let _ = write!(text, "group {group} {counts} {founders}");
         for (node, part) in members {
             let _ = write!(text, " {:016x}={}", node.0, part.word());
         }
@@ -101,7 +103,8 @@ fn text(known: &ClusterDescription) -> Option<String> {
 
 /// The groups of which something stands in the list.
 fn told(known: &ClusterDescription) -> impl Iterator<Item = &Placement> {
-    let is_told = |one: &&Placement| one.witnesses() > 0 || !one.founders.is_empty();
+    let is_told =
+        |one: &&Placement| one.witnesses() > 0 || !one.founders.is_empty() || one.quorum.is_some();
     known.groups.iter().filter(is_told)
 }
 
@@ -143,7 +146,7 @@ fn member(line: &str) -> Option<MemberDescription> {
 
 fn placement(line: &str) -> Option<Placement> {
     let mut words = line.strip_prefix("group ")?.split(' ');
-    let (group, replicas) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let (group, counts) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     let founders = words.next().map(|founders| if founders == NONE { "" } else { founders })?;
     let founders = founders.split(',').filter(|founders| !founders.is_empty());
     let founders = founders.map(|node| id(node).map(NodeId)).collect::<Option<_>>()?;
@@ -152,5 +155,6 @@ fn placement(line: &str) -> Option<Placement> {
         Some((NodeId(id(node)?), Part::parse(part).ok()?))
     };
     let members = words.map(member).collect::<Option<_>>()?;
-    Some(Placement { group: GroupId(group), members, replicas, founders })
+    let placement = Placement { group: GroupId(group), members, founders, ..Placement::default() };
+    Some(placement.with_counts(counts))
 }

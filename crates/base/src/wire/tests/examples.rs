@@ -282,6 +282,8 @@ pub fn cluster_calls(of: &Stuff) -> Vec<Call> {
             group,
             members: vec![(name(), Part::Voter), ("n2".into(), Part::Witness)],
         },
+        ClusterCall::SetQuorum { group, quorum: None },
+        ClusterCall::SetQuorum { group, quorum: Some(2) },
     ]
     .map(|call| Call::Directory(DirectoryCall::Cluster(call)))
     .into()

@@ -185,6 +185,10 @@ fn members(call: &ClusterCall) -> Sent {
             let path = format!("/v1/cluster/groups/{group}");
             json("PUT", path, json!({ "members": members }))
         }
+        ClusterCall::SetQuorum { group, quorum } => {
+            let path = format!("/v1/cluster/groups/{group}/quorum");
+            json("PUT", path, json!({ "quorum": quorum }))
+        }
         ClusterCall::CreateGroup { replicas, members } => {
             let body = json!({ "replicas": replicas, "members": members });
             json("POST", "/v1/cluster/groups".into(), body)

@@ -184,6 +184,8 @@ fn members() -> impl Strategy<Value = ClusterCall> {
         .prop_map(|(name, part, group)| ClusterCall::SetPart { name, part, group });
     let place = (group(), prop::collection::vec((name(), part()), 0..3))
         .prop_map(|(group, members)| ClusterCall::PlaceGroup { group, members });
+    let quorum = (group(), prop::option::of(1..=u8::MAX))
+        .prop_map(|(group, quorum)| ClusterCall::SetQuorum { group, quorum });
     let create = (prop::option::of(any::<u32>()), prop::collection::vec(name(), 0..3))
         .prop_map(|(replicas, members)| ClusterCall::CreateGroup { replicas, members });
     prop_oneof![
@@ -197,6 +199,7 @@ fn members() -> impl Strategy<Value = ClusterCall> {
         group().prop_map(|group| ClusterCall::DropGroup { group }),
         set,
         place,
+        quorum,
     ]
 }
 
@@ -319,6 +322,7 @@ fn what_the_directory_knows_is_read_as_it_was_written() {
             members: Part::ALL.into_iter().map(|part| (NodeId(9), part)).collect(),
             replicas: 3,
             founders: vec![NodeId(u64::MAX), NodeId(9)],
+            quorum: Some(2),
         }],
     };
     for known in [known, base::ClusterDescription::default()] {

@@ -76,6 +76,11 @@ fn placement_onto(out: &mut Vec<u8>, placement: &Placement) {
     number_onto(out, placement.replicas);
     out.extend_from_slice(b",\"founders\":");
     list_onto(out, &placement.founders, |out, node| text_onto(out, &id_text(node.0)));
+    out.extend_from_slice(b",\"quorum\":");
+    match placement.quorum {
+        Some(quorum) => number_onto(out, quorum),
+        None => out.extend_from_slice(b"null"),
+    }
     out.push(b'}');
 }
 
@@ -166,6 +171,21 @@ pub fn place_group(json: &[u8], group: GroupId) -> Result<ClusterCall, Error> {
     Ok(ClusterCall::PlaceGroup { group, members: members.collect::<Result<_, Error>>()? })
 }
 
+/// How many voters of a group save a value; null: a majority.
+pub fn set_quorum(json: &[u8], group: GroupId) -> Result<ClusterCall, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Wanted {
+        quorum: Option<Whole>,
+    }
+    let quorum = match read_plain::<Wanted>(json)?.quorum {
+        None => None,
+        Some(Whole(quorum @ 1..=255)) => Some(quorum as u8),
+        Some(_) => return Err(malformed("`quorum` is a number of voters, or null")),
+    };
+    Ok(ClusterCall::SetQuorum { group, quorum })
+}
+
 /// A group that is to be made; an empty body: with as many members as is usual.
 pub fn create_group(json: &[u8]) -> Result<ClusterCall, Error> {
     #[derive(Default, Deserialize)]
@@ -227,6 +247,7 @@ pub fn placement(json: &Value) -> Option<Placement> {
         members: json["members"].as_array()?.iter().map(placed).collect::<Option<_>>()?,
         replicas: u32::try_from(json["replicas"].as_u64().unwrap_or_default()).ok()?,
         founders: founders.map(id).collect::<Option<_>>()?,
+        quorum: json["quorum"].as_u64().and_then(|quorum| u8::try_from(quorum).ok()),
     })
 }
 
@@ -282,6 +303,8 @@ fn place(place: &node::PlaceStatus) -> Value {
         "master": place.master,
         "wanted": parts(&place.wanted),
         "members": parts(&place.members),
+        "quorum": place.here.then_some(place.quorums.0),
+        "quorum_elects": place.here.then_some(place.quorums.1),
         "way": place.way,
         "waits": place.waits,
         "expect_progress_possible": place.expect_progress_possible,

@@ -76,6 +76,7 @@ fn asked(schemas: &mut Map<String, Value>) {
     let mut wanted = list(object(json!({ "name": name, "part": reference("Part") })));
     wanted["maxItems"] = GROUP_MEMBERS_MAX.into();
     insert("Wanted", object(json!({ "members": wanted })));
+    insert("WantedQuorum", object(json!({ "quorum": quorum() })));
     let mut names = list(name.clone());
     let most = GROUP_VOTERS_MAX;
     names["maxItems"] = most.into();
@@ -120,11 +121,17 @@ fn member() -> Value {
     })
 }
 
+/// How many voters save a value; null: a majority.
+fn quorum() -> Value {
+    json!({ "type": ["integer", "null"], "minimum": 1, "maximum": 255 })
+}
+
 /// What the directory knows.
 fn known(schemas: &mut Map<String, Value>) {
     let placed = object(json!({ "node": id(), "part": any_part() }));
     let placement = object(json!({
         "group": group(), "members": list(placed), "replicas": count(), "founders": list(id()),
+        "quorum": quorum(),
     }));
     schemas.insert("Group".into(), placement.clone());
     let lifetime = json!({ "type": ["integer", "null"], "minimum": 1 });
@@ -166,7 +173,7 @@ fn seen(schemas: &mut Map<String, Value>) {
     schemas.insert("GroupMember".into(), object(of_group));
     let mut connected = member();
     connected["connected"] = flag.clone();
-    connected["heard_ms_ago"] = maybe_count;
+    connected["heard_ms_ago"] = maybe_count.clone();
     connected["rtt_us"] = count();
     connected["trouble"] = maybe_text.clone();
     connected["standing"] = json!({ "type": "string", "enum": ["up", "suspect", "down"] });
@@ -177,6 +184,7 @@ fn seen(schemas: &mut Map<String, Value>) {
         "group": group(), "here": flag, "master": maybe_text, "wanted": members,
         "members": members, "way": list(text.clone()), "waits": list(text.clone()),
         "expect_progress_possible": flag, "comparison": reference("Comparison"),
+        "quorum": maybe_count, "quorum_elects": maybe_count,
     }));
     comparison(schemas);
     let cluster = object(json!({

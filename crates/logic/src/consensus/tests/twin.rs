@@ -5,8 +5,8 @@
 //! and that no two members of one group decide different logs. Ballots, times and who leads differ.
 
 use super::group::world::World;
-use crate::consensus::{LeaseClock, Member, Role};
-use base::{NodeId, Part};
+use crate::consensus::{Configuration, LeaseClock, Member, Role};
+use base::{ConfigurationId, NodeId, Part};
 use omnipaxos::messages::Message;
 use omnipaxos::storage::{Entry, NoSnapshot};
 use omnipaxos::util::LogEntry;
@@ -174,7 +174,9 @@ fn goes_on(group: &mut dyn Group, first: &[(u64, u64)], then: &[(u64, u64)]) {
 
 fn both_go_on(count: u64, first: &[(u64, u64)], then: &[(u64, u64)]) {
     let member = |node| Member { node: NodeId(node), part: Part::Voter };
-    let mut ours = World::new((1..=count).map(member).collect(), &[], LeaseClock::default());
+    let members = (1..=count).map(member).collect();
+    let configuration = Configuration::new(ConfigurationId(0), members).expect("sound");
+    let mut ours = World::new(configuration, &[], LeaseClock::default());
     (1..=count).for_each(|node| ours.start(NodeId(node)));
     goes_on(&mut ours, first, then);
     goes_on(&mut Theirs::new(count), first, then);

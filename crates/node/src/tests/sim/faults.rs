@@ -2,8 +2,8 @@
 
 use super::mate::Mate;
 use super::world::{Event, World};
-use base::{LogIndex, Part};
-use logic::consensus::Member;
+use base::{ConfigurationId, LogIndex, Part};
+use logic::consensus::{Configuration, Member};
 
 impl World {
     pub(super) fn fault(&mut self) {
@@ -126,7 +126,13 @@ impl World {
                 members.remove(place);
             }
         }
-        let _ = group.reconfigure(members); // Another change may be under way.
+        let number = configuration.id().0;
+        let voters = members.iter().filter(|member| member.part.votes()).count();
+        let quorum = [None, Some(2), Some(voters as u8 - 1)][number as usize % 3];
+        let next = Configuration::new(ConfigurationId(number + 1), members.clone());
+        let fits = next.and_then(|next| next.with_quorum(quorum)).is_ok();
+        // Another change may be under way.
+        let _ = group.reconfigure(members, quorum.filter(|_| fits));
     }
 
     /// The store is made durable, and the log let go of: as far as nobody will ask for it, or as

@@ -131,6 +131,7 @@ impl Mate {
             lease_ms: LEASE_MS,
             witness: self.witness,
             kept_bytes_max: 1 << 20,
+            forced_master: Arc::default(),
         };
         let simulated = found.into_iter().filter(|group| group.id != DIRECTORY);
         let seats = simulated.map(|found| {

@@ -79,6 +79,7 @@ impl World {
             members: (0..count).map(|which| (node(which), Part::Learner)).collect(),
             replicas: voters as u32,
             founders: (0..voters).map(node).collect(),
+            quorum: None,
         };
         let placements: Vec<_> = (0..groups).map(placement).collect();
         let mates = (0..count).map(|which| {

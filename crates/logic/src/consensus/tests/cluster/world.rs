@@ -102,9 +102,8 @@ impl World {
             |(place, part): (usize, &Part)| Member { node: NodeId(place as u64 + 1), part: *part };
         let members: Vec<_> = parts.iter().enumerate().map(member).collect();
         let configuration = Configuration::new(ConfigurationId(0), members.clone()).expect("sound");
-        // Where members don't change, one of them may lose its disk.
-        let (varies, away) = (seed % 4 == 3, usize::from(spare == 0));
-        let configuration = with_some_quorum(configuration, varies.then_some(seed / 4), away);
+        let varies = seed % 4 == 3;
+        let configuration = with_some_quorum(configuration, varies.then_some(seed / 4));
         // Each clock may be off by as much as the lease allows, either way.
         let drift = i64::from(lease.drift_ppm.min(450_000));
         let slots: Vec<_> = (1..=members.len() as u64 + spare)
@@ -237,7 +236,7 @@ impl World {
         let id = self.slots[master].machine.replica.configuration().id().0 + 1;
         let configuration = Configuration::new(ConfigurationId(id), members).expect("sound");
         let chosen = self.varies.then_some(self.next_value);
-        let configuration = with_some_quorum(configuration, chosen, 0);
+        let configuration = with_some_quorum(configuration, chosen);
         self.signs.insert(self.next_value, configuration.clone());
         let value = ValueHandle { bytes: 10, updates: 0 };
         self.step(master, Event::Reconfigure { configuration, value });

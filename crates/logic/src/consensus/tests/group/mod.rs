@@ -39,4 +39,6 @@ stories!(
     witness_keeps_what_a_voter_lacks,
     learner_does_not_count,
     read_asks_a_majority,
+    two_save_and_four_elect,
+    who_yields_never_leads,
 );

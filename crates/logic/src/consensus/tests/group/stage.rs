@@ -1,8 +1,8 @@
 //! The commands a story of a group may give.
 
 use super::world::{Way, World};
-use crate::consensus::{Event, LeaseClock, Member};
-use base::{Millis, NodeId, Part};
+use crate::consensus::{Configuration, Event, LeaseClock, Member};
+use base::{ConfigurationId, Millis, NodeId, Part};
 use goldenscript::{ArgumentConsumer, Command, Context, Runner};
 use std::error::Error;
 use std::fmt::Write;
@@ -34,7 +34,7 @@ impl Runner for Stage {
     }
 }
 
-/// `group NODE... [witness=NODE] [learner=NODE] [other=NODE] [lease=MS] [drift=PPM]`
+/// `group NODE... [witness=NODE] [learner=NODE] [other=NODE] [quorum=N] [lease=MS] [drift=PPM]`
 fn group(args: &mut ArgumentConsumer) -> Answer<World> {
     let mut lease = LeaseClock::default();
     if let Some(length) = args.take_key("lease") {
@@ -47,7 +47,9 @@ fn group(args: &mut ArgumentConsumer) -> Answer<World> {
     if let Some(other) = args.take_key("other") {
         others.push(NodeId(other.parse()?));
     }
-    let mut world = World::new(members(args)?, &others, lease);
+    let quorum = args.take_key("quorum").map(str::parse).transpose()?;
+    let configuration = Configuration::new(ConfigurationId(0), members(args)?)?;
+    let mut world = World::new(configuration.with_quorum(quorum)?, &others, lease);
     let names: Vec<_> = world.nodes.keys().copied().collect();
     names.into_iter().for_each(|name| world.start(name));
     Ok(world)
@@ -123,6 +125,9 @@ fn of_node(world: &mut World, command: &str, args: &mut ArgumentConsumer) -> Ans
             world.step(name, Event::HandOver { to, now }, &[]);
         }
         "retire" => world.step(name, Event::Retire, &[]),
+        // yield NODE: it leaves mastership to others. claim NODE: no longer so.
+        "yield" => world.step(name, Event::Yield { yields: true }, &[]),
+        "claim" => world.step(name, Event::Yield { yields: false }, &[]),
         // crash NODE [kept=N]: so many unsynced records stay.
         "crash" => {
             let kept = args.take_key("kept").unwrap_or("0").parse()?;

@@ -57,8 +57,7 @@ pub struct World {
 impl World {
     /// A group of these members, in their first life, and others that are none yet. The nodes are
     /// named from 1 on.
-    pub fn new(members: Vec<Member>, others: &[NodeId], lease: LeaseClock) -> World {
-        let configuration = Configuration::new(ConfigurationId(0), members).expect("sound");
+    pub fn new(configuration: Configuration, others: &[NodeId], lease: LeaseClock) -> World {
         let mut nodes = BTreeMap::new();
         let names = configuration.members().iter().map(|member| member.node);
         for node in names.chain(others.iter().copied()) {

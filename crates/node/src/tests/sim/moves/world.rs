@@ -69,6 +69,7 @@ fn known(count: usize) -> ClusterDescription {
         members: nodes.iter().map(|node| (*node, Part::Voter)).collect(),
         replicas: nodes.len() as u32,
         founders: nodes,
+        quorum: None,
     };
     let all = (0..count).map(node).collect();
     let some = |skipped: usize| (0..count).filter(move |at| count < 4 || *at != skipped).map(node);

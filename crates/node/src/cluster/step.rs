@@ -1,0 +1,49 @@
+//! Takes the step that `steward` names, and then sees to the group's quorum.
+//!
+//! Promises: a quorum is wished for a group, and in force only where it fits the members that the
+//! group has by then; else a majority is.
+
+use super::steward::{Parts, Seen, Step, next_step, words};
+use super::{parts_of, saved};
+use crate::Inner;
+use crate::consistent::group::Group;
+use base::{ClusterDescription, ConfigurationId, Result};
+use logic::consensus::{self, Configuration};
+
+/// The next step of a group towards the members that are wanted, and then towards the quorum.
+pub(super) fn take_step(inner: &Inner, group: &Group, known: &ClusterDescription) -> Result<()> {
+    let Some(placement) = known.placement(group.id) else { return Ok(()) };
+    let wanted = placement.members.iter().copied().collect();
+    let now = parts_of(group);
+    let step =
+        next_step(&Seen { wanted: &wanted, now: &now, saved: &saved(group), master: inner.node });
+    let said = words(&now, &step, |node| inner.name_of(node)).join(", ");
+    match step {
+        Step::Rest | Step::Wait(_) => {
+            let quorum = quorum_of(&now, placement.quorum);
+            if group.configuration().quorum() != quorum {
+                group.reconfigure(members(&now), quorum)?;
+                tracing::info!(target: "node", group = group.id.0, ?quorum, "another quorum");
+            }
+            return Ok(());
+        }
+        Step::HandOver(heir) => group.hand_over(heir)?,
+        Step::Reconfigure(next) => {
+            let quorum = quorum_of(&next, placement.quorum);
+            group.reconfigure(members(&next), quorum)?;
+        }
+    }
+    tracing::info!(target: "node", group = group.id.0, "the group's members: {said}");
+    Ok(())
+}
+
+fn members(parts: &Parts) -> Vec<consensus::Member> {
+    parts.iter().map(|(node, part)| consensus::Member { node: *node, part: *part }).collect()
+}
+
+/// How many of these members' voters save a value, if so many are wished; none: a majority, also
+/// where the wish does not fit them.
+fn quorum_of(parts: &Parts, wish: Option<u8>) -> Option<u8> {
+    let configuration = Configuration::new(ConfigurationId(0), members(parts));
+    configuration.and_then(|it| it.with_quorum(wish)).ok().and_then(|it| it.quorum())
+}
