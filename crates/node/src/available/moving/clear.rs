@@ -16,6 +16,7 @@
 //! rows that others keep, and should the partition come back, no row that comes with it is mistaken
 //! for one that was lost here.
 
+use super::stale::Chosen;
 use super::stray::Sweep;
 use crate::available::hashes::{Which, which};
 use crate::available::layout::{record_key, row_tail};
@@ -171,7 +172,8 @@ impl Inner {
             if self.learn_ring(owner, ring.epoch(), within).await {
                 return Err(Error::new(Reason::Changed, "the ring has changed"));
             }
-            let summary = self.bring_together(of, owner, Toward::Other).await?;
+            let chosen = Chosen { node: owner, epoch: ring.epoch() };
+            let summary = self.bring_together(of, chosen, Toward::Other).await?;
             if !summary.complete {
                 let text = format!("a comparison with {} was cut short", self.name_of(owner));
                 return Err(Error::new(Reason::NoQuorum, text));

@@ -14,16 +14,16 @@ use logic::ring::{Change, Rack, point};
 use std::rc::Rc;
 
 /// A key with one copy, who has it, and who is to have it.
-struct Story {
-    world: Rc<World>,
-    place: (BucketName, Key),
-    old: NodeId,
-    new: NodeId,
+pub(super) struct Story {
+    pub world: Rc<World>,
+    pub place: (BucketName, Key),
+    pub old: NodeId,
+    pub new: NodeId,
 }
 
 impl Story {
     /// The first world of those that fit in which nothing is wrong.
-    fn begin(fits: impl Fn(&World) -> bool) -> Story {
+    pub(super) fn begin(fits: impl Fn(&World) -> bool) -> Story {
         let quiet =
             |world: &Rc<World>| world.few == Some(1) && !world.judge.borrow().mortal && fits(world);
         let world = (0..).map(World::still).find(quiet).expect("there are many");
@@ -40,18 +40,18 @@ impl Story {
     }
 
     /// One takes the place of the other.
-    fn replaces(&self) {
+    pub(super) fn replaces(&self) {
         let (old, new) = (self.old, self.new);
         assert!(self.world.begin_change(Change::Replace { old, new, rack: Rack::default() }));
     }
 
-    fn at(&self, node: NodeId) -> usize {
+    pub(super) fn at(&self, node: NodeId) -> usize {
         let told = self.world.told();
         told.nodes.iter().position(|it| *it == node).expect("it is known")
     }
 
     /// A client writes at a node.
-    fn write(&self, node: NodeId) {
+    pub(super) fn write(&self, node: NodeId) {
         let (world, which, (bucket, key)) =
             (Rc::clone(&self.world), self.at(node), self.place.clone());
         let store = Store { key, content: Content::plain("v".into()), ..Store::default() };
@@ -62,7 +62,7 @@ impl Story {
     }
 
     /// What a node has of the key.
-    fn has(&self, node: NodeId) -> Option<Bytes> {
+    pub(super) fn has(&self, node: NodeId) -> Option<Bytes> {
         let which = self.at(node);
         let mates = self.world.mates.borrow();
         let inner = mates[which].inner().expect("it lives");
