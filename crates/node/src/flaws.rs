@@ -47,6 +47,10 @@ pub(crate) enum Flaw {
     DropsStrays,
     /// Who has let go of a partition does not look whether more of it came meanwhile.
     LooksOnce,
+    /// Who was chosen by an older ring hears the epoch of the newest.
+    SaysTheNewest,
+    /// A hint goes though the key has other owners by now.
+    HintGoesAnywhere,
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::crowd::Crowd;
 use super::layout::{Row, read_row};
 use super::letter::{self, Question};
 use super::local::{Rules, Spot, Write, Written};
-use super::moving::Beside;
+use super::moving::{Beside, Chosen};
 use super::watching::{TO_THE_END, asked_for};
 use super::writing::StoreErrand;
 use crate::consistent::view::damaged;
@@ -307,8 +307,9 @@ impl FetchErrand {
         }
         let row = super::layout::write_row(&versions.0);
         let question = Question::Store { spot, rules, hint: None, row }.write();
+        let chosen = Chosen { node, epoch: self.epoch };
         world::spawn(async move {
-            let _ = inner.ask_vnode(node, question, within).await;
+            let _ = inner.ask_chosen(chosen, question, within).await;
         });
     }
 }

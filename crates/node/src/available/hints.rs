@@ -7,7 +7,7 @@
 //!
 //! Promises: a hint goes only after an acknowledgement of the node it names (whose greeting said
 //! who it is), or, where that node left the ring, of all that own the key now; a row that was
-//! written again meanwhile keeps its hint.
+//! written again meanwhile keeps its hint, and so does one whose owners have changed.
 //! Never: sends to itself and calls that home.
 
 use super::crowd::Crowd;
@@ -16,6 +16,7 @@ use super::layout::{hints_of_prefix, hints_prefix, read_hint_key};
 use super::letter::Question;
 use super::list::unhurried;
 use super::local::{Rules, Spot};
+use super::moving::Chosen;
 use super::shelf::{Shelf, State};
 use super::slots::Slot;
 use super::waiting::Kept;
@@ -45,8 +46,9 @@ struct Homeward {
     spot: Spot,
     /// Whom it names.
     primary: NodeId,
-    /// Who has to have it before it goes.
+    /// Who has to have it before it goes, by the ring of this epoch.
     homes: Vec<NodeId>,
+    epoch: u64,
 }
 
 /// Where a page begins: behind a hint of a slot, or at the slot's first.
@@ -156,7 +158,7 @@ impl Inner {
                 let Some((_, bucket, key)) = read_hint_key(&whole) else { continue };
                 let spot = Spot { slot, bucket, key };
                 let Some(homes) = self.homes(ring, primary, &spot) else { continue };
-                page.push(Homeward { spot, primary, homes });
+                page.push(Homeward { spot, primary, homes, epoch: ring.epoch() });
                 if page.len() == PAGE {
                     let behind = whole.slice(front.len()..);
                     return Ok((page, Some((slot, Some(behind)))));
@@ -182,7 +184,7 @@ impl Inner {
 
     /// Sends one row home; whether its hint has gone.
     async fn hand_one(self: &Arc<Inner>, one: &Homeward) -> Result<bool> {
-        let Homeward { spot, homes, .. } = one;
+        let Homeward { spot, homes, epoch, .. } = one;
         let sent = self.shelf.read(spot)?;
         if let Some(row) = &sent
             && let Some(properties) = self.catalog.available.find(&spot.bucket)
@@ -194,7 +196,8 @@ impl Inner {
             for home in homes.iter().filter(|_| !flawed(Flaw::HintGoesFirst)) {
                 let (spot, row) = (spot.clone(), row.clone());
                 let question = Question::Store { spot, rules, hint: None, row };
-                self.ask_vnode(*home, question.write(), within).await?;
+                let chosen = Chosen { node: *home, epoch: *epoch };
+                self.ask_chosen(chosen, question.write(), within).await?;
             }
         }
         let Some(released) = self.release(one, sent.as_ref())? else { return Ok(false) };
@@ -202,10 +205,14 @@ impl Inner {
         Ok(true)
     }
 
-    /// The hint goes, unless the row is another one by now; so does the row, if nobody needs it
-    /// here. Gives the ticket.
+    /// The hint goes, unless the row is another one by now, or others are to have it; so does the
+    /// row, if nobody needs it here. Gives the ticket.
     fn release(&self, one: &Homeward, sent: Option<&Bytes>) -> Result<Option<u64>> {
-        let Homeward { spot, primary, .. } = one;
+        let Homeward { spot, primary, epoch, .. } = one;
+        // Whoever took it may keep the key no more.
+        if self.is_stale(*epoch, spot) && !flawed(Flaw::HintGoesAnywhere) {
+            return Ok(None);
+        }
         let row = spot.row_key();
         let mut guard = self.shelf.admit()?;
         let state = &mut *guard;

@@ -3,7 +3,8 @@
 //!
 //! Of each two owners of a partition the one that stands first in its list asks. What differs is
 //! sent, fetched and merged like any write of another replica, so it does not matter who does it,
-//! nor that rows go on changing meanwhile.
+//! nor that rows go on changing meanwhile. The ring may change, too: then the other refuses rows
+//! that are not its to keep any more, and the comparison is another round's.
 //!
 //! Promises: equal copies cost one question and one answer a round; what a comparison moves is in
 //! proportion to what differs; at most [`MENDING`] rows of it are on their way at a time.
@@ -16,6 +17,7 @@ use super::layout::{read_row_tail, row_tail};
 use super::letter::Question;
 use super::list::unhurried;
 use super::local::{Rules, Spot};
+use super::moving::Chosen;
 use super::slots::{Span, rows_of};
 use crate::consistent::view::damaged;
 use crate::metrics::Metrics;
@@ -71,7 +73,7 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
             if *stop.borrow_and_update() {
                 return;
             }
-            if !inner.reaches(other) {
+            if !inner.reaches(other.node) {
                 Metrics::count(&counts.not_compared);
                 continue;
             }
@@ -82,7 +84,7 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
                     counts.differed.fetch_add(rows, Ordering::Relaxed);
                     tracing::info!(
                     target: "node", partition = which.0.partition.0, copies = which.1,
-                    other = %inner.name_of(other), rows, questions, complete,
+                    other = %inner.name_of(other.node), rows, questions, complete,
                     "two copies of a partition differed"
                     );
                 }
@@ -102,7 +104,7 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
 
 impl Inner {
     /// The copies that this node compares with another's.
-    pub(crate) fn pairs(&self, numbers: &BTreeSet<u8>) -> Vec<(Which, NodeId)> {
+    pub(crate) fn pairs(&self, numbers: &BTreeSet<u8>) -> Vec<(Which, Chosen)> {
         let Some(ring) = self.catalog.available.ring() else { return Vec::new() };
         let mut pairs = Vec::new();
         for span in Span::all(&ring) {
@@ -114,7 +116,8 @@ impl Inner {
                 }
                 let owners = ring.owners(partition, usize::from(*copies));
                 let behind = owners.iter().skip_while(|node| **node != self.node).skip(1);
-                pairs.extend(behind.map(|other| ((span, *copies), *other)));
+                let chosen = behind.map(|other| Chosen { node: *other, epoch: ring.epoch() });
+                pairs.extend(chosen.map(|other| ((span, *copies), other)));
             }
         }
         pairs
@@ -124,7 +127,7 @@ impl Inner {
     pub(crate) async fn compare_copies(
         self: &Arc<Inner>,
         which: Which,
-        other: NodeId,
+        other: Chosen,
     ) -> Result<Summary> {
         self.bring_together(which, other, Toward::Both).await
     }
@@ -134,7 +137,7 @@ impl Inner {
     pub(super) async fn bring_together(
         self: &Arc<Inner>,
         which: Which,
-        other: NodeId,
+        other: Chosen,
         toward: Toward,
     ) -> Result<Summary> {
         let mut mended = true;
@@ -152,7 +155,7 @@ impl Inner {
             for effect in effects {
                 match effect {
                     Effect::Ask(question) => {
-                        next = Some(self.ask_other(which, other, question).await)
+                        next = Some(self.ask_other(which, other.node, question).await)
                     }
                     Effect::List { leaves, after, upto } => {
                         next = Some(match self.rows_here(which, leaves, after, upto).await {
@@ -269,7 +272,7 @@ impl Inner {
     }
 
     /// Brings together what differs, a few rows at a time; whether all of it.
-    async fn mend(self: &Arc<Inner>, how: (NodeId, Toward), differ: Vec<(Key, Side)>) -> bool {
+    async fn mend(self: &Arc<Inner>, how: (Chosen, Toward), differ: Vec<(Key, Side)>) -> bool {
         let mut crowd = Crowd::new();
         let (mut waiting, mut all) = (0, true);
         let mut differ = differ.into_iter();
@@ -294,7 +297,7 @@ impl Inner {
 
     async fn mend_one(
         self: &Arc<Inner>,
-        (other, toward): (NodeId, Toward),
+        (other, toward): (Chosen, Toward),
         tail: &Key,
         at: Side,
     ) -> Result<()> {
@@ -309,12 +312,12 @@ impl Inner {
             && let Some(row) = self.shelf.read(&spot)?
         {
             let question = Question::Store { spot: spot.clone(), rules, hint: None, row };
-            self.ask_vnode(other, question.write(), within).await?;
+            self.ask_chosen(other, question.write(), within).await?;
             Metrics::count(&self.metrics.available.sent);
         }
         if at != Side::Here && toward == Toward::Both {
-            let answer =
-                self.ask_vnode(other, Question::Fetch(spot.clone()).write(), within).await?;
+            let question = Question::Fetch(spot.clone()).write();
+            let answer = self.ask_chosen(other, question, within).await?;
             if answer.first() == Some(&1)
                 && let Some(theirs) = held(Some(&answer.slice(1..)))?
             {

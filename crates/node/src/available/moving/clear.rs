@@ -10,12 +10,14 @@
 //! As long as the directory was not told, it is sent writes (`stale.rs`), and until it hears of
 //! that itself it may take one: from a coordinator that knows of something newer elsewhere on the
 //! ring, and of this not yet. So once it has heard it looks again. From then on it refuses whoever
-//! knows less, and who knows as much does not send.
+//! knows less, and who knows as much does not send. Should it fall before, it looks when it has
+//! started (`stray.rs`).
 //!
 //! The vnodes' records stay for good, and name other actors from now on: the dots it gave are on
 //! rows that others keep, and should the partition come back, no row that comes with it is mistaken
 //! for one that was lost here.
 
+use super::stale::Chosen;
 use super::stray::Sweep;
 use crate::available::hashes::{Which, which};
 use crate::available::layout::{record_key, row_tail};
@@ -78,9 +80,9 @@ impl Clearing {
         &mut self.sweep
     }
 
-    /// Rows that nobody knows of lie in these partitions.
+    /// Rows that nobody knows of lie in these partitions. What is looked at once more still is.
     pub(super) fn found(&mut self, strays: BTreeSet<Partition>) {
-        self.strays = strays;
+        self.strays.extend(strays);
     }
 
     /// Nothing of a partition is left here, and the directory was told so. Until this node hears
@@ -171,7 +173,8 @@ impl Inner {
             if self.learn_ring(owner, ring.epoch(), within).await {
                 return Err(Error::new(Reason::Changed, "the ring has changed"));
             }
-            let summary = self.bring_together(of, owner, Toward::Other).await?;
+            let chosen = Chosen { node: owner, epoch: ring.epoch() };
+            let summary = self.bring_together(of, chosen, Toward::Other).await?;
             if !summary.complete {
                 let text = format!("a comparison with {} was cut short", self.name_of(owner));
                 return Err(Error::new(Reason::NoQuorum, text));

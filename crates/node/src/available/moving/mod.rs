@@ -24,7 +24,7 @@ mod stale;
 mod stray;
 
 pub(crate) use progress::Moving;
-pub(super) use stale::Beside;
+pub(super) use stale::{Beside, Chosen};
 
 use super::hashes::Which;
 use super::slots::Span;

@@ -14,6 +14,7 @@
 //! are asked that know as much of the ring as this node.
 
 use super::give::{PAGE_BYTES, Page};
+use super::stale::Chosen;
 use crate::Inner;
 use crate::available::hashes::Which;
 use crate::available::layout::{arrival_key, read_row, read_row_tail};
@@ -81,7 +82,8 @@ impl Inner {
             self.fetch_pages(which, sources[0], arrival, stop).await?;
         }
         for other in sources {
-            let summary = self.compare_copies(which, other).await?;
+            let chosen = Chosen { node: other, epoch: ring.epoch() };
+            let summary = self.compare_copies(which, chosen).await?;
             if !summary.complete {
                 let text = format!("a comparison with {} was cut short", self.name_of(other));
                 return Err(Error::new(Reason::NoQuorum, text));

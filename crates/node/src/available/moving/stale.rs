@@ -16,12 +16,21 @@ use crate::available::letter::Question;
 use crate::available::local::{Rules, Spot};
 use crate::available::slots::Span;
 use crate::directory::read_ring;
+use crate::flaws::{Flaw, flawed};
 use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::ring::Ring;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// A node, and the epoch of the ring by which it was chosen to be asked. That ring may be an older
+/// one by the time it is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    pub node: NodeId,
+    pub epoch: u64,
+}
 
 /// Who is sent a write beside the key's owners: who is to keep the key, by this ring or by one that
 /// is heard of before the write is answered, and who kept it a moment ago.
@@ -114,6 +123,26 @@ impl Inner {
         if self.is_stale(epoch, spot) { Err(gone_over()) } else { Ok(()) }
     }
 
+    /// Asks a node what concerns it as one that keeps a key, or is to. It hears by which ring it
+    /// was taken for that, whatever this node has heard since: should it keep the key no more, it
+    /// refuses, and this node learns its ring.
+    pub(in crate::available) async fn ask_chosen(
+        &self,
+        Chosen { node, epoch }: Chosen,
+        question: Bytes,
+        within: Duration,
+    ) -> Result<Bytes> {
+        let said = match flawed(Flaw::SaysTheNewest) {
+            true => self.catalog.available.ring().map_or(0, |ring| ring.epoch()),
+            false => epoch,
+        };
+        let answer = self.ask_vnode_of(said, node, question, within).await;
+        if answer.as_ref().is_err_and(|error| error.reason == Reason::Changed) {
+            self.learn_ring(node, epoch, within).await;
+        }
+        answer
+    }
+
     /// Asks a node that refused what this one asked by its ring for the one it knows; whether that
     /// is newer than the one of this epoch.
     pub(in crate::available) async fn learn_ring(
@@ -193,9 +222,10 @@ impl Inner {
             let (inner, spot, row) = (self.clone(), spot.clone(), row.clone());
             let question = Question::Store { spot, rules, hint: None, row }.write();
             let within = Duration::from_millis(LATE_MS);
+            let chosen = Chosen { node, epoch: ring.epoch() };
             crowd.push(async move {
                 let taken =
-                    inner.reaches(node) && inner.ask_vnode(node, question, within).await.is_ok();
+                    inner.reaches(node) && inner.ask_chosen(chosen, question, within).await.is_ok();
                 (node, taken)
             });
             waiting += 1;

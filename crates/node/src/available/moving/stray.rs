@@ -4,7 +4,9 @@
 //! partition that it has let go of, and told so. Until it hears more it takes writes for it, and
 //! may even have answered them. So once a ring has been in force here for a while it is looked for
 //! rows that have no business here, and they are let go of like leftovers (`clear.rs`): all owners
-//! have them before they go.
+//! have them before they go. The first time is a while after the start, however often the ring
+//! changes then: whoever has let go of a partition is brought what comes late (`clear.rs`), and has
+//! forgotten by now that it was to look for that.
 //!
 //! Never: while rows are kept for nodes that are away. Those have their business here, and go home
 //! by themselves.
@@ -13,6 +15,7 @@ use crate::available::layout::{bucket_prefix, read_row_key, rows_prefix};
 use crate::available::list::unhurried;
 use crate::available::slots::{Slot, Span};
 use crate::consistent::view::damaged;
+use crate::flaws::{Flaw, flawed};
 use crate::keeper::store_error;
 use crate::{Inner, world};
 use base::codec::Malformed;
@@ -35,10 +38,13 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// Whether it is time: the ring of this epoch has been in force here for so long.
+    /// Whether it is time: the ring of this epoch, or the first time any, has been in force here
+    /// for so long.
     pub(super) fn is_due(&mut self, epoch: u64, wait_ms: u64) -> bool {
         let now = world::milliseconds();
-        let since = self.known.filter(|(known, _)| *known == epoch).map_or(now, |(_, since)| since);
+        let first = self.done.is_none() && !flawed(Flaw::LooksOnce);
+        let known = self.known.filter(|(known, _)| *known == epoch || first);
+        let since = known.map_or(now, |(_, since)| since);
         self.known = Some((epoch, since));
         self.done != Some(epoch) && now >= since + wait_ms
     }

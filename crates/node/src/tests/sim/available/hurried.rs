@@ -28,14 +28,6 @@ fn doubts(world: &World, which: usize, other: usize) -> bool {
     mates[which].inner().expect("it lives").watching.doubts(node)
 }
 
-/// A node hears who the members are, and begins to watch them.
-fn knows_members(world: &World, which: usize) {
-    let told = world.told();
-    let heard = world.mates.borrow()[which].place.heard;
-    world.stage.within(which, || world.mates.borrow_mut()[which].hear(heard, &told));
-    world.stage.run(500_000);
-}
-
 fn second_owner(world: &World) -> usize {
     let told = world.told();
     let partition = told.ring.partition(&point(bucket().full().as_bytes(), &key(0)));
@@ -48,7 +40,6 @@ fn second_owner(world: &World) -> usize {
 fn after_three(call: impl Fn() -> AvailableCall) -> bool {
     let (world, _, cut_off) = quiet();
     let asked = second_owner(&world);
-    knows_members(&world, asked);
     for (from, to) in [(asked, cut_off), (cut_off, asked)] {
         wire::at(&world.hub).cut(from, to);
     }
@@ -78,7 +69,6 @@ fn who_answers_later_than_a_request_would_like_is_not_doubted() {
     // Every message takes up to 40 ms; the requests have 5.
     wire::at(&world.hub).weather = (0, 0, 40_000);
     let asked = second_owner(&world);
-    knows_members(&world, asked);
     for _ in 0..8 {
         let answers = asks(&world, asked, read(5));
         world.stage.run(200_000);

@@ -157,6 +157,8 @@ impl Mate {
         let inner = life::assemble(settings, parts).expect("it begins");
         inner.keeper.publish(&log);
         inner.directory.group.follows(MASTER);
+        // As `Directory::new` draws it from its rows, which are elsewhere here.
+        inner.catalog.fill(Vec::new(), told.known());
         inner.catalog.available.fill(told.types.clone(), BTreeMap::new(), Some(told.ring.clone()));
         let wire = Wire { which: self.which, hub: hub.clone() };
         let mut mailroom = None;

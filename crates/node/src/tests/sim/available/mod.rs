@@ -21,6 +21,7 @@ mod judge;
 mod lists;
 mod lives;
 mod mate;
+mod older;
 mod passing;
 mod seeds;
 mod strays;

@@ -14,16 +14,16 @@ use logic::ring::{Change, Rack, point};
 use std::rc::Rc;
 
 /// A key with one copy, who has it, and who is to have it.
-struct Story {
-    world: Rc<World>,
-    place: (BucketName, Key),
-    old: NodeId,
-    new: NodeId,
+pub(super) struct Story {
+    pub world: Rc<World>,
+    pub place: (BucketName, Key),
+    pub old: NodeId,
+    pub new: NodeId,
 }
 
 impl Story {
     /// The first world of those that fit in which nothing is wrong.
-    fn begin(fits: impl Fn(&World) -> bool) -> Story {
+    pub(super) fn begin(fits: impl Fn(&World) -> bool) -> Story {
         let quiet =
             |world: &Rc<World>| world.few == Some(1) && !world.judge.borrow().mortal && fits(world);
         let world = (0..).map(World::still).find(quiet).expect("there are many");
@@ -40,18 +40,18 @@ impl Story {
     }
 
     /// One takes the place of the other.
-    fn replaces(&self) {
+    pub(super) fn replaces(&self) {
         let (old, new) = (self.old, self.new);
         assert!(self.world.begin_change(Change::Replace { old, new, rack: Rack::default() }));
     }
 
-    fn at(&self, node: NodeId) -> usize {
+    pub(super) fn at(&self, node: NodeId) -> usize {
         let told = self.world.told();
         told.nodes.iter().position(|it| *it == node).expect("it is known")
     }
 
     /// A client writes at a node.
-    fn write(&self, node: NodeId) {
+    pub(super) fn write(&self, node: NodeId) {
         let (world, which, (bucket, key)) =
             (Rc::clone(&self.world), self.at(node), self.place.clone());
         let store = Store { key, content: Content::plain("v".into()), ..Store::default() };
@@ -62,7 +62,7 @@ impl Story {
     }
 
     /// What a node has of the key.
-    fn has(&self, node: NodeId) -> Option<Bytes> {
+    pub(super) fn has(&self, node: NodeId) -> Option<Bytes> {
         let which = self.at(node);
         let mates = self.world.mates.borrow();
         let inner = mates[which].inner().expect("it lives");
@@ -100,8 +100,9 @@ fn taken_by_a_ring_of_long_ago() -> [Option<Bytes>; 2] {
 }
 
 /// Whether a node keeps what it was brought when it had let go of a key and had not heard yet that
-/// others know, while the ring goes on changing.
-fn kept_while_the_ring_changes() -> bool {
+/// others know, while the ring goes on changing; it may fall in the moment in which it was brought
+/// it.
+fn kept_while_the_ring_changes(falls: bool) -> bool {
     let story = Story::begin(|world| world.lag_us > 1_000_000);
     let Story { world, old, new, .. } = &story;
     story.write(*old);
@@ -121,6 +122,16 @@ fn kept_while_the_ring_changes() -> bool {
     story.write(*new);
     world.stage.run(50_000);
     assert!(story.has(*old).is_some(), "it was brought here");
+    if falls {
+        let (which, last) = (story.at(*old), of(&world.directory).last());
+        let cleared = world.told().ring.left_at(*old).next().is_none();
+        assert!(cleared, "that nothing is left is told, and it knows that");
+        world.crash(which);
+        world.mates.borrow_mut()[which].place.heard = last;
+        world.start(which);
+        world.stage.run(50_000);
+        assert!(story.has(*old).is_some(), "it was on disk");
+    }
     for _ in 0..8 {
         world.stage.run(1_000_000);
         of(&world.directory).goes_on();
@@ -143,9 +154,11 @@ fn what_was_taken_by_a_ring_of_long_ago_goes_to_who_keeps_it_now() {
 
 #[test]
 fn what_is_brought_to_who_has_just_let_go_does_not_stay() {
-    assert!(!kept_while_the_ring_changes());
-    BROKEN.set(Some(Flaw::LooksOnce));
-    let kept = kept_while_the_ring_changes();
-    BROKEN.set(None);
-    assert!(kept, "the rule is what makes the difference");
+    for falls in [false, true] {
+        assert!(!kept_while_the_ring_changes(falls));
+        BROKEN.set(Some(Flaw::LooksOnce));
+        let kept = kept_while_the_ring_changes(falls);
+        BROKEN.set(None);
+        assert!(kept, "the rule is what makes the difference");
+    }
 }

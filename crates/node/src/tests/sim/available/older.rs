@@ -1,0 +1,144 @@
+//! A node is asked that was chosen by an older ring than the one its asker knows by now: what it is
+//! brought as one that keeps a key, and keeps no more, it does not take; and where it took it, the
+//! hint of it does not go for that.
+
+use super::directory::at as of;
+use super::strays::Story;
+use super::wire;
+use crate::available::slots::Span;
+use crate::flaws::{BROKEN, Flaw};
+use base::NodeId;
+use logic::ring::point;
+use std::collections::BTreeSet;
+
+impl Story {
+    /// A node hears nothing from the directory any more.
+    fn deafens(&self, node: NodeId) {
+        let (which, directory) = (self.at(node), self.world.count);
+        for (from, to) in [(which, directory), (directory, which)] {
+            wire::at(&self.world.hub).cut(from, to);
+        }
+    }
+
+    /// A node hears this of the directory, whether or not it has a link to it.
+    fn hears(&self, node: NodeId, at: usize) {
+        let told = of(&self.world.directory).entry(at).expect("it was decided").clone();
+        let which = self.at(node);
+        let world = &self.world;
+        world.stage.within(which, || world.mates.borrow_mut()[which].hear(at, &told));
+    }
+
+    /// Two nodes lose each other, or find each other again.
+    fn cut(&self, one: NodeId, other: NodeId, apart: bool) {
+        let (one, other) = (self.at(one), self.at(other));
+        for (from, to) in [(one, other), (other, one)] {
+            match apart {
+                true => wire::at(&self.world.hub).cut(from, to),
+                false => wire::at(&self.world.hub).mend(from, to),
+            }
+        }
+    }
+}
+
+/// Whether a former owner takes a row from a comparison that was begun by the ring in which it was
+/// one: the other has fallen, knew that ring again for a moment, and then the newest, of which the
+/// former owner has not heard.
+fn taken_by_a_former_owner() -> bool {
+    let mut story = Story::begin(|_| true);
+    story.place = story.world.place(1);
+    let point = point(story.place.0.full().as_bytes(), &story.place.1);
+    let before = story.world.told().ring;
+    let owners = before.owners(before.partition(&point), 3);
+    story.old = owners[2];
+    let Story { world, old, .. } = &story;
+    let (first, old) = (owners[0], *old);
+    story.write(first);
+    world.stage.run(1_000_000);
+    assert!(story.has(first).is_some() && story.has(old).is_some());
+    story.replaces();
+    world.stage.run(20_000_000);
+    let after = world.told().ring;
+    assert!(after.pending().is_none() && after.left_at(old).next().is_none(), "all is over");
+    assert!(story.has(old).is_none());
+
+    story.deafens(first);
+    story.deafens(old);
+    let which = story.at(first);
+    world.crash(which);
+    world.mates.borrow_mut()[which].place.heard = 0;
+    world.start(which);
+    let inner = world.mates.borrow()[which].inner().expect("it lives").clone();
+    let span = Span::new(&before, before.partition(&point));
+    let pairs = inner.pairs(&BTreeSet::from([3])).into_iter();
+    let mut pairs = pairs.filter(|((it, _), other)| *it == span && other.node == old);
+    let (copies, other) = pairs.next().expect("they were a pair");
+    world.stage.run(1_000_000);
+    let known = of(&world.directory).last();
+    of(&world.directory).goes_on();
+    story.hears(first, known);
+    story.hears(first, known + 1);
+    world.stage.begin(Some(which), async move {
+        let _ = inner.compare_copies(copies, other).await;
+    });
+    world.stage.run(500_000);
+    let taken = story.has(old).is_some();
+    world.stage.clear();
+    taken
+}
+
+#[test]
+fn who_was_chosen_by_an_older_ring_does_not_take_what_it_keeps_no_more() {
+    assert!(!taken_by_a_former_owner());
+    BROKEN.set(Some(Flaw::SaysTheNewest));
+    let taken = taken_by_a_former_owner();
+    BROKEN.set(None);
+    assert!(taken, "the rule is what makes the difference");
+}
+
+/// Whether who keeps a key now has what was kept for who kept it: the hint was on its way when its
+/// sender heard that the key has gone over, and the other one had not heard.
+fn comes_to_who_keeps_it() -> bool {
+    let story = Story::begin(|_| true);
+    let Story { world, old, new, .. } = &story;
+    let placed = world.told().ring.layout().nodes().keys().copied().collect::<Vec<_>>();
+    let guest = placed.into_iter().find(|node| node != old).expect("there are three");
+    story.cut(guest, *old, true);
+    for node in [guest, *old] {
+        story.deafens(node);
+    }
+    world.stage.run(3_000_000);
+    story.write(guest);
+    world.stage.run(1_000_000);
+    assert!(story.has(guest).is_some() && story.has(*old).is_none(), "it is kept for the other");
+    story.replaces();
+    for node in [guest, *old] {
+        story.hears(node, 1);
+    }
+    world.stage.run(20_000_000);
+    assert!(world.told().ring.pending().is_none() && story.has(*new).is_none(), "it went over");
+
+    story.cut(guest, *old, false);
+    for _ in 0..50_000 {
+        if story.has(*old).is_some() {
+            break;
+        }
+        world.stage.run(100);
+    }
+    assert!(story.has(*old).is_some() && story.has(guest).is_some(), "its answer is on its way");
+    let last = of(&world.directory).last();
+    story.hears(guest, last);
+    world.stage.run(1_500_000);
+    assert!(story.has(guest).is_none(), "guests keep nothing");
+    let came = story.has(*new).is_some();
+    world.stage.clear();
+    came
+}
+
+#[test]
+fn a_hint_stays_until_who_keeps_the_key_by_now_has_the_row() {
+    assert!(comes_to_who_keeps_it());
+    BROKEN.set(Some(Flaw::HintGoesAnywhere));
+    let came = comes_to_who_keeps_it();
+    BROKEN.set(None);
+    assert!(!came, "the rule is what makes the difference");
+}
