@@ -289,6 +289,13 @@ impl Node {
         }
     }
 
+    /// Hands over what this node leads, as far as others can: before a stop, while its clients are
+    /// told to go. What is taken already is decided and answered; what comes is answered by the
+    /// new masters. Resolves when those are known, or soon after. It leads nothing any more.
+    pub async fn step_down(&self) {
+        stopping::step_down(&self.inner).await;
+    }
+
     /// Stops taking requests, finishes those in flight, flushes the store, closes the log.
     pub async fn stop(&self) -> Result<()> {
         stopping::stop(&self.inner).await

@@ -1,14 +1,24 @@
 //! How a node ends.
 
 use crate::Inner;
+use crate::consistent::group::Group;
 use crate::keeper::store_error;
+use crate::peers::{Lane, PeerStatus};
+use base::limits::MASTER_WAIT_MS_MAX;
 use base::{Error, Reason, Result};
+use logic::consensus::Role;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How often a stop looks whether a merge has ended.
 const MERGE_PAUSE: Duration = Duration::from_millis(5);
+/// A node that steps down waits this long for other masters.
+const STEP_DOWN_WAIT: Duration = Duration::from_millis(MASTER_WAIT_MS_MAX);
+/// A stop waits this long for its last words to other nodes to be sent.
+const LAST_WORDS_WAIT: Duration = Duration::from_secs(1);
+/// How often it looks whether they are.
+const LAST_WORDS_PAUSE: Duration = Duration::from_millis(2);
 /// A stop waits this long for what is in flight.
 const STOP_WAIT: Duration = Duration::from_secs(30);
 
@@ -17,6 +27,40 @@ async fn merged(inner: &Inner) {
     while inner.merging.try_lock().is_err() {
         tokio::time::sleep(MERGE_PAUSE).await;
     }
+}
+
+/// See [`Node::step_down`].
+pub(crate) async fn step_down(inner: &Inner) {
+    let led = |group: &Arc<Group>| group.state().replica.role() == Role::Master;
+    // Where nobody else can lead, what is under way is done here until the stop.
+    let leaving = inner.groups.all().into_iter().filter(|group| !group.is_alone() && led(group));
+    let leaving: Vec<_> = leaving.inspect(|group| group.retire()).collect();
+    let followed = async {
+        for group in &leaving {
+            group.led_elsewhere().await;
+        }
+    };
+    let in_time = tokio::time::timeout(STEP_DOWN_WAIT, followed).await.is_ok();
+    let groups = leaving.len();
+    tracing::info!(target: "node", groups, in_time, "stepped down");
+}
+
+/// Answers to other nodes, and what the last turns of the groups told them, are sent.
+async fn last_words_said(inner: &Inner) {
+    let Some(peers) = inner.peers.get() else { return };
+    let said = async {
+        inner.desk.rests().await;
+        let waits =
+            |lane: Lane, status: &PeerStatus| status.lanes[lane as usize].waiting_messages > 0;
+        let any = |status: PeerStatus| {
+            let lanes = [Lane::Control, Lane::Data, Lane::Call];
+            status.connected.is_some() && lanes.into_iter().any(|lane| waits(lane, &status))
+        };
+        while peers.status().into_iter().any(any) {
+            tokio::time::sleep(LAST_WORDS_PAUSE).await;
+        }
+    };
+    let _ = tokio::time::timeout(LAST_WORDS_WAIT, said).await;
 }
 
 /// See [`Node::stop`].
@@ -35,6 +79,7 @@ pub(crate) async fn stop(inner: &Arc<Inner>) -> Result<()> {
     };
     let retired = tokio::time::timeout(STOP_WAIT, retired).await;
     let (in_time, vnodes_ended) = (retired.is_ok(), retired.unwrap_or(false));
+    last_words_said(inner).await;
     if let Some(peers) = inner.peers.get() {
         peers.stop().await;
     }
