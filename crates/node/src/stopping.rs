@@ -4,7 +4,6 @@ use crate::Inner;
 use crate::consistent::group::Group;
 use crate::keeper::store_error;
 use crate::peers::{Lane, PeerStatus};
-use base::limits::MASTER_WAIT_MS_MAX;
 use base::{Error, Reason, Result};
 use logic::consensus::Role;
 use std::sync::Arc;
@@ -13,8 +12,8 @@ use std::time::Duration;
 
 /// How often a stop looks whether a merge has ended.
 const MERGE_PAUSE: Duration = Duration::from_millis(5);
-/// A node that steps down waits this long for other masters.
-const STEP_DOWN_WAIT: Duration = Duration::from_millis(MASTER_WAIT_MS_MAX);
+/// A node that steps down waits this long for other masters: where all stop there are none.
+const STEP_DOWN_WAIT: Duration = Duration::from_secs(1);
 /// A stop waits this long for its last words to other nodes to be sent.
 const LAST_WORDS_WAIT: Duration = Duration::from_secs(1);
 /// How often it looks whether they are.
