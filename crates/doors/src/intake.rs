@@ -18,6 +18,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 const READ_BYTES: (usize, usize) = (4 * 1024, 64 * 1024);
 /// A slow client has `REQUEST_READ_MS_MAX` for each piece of a request of this size.
 const PATIENCE_BYTES: usize = 1024 * 1024;
+/// How long a connection goes on listening when the doors close: what a client says meanwhile is
+/// answered, for it can't know that nobody hears it.
+pub const LAST_WORDS_MS: u64 = 500;
 /// How long a wait for memory of other requests lasts before it is looked at again.
 const ROOM_PAUSE_MS: u64 = 5;
 
@@ -35,6 +38,8 @@ pub struct Intake {
     idle: Option<Duration>,
     /// A client that waits for answers is not idle.
     pub answers_follow: bool,
+    /// The doors close: until when the client is listened to.
+    last_words: Option<Instant>,
 }
 
 impl Intake {
@@ -48,7 +53,13 @@ impl Intake {
             patience: None,
             idle: None,
             answers_follow: false,
+            last_words: None,
         }
+    }
+
+    /// Whether the doors close: what is read from now on is refused, and the connection ends.
+    pub fn is_last(&self) -> bool {
+        self.last_words.is_some()
     }
 
     /// Closes a connection that says nothing between two requests for so long.
@@ -96,10 +107,11 @@ impl Intake {
     }
 
     /// Reads what there is; `false` when the connection has ended, is told to end, or was too slow.
+    /// `ended` tells it to end, and whether the client is listened to for its last words.
     pub async fn read(
         &mut self,
         stream: &mut TcpStream,
-        ended: Pin<&mut impl Future<Output = ()>>,
+        mut ended: Pin<&mut impl Future<Output = bool>>,
     ) -> bool {
         let arrived = self.input.len();
         self.patience = match self.patience {
@@ -116,16 +128,24 @@ impl Intake {
             None if self.answers_follow => None,
             None => self.idle.map(|idle| Instant::now() + idle),
         };
-        let read = stream.read_buf(&mut self.input);
-        let read = tokio::select! {
-            biased;
-            () = ended => return false,
-            read = async move {
-                match until {
-                    None => read.await.ok(),
-                    Some(deadline) => timeout_at(deadline, read).await.ok()?.ok(),
+        let read = loop {
+            let until = [until, self.last_words].into_iter().flatten().min();
+            let read = stream.read_buf(&mut self.input);
+            tokio::select! {
+                biased;
+                may_speak = ended.as_mut(), if self.last_words.is_none() => {
+                    if !may_speak {
+                        return false;
+                    }
+                    self.last_words = Some(Instant::now() + Duration::from_millis(LAST_WORDS_MS));
                 }
-            } => read,
+                read = async move {
+                    match until {
+                        None => read.await.ok(),
+                        Some(deadline) => timeout_at(deadline, read).await.ok()?.ok(),
+                    }
+                } => break read,
+            }
         };
         if read == Some(spare) {
             self.read_bytes = (self.read_bytes * 2).min(READ_BYTES.1);

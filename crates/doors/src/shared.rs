@@ -6,6 +6,7 @@ use crate::counters::Counters;
 use crate::guard::Guard;
 use crate::resp::Registry;
 use crate::settings::DoorSettings;
+use base::{Error, Reason};
 use bytes::Bytes;
 use node::Node;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -78,6 +79,11 @@ impl Shared {
         let units = u32::try_from(bytes.div_ceil(BUDGET_UNIT_BYTES)).ok()?;
         self.budget.clone().try_acquire_many_owned(units).ok()
     }
+}
+
+/// What is answered to requests that come while the doors close.
+pub(crate) fn closing() -> Error {
+    Error::new(Reason::GoingDown, "the node is stopping: nothing was done; ask another node")
 }
 
 /// A warning that strangers can provoke: logged at most once in a while, with the number of those

@@ -8,6 +8,7 @@
 mod audit;
 mod available;
 mod away;
+mod beside;
 mod catalog;
 mod checkpoint;
 mod cluster;
@@ -31,6 +32,7 @@ mod settings;
 mod single;
 mod space;
 mod status;
+mod stopping;
 mod submit;
 mod transfer;
 mod world;
@@ -59,6 +61,7 @@ use base::{
     BucketName, Call, ClusterCall, ClusterId, DirectoryCall, Error, GroupId, JoinToken, Lived,
     LogIndex, NodeId, Reason, Reply, Request, Result, RingDescription, TokenDigest,
 };
+use beside::Seats;
 use bytes::Bytes;
 use catalog::Catalog;
 use consistent::snapshot::Snapshots;
@@ -112,6 +115,8 @@ pub(crate) struct Inner {
     finding: Finding,
     /// How long the others take to make a row firm.
     quickest: Quickest,
+    /// Room for keys that are asked beside others.
+    seats: Seats,
     /// How far what it receives is, when the ring changes.
     moving: Moving,
     trees: Arc<dyn Trees>,
@@ -284,9 +289,16 @@ impl Node {
         }
     }
 
+    /// Hands over what this node leads, as far as others can: before a stop, while its clients are
+    /// told to go. What is taken already is decided and answered; what comes is answered by the
+    /// new masters. Resolves when those are known, or soon after. It leads nothing any more.
+    pub async fn step_down(&self) {
+        stopping::step_down(&self.inner).await;
+    }
+
     /// Stops taking requests, finishes those in flight, flushes the store, closes the log.
     pub async fn stop(&self) -> Result<()> {
-        life::stop(&self.inner).await
+        stopping::stop(&self.inner).await
     }
 
     /// An online checkpoint of the whole data directory into `target` (which must not exist): hard

@@ -62,7 +62,7 @@ impl Inner {
             Ok(submitted) => submitted,
             Err(Unrouted::Failed(error)) => self.elsewhere(flow, request, error),
             Err(Unrouted::Uninformed(group)) => self.after_information(flow, group, request),
-            Err(Unrouted::Available) => self.available(request),
+            Err(Unrouted::Available) => self.of_keys(request),
         }
     }
 

@@ -162,6 +162,10 @@ impl Ledger {
                         _ => Fate::Fail,
                     };
                     self.settle(&key, count, orders.believed(fate), &answer.reason());
+                    // Nobody hears what is sent behind an answer that was said to be the last.
+                    if answer.header("connection") == Some("close") {
+                        return Ok(());
+                    }
                 }
                 Err(error) => {
                     self.settle(&key, count, Fate::Info, "");

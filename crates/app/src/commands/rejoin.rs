@@ -15,8 +15,9 @@ const NOT_YET: &str = "can't let this damaged member's place be taken yet (that 
                        of sound voters; where the others are damaged or lost, too, stop them all \
                        and look with `credenza cluster recover --data DIR` at what each has)";
 
-/// How often the members are asked for what is lost after some of them are a majority again: whoever
-/// has it may have begun to listen only since it was asked, or not know yet that it was decided.
+/// How often the members are asked for what is lost after some of them are a majority again:
+/// whoever has it may have begun to listen only since it was asked, or not know yet that it was
+/// decided.
 const ROUNDS_WITH_MAJORITY: u32 = 6;
 
 /// Starts the node, damaged or not.

@@ -180,7 +180,11 @@ async fn stop(node: &Node, doors: Doors, signals: &mut Signals) -> Outcome {
             tracing::warn!("stopped at once by a second signal");
             Ok(())
         }
-        stopped = async { doors.close().await; node.stop().await } => {
+        stopped = async {
+            // At once: others are to lead while clients are told to go.
+            tokio::join!(doors.close(), node.step_down());
+            node.stop().await
+        } => {
             tracing::info!("stopped");
             stopped.map_err(Failure::from)
         }

@@ -9,6 +9,7 @@ use super::translate::{self, Plan, Shape, View};
 use super::{clusters, views};
 use crate::counters::{Operation, Tongue, Verdict};
 use crate::intake::Intake;
+use crate::shared::closing;
 use crate::writer::{self, Pieces};
 use crate::{Connection, Shared, Shutdown};
 use base::limits::{HELLO_MS_MAX, PIPELINE_DEPTH_MAX, WHOLE_RANGE_BYTES_MAX};
@@ -30,7 +31,10 @@ const ANSWER_BYTES: usize = 1024 * 1024;
 
 /// Serves one connection until it ends or the doors close.
 pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, mut shutdown: Shutdown) {
-    let mut ended = pin!(async move { shutdown.called().await });
+    let mut ended = pin!(async move {
+        shutdown.called().await;
+        true
+    });
     let Connection { mut stream, first, .. } = connection;
     // It only fails on a dead socket.
     let Ok(local) = stream.local_addr() else { return };
@@ -68,7 +72,7 @@ async fn greet(
     stream: &mut TcpStream,
     intake: &mut Intake,
     shared: &Shared,
-    mut ended: Pin<&mut impl Future<Output = ()>>,
+    mut ended: Pin<&mut impl Future<Output = bool>>,
 ) -> Option<Vec<u8>> {
     loop {
         match hello(&intake.input) {
@@ -137,7 +141,7 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    async fn run(&mut self, mut ended: Pin<&mut impl Future<Output = ()>>) {
+    async fn run(&mut self, mut ended: Pin<&mut impl Future<Output = bool>>) {
         loop {
             let Ok(needed) = self.answer().await else { return };
             if !self.intake.take_room(needed, &self.shared).await {
@@ -221,7 +225,7 @@ impl Visit {
         };
         let request = Request { bucket: self.bucket.clone(), call, retry: None };
         let from = self.out.bytes.len();
-        match self.shared.node.submit(&mut self.flow, request) {
+        match self.submit(request) {
             Submitted::Ready(reply) => self.speak(command, &shape, reply),
             Submitted::Pending(ticket, reply) => {
                 self.speak(command, &shape, reply);
@@ -235,6 +239,14 @@ impl Visit {
             note.size = size;
         }
         None
+    }
+
+    /// What comes when the doors close is not begun, and its client is told so.
+    fn submit(&mut self, request: Request) -> Submitted {
+        match self.intake.is_last() {
+            true => Submitted::Ready(Err(closing())),
+            false => self.shared.node.submit(&mut self.flow, request),
+        }
     }
 
     fn speak(&mut self, command: &'static Command, shape: &Shape, reply: Result<Reply>) {
@@ -331,7 +343,7 @@ impl Visit {
     async fn read(&mut self, range: Range, consistency: Consistency) -> Result<Reply> {
         let call = Call::Read(base::Read::Range(range), consistency);
         let request = Request { bucket: self.bucket.clone(), call, retry: None };
-        match self.shared.node.submit(&mut self.flow, request) {
+        match self.submit(request) {
             Submitted::Ready(reply) => reply,
             Submitted::Pending(ticket, reply) => self.shared.node.decided(ticket).await.and(reply),
             Submitted::Later(reply) | Submitted::Apart(_, reply) => reply.await,

@@ -3,6 +3,7 @@
 use super::tongue::{self, Foreign, Told};
 use super::{Connection, Face, Shutdown, refusal};
 use crate::counters::Tongue;
+use crate::intake::LAST_WORDS_MS;
 use crate::shared::Shared;
 use crate::{arakoon, native, resp, riak};
 use base::limits::HELLO_MS_MAX;
@@ -135,8 +136,11 @@ async fn greet(mut stream: TcpStream, face: Face, shared: &Arc<Shared>, mut shut
     let bound = Duration::from_millis(HELLO_MS_MAX);
     let hello = tokio::select! {
         biased;
-        () = shutdown.called() => return,
         hello = timeout(bound, hello(&mut stream, &mut first)) => hello,
+        () = shutdown.called() => {
+            let last = Duration::from_millis(LAST_WORDS_MS);
+            timeout(last, hello(&mut stream, &mut first)).await
+        }
     };
     let Ok(Some(told)) = hello else { return };
     let peer = stream.peer_addr().ok();

@@ -117,8 +117,9 @@ impl Doors {
         &self.shared
     }
 
-    /// Stops accepting, lets requests in flight finish up to `close_ms_max`, closes all
-    /// connections.
+    /// Stops accepting, lets requests in flight finish, tells whoever asks on within
+    /// `LAST_WORDS_MS` that it was the last, closes all connections; all of it within
+    /// `close_ms_max`.
     pub async fn close(mut self) {
         self.shared.begin_to_close();
         self.shutdown.send_replace(true);

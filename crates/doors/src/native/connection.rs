@@ -8,6 +8,7 @@ use super::{errors, operators, render, stream};
 use crate::counters::{Operation, Verdict};
 use crate::http::answer::Manner;
 use crate::http::{Body, Method};
+use crate::intake::LAST_WORDS_MS;
 use crate::listener::{Connection, Face, Shutdown};
 use crate::shared::Shared;
 use base::request::Call;
@@ -104,7 +105,11 @@ impl Conversation {
         let heard = tokio::select! {
             biased;
             heard = timeout(idle, self.input.wait(&mut self.stream)) => heard,
-            () = self.shutdown.called() => return Ok(false),
+            () = self.shutdown.called() => {
+                // What a client says before it can know is answered, and told to be the last.
+                let last = idle.min(Duration::from_millis(LAST_WORDS_MS));
+                timeout(last, self.input.wait(&mut self.stream)).await
+            }
         };
         match heard {
             Ok(heard) => Ok(heard? > 0),

@@ -98,7 +98,10 @@ impl Visit {
 
     /// Reads what comes next; meanwhile answers go out as they come. `false`: nothing more comes,
     /// and what was under way is answered.
-    pub(super) async fn read_on(&mut self, mut ended: Pin<&mut impl Future<Output = ()>>) -> bool {
+    pub(super) async fn read_on(
+        &mut self,
+        mut ended: Pin<&mut impl Future<Output = bool>>,
+    ) -> bool {
         loop {
             self.intake.answers_follow = !self.window.is_empty();
             let answered = tokio::select! {

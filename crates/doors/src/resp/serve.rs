@@ -2,15 +2,17 @@
 
 use super::client::{Client, Replies};
 use super::frame::{Parser, Progress};
+use super::operation::operation;
 use super::output::Output;
 use super::registry::Card;
 use super::translate::{self, Errand, Plan, Shape, Talk};
 use super::window::{Apart, WINDOW_REQUEST_BYTES_MAX, Window};
 use crate::counters::{Operation, Tongue, Verdict};
 use crate::intake::Intake;
+use crate::shared::closing;
 use crate::{Connection, Shared, Shutdown, writer};
 use base::limits::PIPELINE_DEPTH_MAX;
-use base::{AvailableCall, Call, Read, Reply, Request, Result, Update};
+use base::{Call, Reply, Request, Result};
 use node::{Answer, Flow, Submitted};
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -31,8 +33,8 @@ pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, mut shutd
     let ended = pin!(async move {
         tokio::select! {
             biased;
-            () = shutdown.called() => {}
-            () = told.gone() => {}
+            () = told.gone() => false,
+            () = shutdown.called() => true,
         }
     });
     Visit::new(connection, shared, card).run(ended).await;
@@ -61,6 +63,8 @@ pub(super) struct Visit {
     /// What is under way.
     pub(super) window: Window,
     flow: Flow,
+    /// A request was refused since the doors close: the connection ends.
+    refused: bool,
     /// How the requests of this batch went, equal ones in a row together.
     verdicts: Vec<(Operation, Verdict, u64)>,
 }
@@ -80,6 +84,7 @@ impl Visit {
             client: Client::new(card),
             out: Output::default(),
             flow: Flow::default(),
+            refused: false,
             intake: Intake::new(connection.first).closing_idle(idle),
             parser: Parser::default(),
             window: Window::default(),
@@ -87,7 +92,7 @@ impl Visit {
         }
     }
 
-    async fn run(&mut self, mut ended: Pin<&mut impl Future<Output = ()>>) {
+    async fn run(&mut self, mut ended: Pin<&mut impl Future<Output = bool>>) {
         loop {
             let Ok(needed) = self.answer().await else { return };
             // Room for a large request may take a while.
@@ -150,6 +155,12 @@ impl Visit {
                 self.send().await?;
                 return Err(());
             }
+            if self.refused && self.intake.input.is_empty() {
+                self.drain().await?;
+                self.send().await?;
+                writer::hang_up(&mut self.stream).await;
+                return Err(());
+            }
             if let Some(needed) = needed {
                 return Ok(needed);
             }
@@ -210,7 +221,7 @@ impl Visit {
         };
         let operation = operation(&call);
         let request = Request { bucket, call, retry: self.client.retry.take() };
-        match self.shared.node.submit(&mut self.flow, request) {
+        match self.submit(request) {
             Submitted::Ready(reply) => {
                 self.speak(&shape, operation, reply);
                 None
@@ -226,6 +237,17 @@ impl Visit {
                 Some(Slow::Apart(Apart { key, answer, shape, operation }))
             }
         }
+    }
+
+    /// What comes when the doors close is not begun, and its client is told so: behind any other
+    /// answer it would ask on, and could not know what became of that.
+    #[inline]
+    fn submit(&mut self, request: Request) -> Submitted {
+        if self.intake.is_last() {
+            self.refused = true;
+            return Submitted::Ready(Err(closing()));
+        }
+        self.shared.node.submit(&mut self.flow, request)
     }
 
     #[inline]
@@ -287,7 +309,7 @@ impl Visit {
     pub(super) async fn ask(&mut self, call: Call) -> Result<Reply> {
         let request = Request { bucket: self.client.bucket.clone(), call, retry: None };
         let operation = operation(&request.call);
-        let reply = match self.shared.node.submit(&mut self.flow, request) {
+        let reply = match self.submit(request) {
             Submitted::Ready(reply) => reply,
             Submitted::Pending(ticket, reply) => self.shared.node.decided(ticket).await.and(reply),
             Submitted::Later(reply) | Submitted::Apart(_, reply) => reply.await,
@@ -368,32 +390,6 @@ impl Visit {
         if self.client.shown_command != self.client.last_command {
             self.client.shown_command = self.client.last_command;
             card.names().command = self.client.last_command;
-        }
-    }
-}
-
-/// What a request is, roughly, for the counters.
-fn operation(call: &Call) -> Operation {
-    match call {
-        Call::Read(Read::Get(_), _) => Operation::Get,
-        Call::Read(Read::Range(_), _) => Operation::Range,
-        Call::Read(Read::KeyCount, _) => Operation::Count,
-        Call::Read(..) => Operation::MultiGet,
-        Call::Update(Update::Set { .. } | Update::SetIf { .. }) => Operation::Put,
-        Call::Update(Update::Delete { .. } | Update::DeletePrefix { .. }) => Operation::Delete,
-        Call::Update(Update::Sequence { .. }) => Operation::Sequence,
-        Call::Update(_) => Operation::Update,
-        Call::Directory(_) => Operation::Directory,
-        Call::Session(_) => Operation::Session,
-        Call::Available(AvailableCall::Fetch { .. } | AvailableCall::FetchType { .. }) => {
-            Operation::Get
-        }
-        Call::Available(AvailableCall::Change(_)) => Operation::Update,
-        Call::Available(AvailableCall::Owners { .. }) => Operation::Other,
-        Call::Available(AvailableCall::Store(_)) => Operation::Put,
-        Call::Available(AvailableCall::Remove { .. }) => Operation::Delete,
-        Call::Available(AvailableCall::Keys { .. } | AvailableCall::Buckets { .. }) => {
-            Operation::Range
         }
     }
 }

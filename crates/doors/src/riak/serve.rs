@@ -5,6 +5,7 @@ use super::path::is_riaks;
 use super::{Answer, Plan, Shape, gather, go_on, next_page, plan, render, statistics};
 use crate::counters::{Operation, Tongue};
 use crate::http::{Body, Chunks, Decoded};
+use crate::intake::LAST_WORDS_MS;
 use crate::listener::{Connection, Face, Shutdown};
 use crate::native;
 use crate::shared::Shared;
@@ -114,7 +115,7 @@ impl Talk {
 
     /// Waits for a request's head; none comes before the client has said something.
     async fn head(&mut self) -> Result<(Framed, Instant), Ended> {
-        let mut deadline = None;
+        let (mut deadline, mut last) = (None, None);
         loop {
             if let Some((framed, used)) = frame::head(&self.bytes)? {
                 if self.face != Face::Riak && !is_riaks(&framed.asked.path) {
@@ -132,10 +133,15 @@ impl Talk {
                 true => *deadline.get_or_insert_with(|| Instant::now() + bound),
                 false => Instant::now() + bound,
             };
+            let until = last.map_or(until, |last: Instant| last.min(until));
             let read = tokio::select! {
                 biased;
                 read = timeout_at(until, self.stream.read_buf(&mut self.bytes)) => read,
-                () = self.shutdown.called(), if !begun => return Err(Ended::Silent),
+                () = self.shutdown.called(), if last.is_none() => {
+                    // What a client says before it can know is answered, and told to be the last.
+                    last = Some(Instant::now() + Duration::from_millis(LAST_WORDS_MS));
+                    continue;
+                }
             };
             match read {
                 Ok(Ok(1..)) => {}

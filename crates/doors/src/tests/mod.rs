@@ -1,3 +1,4 @@
 //! What the tests of several doors share.
 
+mod closing;
 pub mod house;

@@ -96,7 +96,9 @@ impl Group {
         self.step(state, Event::Collapsed { upto }, &[]);
     }
 
-    fn retire(&self) {
+    /// Nothing new is taken here, and mastership is given back once all that was taken is decided.
+    /// From then on this replica votes and follows, and leads no more.
+    pub(crate) fn retire(&self) {
         let mut guard = self.state();
         let state = &mut *guard;
         self.master.store(false, Ordering::Release);

@@ -245,6 +245,14 @@ impl Group {
         self.applied.settled(ticket.term, ticket.index).await
     }
 
+    /// Resolves when another node is known to be master.
+    pub(crate) async fn led_elsewhere(&self) {
+        let mut standing = self.standing();
+        let other = |master: NodeId| master != self.shared.node;
+        // The sender lives as long as the group.
+        let _ = standing.wait_for(|now| now.dismissed || now.master.is_some_and(other)).await;
+    }
+
     fn count_sessions(&self) -> Result<u64> {
         let mut low = Vec::new();
         layout::space_key(self.id, Space::Session, &mut low);

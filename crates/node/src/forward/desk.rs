@@ -51,6 +51,16 @@ impl Desk {
     }
 }
 
+impl Desk {
+    /// Resolves when nothing is in progress; from then on nothing is taken.
+    pub(crate) async fn rests(&self) {
+        let all = u32::try_from(FORWARDED_MAX).expect("a few thousand");
+        if let Ok(seats) = self.seats.acquire_many(all).await {
+            seats.forget();
+        }
+    }
+}
+
 /// A seat for a question; none: there is no room, and it is declined.
 pub(crate) fn seat(inner: &Inner, peers: &Peers, asked: &Asked) -> Option<Seat> {
     let seat = inner.desk.sit(asked.payload.len());

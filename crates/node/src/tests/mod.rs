@@ -9,6 +9,7 @@ mod forwarded;
 mod groups;
 pub(crate) mod house;
 mod lasting;
+mod leaving;
 mod lives;
 mod many;
 mod members;

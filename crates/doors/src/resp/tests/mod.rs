@@ -9,3 +9,4 @@ mod malformed;
 mod outputs;
 mod patterns;
 mod pipelines;
+mod several;

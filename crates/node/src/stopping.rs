@@ -1,0 +1,109 @@
+//! How a node ends.
+
+use crate::Inner;
+use crate::consistent::group::Group;
+use crate::keeper::store_error;
+use crate::peers::{Lane, PeerStatus};
+use base::{Error, Reason, Result};
+use logic::consensus::Role;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How often a stop looks whether a merge has ended.
+const MERGE_PAUSE: Duration = Duration::from_millis(5);
+/// A node that steps down waits this long for other masters: where all stop there are none.
+const STEP_DOWN_WAIT: Duration = Duration::from_secs(1);
+/// A stop waits this long for its last words to other nodes to be sent.
+const LAST_WORDS_WAIT: Duration = Duration::from_secs(1);
+/// How often it looks whether they are.
+const LAST_WORDS_PAUSE: Duration = Duration::from_millis(2);
+/// A stop waits this long for what is in flight.
+const STOP_WAIT: Duration = Duration::from_secs(30);
+
+/// Resolves when no table is being merged; a stopping node begins no merge.
+async fn merged(inner: &Inner) {
+    while inner.merging.try_lock().is_err() {
+        tokio::time::sleep(MERGE_PAUSE).await;
+    }
+}
+
+/// See [`Node::step_down`].
+pub(crate) async fn step_down(inner: &Inner) {
+    let led = |group: &Arc<Group>| group.state().replica.role() == Role::Master;
+    // Where nobody else can lead, what is under way is done here until the stop.
+    let leaving = inner.groups.all().into_iter().filter(|group| !group.is_alone() && led(group));
+    let leaving: Vec<_> = leaving.inspect(|group| group.retire()).collect();
+    let followed = async {
+        for group in &leaving {
+            group.led_elsewhere().await;
+        }
+    };
+    let in_time = tokio::time::timeout(STEP_DOWN_WAIT, followed).await.is_ok();
+    let groups = leaving.len();
+    tracing::info!(target: "node", groups, in_time, "stepped down");
+}
+
+/// Answers to other nodes, and what the last turns of the groups told them, are sent.
+async fn last_words_said(inner: &Inner) {
+    let Some(peers) = inner.peers.get() else { return };
+    let said = async {
+        inner.desk.rests().await;
+        let waits =
+            |lane: Lane, status: &PeerStatus| status.lanes[lane as usize].waiting_messages > 0;
+        let any = |status: PeerStatus| {
+            let lanes = [Lane::Control, Lane::Data, Lane::Call];
+            status.connected.is_some() && lanes.into_iter().any(|lane| waits(lane, &status))
+        };
+        while peers.status().into_iter().any(any) {
+            tokio::time::sleep(LAST_WORDS_PAUSE).await;
+        }
+    };
+    let _ = tokio::time::timeout(LAST_WORDS_WAIT, said).await;
+}
+
+/// See [`Node::stop`].
+pub(crate) async fn stop(inner: &Arc<Inner>) -> Result<()> {
+    if inner.stopping.swap(true, Ordering::AcqRel) {
+        return Ok(());
+    }
+    inner.bell.ring();
+    inner.groups.close();
+    inner.stop.send_replace(true);
+    let retired = async {
+        for group in inner.groups.all() {
+            group.ends().await;
+        }
+        inner.shelf.ends().await
+    };
+    let retired = tokio::time::timeout(STOP_WAIT, retired).await;
+    let (in_time, vnodes_ended) = (retired.is_ok(), retired.unwrap_or(false));
+    last_words_said(inner).await;
+    if let Some(peers) = inner.peers.get() {
+        peers.stop().await;
+    }
+    let ending = inner.clone();
+    let ended = tokio::task::spawn_blocking(move || {
+        ending.keeper.stop();
+        let _one = ending.flushing.lock().expect("no one panics while holding it");
+        if vnodes_ended {
+            ending.shelf.end_well()?;
+        }
+        ending.trees.rotate().map_err(store_error)?;
+        ending.trees.flush().map_err(store_error)
+    });
+    let ended = ended.await;
+    // A merge that goes on writes files: then the directory stays locked until it ends, or until
+    // the process does, which harms nothing.
+    if tokio::time::timeout(STOP_WAIT, merged(inner)).await.is_ok() {
+        inner.data.lock().expect("no one panics while holding it").take();
+    }
+    ended.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "the stop failed")))?;
+    if let Some(error) = inner.failed.borrow().clone() {
+        return Err(error);
+    }
+    if !in_time {
+        return Err(Error::new(Reason::DeadlinePassed, "updates in flight did not end in time"));
+    }
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! A node that is asked to stop while others write: who asked it, or asked others who passed on to
+//! it, is told what came of it.
+
+use super::house::wait;
+use super::many::{Cluster, ask, leads};
+use super::{Place, set};
+use crate::Node;
+use base::{BucketName, Call, Kind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// Writers of one node, each of a key of its own.
+struct Writers {
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+    at_work: Vec<JoinHandle<(String, u64)>>,
+}
+
+impl Writers {
+    fn begin(node: &Node, name: &str) -> Writers {
+        let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let begin = |at: usize| {
+            let (node, stop, answered) = (node.clone(), stop.clone(), answered.clone());
+            let key = format!("{name}-{at}");
+            tokio::spawn(async move {
+                let mut last = 0;
+                while !stop.load(Ordering::Acquire) {
+                    let call = Call::Update(set(&key, &(last + 1).to_string()));
+                    match ask(&node, &BucketName::default(), call).await {
+                        Ok(_) => last += 1,
+                        Err(error) if error.kind() == Kind::Unavailable => {}
+                        Err(error) => panic!("{key}: nobody knows what came of it: {error}"),
+                    }
+                    answered.fetch_add(1, Ordering::AcqRel);
+                }
+                (key, last)
+            })
+        };
+        let at_work = (0..8).map(begin).collect();
+        Writers { stop, answered, at_work }
+    }
+
+    /// Waits until so many more are answered.
+    async fn answers(&self, count: u64) {
+        let upto = self.answered.load(Ordering::Acquire) + count;
+        let there = || (self.answered.load(Ordering::Acquire) >= upto).then_some(());
+        wait("answers", there).await;
+    }
+
+    /// Each key, and what was written last.
+    async fn end(self) -> Vec<(String, u64)> {
+        self.stop.store(true, Ordering::Release);
+        let mut last = Vec::new();
+        for writer in self.at_work {
+            last.push(writer.await.expect("it was told everything"));
+        }
+        last
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_stops_leaves_nobody_in_doubt() {
+    let mut cluster = Cluster::new(3).await;
+    for round in 0..3 {
+        let leaving = cluster.master(1).await;
+        let others = (0..3).filter(|which| *which != leaving);
+        let others = others.map(|which| (cluster.node(which), format!("{round}-{which}")));
+        let others: Vec<_> = others.map(|(node, name)| Writers::begin(node, &name)).collect();
+        let own = Writers::begin(cluster.node(leaving), &format!("{round}-own"));
+        own.answers(40).await;
+        cluster.node(leaving).step_down().await;
+        let group = cluster.group(leaving, 1);
+        let master = group.standing().borrow().master;
+        assert!(!leads(&group) && master.is_some_and(|it| it != cluster.node(leaving).inner.node));
+        // It is asked until the doors are closed, and the new master answers.
+        own.answers(40).await;
+        let mut written = own.end().await;
+        cluster.stop(leaving).await;
+        for others in others {
+            others.answers(40).await;
+            written.extend(others.end().await);
+        }
+        cluster.start(leaving).await;
+        for (key, last) in written {
+            let found = cluster.get(leaving, &BucketName::default(), &key).await;
+            assert_eq!(found, Some(last.to_string().into()), "{key} in round {round}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_has_nobody_to_hand_over_to_goes_on_until_the_stop() {
+    let place = Place::new();
+    let node = Node::start(place.settings()).await.expect("it starts");
+    node.step_down().await;
+    let call = Call::Update(set("k", "v"));
+    ask(&node, &BucketName::default(), call).await.expect("it is the only one");
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_majority_stepping_down_ends_all_the_same() {
+    let mut cluster = Cluster::new(3).await;
+    let last = cluster.master(1).await;
+    for which in (0..3).filter(|which| *which != last) {
+        cluster.stop(which).await;
+    }
+    let (node, call) = (cluster.node(last).clone(), Call::Update(set("k", "v")));
+    let undecided = tokio::spawn(async move { ask(&node, &BucketName::default(), call).await });
+    let ended = tokio::time::timeout(Duration::from_secs(20), cluster.node(last).step_down());
+    ended.await.expect("it waits for a while only");
+    undecided.abort();
+}
