@@ -75,7 +75,8 @@ fn groups_that_were_made_stand_in_the_list_with_whom_they_began() {
         127.0.0.1:18446744073709551615 [::1]:7711\n\
         group 2 3 0000000000000001,000000000000000b 0000000000000001=voter \
         000000000000000c=learner\n\
-        group 7 1 0000000000000001\nchecksum ";
+        group 7 1 0000000000000001\n\
+        group 9 33554437 0000000000000001\nchecksum ";
     let above = tempfile::tempdir().expect("a directory");
     let data = DataDir::open(&above.path().join("data")).expect("makes");
     let nodes = |ids: &[u64]| ids.iter().map(|id| NodeId(*id)).collect();
@@ -84,10 +85,13 @@ fn groups_that_were_made_stand_in_the_list_with_whom_they_began() {
         replicas,
         founders: nodes(founders),
         members: Vec::new(),
+        quorum: None,
     };
     let members = vec![(NodeId(1), Part::Voter), (NodeId(12), Part::Learner)];
     let two = Placement { members: members.clone(), ..made(2, 3, &[1, 11]) };
-    let made = vec![two, made(7, 1, &[1])];
+    // Two of five save a value: 2 << 24 | 5.
+    let quorum = Placement { quorum: Some(2), ..made(9, 5, &[1]) };
+    let made = vec![two, made(7, 1, &[1]), quorum];
     let plain = Placement { group: GroupId(1), members, ..Placement::default() };
     let all = [vec![plain], made.clone()].concat();
     data.write_members(&ClusterDescription { groups: all, ..known() }).expect("writes");

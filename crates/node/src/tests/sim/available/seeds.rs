@@ -75,7 +75,8 @@ fn a_broken_rule_is_noticed() {
         Flaw::LetsGoAlone,
         Flaw::AsksReceivers,
     ];
-    let rare = [Flaw::MintsAsBefore, Flaw::GuestsForget, Flaw::DropsStrays];
+    // `DropsStrays` is held by its story (`strays.rs`): no history is unlucky enough any more.
+    let rare = [Flaw::MintsAsBefore];
     all_are_noticed(&soon, &rare, FLAWED_SEEDS, history);
 }
 
