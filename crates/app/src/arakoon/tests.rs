@@ -179,7 +179,7 @@ fn who_is_to_be_master_is_taken_over() {
     let with = |line: &str| THREE.replacen("cluster_id = ricky", line, 1);
     let given = |lines: &str| {
         let text = with(&format!("cluster_id = ricky\n{lines}"));
-        let found = configure(&text, Some("b")).expect("it can be mapped");
+        let found = configure(&text, Some("a")).expect("it can be mapped");
         assert!(found.warnings.is_empty(), "{:?}", found.warnings);
         let named =
             |given: &&Given| given.name.ends_with("_master") || given.name.ends_with("_masters");

@@ -28,8 +28,10 @@ pub const FORCED_MASTER: Row = Row {
     doc: "the one member that is to be master of every group in which it votes: while it is \
           away nobody is, and nothing is written; the same at every member",
     take: |settings, text| {
-        base::cluster::check_member_name(text).map_err(|error| error.text())?;
-        settings.node.forced_master = Some(text.into());
+        let name = Some(text).filter(|name| *name != "none").map(String::from);
+        let good = |name: &String| base::cluster::check_member_name(name);
+        name.iter().try_for_each(good).map_err(|error| error.text())?;
+        settings.node.forced_master = name;
         Ok(())
     },
 };

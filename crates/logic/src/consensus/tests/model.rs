@@ -258,7 +258,8 @@ impl Model for Group {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        vec![State::settled(self.left)]
+        let settled = || State::settled(self.left);
+        vec![self.broken.map_or_else(settled, |rule| while_broken(rule, settled))]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
