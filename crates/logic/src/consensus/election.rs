@@ -83,8 +83,8 @@ impl Election {
         }
     }
 
-    /// Judges the round: so many are enough in this group, and this one has accepted `log`. Of those
-    /// who may stand, the one with the longest log does: it has the least to fetch.
+    /// Judges the round: so many are enough in this group, and this one has accepted `log`. Of
+    /// those who may stand, the one with the longest log does: it has the least to fetch.
     pub(super) fn judge(&mut self, node: NodeId, log: Accepted, quorums: Quorums) -> Verdict {
         self.open = false;
         let known = self.connected;

@@ -176,6 +176,8 @@ pub fn set_quorum(json: &[u8], group: GroupId) -> Result<ClusterCall, Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Wanted {
+        // Null is said, not left out.
+        #[serde(deserialize_with = "Option::deserialize")]
         quorum: Option<Whole>,
     }
     let quorum = match read_plain::<Wanted>(json)?.quorum {

@@ -350,4 +350,9 @@ fn a_list_of_an_objects_values_is_no_object() {
         assert_eq!(error.reason, base::Reason::Malformed);
     }
     assert!(super::cluster::create_group(b"{}").is_ok());
+    let quorum = |body: &[u8]| super::cluster::set_quorum(body, base::GroupId(1));
+    assert!(quorum(br#"{"quorum":null}"#).is_ok() && quorum(br#"{"quorum":2}"#).is_ok());
+    for body in ["{}", r#"{"quorum":0}"#, r#"{"quorum":256}"#, r#"{"quorum":"2"}"#] {
+        assert!(quorum(body.as_bytes()).is_err(), "{body}");
+    }
 }
