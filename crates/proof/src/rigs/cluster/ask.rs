@@ -171,18 +171,17 @@ impl Cluster {
         });
     }
 
-    /// Waits until all nodes that are awake have applied the same, then compares every row. Nobody
-    /// may write meanwhile.
+    /// Waits until all nodes that are awake have applied the same, then compares every row. What
+    /// clients gave up waiting for may still be decided: then it begins anew.
     pub fn must_be_level(&self) {
-        for group in [DIRECTORY, DATA] {
-            wait("equal indexes", || {
-                let said = self.all_said(group).ok_or_else(|| self.words())?;
-                let indexes: BTreeSet<_> = said.iter().map(|one| one.applied).collect();
-                if indexes.len() == 1 { Ok(()) } else { Err(format!("{said:?}")) }
-            });
-        }
-        let stores: Vec<_> =
-            self.awake().into_iter().map(|node| (node, self.store(node))).collect();
+        let mut stores = Vec::new();
+        wait("rows as of one index", || {
+            self.level(DIRECTORY)?;
+            let before = self.level(DATA)?;
+            stores = self.awake().into_iter().map(|node| (node, self.store(node))).collect();
+            let after = self.level(DATA)?;
+            if before == after { Ok(()) } else { Err(format!("{before}, then {after}")) }
+        });
         for (node, rows) in &stores[1..] {
             let (first, expected) = &stores[0];
             let same = rows == expected;
@@ -194,6 +193,17 @@ impl Cluster {
                 rows.len(),
                 self.words()
             );
+        }
+    }
+
+    /// Up to where all nodes that are awake have applied a group's log; an error if not up to the
+    /// same.
+    fn level(&self, group: u64) -> Result<u64, String> {
+        let said = self.all_said(group).ok_or_else(|| self.words())?;
+        let indexes: BTreeSet<_> = said.iter().map(|one| one.applied).collect();
+        match indexes.first() {
+            Some(index) if indexes.len() == 1 => Ok(*index),
+            _ => Err(format!("{said:?}")),
         }
     }
 
