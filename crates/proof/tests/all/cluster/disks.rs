@@ -5,7 +5,7 @@ use proof::client::{Resp, Word};
 use proof::history::Ledger;
 use proof::load::Load;
 use proof::report::{Figures, skipped, times};
-use proof::rigs::{Cluster, Options, Root, Scratch, System, alone, missing};
+use proof::rigs::{Cluster, Options, Root, Scratch, System, alone, missing, wait};
 use std::time::{Duration, Instant};
 
 /// A node that sees its disk die must end by itself within this.
@@ -156,11 +156,16 @@ fn full_disks_refuse_writes_lose_nothing_and_recover_by_themselves() {
             let fillers: Vec<_> =
                 nodes.iter().map(|node| cluster.disk(*node).fill(leave)).collect();
             std::thread::sleep(4 * SECOND);
-            let answer = answer_of_a_write(cluster);
-            // Where the master alone is full, another that has room leads by now.
-            let led = !nodes.contains(&cluster.master());
-            let fits = if who == "all" { answer == "NOSPACE" } else { answer == "taken" && led };
-            assert!(fits, "{who} full: {answer}, led by {}", cluster.master());
+            let mut answer = String::new();
+            wait("what a full disk leads to", || {
+                answer = answer_of_a_write(cluster);
+                // Where the master alone is full, another that has room leads in the end.
+                let led = !nodes.contains(&cluster.master());
+                let elsewhere = answer == "taken" && led;
+                let fits = if who == "all" { answer == "NOSPACE" } else { elsewhere };
+                let why = || format!("{who} full: {answer}, led by {}", cluster.master());
+                if fits { Ok(()) } else { Err(why()) }
+            });
             refused.push(format!("{who}:{answer}"));
             reads_go_on(cluster);
             fillers.iter().for_each(|filler| {
