@@ -87,7 +87,7 @@ impl Inner {
     }
 
     /// Whether a group can go on: its master counts those who are near; everybody else asks whether
-    /// the master is there, who would not be master without a majority of them.
+    /// the master is there, who would not be master without enough of them.
     pub(crate) fn goes_on(&self, group: &Group) -> bool {
         if !group.master.load(Ordering::Acquire) {
             return self.reaches_master(group).is_ok();

@@ -115,7 +115,7 @@ impl NodeSettings {
 
     /// Who alone is to be master; 0: any voter may.
     pub(crate) fn forced_among(&self, known: &ClusterDescription) -> NodeId {
-        let forced = self.forced_master.iter().flat_map(|_| self.masters_among(known));
-        forced.into_iter().next().unwrap_or_default()
+        let forced = self.forced_master.is_some().then(|| self.masters_among(known));
+        forced.and_then(|masters| masters.first().copied()).unwrap_or_default()
     }
 }

@@ -228,9 +228,7 @@ impl Inner {
         let goes_on = |node: &NodeId| {
             *node != self.node && linked.contains(node) && (!leads || seen.is_near(*node))
         };
-        knows && {
-            let needed = group.configuration().quorums().most();
-            voters.filter(|(node, _)| goes_on(node)).count() >= needed
-        }
+        let needed = group.configuration().quorums().most();
+        knows && voters.filter(|(node, _)| goes_on(node)).count() >= needed
     }
 }

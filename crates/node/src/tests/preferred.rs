@@ -7,11 +7,24 @@ use base::{BucketName, GroupId};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+async fn start_with(cluster: &mut Cluster, which: usize, settings: NodeSettings) {
+    let settings = NodeSettings { prefer_pause_ms: 100, ..settings };
+    cluster.nodes[which] = Some(Node::start(settings).await.expect("it starts"));
+}
+
 async fn start(cluster: &mut Cluster, which: usize) {
     let preferred_masters = vec!["n2".into(), "n1".into()];
-    let settings =
-        NodeSettings { preferred_masters, prefer_pause_ms: 100, ..cluster.settings(which) };
-    cluster.nodes[which] = Some(Node::start(settings).await.expect("it starts"));
+    let settings = NodeSettings { preferred_masters, ..cluster.settings(which) };
+    start_with(cluster, which, settings).await;
+}
+
+/// Three who stand still.
+async fn stopped() -> Cluster {
+    let mut cluster = Cluster::new(3).await;
+    for which in 0..3 {
+        cluster.stop(which).await;
+    }
+    cluster
 }
 
 async fn leads_both(cluster: &Cluster, which: usize) {
@@ -21,10 +34,7 @@ async fn leads_both(cluster: &Cluster, which: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_of_the_preferred_that_runs_is_master_of_every_group() {
-    let mut cluster = Cluster::new(3).await;
-    for which in 0..3 {
-        cluster.stop(which).await;
-    }
+    let mut cluster = stopped().await;
     for which in 0..3 {
         start(&mut cluster, which).await;
     }
@@ -38,16 +48,13 @@ async fn the_first_of_the_preferred_that_runs_is_master_of_every_group() {
 /// Starts a node that is told who alone is to be master.
 async fn start_forced(cluster: &mut Cluster, which: usize) {
     let forced_master = Some("n1".into());
-    let settings = NodeSettings { forced_master, prefer_pause_ms: 100, ..cluster.settings(which) };
-    cluster.nodes[which] = Some(Node::start(settings).await.expect("it starts"));
+    let settings = NodeSettings { forced_master, ..cluster.settings(which) };
+    start_with(cluster, which, settings).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_the_forced_master_is_away_nobody_leads() {
-    let mut cluster = Cluster::new(3).await;
-    for which in 0..3 {
-        cluster.stop(which).await;
-    }
+    let mut cluster = stopped().await;
     for which in 0..3 {
         start_forced(&mut cluster, which).await;
     }
