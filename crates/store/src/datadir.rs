@@ -9,7 +9,8 @@ use crate::disk::{Disk, FileDisk};
 use crate::failpoint::{Point, reach};
 use base::{ClusterDescription, GroupId};
 use identity::{Identity, damaged};
-use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
+use lock::Lock;
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,6 +21,7 @@ mod identity;
 mod incarnation;
 mod joiner;
 mod lives;
+mod lock;
 mod members;
 mod refound;
 mod unfinished;
@@ -50,7 +52,7 @@ pub struct DataDir {
     /// Whether it was made by this call.
     pub fresh: bool,
     directory: OwnedFd,
-    _lock: OwnedFd,
+    _lock: Lock,
 }
 
 impl DataDir {
@@ -155,7 +157,7 @@ impl DataDir {
         identity: Identity,
         fresh: bool,
         directory: OwnedFd,
-        lock: OwnedFd,
+        lock: Lock,
     ) -> DataDir {
         let Identity { cluster, node } = identity;
         DataDir { path, cluster, node, fresh, directory, _lock: lock }
@@ -271,33 +273,11 @@ impl Place<'_> {
     }
 
     /// Makes sure that it is ours, and that nobody else has it.
-    fn enter(&self) -> Result<OwnedFd, StoreError> {
+    fn enter(&self) -> Result<Lock, StoreError> {
         self.refuse_strangers()?;
-        let lock = self.lock()?;
+        let lock = Lock::take(self)?;
         fs::fchmod(self.directory, Mode::RWXU)
             .map_err(self.failed("set the permissions of", ""))?;
-        Ok(lock)
-    }
-
-    fn lock(&self) -> Result<OwnedFd, StoreError> {
-        let lock = self.open(LOCK, OFlags::RDWR | OFlags::CREATE)?;
-        match fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => {
-                let holder = read(&lock).unwrap_or_default();
-                let digits = holder.trim_ascii().iter().all(u8::is_ascii_digit);
-                let by = match std::str::from_utf8(holder.trim_ascii()) {
-                    Ok(id) if digits && !id.is_empty() => format!("process {id}"),
-                    _ => "another process".to_owned(),
-                };
-                return Err(StoreError::Locked { by });
-            }
-            Err(error) => return Err(self.failed("lock", LOCK)(error)),
-        }
-        let id = format!("{}\n", std::process::id());
-        fs::ftruncate(&lock, 0)
-            .and_then(|()| rustix::io::pwrite(&lock, id.as_bytes(), 0))
-            .map_err(self.failed("write", LOCK))?;
         Ok(lock)
     }
 

@@ -17,7 +17,6 @@ use super::{DataDir, Place, incarnation, joiner, lives, make_or_open, members};
 use crate::StoreError;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 pub(super) const FILE: WholeFile = WholeFile {
@@ -113,7 +112,7 @@ impl DataDir {
         }
         let directory = make_or_open(path)?;
         let at = Place { path, directory: &directory };
-        let _lock: OwnedFd = at.enter()?;
+        let _lock = at.enter()?;
         let Some(state) = State::read(&at)? else { return Ok(None) };
         let joined = state.moved && identity::Identity::read(&at.disk()?, path)?.is_some();
         if !joined {

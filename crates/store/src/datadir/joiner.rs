@@ -5,6 +5,7 @@
 //! identity has joined, one without can be joined again, under the same id.
 
 use super::identity::Identity;
+use super::lock::Lock;
 use super::whole::{WholeFile, id};
 use super::{DataDir, Place, chance, members};
 use crate::StoreError;
@@ -33,7 +34,7 @@ pub struct Joiner {
     /// The node's durable id, never 0.
     pub node: u64,
     pub(super) directory: OwnedFd,
-    pub(super) lock: OwnedFd,
+    pub(super) lock: Lock,
 }
 
 impl Joiner {

@@ -260,3 +260,18 @@ fn a_power_cut_leaves_an_identity_that_is_whole_or_none() {
         cut_while_written(&ground, Honesty::Lying).expect_err("the judge sees what was lost");
     }
 }
+
+#[test]
+fn it_is_free_at_once_also_while_a_child_is_being_made() {
+    let above = tempfile::tempdir().expect("a directory");
+    let path = above.path().join("data");
+    let data = DataDir::open(&path).expect("makes");
+    // What a child has between its beginning and its program.
+    let in_the_child = data._lock.twin();
+    assert!(matches!(DataDir::open(&path), Err(StoreError::Locked { .. })), "it is held");
+    drop(data);
+    let again = DataDir::open(&path).expect("nobody holds it");
+    drop(in_the_child);
+    assert!(matches!(DataDir::open(&path), Err(StoreError::Locked { .. })), "it is held again");
+    drop(again);
+}
