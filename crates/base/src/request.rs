@@ -139,6 +139,10 @@ pub enum Steps {
     /// (Redis' EXEC). A failing assertion among them still undoes all (that is how WATCH is told);
     /// one inside a step that is a sequence itself undoes that step.
     EachAlone,
+    /// A batch: all or nothing where the bucket is consistent. An available bucket changes nothing
+    /// together, so there each step is by itself, and of all of them any may have happened when an
+    /// error is the answer (Redis' MSET, and DEL of several keys).
+    Batch,
 }
 
 /// An update. After each variant stands the [`crate::Outcome`] it gives.

@@ -1,5 +1,6 @@
-//! What one request asks of several keys of an available bucket, whose replicas know nothing of
-//! each other: the keys are asked beside each other, and answered in the order they were named.
+//! What one request asks of several keys of an available bucket, or does to them, though their
+//! replicas know nothing of each other: beside each other, and answered in the order they were
+//! named. A key that a batch changes twice is changed in that order, too.
 //!
 //! Promises: of one request no more keys at a time than the limits below, and of all requests no
 //! more than the node's seats allow; the first error in the order of the keys is the answer.
@@ -8,11 +9,12 @@
 use crate::consistent::check;
 use crate::submit::Submitted;
 use crate::{Inner, world};
+use base::request::Steps;
 use base::{
-    Body, BucketName, Call, Consistency, Error, Key, LogIndex, Read, Reason, Reply, Request,
-    Result, Row,
+    Body, BucketName, Call, Consistency, Error, Key, LogIndex, Outcome, Read, Reason, Reply,
+    Request, Result, Row, Update,
 };
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::future::Future;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -89,37 +91,36 @@ fn begin<T: Send + 'static>(
 impl Inner {
     /// Answers a request of an available bucket, of however many keys.
     pub(crate) fn of_keys(self: &Arc<Inner>, request: Request) -> Submitted {
-        let Request { bucket, call: Call::Read(read, consistency), retry: None } = &request else {
+        let Request { bucket, call, retry: None } = request else {
             return self.available(request);
         };
-        let asked =
-            Asked { inner: self.clone(), bucket: bucket.clone(), consistency: *consistency };
-        match read {
-            Read::MultiGet(keys) if keys.len() > 1 => {
-                let keys = keys.clone();
-                Submitted::Later(Box::pin(asked.values(keys)))
+        let asked = Asked { inner: self.clone(), bucket };
+        match call {
+            Call::Read(Read::MultiGet(keys), how) if keys.len() > 1 => {
+                Submitted::Later(Box::pin(asked.values(keys, how)))
             }
-            Read::Exists(keys) if keys.len() > 1 => {
-                let keys = keys.clone();
-                Submitted::Later(Box::pin(asked.count(keys)))
+            Call::Read(Read::Exists(keys), how) if keys.len() > 1 => {
+                Submitted::Later(Box::pin(asked.count(keys, how)))
             }
-            _ => self.available(request),
+            Call::Update(batch @ Update::Sequence { mode: Steps::Batch, .. }) => {
+                Submitted::Later(Box::pin(asked.batch(batch)))
+            }
+            call => self.available(Request { bucket: asked.bucket, call, retry: None }),
         }
     }
 }
 
-/// Where several keys are read, and how fresh.
+/// Where several keys are read or changed.
 struct Asked {
     inner: Arc<Inner>,
     bucket: BucketName,
-    consistency: Consistency,
 }
 
 impl Asked {
-    async fn values(self, keys: Vec<Key>) -> Result<Reply> {
+    async fn values(self, keys: Vec<Key>, how: Consistency) -> Result<Reply> {
         let mut rows = Vec::with_capacity(keys.len().min(ROWS_AT_FIRST));
         let mut bytes = 0;
-        let gets = keys.into_iter().map(|key| self.ask(Read::Get(key)));
+        let gets = keys.into_iter().map(|key| self.ask(Call::Read(Read::Get(key), how)));
         let take = |body| {
             let Body::Row(row) = body else { return Err(strange()) };
             let brought = row.as_ref().map_or(0, |row: &Row| row.value.len());
@@ -131,9 +132,9 @@ impl Asked {
         Ok(Reply { index: LogIndex(0), body: Body::Rows(rows) })
     }
 
-    async fn count(self, keys: Vec<Key>) -> Result<Reply> {
+    async fn count(self, keys: Vec<Key>, how: Consistency) -> Result<Reply> {
         let mut sum = 0;
-        let looks = keys.into_iter().map(|key| self.ask(Read::Exists(vec![key])));
+        let looks = keys.into_iter().map(|key| self.ask(Call::Read(Read::Exists(vec![key]), how)));
         let take = |body| {
             let Body::Count(count) = body else { return Err(strange()) };
             sum += count;
@@ -143,10 +144,36 @@ impl Asked {
         Ok(Reply { index: LogIndex(0), body: Body::Count(sum) })
     }
 
-    /// Reads one key.
-    fn ask(&self, read: Read) -> impl Future<Output = Result<Body>> + Send + use<> {
+    /// Nothing is changed if any of it is too large, or nothing that is done here.
+    async fn batch(self, batch: Update) -> Result<Reply> {
+        check::update(&batch, &*self.inner.properties(&self.bucket)?)?;
+        let Update::Sequence { steps, .. } = batch else { return Err(strange()) };
+        if !steps.iter().all(|step| changed(step).is_some()) {
+            let text = "in an available bucket a batch sets and deletes keys, and nothing else";
+            return Err(Error::new(Reason::NotSupported, text));
+        }
+        let mut outcomes = Vec::with_capacity(steps.len());
+        let mut steps = steps.into_iter().peekable();
+        while steps.peek().is_some() {
+            let mut keys = HashSet::new();
+            let others = std::iter::from_fn(|| {
+                steps.next_if(|step| changed(step).is_some_and(|key| keys.insert(key.clone())))
+            });
+            let asks = others.map(|step| self.ask(Call::Update(step)));
+            let take = |body| {
+                let Body::Updated(outcome) = body else { return Err(strange()) };
+                outcomes.push(Ok(outcome));
+                Ok(0)
+            };
+            self.inner.seats.beside(asks, take).await?;
+        }
+        Ok(Reply { index: LogIndex(0), body: Body::Updated(Outcome::Steps(outcomes)) })
+    }
+
+    /// Reads or changes one key.
+    fn ask(&self, call: Call) -> impl Future<Output = Result<Body>> + Send + use<> {
         let (inner, bucket) = (self.inner.clone(), self.bucket.clone());
-        let request = Request { bucket, call: Call::Read(read, self.consistency), retry: None };
+        let request = Request { bucket, call, retry: None };
         async move {
             let asked = inner.available(request);
             inner.answered(asked).await.map(|reply| reply.body)
@@ -154,8 +181,16 @@ impl Asked {
     }
 }
 
+/// The key that a step of a batch changes; none: it does something else.
+fn changed(step: &Update) -> Option<&Key> {
+    match step {
+        Update::Set { key, .. } | Update::Delete { key, .. } => Some(key),
+        _ => None,
+    }
+}
+
 fn strange() -> Error {
-    Error::new(Reason::Malformed, "a read of one key was answered with something else")
+    Error::new(Reason::Malformed, "what was asked of one key was answered with something else")
 }
 
 #[cfg(test)]

@@ -62,6 +62,7 @@ pub(super) fn put<W: Fields>(update: &Update, out: &mut W) {
                 Steps::AllOrNothing => 0,
                 Steps::Synced => 1,
                 Steps::EachAlone => 2,
+                Steps::Batch => 3,
             });
         }
     }
@@ -218,6 +219,7 @@ fn take_mode(from: &mut Source<'_>) -> Taken<Steps> {
         0 => Steps::AllOrNothing,
         1 => Steps::Synced,
         2 => Steps::EachAlone,
+        3 => Steps::Batch,
         _ => return Err(Malformed("mode")),
     })
 }

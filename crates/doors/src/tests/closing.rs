@@ -106,14 +106,20 @@ fn whoever_asks_on_is_answered_and_told_that_it_was_the_last() {
         let settings =
             DoorSettings { arakoon_clusters: vec!["ricky".into()], ..DoorSettings::default() };
         let mut house = House::named("arakoon_0", settings);
-        let answered = Arc::new(AtomicUsize::new(0));
-        let ask = |_| asks_on(house.address, tongue, answered.clone());
-        let clients: Vec<_> = (0..6).map(ask).collect();
-        while answered.load(Ordering::SeqCst) < 60 && !clients.iter().any(JoinHandle::is_finished) {
-            std::thread::sleep(Duration::from_millis(1));
+        let clients: Vec<_> = (0..6)
+            .map(|_| {
+                let answered = Arc::new(AtomicUsize::new(0));
+                (answered.clone(), asks_on(house.address, tongue, answered))
+            })
+            .collect();
+        // Whoever has not got in yet can't be told anything.
+        for (answered, client) in &clients {
+            while answered.load(Ordering::SeqCst) < 5 && !client.is_finished() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
         house.close_doors();
-        for client in clients {
+        for (_, client) in clients {
             client.join().expect("it was told");
         }
     }

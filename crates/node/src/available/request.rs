@@ -49,7 +49,7 @@ impl Inner {
         }
     }
 
-    pub(super) fn properties(&self, bucket: &BucketName) -> Result<Arc<Properties>> {
+    pub(crate) fn properties(&self, bucket: &BucketName) -> Result<Arc<Properties>> {
         let found = self.catalog.available.find(bucket);
         found.ok_or_else(|| crate::directory::no_such_bucket(bucket))
     }

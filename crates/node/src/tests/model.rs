@@ -68,7 +68,7 @@ fn random(dice: &mut StdRng, map: &Map, depth: u32) -> Update {
         _ => {
             let count = dice.random_range(0..6);
             let steps = (0..count).map(|_| random(dice, map, depth + 1)).collect();
-            let modes = [Steps::AllOrNothing, Steps::Synced, Steps::EachAlone];
+            let modes = [Steps::AllOrNothing, Steps::Synced, Steps::EachAlone, Steps::Batch];
             let mode = modes[dice.random_range(0..modes.len())];
             Update::Sequence { steps, mode }
         }

@@ -101,6 +101,11 @@ pub fn updates(of: &Stuff) -> Vec<Update> {
     all
 }
 
+/// A sequence of the mode that came later.
+pub fn batch_call() -> Call {
+    Call::Update(Update::Sequence { steps: vec![Update::Nop], mode: Steps::Batch })
+}
+
 /// The first seven.
 fn writes(of: &Stuff) -> Vec<Update> {
     let [key, _] = of.keys.clone();

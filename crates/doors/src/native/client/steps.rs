@@ -119,6 +119,7 @@ fn sequence_onto(out: &mut Vec<u8>, steps: &[Update], mode: Steps) {
         Steps::AllOrNothing => "\"all_or_nothing\"",
         Steps::Synced => "\"synced\"",
         Steps::EachAlone => "\"each_alone\"",
+        Steps::Batch => "\"batch\"",
     };
     let mut fields = Fields::begin(out, "sequence").plain("mode", word);
     fields.name("steps");

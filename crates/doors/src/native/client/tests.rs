@@ -147,8 +147,14 @@ fn update() -> impl Strategy<Value = Update> {
         read().prop_map(Update::Read),
         Just(Update::Nop),
     ];
-    let mode =
-        || prop_oneof![Just(Steps::AllOrNothing), Just(Steps::Synced), Just(Steps::EachAlone)];
+    let mode = || {
+        prop_oneof![
+            Just(Steps::AllOrNothing),
+            Just(Steps::Synced),
+            Just(Steps::EachAlone),
+            Just(Steps::Batch)
+        ]
+    };
     one.prop_recursive(3, 12, 4, move |inner| {
         (proptest::collection::vec(inner, 0..4), mode())
             .prop_map(|(steps, mode)| Update::Sequence { steps, mode })

@@ -292,7 +292,8 @@ pub fn mode(word: Option<&str>) -> Result<Steps, String> {
         None | Some("all_or_nothing") => Ok(Steps::AllOrNothing),
         Some("synced") => Ok(Steps::Synced),
         Some("each_alone") => Ok(Steps::EachAlone),
-        Some(_) => Err("`mode` is all_or_nothing, synced or each_alone".into()),
+        Some("batch") => Ok(Steps::Batch),
+        Some(_) => Err("`mode` is all_or_nothing, synced, each_alone or batch".into()),
     }
 }
 

@@ -75,7 +75,7 @@ fn requests(schemas: &mut Map<String, Value>) {
     let steps = json!({
         "type": "array", "items": reference("Update"), "maxItems": SEQUENCE_STEPS_MAX,
     });
-    let modes = ["all_or_nothing", "synced", "each_alone"];
+    let modes = ["all_or_nothing", "synced", "each_alone", "batch"];
     let mode = json!({ "enum": modes, "default": "all_or_nothing" });
     schemas.insert("Steps".into(), steps);
     schemas.insert("Mode".into(), mode);

@@ -113,7 +113,7 @@ fn an_error_in_the_middle_takes_its_place_and_no_other() {
         "$1|1|",
         "-ERR unknown command 'NONSENSE'",
         "+OK|",
-        unsupported,
+        "+OK|",
         "$1|2|",
         unsupported,
         "$1|3|",

@@ -40,9 +40,46 @@ fn each_is_answered_in_its_place_whether_it_is_there_or_not() {
     assert_eq!(ask(&mut guest, "EXISTS", (0..300).chain(0..300)), ":200|");
     assert_eq!(ask(&mut guest, "TOUCH", (0..100).rev()), ":34|");
     assert_eq!(ask(&mut guest, "EXISTS", 301..310), ":0|");
-    // Nothing is changed together there, so a loop of changes is the client's to make.
-    assert!(ask(&mut guest, "DEL", 0..2).starts_with("-ERR in an available bucket"));
-    assert_eq!(ask(&mut guest, "EXISTS", std::iter::once(0)), ":1|");
+}
+
+#[test]
+fn many_are_set_and_deleted_by_one_command() {
+    let house = House::build();
+    let mut guest = guest(&house);
+    let pairs: Vec<[String; 2]> =
+        (0..300).map(|key| [format!("k{key}"), format!("v{key}")]).collect();
+    let mut words: Vec<&[u8]> = vec![b"MSET"];
+    words.extend(pairs.iter().flatten().map(String::as_bytes));
+    guest.send(&request(&words));
+    assert_eq!(shown(&guest.answer().expect("an answer")), "+OK|");
+    assert_eq!(guest.ask(&["MGET", "k0", "k299", "k300"]), "*3|$2|v0|$4|v299|$-1|");
+    // Of a key that is named again the last value stays, and none beside it.
+    for _ in 0..20 {
+        assert_eq!(guest.ask(&["MSET", "a", "1", "b", "2", "a", "3", "a", "4"]), "+OK|");
+        assert_eq!(guest.ask(&["MGET", "a", "b"]), "*2|$1|4|$1|2|");
+        assert_eq!(guest.ask(&["DEL", "a", "b", "a", "c"]), ":2|");
+        assert_eq!(guest.ask(&["EXISTS", "a", "b"]), ":0|");
+    }
+    assert_eq!(ask(&mut guest, "UNLINK", (0..310).step_by(2)), ":150|");
+    assert_eq!(ask(&mut guest, "EXISTS", 0..310), ":150|");
+    // What holds a condition, or is to hold together, is refused.
+    for refused in [["MSETNX", "x", "1", "y", "2"], ["RENAME", "k1", "x", "", ""]] {
+        let words: Vec<&str> = refused.into_iter().filter(|word| !word.is_empty()).collect();
+        let answer = guest.ask(&words);
+        assert!(answer.starts_with("-ERR in an available bucket"), "{answer}");
+    }
+    assert_eq!(guest.ask(&["EXISTS", "x", "y", "k1"]), ":1|");
+}
+
+#[test]
+fn nothing_is_written_of_a_batch_with_a_value_that_is_too_large() {
+    let house = House::build();
+    let mut guest = guest(&house);
+    let large = vec![b'x'; base::limits::VALUE_BYTES_MAX + 1];
+    guest.send(&request(&[b"MSET", b"a", b"1", b"b", &large]));
+    let answer = shown(&guest.answer().expect("an answer"));
+    assert!(answer.starts_with("-ERR string exceeds maximum allowed size"), "{answer}");
+    assert_eq!(guest.ask(&["EXISTS", "a", "b"]), ":0|");
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub fn del(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
         return update(delete(words.key(1)?), Shape::Truth);
     }
     let steps = words.keys(1, 1)?.into_iter().map(delete).collect();
-    update(Update::Sequence { steps, mode: Steps::AllOrNothing }, Shape::Sum)
+    update(Update::Sequence { steps, mode: Steps::Batch }, Shape::Sum)
 }
 
 pub fn exists(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {

@@ -152,7 +152,7 @@ fn pairs(words: &Words<'_>, name: &str, steps: &mut Vec<Update>) -> Result<(), R
 pub fn mset(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let mut steps = Vec::with_capacity(words.len() / 2);
     pairs(words, "mset", &mut steps)?;
-    update(Update::Sequence { steps, mode: Steps::AllOrNothing }, Shape::Ok)
+    update(Update::Sequence { steps, mode: Steps::Batch }, Shape::Ok)
 }
 
 pub fn msetnx(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {

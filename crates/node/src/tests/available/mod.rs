@@ -5,6 +5,7 @@
 //! Never: waits for a fixed time where it can wait for what must come about.
 //! Read next: `one.rs`, then `three.rs` and `types.rs`.
 
+mod batch;
 mod expiry;
 mod healing;
 mod interrupted;
