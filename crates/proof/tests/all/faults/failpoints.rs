@@ -7,6 +7,7 @@ use proof::load::Load;
 use proof::report::{Figures, times};
 use proof::rigs::{Scratch, alone};
 use proof::server::{Refusal, Server, Setup};
+use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::{Duration, Instant};
 
@@ -63,7 +64,7 @@ fn died(refusal: &Refusal) -> bool {
 fn it_opens_again_whereever_it_died() {
     let _alone = alone();
     let mut figures = Figures::begin("F-07 death at every failpoint");
-    let mut missed = Vec::new();
+    let (mut missed, mut rare) = (Vec::new(), BTreeSet::new());
     let points = store::failpoint::POINTS;
     let laps = (1..).take(times(1, 8));
     let deaths = laps.flat_map(|nth| points.iter().map(move |(_, name)| (nth * nth, *name)));
@@ -72,8 +73,9 @@ fn it_opens_again_whereever_it_died() {
         if name.starts_with("install.") {
             continue;
         }
-        // A process reaches the places of a first start once.
-        if nth > 1 && name.starts_with("first_start.") {
+        // A process reaches the places of a first start once, and some others a few times only
+        // within the wait.
+        if nth > 1 && name.starts_with("first_start.") || rare.contains(name) {
             continue;
         }
         // A first start is an empty directory; every other place gets data that has seen a life.
@@ -87,10 +89,11 @@ fn it_opens_again_whereever_it_died() {
             told.join(load.stop());
         }
         if !dies_at(name, nth, &plain, round, &mut told, &mut figures) {
-            // Some are reached a few times only within the wait; once each is what must be.
+            // Once each is what must be.
             if nth == 1 {
                 missed.push(name);
             }
+            rare.insert(name);
             continue;
         }
         figures.faults += 1;
