@@ -29,8 +29,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// The suites that every binary holds, by name.
-const SUITES: [(&str, &str); 2] = [
+const SUITES: [(&str, &str); 3] = [
     ("performance", include_str!("../../suites/performance.toml")),
+    ("both-cores", include_str!("../../suites/both-cores.toml")),
     ("smoke", include_str!("../../suites/smoke.toml")),
 ];
 /// The point that needs no server.
