@@ -18,7 +18,10 @@ fn crash_log(data: &Path) -> String {
         let paths: Vec<_> = entries.map(|entry| entry.path()).collect();
         assert!(paths.len() < 2, "{paths:?}");
         let text = paths.first().map(|path| std::fs::read_to_string(path).unwrap_or_default());
-        if let Some(text) = text.filter(|text| announced(text) == Some(text.lines().count() - 2)) {
+        let is_whole = |text: &String| {
+            announced(text).is_some_and(|events| events + 2 == text.lines().count())
+        };
+        if let Some(text) = text.filter(is_whole) {
             return text;
         }
         assert!(Instant::now() < until, "no crash log is written");
