@@ -89,8 +89,21 @@ fn begin<T: Send + 'static>(
 }
 
 impl Inner {
+    /// Whether plain words are within the house's limits and the bucket's, before any other node
+    /// hears of them. Whoever does what concerns one key checks that by itself, too.
+    fn within_limits(&self, request: &Request) -> Result<()> {
+        match &request.call {
+            Call::Read(read, _) => check::read(read, &*self.properties(&request.bucket)?),
+            Call::Update(update) => check::update(update, &*self.properties(&request.bucket)?),
+            Call::Available(_) | Call::Session(_) | Call::Directory(_) => Ok(()),
+        }
+    }
+
     /// Answers a request of an available bucket, of however many keys.
     pub(crate) fn of_keys(self: &Arc<Inner>, request: Request) -> Submitted {
+        if let Err(error) = self.within_limits(&request) {
+            return Submitted::Ready(Err(error));
+        }
         let Request { bucket, call, retry: None } = request else {
             return self.available(request);
         };
@@ -98,6 +111,9 @@ impl Inner {
         match call {
             Call::Read(Read::MultiGet(keys), how) if keys.len() > 1 => {
                 Submitted::Later(Box::pin(asked.values(keys, how)))
+            }
+            Call::Read(Read::MultiGetAll(keys), how) => {
+                Submitted::Later(Box::pin(asked.all_values(keys, how)))
             }
             Call::Read(Read::Exists(keys), how) if keys.len() > 1 => {
                 Submitted::Later(Box::pin(asked.count(keys, how)))
@@ -132,6 +148,16 @@ impl Asked {
         Ok(Reply { index: LogIndex(0), body: Body::Rows(rows) })
     }
 
+    /// The values of keys that are all there.
+    async fn all_values(self, keys: Vec<Key>, how: Consistency) -> Result<Reply> {
+        let reply = self.values(keys.clone(), how).await?;
+        let Body::Rows(rows) = &reply.body else { return Err(strange()) };
+        match keys.iter().zip(rows).find(|(_, row)| row.is_none()) {
+            Some((key, _)) => Err(Error::key(Reason::NotFound, key)),
+            None => Ok(reply),
+        }
+    }
+
     async fn count(self, keys: Vec<Key>, how: Consistency) -> Result<Reply> {
         let mut sum = 0;
         let looks = keys.into_iter().map(|key| self.ask(Call::Read(Read::Exists(vec![key]), how)));
@@ -144,9 +170,8 @@ impl Asked {
         Ok(Reply { index: LogIndex(0), body: Body::Count(sum) })
     }
 
-    /// Nothing is changed if any of it is too large, or nothing that is done here.
+    /// Nothing is changed if any step is nothing that is done here.
     async fn batch(self, batch: Update) -> Result<Reply> {
-        check::update(&batch, &*self.inner.properties(&self.bucket)?)?;
         let Update::Sequence { steps, .. } = batch else { return Err(strange()) };
         if !steps.iter().all(|step| changed(step).is_some()) {
             let text = "in an available bucket a batch sets and deletes keys, and nothing else";

@@ -9,6 +9,7 @@ mod batch;
 mod expiry;
 mod healing;
 mod interrupted;
+mod limits;
 mod load;
 mod moving;
 mod one;

@@ -1,0 +1,57 @@
+//! What is too large is refused in words before anybody else hears of it.
+
+use super::three::three;
+use super::{bucket, fetch, get, living, refused, remove, store, storing};
+use crate::tests::many::ask;
+use crate::tests::{Place, bytes, set};
+use base::limits::{KEY_BYTES_MAX, KEYS_PER_READ_MAX, TTL_MS_MAX};
+use base::request::Expiry;
+use base::{Call, Consistency, Read, Reason, Update};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_is_too_long_is_refused_by_every_node_and_cuts_no_link() {
+    let mut cluster = three().await;
+    cluster.join().await;
+    let (most, long) = ("k".repeat(KEY_BYTES_MAX), "k".repeat(KEY_BYTES_MAX + 1));
+    for which in 0..4 {
+        let node = cluster.node(which);
+        let lives = |node: &crate::Node| node.inner.peers.get().expect("peers").status();
+        let before: Vec<_> = lives(node).iter().map(|peer| peer.connected).collect();
+        refused(ask(node, &bucket(), Call::Update(set(&long, "v"))).await, Reason::TooLarge);
+        refused(
+            ask(node, &bucket(), Call::Available(storing(&long, "v", None))).await,
+            Reason::TooLarge,
+        );
+        refused(store(node, &long, "v", None).await, Reason::TooLarge);
+        refused(get(node, &long).await, Reason::TooLarge);
+        refused(fetch(node, &long).await, Reason::TooLarge);
+        refused(remove(node, &long, None).await, Reason::TooLarge);
+        let after: Vec<_> = lives(node).iter().map(|peer| peer.connected).collect();
+        assert_eq!(after, before, "no link was broken");
+        ask(node, &bucket(), Call::Update(set(&most, &which.to_string()))).await.expect("fits");
+        assert_eq!(living(node, &most).await, [bytes(&which.to_string())]);
+    }
+}
+
+#[tokio::test]
+async fn so_are_times_to_live_and_too_many_keys() {
+    let place = Place::new();
+    let node = place.start().await;
+    let set_for = |ms| {
+        let (key, value) = (bytes("k"), bytes("v"));
+        Call::Update(Update::Set { key, value, expiry: Expiry::After(ms) })
+    };
+    refused(ask(&node, &bucket(), set_for(TTL_MS_MAX + 1)).await, Reason::TooLarge);
+    assert_eq!(get(&node, "k").await, Ok(None));
+    ask(&node, &bucket(), set_for(TTL_MS_MAX)).await.expect("it fits");
+    let many = |count| vec![bytes("k"); count];
+    let all = |read| Call::Read(read, Consistency::Consistent);
+    for read in [Read::MultiGet, Read::MultiGetAll, Read::Exists] {
+        let too_many = all(read(many(KEYS_PER_READ_MAX + 1)));
+        refused(ask(&node, &bucket(), too_many).await, Reason::TooLarge);
+        ask(&node, &bucket(), all(read(many(3)))).await.expect("they are there");
+    }
+    let one_is_gone = Read::MultiGetAll(vec![bytes("k"), bytes("nowhere")]);
+    refused(ask(&node, &bucket(), all(one_is_gone)).await, Reason::NotFound);
+    node.stop().await.expect("it stops");
+}
