@@ -12,7 +12,7 @@ use crate::peers::{
 };
 use crate::transfer::{self, ABOUT_MOVES};
 use crate::{Inner, NodeSettings};
-use base::{ConfigurationId, Error, NodeId, Reason, Result};
+use base::{ConfigurationId, Error, GroupId, NodeId, Reason, Result};
 use std::sync::{Arc, Weak};
 use tokio::net::TcpListener;
 
@@ -36,41 +36,50 @@ pub(crate) async fn begin(inner: &Arc<Inner>) -> Result<()> {
     Ok(())
 }
 
-/// See the head of this file.
+/// See the head of this file. It keeps nothing of the node: its groups keep their way to the other
+/// nodes, and with it this, so a node that held on to them from here would never go.
 pub(crate) struct Exchange {
     inner: Weak<Inner>,
-    groups: Arc<Groups>,
-    snapshots: Arc<Snapshots>,
+    groups: Weak<Groups>,
+    snapshots: Weak<Snapshots>,
 }
 
 impl Exchange {
     pub(crate) fn new(inner: &Arc<Inner>) -> Exchange {
         Exchange {
             inner: Arc::downgrade(inner),
-            groups: inner.groups.clone(),
-            snapshots: inner.snapshots.clone(),
+            groups: Arc::downgrade(&inner.groups),
+            snapshots: Arc::downgrade(&inner.snapshots),
         }
     }
 
+    fn group(&self, id: GroupId) -> Option<Arc<Group>> {
+        self.groups.upgrade()?.get(id)
+    }
+
     fn asked_for_snapshot(&self, peers: &Peers, asked: Asked) {
-        let group = self.groups.get(asked.group);
+        let Some(snapshots) = self.snapshots.upgrade() else { return };
+        let group = self.group(asked.group);
         if group.as_ref().is_some_and(|group| group.is_bare()) {
             peers.decline(&asked);
             return;
         }
         let configuration = group.map(|group| group.configuration());
         let first = configuration.filter(|found| found.id() == ConfigurationId(0));
-        self.snapshots.asked(peers, asked, first);
+        snapshots.asked(peers, asked, first);
     }
 }
 
 impl Sink for Exchange {
     fn deliver(&self, message: Delivered) {
         if message.lane == Lane::Bulk {
-            return self.snapshots.arrived(message);
+            if let Some(snapshots) = self.snapshots.upgrade() {
+                snapshots.arrived(message);
+            }
+            return;
         }
         let Delivered { from, lane, group, payload, .. } = message;
-        match (lane, self.groups.get(group)) {
+        match (lane, self.group(group)) {
             (Lane::Control | Lane::Data, Some(group)) => Group::arrived(&group, from, payload),
             _ => tracing::debug!(target: "peers", %from, %group, "nobody here takes this"),
         }
@@ -85,7 +94,9 @@ impl Sink for Exchange {
 
     fn broken(&self, node: NodeId, reason: &Broken) {
         tracing::info!(target: "peers", %node, "disconnected: {reason}");
-        self.snapshots.broken(node);
+        if let Some(snapshots) = self.snapshots.upgrade() {
+            snapshots.broken(node);
+        }
     }
 }
 

@@ -81,13 +81,16 @@ impl Inner {
         let (mut reclaimed, mut looked_at) = (BTreeMap::new(), None);
         let (mut stated_ms, mut statements) = (0, Statements::default());
         self.tell_reserve();
-        while !self.stopping.load(Ordering::Acquire) {
+        loop {
             let now = world::milliseconds();
             if now.saturating_sub(stated_ms) >= STATE_PAUSE_MS {
                 stated_ms = now;
                 self.state_again(&mut statements);
             }
-            match self.round(&mut reclaimed, &mut looked_at) {
+            let Some(round) = self.at_work(|| self.round(&mut reclaimed, &mut looked_at)) else {
+                return;
+            };
+            match round {
                 Ok(true) => self.bell.sleep(PAUSE),
                 Ok(false) => self.bell.sleep(PAUSE_IDLE),
                 Err(error) if error.kind() == Kind::Corrupt => {
@@ -129,12 +132,8 @@ impl Inner {
     /// the store has memory for what is written meanwhile.
     pub(crate) fn keep_merging(&self) {
         loop {
-            let merged = {
-                let _one = self.merging.lock().expect("no one panics while holding it");
-                if self.stopping.load(Ordering::Acquire) {
-                    return;
-                }
-                self.trees.compact().map_err(store_error)
+            let Some(merged) = self.at_work(|| self.trees.compact().map_err(store_error)) else {
+                return;
             };
             match merged {
                 Ok(true) => {}

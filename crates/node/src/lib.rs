@@ -73,7 +73,7 @@ use keeper::Keeper;
 use metrics::Metrics;
 use peers::Peers;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use store::{DataDir, Trees};
 use tokio::sync::watch;
 use transfer::Transfers;
@@ -126,8 +126,8 @@ pub(crate) struct Inner {
     flushed_at: AtomicU64,
     /// One flush at a time.
     flushing: Mutex<()>,
-    /// Held while tables are merged.
-    merging: Mutex<()>,
+    /// Shared by all who write files of the data directory; see [`Inner::at_work`].
+    at_work: RwLock<()>,
     /// What is left of the disk.
     space: space::Space,
     stopping: AtomicBool,
@@ -306,9 +306,11 @@ impl Node {
     /// holds every update answered before.
     pub async fn checkpoint(&self, target: std::path::PathBuf) -> Result<()> {
         let inner = self.inner.clone();
-        tokio::task::spawn_blocking(move || inner.checkpoint(&target))
+        tokio::task::spawn_blocking(move || inner.at_work(|| inner.checkpoint(&target)))
             .await
-            .unwrap_or_else(|_| Err(Error::new(Reason::GoingDown, "the node is stopping")))
+            .ok()
+            .flatten()
+            .unwrap_or_else(|| Err(Error::new(Reason::GoingDown, "the node is stopping")))
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{Inner, Node, NodeSettings, audit, cluster, exchange, transfer, world
 use base::{BucketName, ClusterDescription, Error, Lived, NodeId, Placement, Reason, Result};
 use logic::consensus::Configuration;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 use store::{DataDir, LogReader, Trees};
 use tokio::sync::watch;
@@ -137,7 +137,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner
         bell,
         flushed_at: AtomicU64::new(0),
         flushing: Mutex::new(()),
-        merging: Mutex::new(()),
+        at_work: RwLock::default(),
         space: crate::space::Space::default(),
         stopping: AtomicBool::new(false),
         stop: watch::Sender::new(false),
@@ -242,8 +242,11 @@ pub(crate) fn end_group(inner: &Arc<Inner>, group: Arc<Group>) {
         inner.groups.remove(id);
         let owner = inner.clone();
         let dropping = move || {
-            owner.trees.drop_prefix(&id.0.to_be_bytes()).map_err(store_error)?;
-            owner.flush_and_collapse()
+            let dropped = owner.at_work(|| {
+                owner.trees.drop_prefix(&id.0.to_be_bytes()).map_err(store_error)?;
+                owner.flush_and_collapse()
+            });
+            dropped.unwrap_or_else(|| Err(Error::new(Reason::GoingDown, "the node is stopping")))
         };
         match tokio::task::spawn_blocking(dropping).await {
             Ok(Ok(())) => tracing::info!(target: "node", group = id.0, "a group has ended"),

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How often a stop looks whether a merge has ended.
-const MERGE_PAUSE: Duration = Duration::from_millis(5);
+/// How often a stop looks whether all who write files have ended.
+const WORK_PAUSE: Duration = Duration::from_millis(5);
 /// A node that steps down waits this long for other masters: where all stop there are none.
 const STEP_DOWN_WAIT: Duration = Duration::from_secs(1);
 /// A stop waits this long for its last words to other nodes to be sent.
@@ -21,10 +21,20 @@ const LAST_WORDS_PAUSE: Duration = Duration::from_millis(2);
 /// A stop waits this long for what is in flight.
 const STOP_WAIT: Duration = Duration::from_secs(30);
 
-/// Resolves when no table is being merged; a stopping node begins no merge.
-async fn merged(inner: &Inner) {
-    while inner.merging.try_lock().is_err() {
-        tokio::time::sleep(MERGE_PAUSE).await;
+impl Inner {
+    /// Does what writes files of the data directory beside the keeper and the stop itself: merges,
+    /// gives space back, makes copies. None: the node stops, and the files may be another life's
+    /// by the time it were done. A stop waits for whatever has begun.
+    pub(crate) fn at_work<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        let _shared = self.at_work.read().expect("nobody writes under it");
+        (!self.stopping.load(Ordering::Acquire)).then(work)
+    }
+}
+
+/// Resolves when nobody is at work on the files; a stopping node begins nothing.
+async fn files_rest(inner: &Inner) {
+    while inner.at_work.try_write().is_err() {
+        tokio::time::sleep(WORK_PAUSE).await;
     }
 }
 
@@ -93,9 +103,9 @@ pub(crate) async fn stop(inner: &Arc<Inner>) -> Result<()> {
         ending.trees.flush().map_err(store_error)
     });
     let ended = ended.await;
-    // A merge that goes on writes files: then the directory stays locked until it ends, or until
-    // the process does, which harms nothing.
-    if tokio::time::timeout(STOP_WAIT, merged(inner)).await.is_ok() {
+    // Whoever is at work still writes files: then the directory stays locked until that ends, or
+    // until the process does, which harms nothing.
+    if tokio::time::timeout(STOP_WAIT, files_rest(inner)).await.is_ok() {
         inner.data.lock().expect("no one panics while holding it").take();
     }
     ended.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "the stop failed")))?;

@@ -159,13 +159,22 @@ pub(crate) async fn put(group: &Group, key: &str, value: &str) -> Result<LogInde
 }
 
 /// Asks again and again until there is an answer.
-pub(crate) async fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) async fn wait<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait_or_tell(what, look, String::new).await
+}
+
+/// The same; who waits in vain is told how things stand.
+pub(crate) async fn wait_or_tell<T>(
+    what: &str,
+    mut look: impl FnMut() -> Option<T>,
+    told: impl Fn() -> String,
+) -> T {
     let until = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < until, "waited in vain for {what}");
+        assert!(Instant::now() < until, "waited in vain for {what}{}", told());
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

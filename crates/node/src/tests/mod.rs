@@ -25,6 +25,7 @@ mod sessions;
 mod sim;
 mod spread;
 mod staged;
+mod stopped;
 mod time;
 mod whole;
 mod witness;

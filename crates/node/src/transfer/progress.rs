@@ -94,7 +94,7 @@ pub(crate) enum Reached {
 }
 
 impl Transfers {
-    pub(super) fn get(&self, bucket: BucketId) -> Option<MoveProgress> {
+    pub(crate) fn get(&self, bucket: BucketId) -> Option<MoveProgress> {
         self.moves().get(&bucket).cloned()
     }
 

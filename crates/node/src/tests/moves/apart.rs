@@ -43,7 +43,7 @@ async fn either_side_may_begin_again_at_any_step_of_a_move_between_strangers() {
         for which in [0, 1] {
             close_gate(&cluster, step);
             begin(&cluster, &bucket, to).await;
-            at_gate(&cluster).await;
+            at_gate(&cluster, &bucket).await;
             cluster.stop(which).await;
             cluster.start(which).await;
             open_gate(&cluster);

@@ -30,7 +30,7 @@ async fn at_each_step(
         let (from, to) = if round % 2 == 0 { (1, 2) } else { (2, 1) };
         close_gate(cluster, step);
         begin(cluster, bucket, to).await;
-        at_gate(cluster).await;
+        at_gate(cluster, bucket).await;
         happens(cluster, from, to).await;
         open_gate(cluster);
         rests(cluster, bucket, to).await;

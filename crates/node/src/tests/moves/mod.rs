@@ -8,7 +8,7 @@ mod broken;
 mod load;
 mod quiet;
 
-use super::house::wait;
+use super::house::wait_or_tell;
 use super::many::{Cluster, ask};
 use crate::Node;
 use crate::transfer::Reached;
@@ -61,7 +61,31 @@ async fn rests(cluster: &Cluster, bucket: &BucketName, group: u32) {
             .find(bucket)
             .is_some_and(|found| found.group == GroupId(group) && found.moving.is_none())
     };
-    wait("the end of the move", || cluster.nodes.iter().flatten().all(there).then_some(())).await;
+    let look = || cluster.nodes.iter().flatten().all(there).then_some(());
+    wait_or_tell("the end of the move", look, || stand(cluster, bucket)).await;
+}
+
+/// How a move stands: what each node knows, does and leads.
+fn stand(cluster: &Cluster, bucket: &BucketName) -> String {
+    let each = cluster.nodes.iter().flatten().map(|node| {
+        let inner = &node.inner;
+        let found = inner.catalog.find(bucket);
+        let driven = found.as_ref().and_then(|found| inner.transfers.get(found.id));
+        let groups = inner.groups.all().into_iter().map(|group| {
+            let (standing, noted) = (*group.standing().borrow(), group.seals.all());
+            let (decided, applied) = (group.state().decided, group.applied.index());
+            let failed = group.state().failed.clone();
+            format!(
+                "\n  group {}: {standing:?}, decided {decided}, applied {applied}, {noted:?}, \
+                 failed {failed:?}",
+                group.id
+            )
+        });
+        let groups: String = groups.collect();
+        let (ready, busy) = (node.readiness(), inner.trees.pressure());
+        format!("\n{}: {ready:?}, {found:?}, {driven:?}, {busy:?}{groups}", inner.settings.name)
+    });
+    each.collect()
 }
 
 /// Every row that was there from the start is there.
@@ -86,9 +110,10 @@ fn open_gate(cluster: &Cluster) {
 }
 
 /// Waits until a move waits at the gate.
-async fn at_gate(cluster: &Cluster) {
+async fn at_gate(cluster: &Cluster, bucket: &BucketName) {
     let waits = |node: &Node| node.inner.transfers.gate.lock().expect("plain data").1 > 0;
-    wait("a move at the gate", || cluster.nodes.iter().flatten().any(waits).then_some(())).await;
+    let look = || cluster.nodes.iter().flatten().any(waits).then_some(());
+    wait_or_tell("a move at the gate", look, || stand(cluster, bucket)).await;
 }
 
 const STEPS: [Reached; 5] =

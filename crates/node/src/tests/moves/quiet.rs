@@ -114,7 +114,7 @@ async fn a_move_is_given_up_at_any_step_and_begun_again() {
     for (round, step) in super::STEPS.into_iter().enumerate() {
         close_gate(&cluster, step);
         begin(&cluster, &bucket, 2).await;
-        at_gate(&cluster).await;
+        at_gate(&cluster, &bucket).await;
         directory(&cluster, &bucket, DirectoryCall::CancelMove).await.expect("given up");
         open_gate(&cluster);
         // A request that met the seal waits until it is taken away.
@@ -136,7 +136,7 @@ async fn a_bucket_is_altered_cleared_and_dropped_on_its_way() {
     for step in super::STEPS {
         close_gate(&cluster, step);
         begin(&cluster, &bucket, 2).await;
-        at_gate(&cluster).await;
+        at_gate(&cluster, &bucket).await;
         let changes = vec![("ttl_ms".to_string(), "3600000".to_string())];
         directory(&cluster, &bucket, DirectoryCall::AlterBucket(changes)).await.expect("altered");
         directory(&cluster, &bucket, DirectoryCall::ClearBucket).await.expect("cleared");
@@ -153,7 +153,7 @@ async fn a_bucket_is_altered_cleared_and_dropped_on_its_way() {
     }
     close_gate(&cluster, Reached::Sealed);
     begin(&cluster, &bucket, 2).await;
-    at_gate(&cluster).await;
+    at_gate(&cluster, &bucket).await;
     directory(&cluster, &bucket, DirectoryCall::DropBucket).await.expect("dropped");
     open_gate(&cluster);
     let gone = ask(cluster.node(0), &bucket, Call::Update(set("k", "v"))).await;
@@ -188,7 +188,7 @@ async fn buckets_are_made_where_they_are_wanted_and_moved_only_where_a_bucket_ca
     begin(&cluster, &bucket, 2).await;
     begin(&cluster, &bucket, 2).await;
     assert_eq!(reason(directory(&cluster, &bucket, to(1)).await), Reason::Changed);
-    at_gate(&cluster).await;
+    at_gate(&cluster, &bucket).await;
     let movement = cluster.node(0).movement(&bucket).await.expect("it is known");
     assert_eq!((movement.group, movement.to), (GroupId(1), Some(GroupId(2))));
     let progress = movement.progress.expect("it is driven here");

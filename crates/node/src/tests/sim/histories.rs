@@ -1,6 +1,7 @@
 //! Many histories, whichever side of the node they are of: which seeds, what they counted together,
 //! and whether they see a broken rule.
 
+use super::remains;
 use crate::flaws::{BROKEN, Flaw};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -32,12 +33,20 @@ pub(super) fn seeds(every: u64, in_long: u64) -> Range<u64> {
     }
 }
 
+/// Lives through one, of which nothing is left then.
+fn live(seed: u64, history: History) -> Counts {
+    remains::forget();
+    let (_, counts) = history(seed);
+    remains::nothing();
+    counts
+}
+
 /// Lives through all of them; one that fails is named by its seed.
 pub(super) fn live_through(seeds: &Range<u64>, threads: usize, history: History) -> Counts {
     let share = |which: usize| {
         let mut all = Counts::new();
         for seed in seeds.clone().skip(which).step_by(threads) {
-            let counts = catch_unwind(|| history(seed).1);
+            let counts = catch_unwind(|| live(seed, history));
             add(&mut all, counts.unwrap_or_else(|_| panic!("seed {seed}")));
         }
         all
@@ -66,7 +75,10 @@ pub(super) fn all_are_noticed(soon: &[Flaw], rare: &[Flaw], within: u64, history
     let mut unnoticed = Vec::new();
     for flaw in soon.iter().chain(rare) {
         BROKEN.set(Some(*flaw));
-        let noticed = |seed: &u64| catch_unwind(|| history(*seed)).is_err();
+        let noticed = |seed: &u64| {
+            remains::forget();
+            catch_unwind(|| history(*seed)).is_err()
+        };
         let seed = (0..within).find(noticed);
         BROKEN.set(None);
         println!("{flaw:?}: seed {seed:?}");

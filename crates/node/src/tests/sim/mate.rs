@@ -1,6 +1,7 @@
 //! One node of the simulation: its disk and store outlive its lives.
 
 use super::chance::Chance;
+use super::remains;
 use super::wire::{Outbox, peers};
 use crate::consistent::comparison::Comparisons;
 use crate::consistent::group::{Group, Shared};
@@ -78,11 +79,13 @@ pub(super) fn group_id(which: usize) -> GroupId {
 
 impl Mate {
     pub fn new(node: NodeId, placements: Vec<Placement>, clock: (u64, u64)) -> Mate {
+        let trees = Arc::new(MemoryTrees::new(1 << 20));
+        remains::watch("a store", &trees);
         Mate {
             node,
             placements,
             disk: MemoryDisk::new(Honesty::Honest),
-            trees: Arc::new(MemoryTrees::new(1 << 20)),
+            trees,
             life: None,
             clock,
             sleeps_until: 0,
@@ -140,6 +143,7 @@ impl Mate {
             Seat { group: Arc::new(group), fetches: false }
         });
         let seats: Vec<_> = seats.collect();
+        seats.iter().for_each(|seat: &Seat| remains::watch("a group", &seat.group));
         assert_eq!(seats.len(), self.placements.len(), "every group is found again");
         self.life = Some(Life { number, seats, keeper, outbox, log, writing: None });
     }

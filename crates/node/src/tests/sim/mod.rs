@@ -20,6 +20,7 @@ mod judge;
 mod links;
 mod mate;
 mod moves;
+mod remains;
 mod seeds;
 mod snapshots;
 mod stage;

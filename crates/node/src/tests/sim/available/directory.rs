@@ -17,7 +17,7 @@ use bytes::Bytes;
 use logic::ring::{Change, Rack, Ring, plan};
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// The node that stands for the directory's master.
 pub(super) const DIRECTORY: NodeId = NodeId(9_000);
@@ -29,6 +29,8 @@ const LETTER_HEAD: usize = 9;
 /// All that was ever decided.
 pub(super) struct Directory {
     log: Vec<Told>,
+    /// Its place in the network, once it has one.
+    peers: Option<Peers>,
 }
 
 /// The same, for all who look at it.
@@ -40,7 +42,7 @@ pub(super) fn at(directory: &Shared) -> MutexGuard<'_, Directory> {
 
 impl Directory {
     pub(super) fn new(first: Told) -> Shared {
-        Arc::new(Mutex::new(Directory { log: vec![first] }))
+        Arc::new(Mutex::new(Directory { log: vec![first], peers: None }))
     }
 
     /// What is in force.
@@ -105,10 +107,7 @@ impl Directory {
 }
 
 /// Whoever is asked at the directory's place.
-struct Clerk {
-    directory: Shared,
-    peers: OnceLock<Peers>,
-}
+struct Clerk(Weak<Mutex<Directory>>);
 
 impl Sink for Clerk {
     fn deliver(&self, _: Delivered) {}
@@ -118,30 +117,31 @@ impl Sink for Clerk {
 
 impl Receiver for Clerk {
     fn asked(&self, asked: Asked) {
-        let peers = self.peers.get().expect("it is set");
+        let directory = self.0.upgrade().expect("it never falls");
         let request = Request::read(&asked.payload.slice(LETTER_HEAD..)).expect("it reads");
         let Call::Directory(DirectoryCall::Ring(call)) = &request.call else {
             panic!("no node asks the directory that: {request:?}")
         };
-        at(&self.directory).told(call);
-        at(&self.directory).settle();
+        at(&directory).told(call);
+        at(&directory).settle();
         let answer: Result<Reply> = Ok(Reply { index: LogIndex(0), body: Body::Done });
         let mut bytes = Vec::new();
         write_answer(&answer, usize::MAX, &mut bytes);
+        let peers = at(&directory).peers.clone().expect("it has its place");
         let _ = peers.answer(&asked, Bytes::from(bytes));
     }
 }
 
 /// The directory takes its place in the network.
 pub(super) fn open(directory: &Shared, hub: &Hub, which: usize) {
-    let clerk = Arc::new(Clerk { directory: directory.clone(), peers: OnceLock::new() });
+    let clerk = Arc::new(Clerk(Arc::downgrade(directory)));
     let wire = Wire { which, hub: hub.clone() };
     let mut mailroom = None;
     let over = |sink| {
         mailroom = Some(sink);
         Arc::new(wire) as Arc<dyn Network>
     };
-    let _ = clerk.peers.set(Peers::over(over, clerk.clone(), 0));
+    at(directory).peers = Some(Peers::over(over, clerk, 0));
     let sink = mailroom.expect("the network is made with its sink");
     wire::at(hub).begins(which, End { node: DIRECTORY, incarnation: 1, process: 0, sink });
 }

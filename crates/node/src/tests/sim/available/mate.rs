@@ -1,6 +1,7 @@
 //! One node: its disk and its store outlive its lives, and sometimes they do not.
 
 use super::super::chance::Chance;
+use super::super::remains;
 use super::directory::{COPIES, DIRECTORY as MASTER};
 use super::stage::{Stage, here};
 use super::wire::{self, End, Hub, Wire};
@@ -76,6 +77,7 @@ pub(super) struct Told {
 impl Place {
     pub(super) fn new() -> Place {
         let trees = Arc::new(MemoryTrees::new(1 << 20));
+        remains::watch("a store", &trees);
         Place { disk: MemoryDisk::new(Honesty::Honest), trees, begun: 0, heard: 0, kept: 0 }
     }
 
@@ -95,6 +97,7 @@ impl Place {
     pub(super) fn copy(&self) -> Place {
         let (disk, begun) = (self.disk.copy(Honesty::Honest), self.begun);
         let trees = Arc::new(MemoryTrees::new(1 << 20));
+        remains::watch("a copy of a store", &trees);
         let snapshot = self.trees.snapshot();
         let rows = snapshot.range(Bound::Unbounded, Bound::Unbounded, false);
         let rows = rows.map(|row| row.expect("memory"));
@@ -155,6 +158,8 @@ impl Mate {
             ..NodeSettings::default()
         };
         let inner = life::assemble(settings, parts).expect("it begins");
+        remains::watch("a node", &inner);
+        inner.groups.all().iter().for_each(|group| remains::watch("a group", group));
         inner.keeper.publish(&log);
         inner.directory.group.follows(MASTER);
         // As `Directory::new` draws it from its rows, which are elsewhere here.

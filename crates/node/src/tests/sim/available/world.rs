@@ -1,6 +1,7 @@
 //! A cluster of three to five nodes with one ring, and what happens to it.
 
 use super::super::chance::Chance;
+use super::super::remains;
 use super::clients;
 use super::directory::{self, COPIES, Directory, Shared};
 use super::judge::Judge;
@@ -134,9 +135,11 @@ impl World {
         if calm {
             links.weather = (0, 20, 5_000);
         }
+        let hub = Arc::new(Mutex::new(links));
+        remains::watch("the network", &hub);
         Rc::new(World {
             stage,
-            hub: Arc::new(Mutex::new(links)),
+            hub,
             count,
             keys,
             few,

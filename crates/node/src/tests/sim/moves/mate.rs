@@ -2,6 +2,7 @@
 
 use super::super::chance::Chance;
 use super::super::links::{self, End, Hub, Wire};
+use super::super::remains;
 use super::super::stage::{Stage, here};
 use crate::consistent::Mailbox;
 use crate::exchange::Exchange;
@@ -46,6 +47,7 @@ impl Mate {
     pub(super) fn new(which: usize, rows: &[(Bytes, Bytes)]) -> Mate {
         // Whoever applies would wait if it were full before the next flush.
         let trees = Arc::new(MemoryTrees::new(256 << 20));
+        remains::watch("a store", &trees);
         let mut rows = rows.iter().cloned().map(|(key, row)| Change::Put(key, row));
         trees.apply(&mut rows).expect("memory");
         let node = NodeId(which as u64 + 1);
@@ -96,6 +98,8 @@ impl Mate {
         let name = format!("n{}", self.node.0);
         let settings = NodeSettings { name, lease_ms: LEASE_MS, ..NodeSettings::default() };
         let inner = life::assemble(settings, parts).expect("it begins");
+        remains::watch("a node", &inner);
+        inner.groups.all().iter().for_each(|group| remains::watch("a group", group));
         inner.keeper.publish(&log);
         let wire = Wire { which: self.which, hub: hub.clone() };
         let mut mailroom = None;

@@ -2,6 +2,7 @@
 
 use super::super::chance::Chance;
 use super::super::links::{self, Hub, Links};
+use super::super::remains;
 use super::super::stage::{Clock, Stage};
 use super::clients;
 use super::faults;
@@ -149,9 +150,11 @@ impl World {
         let buckets: Vec<_> = names.map(|name| BucketName::parse(name).expect("a name")).collect();
         let known = known(count);
         let rows = first_rows(&known, &buckets);
+        let hub = Arc::new(Mutex::new(links));
+        remains::watch("the network", &hub);
         let world = Rc::new(World {
             stage,
-            hub: Arc::new(Mutex::new(links)),
+            hub,
             count,
             buckets,
             mates: RefCell::new((0..count).map(|which| Mate::new(which, &rows)).collect()),

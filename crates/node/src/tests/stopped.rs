@@ -1,0 +1,91 @@
+//! What a node has let go of when it has stopped: its files, which may be the next life's, and all
+//! that it held in memory.
+
+use super::Place;
+use super::house::{House, wait};
+use crate::{Inner, Node};
+use base::{BucketName, Call, DirectoryCall};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, TryLockError};
+use std::time::Duration;
+use store::{DataDir, StoreError};
+
+/// Has a thread hold something until what comes back is dropped.
+fn held(hold: impl FnOnce(&dyn Fn()) + Send + 'static) -> std::sync::mpsc::Sender<()> {
+    let (held, has_it) = channel();
+    let (lets_go, until) = channel::<()>();
+    std::thread::spawn(move || {
+        hold(&|| {
+            held.send(()).expect("somebody waits");
+            let _ = until.recv(); // It is dropped.
+        });
+    });
+    has_it.recv().expect("it gets it");
+    lets_go
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_waits_for_who_writes_files_and_the_directory_stays_locked_meanwhile() {
+    let place = Place::new();
+    let node = place.start().await;
+    let inner = node.inner.clone();
+    let works = held(move |hold| inner.at_work(hold).expect("it does not stop yet"));
+    let stopping = node.clone();
+    let mut stop = tokio::spawn(async move { stopping.stop().await });
+    let early = tokio::time::timeout(Duration::from_millis(500), &mut stop).await;
+    assert!(early.is_err(), "somebody is at work on its files");
+    assert!(matches!(DataDir::open(place.path()), Err(StoreError::Locked { .. })));
+    assert!(node.inner.at_work(|| ()).is_none(), "nothing more is begun");
+    drop(works);
+    stop.await.expect("no panic").expect("it stops");
+    DataDir::open(place.path()).expect("it is free");
+}
+
+async fn directory(node: &Node, call: DirectoryCall) {
+    let bucket = BucketName::parse("gone").expect("a name");
+    let request = super::request(Call::Directory(call));
+    node.handle(base::Request { bucket, ..request }).await.expect("it is done");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_gives_a_bucket_s_space_back_is_at_work() {
+    let place = Place::new();
+    let node = place.start().await;
+    directory(&node, DirectoryCall::CreateBucket(Vec::new())).await;
+    let inner = node.inner.clone();
+    let flushes = held(move |hold| {
+        let _one = inner.flushing.lock().expect("plain");
+        hold();
+    });
+    directory(&node, DirectoryCall::DropBucket).await;
+    // Others are at work for moments; who waits for the flush is all the time.
+    let busy =
+        |inner: &Arc<Inner>| matches!(inner.at_work.try_write(), Err(TryLockError::WouldBlock));
+    let mut times = 0;
+    wait("someone at work", || {
+        times = if busy(&node.inner) { times + 1 } else { 0 };
+        (times > 40).then_some(())
+    })
+    .await;
+    drop(flushes);
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_of_a_node_outlives_it() {
+    let mut house = House::new(2, 2).await;
+    house.write("key", "value").await.expect("written");
+    let nodes: Vec<_> = house.nodes.iter().flatten().map(|node| &node.inner).collect();
+    let groups = nodes.iter().flat_map(|inner| inner.groups.all());
+    let groups: Vec<_> = groups.map(|group| Arc::downgrade(&group)).collect();
+    let nodes: Vec<_> = nodes.into_iter().map(Arc::downgrade).collect();
+    assert!(groups.len() >= 4 && groups.iter().all(|group| group.strong_count() > 0));
+    house.stop(0).await;
+    house.stop(1).await;
+    // Their threads wake now and then, and see it.
+    wait("the end of the nodes", || {
+        let gone = nodes.iter().all(|node| node.strong_count() == 0);
+        (gone && groups.iter().all(|group| group.strong_count() == 0)).then_some(())
+    })
+    .await;
+}
