@@ -58,6 +58,8 @@ pub(super) struct Links {
     next: u64,
     /// Messages lost and doubled, in thousandths, and how late they may be, microseconds.
     pub weather: (u64, u64, u64),
+    /// Some, in thousandths, are later still, by this or up to a half more, microseconds.
+    pub stragglers: (u64, u64),
     pub trace: DefaultHasher,
     pub messages: u64,
     pub bytes: u64,
@@ -98,6 +100,7 @@ impl Links {
     pub(super) fn heal(&mut self) {
         self.cuts.clear();
         self.weather = (0, 0, 500);
+        self.stragglers = (0, 0);
     }
 
     /// Whether what one says reaches the other now, and the other way round.
@@ -234,13 +237,16 @@ impl Network for Wire {
         (stage.now(), self.which, to, &payload[..]).hash(&mut links.trace);
         links.messages += 1;
         links.bytes += payload.len() as u64;
-        let (lost, doubled, late) = links.weather;
+        let ((lost, doubled, late), (some, by)) = (links.weather, links.stragglers);
         let copies =
             1 + u64::from(may_come_twice(&message, &payload) && stage.dice(|d| d.often(doubled)));
         drop(links);
         for _ in 0..copies {
             if !stage.dice(|dice| dice.often(lost)) {
-                let way = WAY_US + stage.dice(|dice| Chance::below(dice, late));
+                let mut way = WAY_US + stage.dice(|dice| Chance::below(dice, late));
+                if some > 0 && stage.dice(|dice| dice.often(some)) {
+                    way += stage.dice(|dice| dice.between(by, by + by / 2));
+                }
                 let (from, payload) = (self.which, payload.clone());
                 let Message { lane, group, .. } = message;
                 let letter = Letter { from, to, link, lane, group, payload };

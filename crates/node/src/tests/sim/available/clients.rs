@@ -101,7 +101,8 @@ pub(super) async fn live(world: Rc<World>) {
 }
 
 async fn read(world: &Rc<World>, which: usize, number: usize, known: &mut Knows) -> &'static str {
-    let options = FetchOptions { timeout_ms: Some(PATIENCE_MS), ..FetchOptions::default() };
+    let (pr, timeout_ms) = (of_owners(world), Some(PATIENCE_MS));
+    let options = FetchOptions { pr, timeout_ms, ..FetchOptions::default() };
     let (bucket, key) = world.place(number);
     let call = AvailableCall::Fetch { key, options };
     let stands = world.judge.borrow().stands_now(number);
@@ -114,9 +115,16 @@ async fn read(world: &Rc<World>, which: usize, number: usize, known: &mut Knows)
     if world.calm {
         world.judge.borrow().meets(number, &stands, &living);
         world.count("read that must meet");
+        world.add("read among stragglers", world.straggling.into());
     }
     *known = Knows { context: Some(siblings.context), seen };
     "read"
+}
+
+/// How many of those who answer must be owners: where others may be asked beside them, those are
+/// not who the next one asks.
+fn of_owners(world: &World) -> Option<Quorum> {
+    world.straggling.then_some(Quorum::Quorum)
 }
 
 /// What a client has seen who is shown this, and the living values of it.
@@ -147,8 +155,8 @@ async fn write(
     let write = world.judge.borrow_mut().begins(number, value, may_known);
     let w = world.stage.dice(|dice| dice.often(200)).then_some(Quorum::One);
     let w = w.filter(|_| !world.loses && !world.calm);
-    let options =
-        StoreOptions { timeout_ms: Some(PATIENCE_MS), w, dw: w, ..StoreOptions::default() };
+    let (pw, timeout_ms) = (of_owners(world), Some(PATIENCE_MS));
+    let options = StoreOptions { timeout_ms, w, dw: w, pw, ..StoreOptions::default() };
     let place = world.place(number);
     let (bucket, key) = place.clone();
     world.stage_told(|| format!("{which}: {deed:?} {write} of {number} over {may:?}"));

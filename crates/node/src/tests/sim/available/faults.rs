@@ -28,6 +28,13 @@ pub(super) async fn happen(world: Rc<World>) {
 fn one(world: &Rc<World>, kind: u64, which: usize, time: u64) -> &'static str {
     let stage = &world.stage;
     match kind {
+        // It is back soon, goes by what it knew long ago, and hears nothing newer for a while.
+        0 | 1 if world.forgetful => {
+            world.crash(which);
+            isolate(world, which, time);
+            starts_in(world, which, time / 8);
+            "crash into the past"
+        }
         0 | 1 => {
             world.crash(which);
             starts_in(world, which, time);
@@ -38,8 +45,7 @@ fn one(world: &Rc<World>, kind: u64, which: usize, time: u64) -> &'static str {
             "pause"
         }
         3 => {
-            (0..=world.count).for_each(|other| cut(world, which, other, time));
-            (0..=world.count).for_each(|other| cut(world, other, which, time));
+            isolate(world, which, time);
             "isolated"
         }
         4 => {
@@ -93,6 +99,11 @@ fn cut(world: &Rc<World>, from: usize, to: usize, time: u64) {
         stage.rest(time).await;
         wire::at(&hub).mend(from, to);
     });
+}
+
+fn isolate(world: &Rc<World>, which: usize, time: u64) {
+    (0..=world.count).for_each(|other| cut(world, which, other, time));
+    (0..=world.count).for_each(|other| cut(world, other, which, time));
 }
 
 fn split(world: &Rc<World>, half: u64, time: u64) {

@@ -29,8 +29,6 @@ const REAP_AFTER_MS: u64 = 2_500;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// What has gone over to other nodes is kept so long: longer than a client waits.
 const GRACE_MS: u64 = 2_000;
-/// A node that falls forgets at most so many of the directory's last decisions.
-const FORGETS_MAX: usize = 10;
 
 pub(super) struct Mate {
     pub which: usize,
@@ -38,6 +36,8 @@ pub(super) struct Mate {
     pub place: Place,
     pub life: Option<Life>,
     pub slow_disk: Arc<Mutex<bool>>,
+    /// How many of the directory's last decisions it forgets at most when it falls.
+    forgets_max: usize,
 }
 
 /// What a node has on disk.
@@ -118,9 +118,9 @@ fn settings() -> LogSettings {
 }
 
 impl Mate {
-    pub(super) fn new(which: usize) -> Mate {
+    pub(super) fn new(which: usize, forgets_max: usize) -> Mate {
         let (node, place) = (NodeId(which as u64 + 1), Place::new());
-        Mate { which, node, place, life: None, slow_disk: Arc::default() }
+        Mate { which, node, place, life: None, slow_disk: Arc::default(), forgets_max }
     }
 
     pub(super) fn inner(&self) -> Option<&Arc<Inner>> {
@@ -190,7 +190,7 @@ impl Mate {
             let row = told.ring.encode().into();
             inner.catalog.available.apply(RING, Some(&row)).expect("a ring");
             self.place.heard = at;
-            self.place.kept = self.place.kept.max(at.saturating_sub(FORGETS_MAX));
+            self.place.kept = self.place.kept.max(at.saturating_sub(self.forgets_max));
         }
     }
 

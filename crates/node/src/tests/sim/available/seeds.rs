@@ -52,6 +52,8 @@ fn whatever_happens_nothing_acknowledged_is_lost_and_nothing_deleted_comes_back(
             "ring halve",
             "ring change called off",
             "read that must meet",
+            "read among stragglers",
+            "crash into the past",
         ];
         all_happened(&all, &wanted);
     }
@@ -75,22 +77,45 @@ fn a_broken_rule_is_noticed() {
         Flaw::LetsGoAlone,
         Flaw::AsksReceivers,
     ];
-    // `DropsStrays` is held by its story (`strays.rs`): no history is unlucky enough any more.
     let rare = [Flaw::MintsAsBefore];
     all_are_noticed(&soon, &rare, FLAWED_SEEDS, history);
 }
 
-/// The same, where nothing goes wrong but the ring's changes, so that every read must meet what was
-/// acknowledged.
-fn calm(seed: u64) -> (u64, Counts) {
-    match World::still(seed).calm {
+/// The same, if it is a history of this kind.
+fn only(seed: u64, kind: impl Fn(&World) -> bool) -> (u64, Counts) {
+    match kind(&World::still(seed)) {
         true => history(seed),
         false => (0, Counts::new()),
     }
+}
+
+/// Nothing goes wrong but the ring's changes, so that every read must meet what was acknowledged.
+fn calm(seed: u64) -> (u64, Counts) {
+    only(seed, |world| world.calm)
+}
+
+/// And some messages are late.
+fn straggling(seed: u64) -> (u64, Counts) {
+    only(seed, |world| world.straggling)
+}
+
+/// Who falls goes by a ring of long ago.
+fn forgetful(seed: u64) -> (u64, Counts) {
+    only(seed, |world| world.forgetful)
 }
 
 #[test]
 fn who_counts_as_owner_before_it_has_the_rows_is_noticed() {
     let soon = [Flaw::ReceivesNothing, Flaw::AsksReceivers];
     all_are_noticed(&soon, &[], FLAWED_SEEDS, calm);
+}
+
+#[test]
+fn who_drops_what_it_kept_for_others_and_is_to_keep_itself_is_noticed() {
+    all_are_noticed(&[Flaw::GuestsForget], &[], FLAWED_SEEDS, straggling);
+}
+
+#[test]
+fn who_drops_what_nobody_else_may_have_is_noticed() {
+    all_are_noticed(&[Flaw::DropsStrays], &[], FLAWED_SEEDS, forgetful);
 }

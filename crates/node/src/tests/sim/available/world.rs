@@ -16,6 +16,10 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 const CLIENTS: u64 = 4;
+/// A node that falls forgets at most so many of the directory's last decisions.
+const FORGETS_MAX: usize = 10;
+/// How many messages are so late, in thousandths, that their requests count as late, microseconds.
+const STRAGGLERS: (u64, u64) = (20, 550_000);
 /// Partitions of the ring: the fewest there can be.
 const PARTITIONS: u32 = 8;
 /// The type of the second bucket.
@@ -30,6 +34,11 @@ pub(super) struct World {
     pub few: Option<u8>,
     /// Nothing goes wrong but the ring's changes: then reads are judged, too.
     pub calm: bool,
+    /// ... and that some messages are so late that others are asked besides: then hints lie about
+    /// while the ring changes, and it counts what the owners themselves take and say.
+    pub straggling: bool,
+    /// Who falls knows no more than it knew long ago, and goes by that for a while.
+    pub forgetful: bool,
     pub mates: RefCell<Vec<Mate>>,
     pub directory: Shared,
     /// The ring changes in this history, whether or not a disk is lost.
@@ -63,6 +72,22 @@ fn ring(nodes: &[NodeId]) -> Ring {
     }
     assert!(ring.pending().is_none(), "all have arrived");
     ring
+}
+
+fn clock(chance: &mut Chance, wall_ms: u64) -> Clock {
+    Clock {
+        monotonic: (1_000_000 + chance.below(1 << 40), 990_000 + chance.below(20_000)),
+        wall_off_ms: chance.below(2 * wall_ms + 1) as i64 - wall_ms as i64,
+        paused_until: 0,
+    }
+}
+
+fn weather(chance: &mut Chance) -> (u64, u64, u64) {
+    match chance.below(3) {
+        0 => (0, 0, 500),
+        1 => (10, 20, 5_000),
+        _ => (chance.below(150), chance.below(150), chance.between(1_000, 100_000)),
+    }
 }
 
 impl World {
@@ -102,20 +127,11 @@ impl World {
         // Where values go by themselves, walls differ by seconds; elsewhere by as much as you like.
         let mortal = chance.often(250);
         let wall_ms = if mortal { 2_000 } else { 3_600_000 };
-        let clock = |chance: &mut Chance| Clock {
-            monotonic: (1_000_000 + chance.below(1 << 40), 990_000 + chance.below(20_000)),
-            wall_off_ms: chance.below(2 * wall_ms + 1) as i64 - wall_ms as i64,
-            paused_until: 0,
-        };
         // One more: the directory's.
-        let clocks = (0..=count).map(|_| clock(&mut chance)).collect();
+        let clocks = (0..=count).map(|_| clock(&mut chance, wall_ms)).collect();
         let stage = Stage::set(seed, clocks);
         let mut links = Links::of(count + 1);
-        links.weather = match chance.below(3) {
-            0 => (0, 0, 500),
-            1 => (10, 20, 5_000),
-            _ => (chance.below(150), chance.below(150), chance.between(1_000, 100_000)),
-        };
+        links.weather = weather(&mut chance);
         let nodes: Vec<_> = (1..=count as u64).map(NodeId).collect();
         let ttl_ms = if mortal { 3_000 } else { 0 };
         let properties = Properties { ttl_ms, ..Properties::available() };
@@ -135,6 +151,12 @@ impl World {
         if calm {
             links.weather = (0, 20, 5_000);
         }
+        let straggling = calm && chance.often(500);
+        if straggling {
+            links.stragglers = STRAGGLERS;
+        }
+        let forgetful = moves && chance.often(300);
+        let forgets_max = if forgetful { usize::MAX } else { FORGETS_MAX };
         let hub = Arc::new(Mutex::new(links));
         remains::watch("the network", &hub);
         Rc::new(World {
@@ -144,7 +166,9 @@ impl World {
             keys,
             few,
             calm,
-            mates: RefCell::new((0..count).map(Mate::new).collect()),
+            straggling,
+            forgetful,
+            mates: RefCell::new((0..count).map(|which| Mate::new(which, forgets_max)).collect()),
             directory: Directory::new(Told { changes: 0, ring, nodes, types }),
             moves,
             lag_us,
