@@ -14,7 +14,7 @@ use base::{
     Body, BucketName, Call, Consistency, Error, Key, LogIndex, Outcome, Read, Reason, Reply,
     Request, Result, Row, Update,
 };
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -180,7 +180,7 @@ impl Asked {
         let mut outcomes = Vec::with_capacity(steps.len());
         let mut steps = steps.into_iter().peekable();
         while steps.peek().is_some() {
-            let mut keys = HashSet::new();
+            let mut keys = BTreeSet::new();
             let others = std::iter::from_fn(|| {
                 steps.next_if(|step| changed(step).is_some_and(|key| keys.insert(key.clone())))
             });
