@@ -106,16 +106,15 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// How many voters it is to have, and how many save a value, as one number: for forms that
-    /// were made before there were quorums, and whose readers then refuse what they don't know.
+    /// How many voters it is to have, and how many save a value, as one number.
     pub fn counts(&self) -> u32 {
-        self.replicas | u32::from(self.quorum.unwrap_or(0)) << 24
+        pack_quorum(self.replicas, self.quorum)
     }
 
     /// The same, with what such a number says.
     pub fn with_counts(self, counts: u32) -> Placement {
-        let quorum = Some((counts >> 24) as u8).filter(|quorum| *quorum > 0);
-        Placement { replicas: counts & 0x00FF_FFFF, quorum, ..self }
+        let (replicas, quorum) = unpack_quorum(counts);
+        Placement { replicas, quorum, ..self }
     }
 
     /// How many of its members are witnesses.
@@ -289,6 +288,18 @@ impl ClusterCall {
     }
 }
 
+/// A count below 2^24, and in its uppermost byte a quorum (0: a majority): for forms that were made
+/// before there were quorums, and whose readers then refuse what they don't know.
+pub fn pack_quorum(count: u32, quorum: Option<u8>) -> u32 {
+    count | u32::from(quorum.unwrap_or(0)) << 24
+}
+
+/// What [`pack_quorum`] made one number of.
+pub fn unpack_quorum(counts: u32) -> (u32, Option<u8>) {
+    let quorum = Some((counts >> 24) as u8).filter(|quorum| *quorum > 0);
+    (counts & 0x00FF_FFFF, quorum)
+}
+
 /// Checks a member's name: it stands in paths, logs and Arakoon's answers.
 pub fn check_member_name(name: &str) -> Result<()> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -332,6 +343,14 @@ mod tests {
         for address in ["", "host", ":1", "host:0", "host:65536", "a b:1", "host:"] {
             assert!(check_address(address).is_err(), "{address}");
         }
+    }
+
+    #[test]
+    fn a_quorum_stands_above_a_count() {
+        for (count, quorum) in [(0, None), (5, Some(2)), (0x00FF_FFFF, Some(255))] {
+            assert_eq!(unpack_quorum(pack_quorum(count, quorum)), (count, quorum));
+        }
+        assert_eq!((pack_quorum(5, None), pack_quorum(5, Some(2))), (5, 0x0200_0005));
     }
 
     #[test]

@@ -3,13 +3,15 @@
 //! A message is its configuration (4 bytes), its ballot (round 8, node 8), which body it has (1),
 //! then the body's fields in the order in which they are declared: numbers have 8 bytes, ballots
 //! 16, a yes or no has one. The values it names follow behind it and are the carrier's. A
-//! configuration is its id (4), how many members it has (4), then each one's node (8) and part (1).
+//! configuration is its id (4), how many members it has with its quorum (4), then each one's node
+//! (8) and part (1).
 //!
 //! Whoever reads trusts nothing: unknown bodies and parts, stretches that run backwards, and
 //! configurations that could not work are [`Malformed`].
 
 use super::configuration::{Configuration, MEMBERS_MAX, Member};
 use super::message::{Accepted, Body, Message, Standing};
+use base::cluster::{pack_quorum, unpack_quorum};
 use base::codec::{Malformed, Reader, Writer};
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
 
@@ -154,11 +156,10 @@ fn take_body(number: u8, from: &mut Reader<'_>) -> Result<Body, Malformed> {
 }
 
 impl Configuration {
-    /// Appends the configuration: what a stop-sign's value holds. The uppermost byte of the number
-    /// of members is the quorum (0: a majority), which versions before quorums refuse.
+    /// Appends the configuration: what a stop-sign's value holds.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.put_u32(self.id().0);
-        out.put_u32(self.members().len() as u32 | u32::from(self.quorum().unwrap_or(0)) << 24);
+        out.put_u32(pack_quorum(self.members().len() as u32, self.quorum()));
         for member in self.members() {
             out.put_u64(member.node.0);
             out.put_u8(match member.part {
@@ -172,12 +173,11 @@ impl Configuration {
     /// Reads a configuration; what follows it stays in the reader.
     pub fn read(reader: &mut Reader<'_>) -> Result<Configuration, Malformed> {
         let id = ConfigurationId(reader.u32("configuration")?);
-        let counts = reader.u32("how many members")?;
-        let (count, quorum) = ((counts & 0x00FF_FFFF) as usize, (counts >> 24) as u8);
-        if count > MEMBERS_MAX {
+        let (count, quorum) = unpack_quorum(reader.u32("how many members")?);
+        if count as usize > MEMBERS_MAX {
             return Err(Malformed("how many members"));
         }
-        let mut members = Vec::with_capacity(count);
+        let mut members = Vec::with_capacity(count as usize);
         for _ in 0..count {
             let node = NodeId(reader.u64("member")?);
             let part = match reader.u8("part")? {
@@ -189,7 +189,7 @@ impl Configuration {
             members.push(Member { node, part });
         }
         Configuration::new(id, members)
-            .and_then(|it| it.with_quorum(Some(quorum).filter(|quorum| *quorum > 0)))
+            .and_then(|it| it.with_quorum(quorum))
             .map_err(|_| Malformed("a set of members"))
     }
 }
