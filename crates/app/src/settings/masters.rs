@@ -12,10 +12,7 @@ pub const PREFERRED_MASTERS: Row = Row {
     doc: "members that are to be master rather than others, the best first, with commas \
           between; the same at every member",
     take: |settings, text| {
-        let names = names(text);
-        let good = |name: &String| base::cluster::check_member_name(name);
-        names.iter().try_for_each(good).map_err(|error| error.text())?;
-        settings.node.preferred_masters = names;
+        settings.node.preferred_masters = members(names(text))?;
         Ok(())
     },
 };
@@ -29,9 +26,7 @@ pub const FORCED_MASTER: Row = Row {
           away nobody is, and nothing is written; the same at every member",
     take: |settings, text| {
         let name = Some(text).filter(|name| *name != "none").map(String::from);
-        let good = |name: &String| base::cluster::check_member_name(name);
-        name.iter().try_for_each(good).map_err(|error| error.text())?;
-        settings.node.forced_master = name;
+        settings.node.forced_master = members(name)?;
         Ok(())
     },
 };
@@ -44,3 +39,13 @@ pub const PREFER_PAUSE_MS: Row = Row {
     doc: "so long a preferred master must be connected and level before it takes over",
     take: |settings, text| units::time_ms(text).map(|it| settings.node.prefer_pause_ms = it),
 };
+
+/// The same names, if each of them may be a member's.
+fn members<N>(names: N) -> Result<N, String>
+where
+    for<'a> &'a N: IntoIterator<Item = &'a String>,
+{
+    let good = |name: &String| base::cluster::check_member_name(name);
+    (&names).into_iter().try_for_each(good).map_err(|error| error.text())?;
+    Ok(names)
+}

@@ -7,8 +7,9 @@ use super::steward::{Parts, Seen, Step, next_step, words};
 use super::{parts_of, saved};
 use crate::Inner;
 use crate::consistent::group::Group;
-use base::{ClusterDescription, ConfigurationId, Result};
-use logic::consensus::{self, Configuration};
+use crate::directory::groups::fitting;
+use base::{ClusterDescription, Result};
+use logic::consensus::Member;
 
 /// The next step of a group towards the members that are wanted, and then towards the quorum.
 pub(super) fn take_step(inner: &Inner, group: &Group, known: &ClusterDescription) -> Result<()> {
@@ -37,13 +38,11 @@ pub(super) fn take_step(inner: &Inner, group: &Group, known: &ClusterDescription
     Ok(())
 }
 
-fn members(parts: &Parts) -> Vec<consensus::Member> {
-    parts.iter().map(|(node, part)| consensus::Member { node: *node, part: *part }).collect()
+fn members(parts: &Parts) -> Vec<Member> {
+    parts.iter().map(|(node, part)| Member { node: *node, part: *part }).collect()
 }
 
-/// How many of these members' voters save a value, if so many are wished; none: a majority, also
-/// where the wish does not fit them.
+/// How many of these members' voters save a value, if so many are wished; none: a majority.
 fn quorum_of(parts: &Parts, wish: Option<u8>) -> Option<u8> {
-    let configuration = Configuration::new(ConfigurationId(0), members(parts));
-    configuration.and_then(|it| it.with_quorum(wish)).ok().and_then(|it| it.quorum())
+    fitting(members(parts), wish).and_then(|it| it.quorum())
 }

@@ -29,19 +29,25 @@ pub(crate) struct Ticks {
 impl Group {
     /// Tells the replica the time, if there is anyone to be heard of.
     pub(super) fn tick(&self, state: &mut State, now: Millis) {
-        let forced = NodeId(self.shared.forced_master.load(Ordering::Acquire));
-        let yields = forced != self.shared.node && state.replica.configuration().leads(forced);
-        if yields != state.replica.yields() {
-            self.step(state, Event::Yield { yields }, &[]);
-        }
         let members = state.replica.configuration().members();
         let alone = matches!(members, [only] if only.node == self.shared.node);
         if alone && state.replica.role() == Role::Master {
             state.ticks.next = u64::MAX;
         } else if now.0 >= state.ticks.next || state.ticks.next == u64::MAX {
+            self.yield_to_forced(state);
             self.step(state, Event::Tick { now }, &[]);
             state.ticks.last = now.0;
             state.ticks.next = now.0 + 1;
+        }
+    }
+
+    /// Another member alone is to be master, or may be again: told before the time is, since a
+    /// replica stands only when it hears that.
+    fn yield_to_forced(&self, state: &mut State) {
+        let forced = NodeId(self.shared.forced_master.load(Ordering::Acquire));
+        let yields = forced != self.shared.node && state.replica.configuration().leads(forced);
+        if yields != state.replica.yields() {
+            self.step(state, Event::Yield { yields }, &[]);
         }
     }
 

@@ -11,7 +11,7 @@ use base::{
     Result, Stay, Update,
 };
 use bytes::Bytes;
-use logic::consensus::{Configuration, ConfigurationError, Member, Quorums};
+use logic::consensus::{Configuration, Member, Quorums};
 
 /// The first number behind those that every cluster has.
 const FIRST: u32 = 2;
@@ -137,8 +137,8 @@ impl Draft {
     pub(super) fn set_quorum(mut self, group: GroupId, quorum: Option<u8>) -> Result<Plan> {
         let placement = self.known.placement(group).ok_or_else(|| no_such_group(group))?;
         let placement = Placement { quorum, ..placement.clone() };
-        let fits = configuration(&placement, quorum);
-        fits.map_err(|error| {
+        let majority = Configuration::new(ConfigurationId(0), members(&placement));
+        majority.and_then(|it| it.with_quorum(quorum)).map_err(|error| {
             let text = format!("group {group}: {error}, so that it goes on without one of them");
             Error::new(Reason::NotSupported, text)
         })?;
@@ -168,18 +168,20 @@ impl Draft {
 
 /// How many voters' answers are enough in a group as it is wanted.
 fn quorums(placement: &Placement) -> Quorums {
-    let with = |quorum| configuration(placement, quorum).map(|it| it.quorums());
-    let found = with(placement.quorum).or_else(|_| with(None));
-    found.unwrap_or(Quorums { elect: 1, save: 1 }) // Nobody may lead: nothing is lost.
+    let found = fitting(members(placement), placement.quorum);
+    // Else nobody may lead: nothing is lost.
+    found.map_or(Quorums { elect: 1, save: 1 }, |it| it.quorums())
 }
 
-fn configuration(
-    placement: &Placement,
-    quorum: Option<u8>,
-) -> std::result::Result<Configuration, ConfigurationError> {
-    let member = |(node, part): &(NodeId, Part)| Member { node: *node, part: *part };
-    let members = placement.members.iter().map(member).collect();
-    Configuration::new(ConfigurationId(0), members)?.with_quorum(quorum)
+/// A configuration of these members, with the quorum that is wished where it fits them, else with
+/// a majority; none where nobody may lead.
+pub(crate) fn fitting(members: Vec<Member>, wish: Option<u8>) -> Option<Configuration> {
+    let majority = Configuration::new(ConfigurationId(0), members).ok()?;
+    Some(majority.clone().with_quorum(wish).unwrap_or(majority))
+}
+
+fn members(placement: &Placement) -> Vec<Member> {
+    placement.members.iter().map(|(node, part)| Member { node: *node, part: *part }).collect()
 }
 
 fn check_replicas(replicas: u32) -> Result<()> {

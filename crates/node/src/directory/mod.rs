@@ -10,7 +10,7 @@
 mod admission;
 mod available;
 mod buckets;
-mod groups;
+pub(crate) mod groups;
 mod heirs;
 pub(crate) mod lives;
 mod members;
