@@ -2,14 +2,15 @@
 //! both go on, and each decides one log.
 //!
 //! What is compared is what both define: whether a value proposed where somebody leads is decided,
-//! and that no two members of one group decide different logs. Ballots, times and who leads differ.
+//! with majorities and with other quorums, and that no two members of one group decide different
+//! logs. Ballots, times and who leads differ.
 
 use super::group::world::World;
-use crate::consensus::{Configuration, LeaseClock, Member, Role};
+use crate::consensus::{Configuration, LeaseClock, Member, Quorums, Role};
 use base::{ConfigurationId, NodeId, Part};
 use omnipaxos::messages::Message;
 use omnipaxos::storage::{Entry, NoSnapshot};
-use omnipaxos::util::LogEntry;
+use omnipaxos::util::{FlexibleQuorum, LogEntry};
 use omnipaxos::{ClusterConfig, OmniPaxos, OmniPaxosConfig, ServerConfig};
 use omnipaxos_storage::memory_storage::MemoryStorage;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +28,9 @@ trait Group {
     fn mend(&mut self);
     /// Long enough for an election.
     fn wait(&mut self);
-    /// Gives a value to all who lead, or think so.
+    /// Who leads, or thinks so.
+    fn leaders(&self) -> Vec<u64>;
+    /// Gives a value to each of them.
     fn propose(&mut self);
     /// What each member decided.
     fn decided(&self) -> Vec<Vec<u64>>;
@@ -46,12 +49,17 @@ impl Group for World {
         self.run(3_000);
     }
 
-    fn propose(&mut self) {
+    fn leaders(&self) -> Vec<u64> {
         let leads = |(_, node): &(&NodeId, &super::group::world::Node)| {
             node.machine.replica.role() == Role::Master
         };
-        let masters: Vec<_> = self.nodes.iter().filter(leads).map(|(name, _)| *name).collect();
-        masters.into_iter().for_each(|master| World::propose(self, master));
+        self.nodes.iter().filter(leads).map(|(name, _)| name.0).collect()
+    }
+
+    fn propose(&mut self) {
+        for master in self.leaders() {
+            World::propose(self, NodeId(master));
+        }
     }
 
     fn decided(&self) -> Vec<Vec<u64>> {
@@ -68,11 +76,13 @@ struct Theirs {
 }
 
 impl Theirs {
-    fn new(count: u64) -> Theirs {
+    fn new(count: u64, quorums: Quorums) -> Theirs {
         let nodes: Vec<u64> = (1..=count).collect();
+        let Quorums { elect: read_quorum_size, save: write_quorum_size } = quorums;
+        let flexible_quorum = Some(FlexibleQuorum { read_quorum_size, write_quorum_size });
         let start = |pid: &u64| {
-            let cluster_config =
-                ClusterConfig { configuration_id: 1, nodes: nodes.clone(), flexible_quorum: None };
+            let nodes = nodes.clone();
+            let cluster_config = ClusterConfig { configuration_id: 1, nodes, flexible_quorum };
             let server_config =
                 ServerConfig { pid: *pid, election_tick_timeout: 5, ..Default::default() };
             let config = OmniPaxosConfig { cluster_config, server_config };
@@ -118,12 +128,18 @@ impl Group for Theirs {
         }
     }
 
+    fn leaders(&self) -> Vec<u64> {
+        let leads = |(name, node): &(&u64, &OmniPaxos<Value, MemoryStorage<Value>>)| {
+            node.get_current_leader().is_some_and(|(leader, _)| leader == **name)
+        };
+        self.nodes.iter().filter(leads).map(|(name, _)| *name).collect()
+    }
+
     fn propose(&mut self) {
-        for (name, node) in &mut self.nodes {
-            if node.get_current_leader().is_some_and(|(leader, _)| leader == *name) {
-                node.append(Value(self.next_value)).expect("taken");
-                self.next_value += 1;
-            }
+        for name in self.leaders() {
+            let node = self.nodes.get_mut(&name).expect("a member");
+            node.append(Value(self.next_value)).expect("taken");
+            self.next_value += 1;
         }
     }
 
@@ -172,14 +188,23 @@ fn goes_on(group: &mut dyn Group, first: &[(u64, u64)], then: &[(u64, u64)]) {
     assert!(group.decided().iter().all(|log| log.len() == after), "in the end all are level");
 }
 
-fn both_go_on(count: u64, first: &[(u64, u64)], then: &[(u64, u64)]) {
+/// Ours and theirs, of so many voters, of which so many save a value (none: a majority).
+fn both(count: u64, quorum: Option<u8>) -> (Quorums, [Box<dyn Group>; 2]) {
     let member = |node| Member { node: NodeId(node), part: Part::Voter };
     let members = (1..=count).map(member).collect();
-    let configuration = Configuration::new(ConfigurationId(0), members).expect("sound");
+    let configuration = Configuration::new(ConfigurationId(0), members);
+    let configuration = configuration.and_then(|it| it.with_quorum(quorum)).expect("sound");
+    let quorums = configuration.quorums();
     let mut ours = World::new(configuration, &[], LeaseClock::default());
     (1..=count).for_each(|node| ours.start(NodeId(node)));
-    goes_on(&mut ours, first, then);
-    goes_on(&mut Theirs::new(count), first, then);
+    (quorums, [Box::new(ours), Box::new(Theirs::new(count, quorums))])
+}
+
+fn both_go_on(count: u64, quorum: Option<u8>, first: &[(u64, u64)], then: &[(u64, u64)]) {
+    let (_, groups) = both(count, quorum);
+    for mut group in groups {
+        goes_on(&mut *group, first, then);
+    }
 }
 
 /// Of five, all hear node 1, and nobody hears another.
@@ -187,18 +212,23 @@ const HUB: [(u64, u64); 6] = [(2, 3), (2, 4), (2, 5), (3, 4), (3, 5), (4, 5)];
 
 #[test]
 fn both_survive_quorum_loss() {
-    both_go_on(5, &[], &HUB);
+    for quorum in [None, Some(2)] {
+        both_go_on(5, quorum, &[], &HUB);
+    }
 }
 
 #[test]
 fn both_survive_a_chain() {
-    both_go_on(3, &[], &[(1, 3)]);
-    both_go_on(3, &[], &[(2, 3)]);
+    both_go_on(3, None, &[], &[(1, 3)]);
+    both_go_on(3, None, &[], &[(2, 3)]);
+    both_go_on(4, Some(2), &[], &[(1, 3), (1, 4), (2, 4)]);
 }
 
 #[test]
 fn both_survive_a_constrained_election() {
-    both_go_on(5, &[(1, 2), (1, 3), (1, 4), (1, 5)], &HUB);
+    for quorum in [None, Some(2)] {
+        both_go_on(5, quorum, &[(1, 2), (1, 3), (1, 4), (1, 5)], &HUB);
+    }
 }
 
 #[test]
@@ -206,7 +236,56 @@ fn both_survive_the_loss_of_any_two() {
     for one in 1..=5 {
         for other in one + 1..=5 {
             let lost: Vec<_> = (1..=5).flat_map(|node| [(one, node), (other, node)]).collect();
-            both_go_on(5, &[], &lost);
+            both_go_on(5, None, &[], &lost);
+        }
+    }
+}
+
+/// Whether a value is decided while these members are cut off, each from all; in the end all are
+/// level.
+fn decides_without(group: &mut dyn Group, count: u64, lost: &[u64]) -> bool {
+    for one in lost {
+        (1..=count).for_each(|other| group.cut(*one, other));
+    }
+    group.wait();
+    let before = furthest(group);
+    group.propose();
+    group.wait();
+    let decides = furthest(group) > before;
+    group.mend();
+    group.wait();
+    let during = furthest(group);
+    group.propose();
+    group.wait();
+    let after = furthest(group);
+    assert!(after > during);
+    assert!(group.decided().iter().all(|log| log.len() == after), "in the end all are level");
+    decides
+}
+
+/// A leader needs as many as save a value, and whoever is to take over as many as elect: with so
+/// many lost, with the leader among them and without, both go on, or both wait.
+#[test]
+fn both_go_on_with_the_same_quorums_and_wait_without() {
+    // Theirs takes no group in which more save than elect.
+    for (count, quorum) in [(3, 2), (4, 2), (4, 3), (5, 2), (5, 3), (6, 2), (6, 3), (7, 3)] {
+        for lost in 1..count {
+            for (whose, leads) in [("the leader's", true), ("others'", false)] {
+                let (quorums, groups) = both(count, Some(quorum));
+                let needed = if leads { quorums.elect } else { quorums.save };
+                for (mut group, name) in groups.into_iter().zip(["ours", "theirs"]) {
+                    group.wait();
+                    group.propose();
+                    group.wait();
+                    let [leader] = group.leaders()[..] else { panic!("{name}: one leads") };
+                    let others = (1..=count).filter(|node| *node != leader);
+                    let cut: Vec<_> = leads.then_some(leader).into_iter().chain(others).collect();
+                    let decides = decides_without(&mut *group, count, &cut[..lost as usize]);
+                    let expected = (count - lost) as usize >= needed;
+                    let case = format!("{name}: {lost} of {count} lost, {whose} among them");
+                    assert_eq!(decides, expected, "{case}, {quorums:?}");
+                }
+            }
         }
     }
 }

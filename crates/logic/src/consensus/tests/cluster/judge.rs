@@ -92,6 +92,10 @@ impl Judge {
                     assert!(machine.replica.decided() >= index, "read ahead of what is decided");
                     self.answered += 1;
                 }
+                Effect::Adopt { ballot, .. } => {
+                    let promised = machine.replica.promised();
+                    assert_eq!(ballot, promised, "what was staged under {ballot} is void by now");
+                }
                 Effect::Send { message, .. } => told(machine, message),
                 _ => {}
             }

@@ -1,0 +1,197 @@
+//! Every history within small bounds, by `stateright`: three to five voters, two values, two more
+//! attempts to lead, another quorum behind a stop-sign, a crash that takes what was not synced,
+//! hours that pass, messages that overtake each other, come twice or never.
+//!
+//! Elections are left out: safety must not hang on them, so anyone may stand whom no lease binds.
+
+mod state;
+
+use super::broken::while_broken;
+use crate::consensus::Role;
+use crate::consensus::replica::Stage;
+use crate::consensus::rules::Rule;
+use base::Millis;
+use state::{Action, Left, Shape, State, unsynced};
+use stateright::{Checker, HasDiscoveries, Model, Property};
+
+/// Decided values stay, one at each place; reads see them, and so does whoever takes over.
+const HOLDS: &str = "nothing is decided twice, lost, or missed by a read";
+const DECIDES: &str = "something is decided";
+const TAKES_OVER: &str = "another than the first ballot is led, or about to be";
+
+/// Where histories begin, and how they may go on.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    begins: fn(Shape, Left) -> State,
+    shape: Shape,
+    left: Left,
+    broken: Option<Rule>,
+}
+
+impl Model for Group {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        let begins = || (self.begins)(self.shape, self.left);
+        vec![self.broken.map_or_else(begins, |rule| while_broken(rule, begins))]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        let State { left, .. } = state;
+        if state.wrong.is_some() {
+            return;
+        }
+        for letter in &state.letters {
+            actions.push(Action::Deliver(letter.clone()));
+            if left.repeats > 0 {
+                actions.push(Action::Repeat(letter.clone()));
+            }
+        }
+        for (node, machine) in state.nodes.iter().enumerate() {
+            let replica = &machine.replica;
+            if unsynced(machine) {
+                actions.push(Action::Sync(node));
+            }
+            if replica.role() == Role::Master && left.proposals > 0 {
+                actions.push(Action::Propose(node));
+            }
+            if replica.role() == Role::Master && left.changes > 0 {
+                actions.push(Action::Change(node));
+            }
+            if replica.role() == Role::Master && left.reads > 0 {
+                actions.push(Action::Read(node));
+            }
+            let bound = replica.bound.ballot.node != replica.node
+                && Millis(state.now) < replica.bound.until;
+            if left.stands > 0 && replica.stage == Stage::Following && !bound {
+                actions.push(Action::Stand(node));
+            }
+            if left.crashes > 0 {
+                actions.push(Action::Crash(node, false));
+                if unsynced(machine) {
+                    actions.push(Action::Crash(node, true));
+                }
+            }
+        }
+        if left.hours > 0 {
+            actions.push(Action::Pass);
+        }
+    }
+
+    fn next_state(&self, last: &State, action: Action) -> Option<State> {
+        let mut state = last.clone();
+        let letter = match &action {
+            Action::Deliver(letter) => Some(letter.clone()),
+            _ => None,
+        };
+        match self.broken {
+            Some(rule) => while_broken(rule, || state.act(action)),
+            None => state.act(action),
+        }
+        // A letter that changes nothing may as well be under way for ever.
+        let vain = letter.is_some_and(|letter| {
+            let others = last.letters.iter().filter(|other| **other != letter);
+            state.nodes[letter.to] == last.nodes[letter.to] && state.letters.iter().eq(others)
+        });
+        (!vain).then_some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(HOLDS, |_, state: &State| state.wrong.is_none()),
+            Property::sometimes(DECIDES, |_, state: &State| !state.ledger.is_empty()),
+            Property::sometimes(TAKES_OVER, |_, state: &State| state.is_taken_over()),
+        ]
+    }
+}
+
+/// Takes every history of so many steps; gives what went wrong, if anything did.
+fn explore(group: Group, depth: usize) -> Option<&'static str> {
+    let begun = std::time::Instant::now();
+    let checker = group.checker().threads(2).target_max_depth(depth);
+    let checker = checker.finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let (states, took) = (checker.unique_state_count(), begun.elapsed().as_secs_f32());
+    println!(
+        "{:?} {:?}: {states} states within {depth} steps, {took:.1} s",
+        group.shape, group.left
+    );
+    let discoveries = checker.discoveries();
+    if group.broken.is_none() {
+        for shown in [DECIDES, TAKES_OVER] {
+            assert!(discoveries.contains_key(shown), "no history is so long that {shown}");
+        }
+    }
+    let path = discoveries.get(HOLDS)?;
+    path.clone().into_actions().iter().for_each(|action| println!("  {action:?}"));
+    path.last_state().wrong
+}
+
+const NONE: Left =
+    Left { proposals: 0, stands: 0, crashes: 0, repeats: 0, reads: 0, hours: 0, changes: 0 };
+const THREE: Shape = Shape { voters: 3, quorum: None, then: None, length: 0 };
+/// Two of them save a value, three elect.
+const FOUR: Shape = Shape { voters: 4, quorum: Some(2), ..THREE };
+/// Two of them save a value, four elect.
+const FIVE: Shape = Shape { voters: 5, quorum: Some(2), ..THREE };
+
+/// What may happen, and how many steps are taken in a normal run.
+const BOUNDS: [(Shape, Left, usize); 11] = [
+    (THREE, Left { proposals: 1, stands: 1, ..NONE }, 14),
+    (THREE, Left { proposals: 1, stands: 2, ..NONE }, 11),
+    (THREE, Left { proposals: 2, stands: 1, repeats: 1, ..NONE }, 10),
+    (THREE, Left { proposals: 1, stands: 1, crashes: 1, ..NONE }, 11),
+    (THREE, Left { proposals: 1, stands: 1, reads: 1, ..NONE }, 11),
+    (Shape { length: 2, ..THREE }, Left { proposals: 1, stands: 1, reads: 1, hours: 3, ..NONE }, 9),
+    (
+        Shape { length: 1, ..THREE },
+        Left { proposals: 1, stands: 1, reads: 1, hours: 2, crashes: 1, ..NONE },
+        8,
+    ),
+    (FOUR, Left { proposals: 1, stands: 1, ..NONE }, 10),
+    (FIVE, Left { proposals: 1, stands: 1, ..NONE }, 10),
+    (Shape { length: 1, ..FOUR }, Left { proposals: 1, stands: 1, reads: 1, hours: 2, ..NONE }, 8),
+    (FOUR, Left { proposals: 1, stands: 1, changes: 1, ..NONE }, 9), // Then a majority.
+];
+
+/// The same behind a stop-sign that just enough have saved, and those only. Where two of five save
+/// before it and three elect behind it, none of these need be one of those.
+const SIGNED: [(Shape, Left, usize); 3] = [
+    (FIVE, Left { proposals: 1, changes: 1, ..NONE }, 12),
+    (MORE_ELECT, Left { proposals: 1, changes: 1, ..NONE }, 12),
+    (FOUR, Left { proposals: 1, stands: 1, changes: 1, ..NONE }, 10),
+];
+const MORE_ELECT: Shape = Shape { quorum: None, then: Some(2), ..FIVE };
+/// Taken in the long form only: somebody stands who does not know of the stop-sign.
+const LONG: (Shape, Left, usize) = (FIVE, Left { stands: 1, changes: 1, ..NONE }, 9);
+
+#[test]
+fn no_short_history_goes_wrong() {
+    let long = std::env::var("CREDENZA_TEST_LONG").is_ok();
+    type Begins = fn(Shape, Left) -> State;
+    let settled = BOUNDS.map(|bounds| (State::settled as Begins, bounds));
+    let signed = SIGNED.into_iter().chain(long.then_some(LONG));
+    let signed = signed.map(|bounds| (State::signed as Begins, bounds));
+    for (begins, (shape, left, depth)) in settled.into_iter().chain(signed) {
+        let more = match shape.voters {
+            _ if !long => 0,
+            3 => 2,
+            _ => 1, // More voters, more letters: each step is dear.
+        };
+        let group = Group { begins, shape, left, broken: None };
+        assert_eq!(explore(group, depth + more), None);
+    }
+}
+
+#[test]
+fn a_short_history_shows_a_broken_rule() {
+    let noticed = |rule, shape, left, depth| {
+        explore(Group { begins: State::settled, shape, left, broken: Some(rule) }, depth)
+    };
+    let left = Left { proposals: 1, ..NONE };
+    assert!(noticed(Rule::MoreThanHalf, THREE, left, 5).is_some());
+    let left = Left { proposals: 1, crashes: 1, ..NONE };
+    assert!(noticed(Rule::AcceptedOnDisk, THREE, left, 6).is_some());
+    let left = Left { proposals: 1, stands: 1, ..NONE };
+    assert!(noticed(Rule::QuorumsMeet, FIVE, left, 12).is_some());
+}

@@ -1,0 +1,327 @@
+//! A group as it is between two steps: its machines, the letters under way, what may still happen.
+
+use crate::consensus::tests::machine::{Identity, Machine};
+use crate::consensus::{
+    Body, Configuration, Effect, Event, LeaseClock, Member, Message, ReadToken, Replica, Role,
+    ValueHandle,
+};
+use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The number of the one value that is a stop-sign.
+const SIGN: u64 = 100;
+
+/// A message on its way.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Letter {
+    pub from: usize,
+    pub to: usize,
+    pub message: Message,
+    pub values: Vec<u64>,
+}
+
+/// What the group is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    pub voters: u64,
+    /// So many save a value; none: a majority.
+    pub quorum: Option<u8>,
+    /// So many do behind the stop-sign.
+    pub then: Option<u8>,
+    /// Of a lease; 0: there are none, and nobody is bound.
+    pub length: u64,
+}
+
+/// What may still happen, so often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Left {
+    pub proposals: u64,
+    pub stands: u64,
+    pub crashes: u64,
+    pub repeats: u64,
+    pub reads: u64,
+    pub hours: u64,
+    /// A stop-sign, with which another quorum comes; at most one.
+    pub changes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    pub shape: Shape,
+    pub nodes: Vec<Machine>,
+    pub letters: BTreeSet<Letter>,
+    pub now: u64,
+    pub left: Left,
+    /// What was decided, in order.
+    pub ledger: Vec<u64>,
+    led: Vec<Ballot>,
+    /// What the read under way must see.
+    floor: u64,
+    /// What must never be.
+    pub wrong: Option<&'static str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    Deliver(Letter),
+    Repeat(Letter),
+    Sync(usize),
+    Pass,
+    Propose(usize),
+    /// Another quorum.
+    Change(usize),
+    Read(usize),
+    Stand(usize),
+    /// Whether what was not synced stays.
+    Crash(usize, bool),
+}
+
+impl Shape {
+    fn configuration(self, id: u32, quorum: Option<u8>) -> Configuration {
+        let member = |node| Member { node: NodeId(node), part: Part::Voter };
+        let members = (1..=self.voters).map(member).collect();
+        let majority = Configuration::new(ConfigurationId(id), members).expect("sound");
+        majority.with_quorum(quorum).expect("it fits the voters")
+    }
+
+    /// What the stop-sign says.
+    fn next(self) -> Configuration {
+        self.configuration(1, self.then)
+    }
+
+    fn identity(self, node: u64) -> Identity {
+        Identity {
+            node: NodeId(node),
+            configuration: self.configuration(0, self.quorum),
+            lease: LeaseClock { length: Millis(self.length), drift_ppm: 0 },
+            log_intact: true,
+            signs: BTreeMap::from([(SIGN, self.next())]),
+        }
+    }
+
+    /// So many disks hold what is decided behind these values. The judge's own arithmetic: the
+    /// replicas' may be broken.
+    fn copies(self, behind: &[u64]) -> usize {
+        let quorum = if behind.contains(&SIGN) { self.then } else { self.quorum };
+        quorum.map_or(self.voters as usize / 2 + 1, usize::from)
+    }
+}
+
+impl State {
+    /// The last node leads, its log is empty, and its lease is granted by all.
+    pub fn settled(shape: Shape, left: Left) -> State {
+        let mut state = State {
+            shape,
+            nodes: (1..=shape.voters).map(|node| Machine::fresh(shape.identity(node))).collect(),
+            letters: BTreeSet::new(),
+            now: 1,
+            left,
+            ledger: Vec::new(),
+            led: Vec::new(),
+            floor: 0,
+            wrong: None,
+        };
+        let master = state.nodes.len() - 1;
+        (0..=master).for_each(|node| state.step(node, Event::Started { now: Millis(1) }, &[]));
+        state.stand(master);
+        while !state.letters.is_empty() || state.nodes.iter().any(unsynced) {
+            (0..=master).for_each(|node| state.sync(node));
+            for letter in &std::mem::take(&mut state.letters) {
+                state.deliver(letter);
+            }
+        }
+        assert_eq!(state.nodes[master].replica.role(), Role::Master);
+        state
+    }
+
+    /// The same; then the stop-sign is decided with as few copies as can be, and only who holds one
+    /// knows that. What was said before is lost; the master stands in the configuration behind it.
+    pub fn signed(shape: Shape, left: Left) -> State {
+        let mut state = State::settled(shape, left);
+        let master = state.nodes.len() - 1;
+        let holders = master + 1 - shape.copies(&[])..master;
+        state.act(Action::Change(master));
+        while holders.clone().any(|node| state.nodes[node].replica.decided() == LogIndex(0)) {
+            let meets = |letter: &&Letter| {
+                letter.message.configuration == ConfigurationId(0)
+                    && (holders.contains(&letter.from) || holders.contains(&letter.to))
+            };
+            let letter = state.letters.iter().find(meets).expect("said").clone();
+            state.act(Action::Deliver(letter));
+        }
+        assert_eq!(state.ledger, [SIGN]);
+        state.letters.retain(|letter| letter.message.configuration == ConfigurationId(1));
+        state
+    }
+
+    fn step(&mut self, node: usize, event: Event, values: &[u64]) {
+        let machine = &mut self.nodes[node];
+        let sign = matches!(event, Event::Reconfigure { .. });
+        machine.next_value = if sign { SIGN } else { SIGN - self.left.proposals };
+        machine.step_with(event, values);
+        self.carry_on(node);
+    }
+
+    fn stand(&mut self, node: usize) {
+        let machine = &mut self.nodes[node];
+        machine.carry_out(None, &[], |replica, effects| replica.stand(Ballot::default(), effects));
+        self.carry_on(node);
+    }
+
+    /// Judges what a node did, and sends what it said.
+    fn carry_on(&mut self, node: usize) {
+        let effects = std::mem::take(&mut self.nodes[node].effects);
+        for effect in effects {
+            match effect {
+                Effect::Decided { upto } => self.decided(node, upto.0 as usize),
+                Effect::Role { role: Role::Master, ballot, .. } => {
+                    self.never(self.led.contains(&ballot), "a ballot is led twice");
+                    self.led.push(ballot);
+                }
+                Effect::Adopt { ballot, .. } => {
+                    let promised = self.nodes[node].replica.promised();
+                    self.never(ballot != promised, "void values are adopted");
+                }
+                Effect::ReadAt { index, .. } => {
+                    self.never(index.0 < self.floor, "a read misses what was decided");
+                }
+                _ => {}
+            }
+        }
+        self.knows(node);
+        for (to, message, values) in std::mem::take(&mut self.nodes[node].outbox) {
+            let (from, to) = (node, to.0 as usize - 1);
+            match message.body {
+                Body::Probe { .. } | Body::Probed { .. } => continue,
+                Body::Heartbeat { .. } | Body::Granted { .. } if self.is_timeless() => continue,
+                // Of those that say the same at different hours, one is on its way.
+                Body::Heartbeat { .. } | Body::Granted { .. } => {
+                    let kind = std::mem::discriminant(&message.body);
+                    self.letters.retain(|other| {
+                        let same = std::mem::discriminant(&other.message.body) == kind;
+                        !(same && (other.from, other.to) == (from, to))
+                    });
+                }
+                _ => {}
+            }
+            self.letters.insert(Letter { from, to, message, values });
+        }
+        if self.left.crashes == 0 {
+            self.sync(node); // A slow disk is then no more than a slow network.
+        }
+    }
+
+    /// Heartbeats are about leases and reads.
+    fn is_timeless(&self) -> bool {
+        self.shape.length == 0 && self.left.reads == 0 && self.left.hours == 0
+    }
+
+    fn decided(&mut self, node: usize, upto: usize) {
+        for place in 0..upto {
+            let value = self.nodes[node].values[place];
+            match self.ledger.get(place) {
+                Some(decided) => self.never(*decided != value, "two values at one index"),
+                None => {
+                    let holders = self.nodes.iter().filter(|node| node.holds(place, value));
+                    let enough = holders.count() >= self.shape.copies(&self.ledger);
+                    self.never(!enough, "decided, but not on enough disks");
+                    self.ledger.push(value);
+                }
+            }
+        }
+    }
+
+    /// Who has taken over under the highest ballot that anyone has promised has all that is
+    /// decided: no ballot above it has decided anything.
+    fn knows(&mut self, node: usize) {
+        let Machine { replica, values, .. } = &self.nodes[node];
+        let highest = self.nodes.iter().all(|it| it.replica.promised() <= replica.promised());
+        let lacks = replica.stage.replicates() && highest && !values.starts_with(&self.ledger);
+        self.never(lacks, "a master lacks what was decided");
+    }
+
+    /// Whether somebody else than the first master took over, or did so once more.
+    pub fn is_taken_over(&self) -> bool {
+        let later = |replica: &Replica| replica.stage.replicates() && replica.promised().round > 1;
+        self.nodes.iter().any(|node| later(&node.replica))
+    }
+
+    fn never(&mut self, is: bool, what: &'static str) {
+        if is {
+            self.wrong = Some(what);
+        }
+    }
+
+    fn deliver(&mut self, letter: &Letter) {
+        let Letter { from, to, message, ref values } = *letter;
+        let (from, now) = (NodeId(from as u64 + 1), Millis(self.now));
+        let first = message.body.values().map_or(0, |(after, _)| after.0 + 1);
+        let sign = values.iter().position(|value| *value == SIGN);
+        let sign = sign.map(|place| (LogIndex(first + place as u64), self.shape.next()));
+        let signs = sign.into_iter().collect();
+        self.step(to, Event::Received { from, message, signs, now }, values);
+    }
+
+    pub fn act(&mut self, action: Action) {
+        let left = &mut self.left;
+        match action {
+            Action::Deliver(letter) => {
+                self.letters.remove(&letter);
+                self.deliver(&letter);
+            }
+            Action::Repeat(letter) => {
+                left.repeats -= 1;
+                self.deliver(&letter);
+            }
+            Action::Sync(node) => self.sync(node),
+            Action::Propose(node) => {
+                let value = ValueHandle { bytes: 1, updates: 1 };
+                self.step(node, Event::Propose { value }, &[]);
+                self.left.proposals -= 1;
+            }
+            Action::Change(node) => {
+                left.changes -= 1;
+                let configuration = self.shape.next();
+                let value = ValueHandle { bytes: 1, updates: 0 };
+                self.step(node, Event::Reconfigure { configuration, value }, &[]);
+            }
+            Action::Read(node) => {
+                left.reads -= 1;
+                self.floor = self.ledger.len() as u64;
+                let (token, now) = (ReadToken(left.reads), Millis(self.now));
+                self.step(node, Event::Read { token, now }, &[]);
+            }
+            Action::Stand(node) => {
+                left.stands -= 1;
+                self.stand(node);
+            }
+            Action::Crash(node, all_stays) => {
+                left.crashes -= 1;
+                self.crash(node, all_stays);
+            }
+            Action::Pass => {
+                left.hours -= 1;
+                self.now += 1;
+                let now = Millis(self.now);
+                (0..self.nodes.len()).for_each(|node| self.step(node, Event::Tick { now }, &[]));
+            }
+        }
+    }
+
+    fn sync(&mut self, node: usize) {
+        for event in self.nodes[node].sync(usize::MAX) {
+            self.step(node, event, &[]);
+        }
+    }
+
+    fn crash(&mut self, node: usize, all_stays: bool) {
+        let identity = self.shape.identity(node as u64 + 1);
+        let kept = if all_stays { usize::MAX - self.nodes[node].synced } else { 0 };
+        self.nodes[node] = self.nodes[node].clone().crash(kept, identity);
+        self.step(node, Event::Started { now: Millis(self.now) }, &[]);
+    }
+}
+
+pub fn unsynced(machine: &Machine) -> bool {
+    machine.synced < machine.records.len()
+}
