@@ -3,6 +3,10 @@
 //! hours that pass, messages that overtake each other, come twice or never.
 //!
 //! Elections are left out: safety must not hang on them, so anyone may stand whom no lease binds.
+//!
+//! Promises: every history within the bounds is taken; one that goes wrong is told step by step.
+//! Never: looks beyond its bounds; rolls dice.
+//! Read next: `state.rs`.
 
 mod state;
 
