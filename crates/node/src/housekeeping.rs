@@ -296,7 +296,8 @@ impl Group {
     /// Where the first record begins that a restart would still need.
     pub(crate) fn log_needed_from(&self) -> Option<Position> {
         let state = self.state();
-        state.values.runs.needed(self.applied.index(), state.replica.promised())
+        let (replica, applied) = (&state.replica, self.applied.index());
+        state.values.runs.needed(applied, replica.promised(), replica.staging())
     }
 
     /// Whether it wrote since it was asked last.

@@ -48,6 +48,12 @@ impl Replica {
         self.promised
     }
 
+    /// Under which ballot a log is being taken over, until it is whole: the one promised, or, where
+    /// what was decided is learned after a stop-sign, one above it that is promised with that.
+    pub fn staging(&self) -> Option<Ballot> {
+        self.staging.as_ref().map(|staging| staging.ballot)
+    }
+
     /// The ballot the log counts as accepted under.
     pub fn accepted_ballot(&self) -> Ballot {
         self.accepted_ballot

@@ -291,12 +291,18 @@ impl Runs {
         next.map_or(LogIndex(u64::MAX), |(next, _)| LogIndex(next.0 - 1))
     }
 
-    /// From where on the log is needed to bring back what is not applied yet, and what is staged
-    /// under this promise.
-    pub(crate) fn needed(&self, applied: LogIndex, promised: Ballot) -> Option<Position> {
+    /// From where on the log is needed to bring back what is not applied yet, and what is staged:
+    /// under this promise, whose mark may still be on its way here, or under the ballot for which
+    /// more is still awaited.
+    pub(crate) fn needed(
+        &self,
+        applied: LogIndex,
+        promised: Ballot,
+        staging: Option<Ballot>,
+    ) -> Option<Position> {
         let unapplied = if applied < self.last { self.find(applied.next()) } else { None };
-        let staging = self.staged_under == promised;
-        let staged = self.staged.values().next().copied().filter(|_| staging);
+        let counts = [Some(promised), staging].contains(&Some(self.staged_under));
+        let staged = self.staged.values().next().copied().filter(|_| counts);
         unapplied.into_iter().chain(staged).min()
     }
 }

@@ -101,7 +101,7 @@ fn a_value_that_left_memory_is_found_where_its_last_life_in_the_log_begins() {
 fn the_log_is_needed_from_the_first_value_that_is_not_applied_or_still_staged() {
     let mut values = written(5);
     let needed = |values: &Values, applied: u64, round: u64| {
-        values.runs.needed(LogIndex(applied), ballot(round)).map(|at| at.0)
+        values.runs.needed(LogIndex(applied), ballot(round), None).map(|at| at.0)
     };
     assert_eq!(needed(&values, 5, 1), None);
     assert_eq!(needed(&values, 3, 1), Some(4 << 20));
@@ -109,6 +109,10 @@ fn the_log_is_needed_from_the_first_value_that_is_not_applied_or_still_staged() 
     assert_eq!(needed(&values, 5, 2), Some(9 << 20));
     assert_eq!(needed(&values, 3, 2), Some(4 << 20));
     assert_eq!(needed(&values, 5, 3), None, "a higher promise made it void");
+    // What is learned after a stop-sign is staged under a ballot that is promised when it is whole.
+    let learning = |staging| values.runs.needed(LogIndex(5), ballot(1), staging).map(|at| at.0);
+    assert_eq!(learning(Some(ballot(2))), Some(9 << 20));
+    assert_eq!((learning(Some(ballot(3))), learning(None)), (None, None), "that is given up");
     // The copy of an older mark does not end the staging.
     record(&mut values, Kind::Truncate, 1, 5, 0, 10 << 20);
     assert_eq!(needed(&values, 5, 2), Some(9 << 20));
