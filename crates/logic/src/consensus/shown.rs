@@ -38,6 +38,11 @@ impl Replica {
         self.decided
     }
 
+    /// The last index whose value can't be sent any more.
+    pub fn floor(&self) -> LogIndex {
+        self.floor
+    }
+
     /// The last index accepted, or asked to be saved.
     pub fn last(&self) -> LogIndex {
         self.last

@@ -90,6 +90,7 @@ impl Group {
         let mut guard = self.state();
         let state = &mut *guard;
         state.log_start = self.shared.keeper.begin();
+        state.values.collapse(state.log_start);
         let upto = self.floor(state);
         let now = Millis(world::milliseconds());
         self.step(state, Event::Started { now }, &[]);
@@ -265,7 +266,11 @@ impl Group {
         let start = self.shared.keeper.begin();
         if start > state.log_start {
             state.log_start = start;
-            let upto = self.floor(state);
+            state.values.collapse(start);
+        }
+        // Memory may have had longer what the log let go of.
+        let upto = self.floor(state);
+        if upto > state.replica.floor() {
             self.step(state, Event::Collapsed { upto }, &[]);
         }
     }

@@ -177,6 +177,12 @@ impl Values {
     /// any more.
     pub(crate) fn collapse(&mut self, start: Position) -> LogIndex {
         self.runs.collapse(start);
+        self.floor()
+    }
+
+    /// The last index whose value can be had neither from the log nor from memory. It rises when
+    /// the log is collapsed, and when memory lets go of what had not been in the log any more.
+    pub(crate) fn floor(&self) -> LogIndex {
         let logged = self.runs.entries.keys().next().copied();
         let floor = logged.map_or(self.first, |logged| logged.min(self.first));
         LogIndex(floor.0 - 1)

@@ -200,8 +200,8 @@ impl Group {
     }
 
     /// The last index whose value can't be had any more.
-    pub(super) fn floor(&self, state: &mut State) -> LogIndex {
-        let logged = state.values.collapse(state.log_start);
+    pub(super) fn floor(&self, state: &State) -> LogIndex {
+        let logged = state.values.floor();
         match self.keeping() {
             Some(keeping) if !keeping.sizes.is_empty() => {
                 logged.min(LogIndex(keeping.first.0.saturating_sub(1)))

@@ -128,6 +128,14 @@ fn what_is_collapsed_can_be_had_no_more() {
 }
 
 #[test]
+fn what_memory_had_longer_than_the_log_can_be_had_no_more_when_memory_lets_go_of_it() {
+    let mut values = written(8);
+    assert_eq!(values.collapse(Position(9 << 20)), LogIndex(0), "memory has all of it");
+    values.land(LogIndex(6), true);
+    assert_eq!(values.floor(), LogIndex(6));
+}
+
+#[test]
 fn a_snapshot_takes_the_place_of_all_it_holds() {
     let mut values = written(5);
     values.installed(LogIndex(3));
