@@ -235,7 +235,9 @@ impl Runs {
     fn accepted(&mut self, index: LogIndex, position: Position) {
         let follows = index == self.last.next();
         let newest = self.entries.last_key_value();
-        let near = newest.is_some_and(|(_, at)| position.0 - at.0 < RUN_BYTES);
+        // What was staged may stand before what is newest here.
+        let ahead = newest.and_then(|(_, at)| position.0.checked_sub(at.0));
+        let near = ahead.is_some_and(|bytes| bytes < RUN_BYTES);
         self.last = index;
         if !follows || !near || std::mem::take(&mut self.spoiled) {
             self.entries.split_off(&index);
