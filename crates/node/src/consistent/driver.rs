@@ -89,12 +89,9 @@ impl Group {
     pub(crate) fn begin(&self) {
         let mut guard = self.state();
         let state = &mut *guard;
-        state.log_start = self.shared.keeper.begin();
-        state.values.collapse(state.log_start);
-        let upto = self.floor(state);
         let now = Millis(world::milliseconds());
         self.step(state, Event::Started { now }, &[]);
-        self.step(state, Event::Collapsed { upto }, &[]);
+        self.look_at_collapse(state);
     }
 
     /// Nothing new is taken here, and mastership is given back once all that was taken is decided.

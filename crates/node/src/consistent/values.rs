@@ -173,11 +173,9 @@ impl Values {
         self.runs.installed(upto);
     }
 
-    /// The log lost what stands before this position: gives the last index whose value can't be had
-    /// any more.
-    pub(crate) fn collapse(&mut self, start: Position) -> LogIndex {
+    /// The log lost what stands before this position.
+    pub(crate) fn collapse(&mut self, start: Position) {
         self.runs.collapse(start);
-        self.floor()
     }
 
     /// The last index whose value can be had neither from the log nor from memory. It rises when

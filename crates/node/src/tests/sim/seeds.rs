@@ -50,8 +50,8 @@ fn histories_that_once_failed_hold() {
     // Staged behind a stop-sign, above what was promised: a collapse of the log dropped the first
     // of it, and the next life found a log that contradicted itself.
     history(1_754);
-    // A master that had missed values in memory alone, and then no more, went on trying to send
-    // them; the member was never told to take a snapshot.
+    // A master whose memory had values longer than its log went on trying to send them when memory,
+    // too, had let go of them; the member was never told to take a snapshot.
     history(2_107);
 }
 
