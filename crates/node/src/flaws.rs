@@ -41,6 +41,8 @@ pub(crate) enum Flaw {
     ReceivesNothing,
     /// Who is to have a partition is asked in place of who has it.
     AsksReceivers,
+    /// A write that asks for owners counts those of now, and not those who will be.
+    CountsOwnersOfNow,
     /// Who is to have a partition drops rows of it that it kept for others.
     GuestsForget,
     /// Rows that lie where nobody knows of them are dropped.

@@ -116,15 +116,20 @@ impl Ring {
         self.at(partition).preference(partition, n)
     }
 
+    /// Who own this partition once it has gone over; its owners, if it stays where it is.
+    pub fn successors(&self, partition: Partition, n: usize) -> Vec<NodeId> {
+        let next = self.pending.as_ref().map_or(&self.layout, |pending| &pending.layout);
+        next.owners(partition, n)
+    }
+
     /// Who is to have copies of this partition and is not among its owners yet: they are sent every
     /// write, so that a copy that arrives late misses nothing.
     pub fn receivers(&self, partition: Partition, n: usize) -> Vec<NodeId> {
-        let Some(pending) = &self.pending else { return Vec::new() };
-        if pending.arrived.contains(&partition) {
+        if self.pending.is_none() {
             return Vec::new();
         }
-        let now = self.layout.owners(partition, n);
-        let mut next = pending.layout.owners(partition, n);
+        let now = self.owners(partition, n);
+        let mut next = self.successors(partition, n);
         next.retain(|node| !now.contains(node));
         next
     }

@@ -113,6 +113,7 @@ impl Inner {
             ticket: written.ticket,
             row: written.bytes.clone(),
             epoch,
+            pw: needs.pw,
         };
         world::spawn(errand.run((Store::new(needs, replicas), beside), sender, within));
         match receiver.await {

@@ -317,6 +317,22 @@ pub(super) fn told(fill: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     out
 }
 
+/// A row is kept; whether all have it who are to have it by the ring that this node knows, where
+/// that is newer than the sender's.
+pub(super) fn stored(everywhere: bool) -> Vec<u8> {
+    told(|out| {
+        if !everywhere {
+            out.put_u8(1)
+        }
+    })
+}
+
+/// Whether a row that is kept is to be brought to others besides: nobody who is to have it is left
+/// out by an answer of no bytes.
+pub(super) fn is_elsewhere_too(stored: &[u8]) -> bool {
+    stored.first() == Some(&1)
+}
+
 /// An answer that refuses.
 pub(super) fn refused(error: &Error) -> Vec<u8> {
     let mut out = vec![1];

@@ -68,15 +68,15 @@ fn take_up(inner: &Arc<Inner>, peers: &Peers, asked: Asked, epoch: u64, brought:
         let Some(owner) = owner.upgrade() else { return };
         // It is looked at behind the write: whoever compares with this node from now on finds it.
         let goes_on = settled.is_ok() && owner.is_stale(epoch, &brought.spot);
-        let answer = fitting(settled.map(|()| letter::told(|_| ())));
         if !goes_on {
+            let answer = fitting(settled.map(|()| letter::stored(true)));
             desk::reply(seat, &peers, asked, answer);
             return;
         }
         world::spawn(async move {
             let Brought { spot, rules, row, .. } = brought;
-            owner.hand_on(epoch, spot, rules, row).await;
-            desk::reply(seat, &peers, asked, answer);
+            let everywhere = owner.hand_on(epoch, spot, rules, row).await;
+            desk::reply(seat, &peers, asked, letter::stored(everywhere).into());
         });
     });
 }

@@ -7,7 +7,7 @@
 
 use super::coordinate::{LATE_MS, until};
 use super::crowd::Crowd;
-use super::letter::Question;
+use super::letter::{self, Question};
 use super::local::{Rules, Spot};
 use super::moving::Beside;
 use super::watching::{TO_THE_END, asked_for};
@@ -35,6 +35,8 @@ pub(super) struct StoreErrand {
     pub row: Bytes,
     /// Of the ring that said who the replicas are.
     pub epoch: u64,
+    /// How many owners must have it.
+    pub pw: u8,
 }
 
 impl StoreErrand {
@@ -60,18 +62,20 @@ impl StoreErrand {
                         waiting.insert(node);
                         self.ask(node, instead_of, deadline, &mut crowd);
                     }
-                    StoreEffect::Done(stored) => {
-                        answer = Some(stored);
-                        let since = beside.missed(&self.inner, &self.spot);
-                        self.ask_beside(since, &mut beside, deadline, &mut crowd);
-                    }
+                    StoreEffect::Done(stored) => answer = Some(stored),
                     StoreEffect::Finished => finished = true,
                 }
             }
             let patient = answer == Some(Stored::Enough);
+            if patient {
+                let since = beside.missed(&self.inner, &self.spot);
+                self.ask_beside(since, &mut beside, deadline, &mut crowd);
+            }
             if (beside.is_done() || !patient)
                 && let Some(stored) = answer.take()
             {
+                let short = beside.short_of(self.pw, &self.inner, &self.spot);
+                let stored = short.filter(|_| patient).map_or(stored, Stored::TooFew);
                 let _ = caller.take().map(|caller| caller.send(stored));
             }
             if finished && beside.is_done() {
@@ -80,7 +84,7 @@ impl StoreErrand {
             tokio::select! {
                 biased;
                 (by, stored) = crowd.next() => {
-                    if beside.answered(by) {
+                    if beside.answered(by, stored) {
                         if !stored {
                             self.remember(by, &beside);
                         }
@@ -128,7 +132,7 @@ impl StoreErrand {
             if self.inner.reaches(node) {
                 self.ask(node, None, deadline, crowd);
             } else {
-                beside.answered(node);
+                beside.answered(node, false);
                 self.remember(node, beside);
             }
         }
@@ -168,7 +172,12 @@ impl StoreErrand {
             let began = world::milliseconds();
             let stored = inner.witnessed(node, asking).await;
             match &stored {
-                Ok(_) => inner.quickest.took(node, world::milliseconds().saturating_sub(began)),
+                Ok(bytes) => {
+                    inner.quickest.took(node, world::milliseconds().saturating_sub(began));
+                    if letter::is_elsewhere_too(bytes) {
+                        inner.learn_ring(node, epoch, until(deadline)).await;
+                    }
+                }
                 // By the ring it knows the write goes to those who are to have it, too.
                 Err(error) if error.reason == Reason::Changed => {
                     inner.learn_ring(node, epoch, until(deadline)).await;

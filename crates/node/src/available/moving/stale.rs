@@ -7,7 +7,8 @@
 //! write is done. And as long as a former owner has not let go of a partition, it is offered every
 //! write: it may not have heard yet, and be asked by readers that have not either. So whoever reads
 //! by an old or a new ring meets a write that was acknowledged, or a hint says that it is still to
-//! come there.
+//! come there. Where a write asked for owners (`pw`), no hint is enough: as many as were asked for
+//! must have it of those who own the key and of those who will.
 
 use crate::Inner;
 use crate::available::coordinate::{LATE_MS, Ways};
@@ -17,7 +18,7 @@ use crate::available::local::{Rules, Spot};
 use crate::available::slots::Span;
 use crate::directory::read_ring;
 use crate::flaws::{Flaw, flawed};
-use base::{Error, NodeId, Reason, Result};
+use base::{Error, NodeId, Reason, Result, Share, Shortfall};
 use bytes::Bytes;
 use logic::ring::Ring;
 use std::collections::BTreeSet;
@@ -44,6 +45,8 @@ pub(in crate::available) struct Beside {
     asked: BTreeSet<NodeId>,
     /// Whose answer is to come.
     owed: BTreeSet<NodeId>,
+    /// Who has it.
+    stored: BTreeSet<NodeId>,
 }
 
 impl Beside {
@@ -51,7 +54,8 @@ impl Beside {
         let asked = ways.replicas.primaries.iter().copied().collect();
         let first = ways.receivers.iter().chain(&ways.former).copied().collect();
         let (former, epoch) = (ways.former.clone(), ways.epoch);
-        Beside { me, epoch, first, former, asked, owed: BTreeSet::new() }
+        let (owed, stored) = (BTreeSet::new(), BTreeSet::new());
+        Beside { me, epoch, first, former, asked, owed, stored }
     }
 
     /// Who is asked from the start.
@@ -84,8 +88,32 @@ impl Beside {
     }
 
     /// Whether this answer was one of those awaited beside the owners'.
-    pub(in crate::available) fn answered(&mut self, by: NodeId) -> bool {
+    pub(in crate::available) fn answered(&mut self, by: NodeId, stored: bool) -> bool {
+        if stored {
+            self.stored.insert(by);
+        }
         self.owed.remove(&by)
+    }
+
+    /// By how much fewer have it than a write asked for: of the key's owners, by the ring as it is
+    /// known now, or of those who own it when it has gone over.
+    pub(in crate::available) fn short_of(
+        &self,
+        pw: u8,
+        inner: &Inner,
+        spot: &Spot,
+    ) -> Option<Shortfall> {
+        if pw == 0 || flawed(Flaw::CountsOwnersOfNow) {
+            return None;
+        }
+        let ring = inner.catalog.available.ring()?;
+        let (partition, n) = (spot.partition(&ring), inner.copies_at(&ring, spot));
+        let sets = [ring.owners(partition, n), ring.successors(partition, n)];
+        sets.iter().find_map(|set| {
+            let got = set.iter().filter(|node| self.stored.contains(node)).count() as u8;
+            let needed = pw.min(set.len() as u8);
+            (got < needed).then_some(Shortfall { share: Share::Pw, got, needed })
+        })
     }
 
     /// Whether all have answered.
@@ -104,11 +132,14 @@ impl Beside {
 impl Inner {
     /// Who keeps a key, or is to keep it soon.
     fn keepers(&self, ring: &Ring, spot: &Spot) -> Vec<NodeId> {
-        let n = (self.shelf.copies)(&spot.bucket).map_or(ring.n(), usize::from);
-        let partition = spot.partition(ring);
+        let (partition, n) = (spot.partition(ring), self.copies_at(ring, spot));
         let mut keepers = ring.owners(partition, n);
         keepers.extend(ring.receivers(partition, n));
         keepers
+    }
+
+    fn copies_at(&self, ring: &Ring, spot: &Spot) -> usize {
+        (self.shelf.copies)(&spot.bucket).map_or(ring.n(), usize::from)
     }
 
     /// Whether a sender that chose by a ring of this epoch may not know who keeps a key.
@@ -202,19 +233,19 @@ impl Inner {
     }
 
     /// Hands a write, which a sender brought here by an older ring, on to all who keep the key now
-    /// or are to keep it; who does not take it in a moment gets it by a hint.
+    /// or are to keep it; who does not take it in a moment gets it by a hint. Whether all took it.
     pub(in crate::available) async fn hand_on(
         self: &Arc<Inner>,
         epoch: u64,
         spot: Spot,
         rules: Rules,
         row: Bytes,
-    ) {
+    ) -> bool {
         // It is looked at behind the write: whoever compares with this node from now on finds it.
         if !self.is_stale(epoch, &spot) {
-            return;
+            return true;
         }
-        let Some(ring) = self.catalog.available.ring() else { return };
+        let Some(ring) = self.catalog.available.ring() else { return true };
         let mut keepers = self.keepers(&ring, &spot);
         keepers.retain(|node| *node != self.node);
         let (mut crowd, mut waiting) = (Crowd::new(), 0);
@@ -230,12 +261,15 @@ impl Inner {
             });
             waiting += 1;
         }
+        let mut all = true;
         for _ in 0..waiting {
             let (node, taken) = crowd.next().await;
+            all &= taken;
             if !taken && let Err(error) = self.shelf.remember(&spot, node) {
                 tracing::debug!(target: "node", %error, "a write is left to comparison");
             }
         }
+        all
     }
 }
 

@@ -22,6 +22,7 @@ mod lists;
 mod lives;
 mod mate;
 mod older;
+mod owners;
 mod passing;
 mod seeds;
 mod strays;

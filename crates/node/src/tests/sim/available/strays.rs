@@ -8,7 +8,7 @@ use super::wire;
 use super::world::World;
 use crate::available::layout::row_key;
 use crate::flaws::{BROKEN, Flaw};
-use base::{AvailableCall, BucketName, Content, Key, NodeId, Store};
+use base::{AvailableCall, BucketName, Content, Key, NodeId, Partition, Store};
 use bytes::Bytes;
 use logic::ring::{Change, Rack, point};
 use std::rc::Rc;
@@ -43,6 +43,12 @@ impl Story {
     pub(super) fn replaces(&self) {
         let (old, new) = (self.old, self.new);
         assert!(self.world.begin_change(Change::Replace { old, new, rack: Rack::default() }));
+    }
+
+    /// Where the key lies.
+    pub(super) fn partition(&self) -> Partition {
+        let (bucket, key) = &self.place;
+        self.world.told().ring.partition(&point(bucket.full().as_bytes(), key))
     }
 
     pub(super) fn at(&self, node: NodeId) -> usize {

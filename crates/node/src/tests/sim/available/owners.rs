@@ -1,0 +1,73 @@
+//! A write that asks for owners is kept by those who own the key when its partition has gone over,
+//! too, or it is not acknowledged.
+
+use super::clients::ask;
+use super::strays::Story;
+use super::wire;
+use crate::flaws::{BROKEN, Flaw};
+use base::{
+    AvailableCall, Body, Content, FetchOptions, Kind, Quorum, Reply, Result, Store, StoreOptions,
+};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A client gives up after this.
+const TIMEOUT_MS: u64 = 500;
+
+fn asks(story: &Story, which: usize, call: AvailableCall) -> Result<Reply> {
+    let (world, bucket) = (Rc::clone(&story.world), story.place.0.clone());
+    let told = Rc::new(RefCell::new(None));
+    let tells = Rc::clone(&told);
+    story.world.stage.begin(None, async move {
+        let answer = ask(&world, which, bucket, call).await.expect("in time");
+        tells.replace(Some(answer));
+    });
+    story.world.stage.run(TIMEOUT_MS * 1_000 + 100_000);
+    told.take().expect("in time")
+}
+
+/// A write at the owner of a key's only copy, which has gone over to another one: that one can't be
+/// reached from there, and the owner has not heard that it has gone over. What comes of the write,
+/// and how many values are read then of who owns the key now.
+fn written_as_it_goes_over(pw: Quorum) -> (Result<Reply>, usize) {
+    let story = Story::begin(|world| world.lag_us > 1_000_000);
+    let Story { world, place: (_, key), old, new } = &story;
+    story.replaces();
+    let partition = story.partition();
+    while world.told().ring.owners(partition, 1) != [*new] {
+        world.stage.run(100);
+    }
+    let (from, to) = (story.at(*old), story.at(*new));
+    let ring = world.mates.borrow()[from].inner().expect("it lives").catalog.available.ring();
+    assert_eq!(ring.expect("a ring").owners(partition, 1), [*old], "it has not heard");
+    wire::at(&world.hub).cut(from, to);
+    wire::at(&world.hub).cut(to, from);
+    let options =
+        StoreOptions { pw: Some(pw), timeout_ms: Some(TIMEOUT_MS), ..StoreOptions::default() };
+    let (key, content) = (key.clone(), Content::plain("v".into()));
+    let store = Store { key: key.clone(), content, options, ..Store::default() };
+    let stored = asks(&story, from, AvailableCall::Store(Box::new(store)));
+    let options = FetchOptions { pr: Some(Quorum::Quorum), ..FetchOptions::default() };
+    let read = asks(&story, to, AvailableCall::Fetch { key, options });
+    let read = match read.expect("its owner is there").body {
+        Body::Siblings(siblings) => siblings.living().count(),
+        other => panic!("{other:?}"),
+    };
+    world.stage.clear();
+    (stored, read)
+}
+
+#[test]
+fn a_write_that_asks_for_owners_is_with_those_who_own_the_key_next() {
+    let (stored, read) = written_as_it_goes_over(Quorum::Quorum);
+    let error = stored.expect_err("who owns the key now has it not");
+    assert_eq!((error.kind(), read), (Kind::Unknown, 0), "{}", error.text());
+    assert!(error.text().starts_with("pw 0/1"), "{}", error.text());
+    // Who asks for none has it kept, and brought there when that one can be reached.
+    let (stored, read) = written_as_it_goes_over(Quorum::Number(0));
+    assert!(stored.is_ok() && read == 0);
+    BROKEN.set(Some(Flaw::CountsOwnersOfNow));
+    let (stored, read) = written_as_it_goes_over(Quorum::Quorum);
+    BROKEN.set(None);
+    assert!(stored.is_ok() && read == 0, "the rule is what makes the difference");
+}
