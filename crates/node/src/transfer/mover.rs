@@ -35,6 +35,9 @@ const PATIENCE_MS: u64 = 10_000;
 /// The other group's time may be so much behind what it should be, milliseconds; more, and clients
 /// would wait for it at the end.
 const BEHIND_MS_MAX: u64 = 1_000;
+/// After so many copies that were given up the bucket is sealed though that time is behind, and
+/// clients wait for it: a move ends.
+const ANEW_MAX: u32 = 3;
 
 pub(super) struct Mover {
     inner: Arc<Inner>,
@@ -50,6 +53,13 @@ pub(super) struct Mover {
     /// How far it is behind that.
     behind_ms: u64,
     sealed: bool,
+}
+
+/// When a question was asked, in the time of the group the bucket leaves, and when it was answered,
+/// in the other's: how long the answer was on its way, or waited for a disk, is in neither.
+struct Told {
+    asked: u64,
+    there: u64,
 }
 
 /// Moves a bucket, from whatever the rows say. Returns when it lives there, or when it is not this
@@ -72,10 +82,11 @@ pub(super) async fn run(inner: Arc<Inner>, name: BucketName) -> Result<()> {
 
 impl Mover {
     async fn steps(&mut self) -> Result<()> {
-        let time = self.source.now();
-        let begin = Question::Begin { bucket: self.moving.id, time };
-        match self.tell(begin).await {
-            Ok(there) => self.ahead = there.cast_signed().wrapping_sub(time.cast_signed()),
+        let bucket = self.moving.id;
+        match self.tell(|time| Question::Begin { bucket, time }).await {
+            Ok(Told { asked, there }) => {
+                self.ahead = there.cast_signed().wrapping_sub(asked.cast_signed());
+            }
             Err(error) if error.reason == Reason::AlreadyExists => {
                 if !flawed(Flaw::CopiesOverOthers) {
                     return self.step(MoveStep::Renew).await;
@@ -87,6 +98,7 @@ impl Mover {
             // Nothing is known to be there for sure: the next attempt is another.
             Err(error) if error.kind() == Kind::Conflict && self.is_wanted().is_ok() => {
                 tracing::info!(target: "node", bucket = %self.name, %error, "copied anew");
+                self.inner.transfers.copied_anew(self.bucket.id);
                 self.step(MoveStep::Renew).await
             }
             copied => copied,
@@ -173,11 +185,11 @@ impl Mover {
         if items.is_empty() {
             return self.is_wanted();
         }
-        let part = self.part + 1;
-        let there = self.tell(Question::Take { bucket: self.moving.id, part, items }).await?;
+        let (bucket, part) = (self.moving.id, self.part + 1);
+        let question = |_| Question::Take { bucket, part, items: items.clone() };
+        let Told { asked, there } = self.tell(question).await?;
         self.part = part;
-        let due = self.source.now().saturating_add_signed(self.ahead);
-        self.behind_ms = due.saturating_sub(there);
+        self.behind_ms = asked.saturating_add_signed(self.ahead).saturating_sub(there);
         Ok(())
     }
 
@@ -185,7 +197,8 @@ impl Mover {
     /// more: that this node is master, and that nobody takes the seal away, must be decided behind
     /// the move that it saw.
     async fn seal(&mut self) -> Result<Seal> {
-        if self.behind_ms > BEHIND_MS_MAX && !self.sealed {
+        let anew = self.inner.transfers.times_anew(self.bucket.id);
+        if self.behind_ms > BEHIND_MS_MAX && !self.sealed && anew < ANEW_MAX {
             let text = "the time of the group it moves to fell behind";
             return Err(Error::new(Reason::Changed, text));
         }
@@ -200,17 +213,18 @@ impl Mover {
     }
 
     async fn close(&mut self, seal: Seal) -> Result<()> {
-        let Seal { time, version } = seal;
-        self.tell(Question::Close { bucket: self.moving.id, time, version }).await.map(|_| ())
+        let (bucket, Seal { time, version }) = (self.moving.id, seal);
+        self.tell(|_| Question::Close { bucket, time, version }).await.map(|_| ())
     }
 
-    /// Asks until there is an answer, or no need for one. Gives the time of the group that answers.
-    async fn tell(&mut self, question: Question) -> Result<u64> {
+    /// Asks until there is an answer, or no need for one; `question` is told when it is asked.
+    async fn tell(&mut self, question: impl Fn(u64) -> Question) -> Result<Told> {
         let until_ms = world::milliseconds() + PATIENCE_MS;
         loop {
             self.is_wanted()?;
-            let error = match self.target.ask(question.clone()).await {
-                Ok(Answer::Done { time }) => return Ok(time),
+            let asked = self.source.now();
+            let error = match self.target.ask(question(asked)).await {
+                Ok(Answer::Done { time: there }) => return Ok(Told { asked, there }),
                 Ok(Answer::Early { ms }) => {
                     sleep(Duration::from_millis(ms).min(REST_MAX)).await;
                     continue;

@@ -74,10 +74,18 @@ impl MoveProgress {
     }
 }
 
+/// A move, over all its attempts here.
+#[derive(Default)]
+struct Driven {
+    progress: MoveProgress,
+    /// How often a copy was given up for another.
+    anew: u32,
+}
+
 /// The moves that this node drives, by the number of the bucket where it lives.
 #[derive(Default)]
 pub(crate) struct Transfers {
-    moves: Mutex<BTreeMap<BucketId, MoveProgress>>,
+    moves: Mutex<BTreeMap<BucketId, Driven>>,
     /// Where a test has moves wait, and how many times one did.
     #[cfg(test)]
     pub gate: Mutex<(Option<Reached>, usize)>,
@@ -95,11 +103,19 @@ pub(crate) enum Reached {
 
 impl Transfers {
     pub(crate) fn get(&self, bucket: BucketId) -> Option<MoveProgress> {
-        self.moves().get(&bucket).cloned()
+        self.moves().get(&bucket).map(|driven| driven.progress.clone())
     }
 
     pub(super) fn change(&self, bucket: BucketId, change: impl FnOnce(&mut MoveProgress)) {
-        change(self.moves().entry(bucket).or_default());
+        change(&mut self.moves().entry(bucket).or_default().progress);
+    }
+
+    pub(super) fn copied_anew(&self, bucket: BucketId) {
+        self.moves().entry(bucket).or_default().anew += 1;
+    }
+
+    pub(super) fn times_anew(&self, bucket: BucketId) -> u32 {
+        self.moves().get(&bucket).map_or(0, |driven| driven.anew)
     }
 
     /// Only these are driven here.
@@ -107,7 +123,7 @@ impl Transfers {
         self.moves().retain(|bucket, _| keep(*bucket));
     }
 
-    fn moves(&self) -> std::sync::MutexGuard<'_, BTreeMap<BucketId, MoveProgress>> {
+    fn moves(&self) -> std::sync::MutexGuard<'_, BTreeMap<BucketId, Driven>> {
         self.moves.lock().expect("no one panics while holding it")
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::links;
 use super::clients::ask;
+use super::mate::{QUICK, SLOW};
 use super::world::{GROUPS, World};
 use crate::recovery::DIRECTORY;
 use base::{BucketId, Call, DirectoryCall};
@@ -63,8 +64,8 @@ fn one(world: &Rc<World>, kind: u64, which: usize, time: u64) -> &'static str {
         }
         7 => {
             let mates = world.mates.borrow();
-            let mut slow = mates[which].slow_disk.lock().expect("one thread");
-            *slow = !*slow;
+            let mut takes = mates[which].disk_takes.lock().expect("one thread");
+            *takes = if *takes == QUICK { SLOW } else { QUICK };
             "slow disk"
         }
         8 => {

@@ -19,6 +19,11 @@ use store::{Ahead, Change, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTr
 /// Length of the lease, milliseconds.
 pub(super) const LEASE_MS: u64 = 600;
 
+/// How long a disk takes to write, microseconds: at least, and at most.
+pub(super) type Takes = (u64, u64);
+pub(super) const QUICK: Takes = (100, 3_000);
+pub(super) const SLOW: Takes = (5_000, 300_000);
+
 pub(super) struct Mate {
     which: usize,
     pub node: NodeId,
@@ -27,7 +32,7 @@ pub(super) struct Mate {
     /// How many lives it has begun.
     begun: u64,
     life: Option<Life>,
-    pub slow_disk: Arc<Mutex<bool>>,
+    pub disk_takes: Arc<Mutex<Takes>>,
 }
 
 /// What dies with the node.
@@ -52,8 +57,8 @@ impl Mate {
         trees.apply(&mut rows).expect("memory");
         let node = NodeId(which as u64 + 1);
         let disk = MemoryDisk::new(Honesty::Honest);
-        let mate =
-            Mate { which, node, disk, trees, begun: 0, life: None, slow_disk: Arc::default() };
+        let disk_takes = Arc::new(Mutex::new(QUICK));
+        let mate = Mate { which, node, disk, trees, begun: 0, life: None, disk_takes };
         mate.flush();
         mate
     }
@@ -115,7 +120,7 @@ impl Mate {
         inner.groups.all().into_iter().for_each(|group| life::drive(&inner, group));
         world::spawn(transfer::tend(inner.clone(), inner.stop.subscribe()));
         let desk = Arc::new(Mutex::new(Writing { log, jobs: Vec::new() }));
-        let writes = write(inner.clone(), desk.clone(), self.slow_disk.clone());
+        let writes = write(inner.clone(), desk.clone(), self.disk_takes.clone());
         here().begin(Some(self.which), writes);
         self.life = Some(Life { inner, desk });
     }
@@ -146,7 +151,7 @@ impl Mate {
 }
 
 /// The disk: takes what is given, writes it, and says so.
-async fn write(inner: Arc<Inner>, desk: Arc<Mutex<Writing>>, slow: Arc<Mutex<bool>>) {
+async fn write(inner: Arc<Inner>, desk: Arc<Mutex<Writing>>, takes: Arc<Mutex<Takes>>) {
     let post: Arc<dyn Mailbox> = Arc::new(Post::of(&inner));
     loop {
         inner.keeper.given.notified().await;
@@ -156,8 +161,7 @@ async fn write(inner: Arc<Inner>, desk: Arc<Mutex<Writing>>, slow: Arc<Mutex<boo
                 break;
             }
             desk.lock().expect("one thread").jobs = jobs;
-            let is_slow = *slow.lock().expect("one thread");
-            let (low, high) = if is_slow { (5_000, 300_000) } else { (100, 3_000) };
+            let (low, high) = *takes.lock().expect("one thread");
             let asleep = here().rest(here().dice(|dice| dice.between(low, high)));
             asleep.await;
             let (mut done, mut sync) = (Vec::new(), false);

@@ -18,4 +18,5 @@ mod faults;
 mod judge;
 mod mate;
 mod seeds;
+mod slow;
 mod world;

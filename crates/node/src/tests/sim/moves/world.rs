@@ -7,7 +7,7 @@ use super::super::stage::{Clock, Stage};
 use super::clients;
 use super::faults;
 use super::judge::Judge;
-use super::mate::{LEASE_MS, Mate};
+use super::mate::{LEASE_MS, Mate, QUICK};
 use crate::Inner;
 use crate::consistent::group::Group;
 use crate::consistent::layout::{StoredRow, row_key};
@@ -129,7 +129,24 @@ fn first_rows(known: &ClusterDescription, buckets: &[BucketName]) -> Vec<(Bytes,
 }
 
 impl World {
+    /// A world in which everything goes wrong.
     pub(super) fn new(seed: u64) -> Rc<World> {
+        let world = World::quiet(seed);
+        let begin = |task| world.stage.begin(None, task);
+        for _ in 0..CLIENTS {
+            begin(Box::pin(clients::live(Rc::clone(&world))) as Life);
+        }
+        for number in 0..COUNTERS {
+            begin(Box::pin(clients::count(Rc::clone(&world), number)));
+        }
+        begin(Box::pin(faults::happen(Rc::clone(&world))));
+        begin(Box::pin(faults::send_away(Rc::clone(&world))));
+        begin(Box::pin(faults::keep_house(Rc::clone(&world))));
+        world
+    }
+
+    /// One in which nothing happens by itself.
+    pub(super) fn quiet(seed: u64) -> Rc<World> {
         let mut chance = Chance::new(seed);
         let count = [3, 3, 4][chance.below(3) as usize];
         // Within the drift that leases allow for: one in a hundred between any two.
@@ -168,17 +185,7 @@ impl World {
             talkative: std::env::var_os("CREDENZA_TOLD").is_some(),
         });
         (0..count).for_each(|which| world.start(which));
-        let begin = |task| world.stage.begin(None, task);
-        begin(Box::pin(links::tend(world.hub.clone(), Rc::clone(&world.stage))) as Life);
-        for _ in 0..CLIENTS {
-            begin(Box::pin(clients::live(Rc::clone(&world))));
-        }
-        for number in 0..COUNTERS {
-            begin(Box::pin(clients::count(Rc::clone(&world), number)));
-        }
-        begin(Box::pin(faults::happen(Rc::clone(&world))));
-        begin(Box::pin(faults::send_away(Rc::clone(&world))));
-        begin(Box::pin(faults::keep_house(Rc::clone(&world))));
+        world.stage.begin(None, links::tend(world.hub.clone(), Rc::clone(&world.stage)));
         world
     }
 
@@ -250,7 +257,7 @@ impl World {
         for which in 0..self.count {
             self.stage.clock(which, |clock| clock.paused_until = 0);
             self.stage.wake(which);
-            *self.mates.borrow()[which].slow_disk.lock().expect("one thread") = false;
+            *self.mates.borrow()[which].disk_takes.lock().expect("one thread") = QUICK;
             self.start(which);
         }
     }
