@@ -285,6 +285,9 @@ impl Mover {
     /// Tests may have something happen here.
     #[cfg(test)]
     async fn reached(&self, reached: Reached) -> Result<()> {
+        let breaks =
+            self.inner.transfers.breaks.lock().expect("plain data").take_if(|at| *at == reached);
+        assert!(breaks.is_none(), "a test has the move break off");
         let gate = || self.inner.transfers.gate.lock().expect("plain data");
         if gate().0 == Some(reached) {
             gate().1 += 1;

@@ -89,6 +89,9 @@ pub(crate) struct Transfers {
     /// Where a test has moves wait, and how many times one did.
     #[cfg(test)]
     pub gate: Mutex<(Option<Reached>, usize)>,
+    /// Where a test has the next one panic.
+    #[cfg(test)]
+    pub breaks: Mutex<Option<Reached>>,
 }
 
 /// What a move has just done: where tests let something happen.

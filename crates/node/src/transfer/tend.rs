@@ -6,20 +6,49 @@ use super::progress::MovePhase;
 use crate::consistent::group::Group;
 use crate::consistent::seals::{Noted, intake_key, seal_key};
 use crate::{Inner, world};
-use base::{BucketId, BucketName, GroupId, LogIndex, Result};
+use base::{BucketId, BucketName, Error, GroupId, LogIndex, Reason, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc::{self, OwnedPermit};
+use tokio::sync::watch;
 
 /// How often everything is looked at, if nothing changes.
 const PAUSE: Duration = Duration::from_millis(100);
 /// A move that failed is tried again after this, milliseconds.
 const AGAIN_MS: u64 = if cfg!(test) { 50 } else { 1_000 };
 
+/// Most moves that are under way on a node at a time.
+const MOVES_MAX: usize = 1_024;
+
 /// A move that was begun has come to an end here.
 type Ended = (GroupId, BucketName, Result<()>);
+
+/// A group is busy with a move as long as this lives: however its task ends, that is told.
+struct Busy(Option<(OwnedPermit<Ended>, Ended)>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if let Some((room, ended)) = self.0.take() {
+            room.send(ended); // The node may be stopping.
+        }
+    }
+}
+
+impl Busy {
+    /// Until it is known better, the move broke off.
+    fn with(room: OwnedPermit<Ended>, group: GroupId, name: BucketName) -> Busy {
+        let broke_off = Error::new(Reason::Changed, "the move ended abnormally: it begins anew");
+        Busy(Some((room, (group, name, Err(broke_off)))))
+    }
+
+    fn ends(mut self, how: Result<()>) {
+        if let Some((_, (_, _, ended))) = &mut self.0 {
+            *ended = how;
+        }
+    }
+}
 
 /// What one look leaves for the next.
 struct Tending {
@@ -35,7 +64,7 @@ struct Tending {
 /// Goes on until the node stops.
 pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
     let mut changes = inner.catalog.watch_moving();
-    let (tells, mut told) = mpsc::channel(1);
+    let (tells, mut told) = mpsc::channel(MOVES_MAX);
     let mut tending = Tending::new(tells);
     while !*stop.borrow_and_update() {
         changes.mark_unchanged();
@@ -84,15 +113,17 @@ impl Tending {
         }
         inner.transfers.keep(|bucket| driven.contains(&bucket));
         for (group, (_, name)) in due {
-            self.busy.insert(group);
             let (inner, tells) = (inner.clone(), self.tells.clone());
+            // No room: others end first.
+            let Ok(room) = tells.clone().try_reserve_owned() else { return };
+            self.busy.insert(group);
+            let busy = Busy::with(room, group, name.clone());
             world::spawn(async move {
-                let ended = tokio::select! {
+                tokio::select! {
                     biased;
-                    () = tells.closed() => return,
-                    ended = mover::run(inner, name.clone()) => ended,
-                };
-                let _ = tells.send((group, name, ended)).await; // The node may be stopping.
+                    () = tells.closed() => {}
+                    ended = mover::run(inner, name) => busy.ends(ended),
+                }
             });
         }
     }

@@ -93,3 +93,17 @@ async fn everything_restarts_at_each_step() {
     load.end().await;
     super::all_rows(&cluster, &bucket).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_mover_panics_at_each_step_and_the_move_goes_on() {
+    let (cluster, bucket) = filled(1).await;
+    for (round, step) in STEPS.into_iter().enumerate() {
+        let to = [2, 1][round % 2];
+        let breaks = &cluster.node(0).inner.transfers.breaks;
+        *breaks.lock().expect("plain data") = Some(step);
+        begin(&cluster, &bucket, to).await;
+        rests(&cluster, &bucket, to).await;
+        assert_eq!(*breaks.lock().expect("plain data"), None, "it broke off there");
+    }
+    super::all_rows(&cluster, &bucket).await;
+}
