@@ -2,6 +2,7 @@
 
 use crate::Inner;
 use crate::keeper::store_error;
+use crate::stopping::going_down;
 use base::{Error, Reason, Result};
 use std::path::Path;
 use std::sync::Arc;
@@ -38,8 +39,7 @@ impl Inner {
         self.trees.rotate().map_err(store_error)?;
         self.trees.flush().map_err(store_error)?;
         let data = self.data.lock().expect("no one panics while holding it");
-        let data =
-            data.as_ref().ok_or_else(|| Error::new(Reason::GoingDown, "the node is stopping"))?;
+        let data = data.as_ref().ok_or_else(going_down)?;
         let unfinished = Unfinished::begin(target).map_err(store_error)?;
         let copy = data.twin(unfinished.path()).map_err(store_error)?;
         self.trees.checkpoint(&copy.store()).map_err(store_error)?;

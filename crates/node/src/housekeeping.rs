@@ -87,9 +87,9 @@ impl Inner {
                 stated_ms = now;
                 self.state_again(&mut statements);
             }
-            let Some(round) = self.at_work(|| self.round(&mut reclaimed, &mut looked_at)) else {
-                return;
-            };
+            let Ok(working) = self.workers.begin() else { return };
+            let round = self.round(&mut reclaimed, &mut looked_at);
+            drop(working);
             match round {
                 Ok(true) => self.bell.sleep(PAUSE),
                 Ok(false) => self.bell.sleep(PAUSE_IDLE),
@@ -132,9 +132,9 @@ impl Inner {
     /// the store has memory for what is written meanwhile.
     pub(crate) fn keep_merging(&self) {
         loop {
-            let Some(merged) = self.at_work(|| self.trees.compact().map_err(store_error)) else {
-                return;
-            };
+            let Ok(working) = self.workers.begin() else { return };
+            let merged = self.trees.compact().map_err(store_error);
+            drop(working);
             match merged {
                 Ok(true) => {}
                 Ok(false) => std::thread::sleep(PAUSE),

@@ -73,7 +73,8 @@ use keeper::Keeper;
 use metrics::Metrics;
 use peers::Peers;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, OnceLock};
+use stopping::{Workers, going_down};
 use store::{DataDir, Trees};
 use tokio::sync::watch;
 use transfer::Transfers;
@@ -126,8 +127,7 @@ pub(crate) struct Inner {
     flushed_at: AtomicU64,
     /// One flush at a time.
     flushing: Mutex<()>,
-    /// Shared by all who write files of the data directory; see [`Inner::at_work`].
-    at_work: RwLock<()>,
+    workers: Arc<Workers>,
     /// What is left of the disk.
     space: space::Space,
     stopping: AtomicBool,
@@ -268,7 +268,7 @@ impl Node {
             return Err(Error::new(error.reason, text));
         }
         if self.inner.stopping.load(Ordering::Acquire) {
-            return Err(Error::new(Reason::GoingDown, "the node is stopping"));
+            return Err(going_down());
         }
         self.inner.reaches_masters()?;
         self.inner.knows_ring()?;
@@ -308,9 +308,7 @@ impl Node {
         let inner = self.inner.clone();
         tokio::task::spawn_blocking(move || inner.at_work(|| inner.checkpoint(&target)))
             .await
-            .ok()
-            .flatten()
-            .unwrap_or_else(|| Err(Error::new(Reason::GoingDown, "the node is stopping")))
+            .unwrap_or_else(|_| Err(going_down()))
     }
 }
 

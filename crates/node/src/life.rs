@@ -20,12 +20,13 @@ use crate::housekeeping::Bell;
 use crate::keeper::{Done, Keeper, store_error};
 use crate::metrics::Metrics;
 use crate::recovery::{self, DIRECTORY, Recovered, RecoveredGroup, recover};
+use crate::stopping::{Workers, going_down};
 use crate::transfer::Transfers;
 use crate::{Inner, Node, NodeSettings, audit, cluster, exchange, transfer, world};
 use base::{BucketName, ClusterDescription, Error, Lived, NodeId, Placement, Reason, Result};
 use logic::consensus::Configuration;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{DataDir, LogReader, Trees};
 use tokio::sync::watch;
@@ -87,7 +88,9 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner
     let Parts { node, data, incarnation, known, is_written_down, trees, witness, .. } = parts;
     let (keeper, metrics) = (Keeper::new(), Arc::new(Metrics::default()));
     let (bell, peers) = (Arc::new(Bell::default()), Arc::default());
-    let snapshots = Snapshots::new(trees.clone(), metrics.clone(), Pace::default());
+    let workers = Arc::<Workers>::default();
+    let around = (metrics.clone(), workers.clone());
+    let snapshots = Snapshots::new(trees.clone(), around, Pace::default());
     let shared = Shared {
         node,
         trees: trees.clone(),
@@ -137,7 +140,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner
         bell,
         flushed_at: AtomicU64::new(0),
         flushing: Mutex::new(()),
-        at_work: RwLock::default(),
+        workers,
         space: crate::space::Space::default(),
         stopping: AtomicBool::new(false),
         stop: watch::Sender::new(false),
@@ -242,11 +245,10 @@ pub(crate) fn end_group(inner: &Arc<Inner>, group: Arc<Group>) {
         inner.groups.remove(id);
         let owner = inner.clone();
         let dropping = move || {
-            let dropped = owner.at_work(|| {
+            owner.at_work(|| {
                 owner.trees.drop_prefix(&id.0.to_be_bytes()).map_err(store_error)?;
                 owner.flush_and_collapse()
-            });
-            dropped.unwrap_or_else(|| Err(Error::new(Reason::GoingDown, "the node is stopping")))
+            })
         };
         match tokio::task::spawn_blocking(dropping).await {
             Ok(Ok(())) => tracing::info!(target: "node", group = id.0, "a group has ended"),
@@ -303,7 +305,7 @@ async fn led(group: &Group) -> Result<()> {
     }
     let mut standing = group.standing();
     let led = standing.wait_for(|standing| standing.master.is_some()).await;
-    led.map(|_| ()).map_err(|_| Error::new(Reason::GoingDown, "the node is stopping"))
+    led.map(|_| ()).map_err(|_| going_down())
 }
 
 /// Brings the keeper's news to the groups.

@@ -6,8 +6,8 @@ use crate::keeper::store_error;
 use crate::peers::{Lane, PeerStatus};
 use base::{Error, Reason, Result};
 use logic::consensus::Role;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// How often a stop looks whether all who write files have ended.
@@ -21,19 +21,68 @@ const LAST_WORDS_PAUSE: Duration = Duration::from_millis(2);
 /// A stop waits this long for what is in flight.
 const STOP_WAIT: Duration = Duration::from_secs(30);
 
-impl Inner {
-    /// Does what writes files of the data directory beside the keeper and the stop itself: merges,
-    /// gives space back, makes copies. None: the node stops, and the files may be another life's
-    /// by the time it were done. A stop waits for whatever has begun.
-    pub(crate) fn at_work<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
-        let _shared = self.at_work.read().expect("nobody writes under it");
-        (!self.stopping.load(Ordering::Acquire)).then(work)
+/// Who writes files of the data directory beside the keeper and the stop itself: merges, gives
+/// space back, makes copies, takes a snapshot in. A stop waits for all of them and lets nobody
+/// begin, for the files may be another life's by the time it were done.
+#[derive(Default)]
+pub(crate) struct Workers(Mutex<Crew>);
+
+#[derive(Default)]
+struct Crew {
+    at_work: usize,
+    dismissed: bool,
+}
+
+/// One who is at work until this is dropped.
+pub(crate) struct Working(Arc<Workers>);
+
+impl Workers {
+    /// One more begins; an error: the node is stopping.
+    pub(crate) fn begin(self: &Arc<Workers>) -> Result<Working> {
+        let mut crew = self.crew();
+        if crew.dismissed {
+            return Err(going_down());
+        }
+        crew.at_work += 1;
+        Ok(Working(self.clone()))
     }
+
+    /// Nobody begins any more.
+    pub(crate) fn dismiss(&self) {
+        self.crew().dismissed = true;
+    }
+
+    /// Whether anybody is at work.
+    pub(crate) fn any(&self) -> bool {
+        self.crew().at_work > 0
+    }
+
+    fn crew(&self) -> MutexGuard<'_, Crew> {
+        self.0.lock().expect("no one panics while holding it")
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.crew().at_work -= 1;
+    }
+}
+
+impl Inner {
+    /// Does something as one of the [`Workers`].
+    pub(crate) fn at_work<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let _working = self.workers.begin()?;
+        work()
+    }
+}
+
+pub(crate) fn going_down() -> Error {
+    Error::new(Reason::GoingDown, "the node is stopping")
 }
 
 /// Resolves when nobody is at work on the files; a stopping node begins nothing.
 async fn files_rest(inner: &Inner) {
-    while inner.at_work.try_write().is_err() {
+    while inner.workers.any() {
         tokio::time::sleep(WORK_PAUSE).await;
     }
 }
@@ -77,6 +126,7 @@ pub(crate) async fn stop(inner: &Arc<Inner>) -> Result<()> {
     if inner.stopping.swap(true, Ordering::AcqRel) {
         return Ok(());
     }
+    inner.workers.dismiss();
     inner.bell.ring();
     inner.groups.close();
     inner.stop.send_replace(true);

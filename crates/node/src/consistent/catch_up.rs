@@ -98,6 +98,12 @@ impl Group {
         }
     }
 
+    /// One has come, and waits for the log.
+    #[cfg(test)]
+    pub(crate) fn keep_waiting(&self, staged: Staged) {
+        self.state().arrived = Arrived { staged: Some(staged), synced: false };
+    }
+
     /// Installs a snapshot that is here.
     pub(super) fn install_snapshot(&self) -> Result<()> {
         let staged = {

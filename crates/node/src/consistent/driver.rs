@@ -9,7 +9,7 @@
 //! an index may mean another value one step later. It is carried out behind the lock, in order.
 
 use super::batch::Batch;
-use super::catch_up::Fetches;
+use super::catch_up::{Arrived, Fetches};
 use super::evaluate::expire_due;
 use super::group::{Group, State};
 use super::office::not_master;
@@ -79,10 +79,15 @@ impl Group {
         state.ended = state.retiring
             && state.replica.role() == Role::Follower
             && self.applied.index() >= state.decided;
+        let mut arrived = Arrived::default();
         if state.ended {
             state.statement.copy = None;
+            arrived = std::mem::take(&mut state.arrived);
         }
-        state.ended
+        let ended = state.ended;
+        drop(state);
+        drop(arrived); // Its files go, before the node has ended.
+        ended
     }
 
     /// Begins this life of the replica.
@@ -107,15 +112,15 @@ impl Group {
 
     /// No more answers from this group, for this reason.
     pub(crate) fn fail(&self, error: Error) {
-        let asked = {
+        let given_up = {
             let mut state = self.state();
             self.master.store(false, Ordering::Release);
             self.lease_until.store(0, Ordering::Release);
             state.failed.get_or_insert(error.clone());
             state.reads.clear();
-            state.statement.copy.take()
+            (state.statement.copy.take(), std::mem::take(&mut state.arrived))
         };
-        drop(asked);
+        drop(given_up);
         self.standing.send_modify(|standing| {
             (standing.role, standing.master) = (Some(Role::Follower), None);
         });

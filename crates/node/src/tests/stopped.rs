@@ -3,12 +3,15 @@
 
 use super::Place;
 use super::house::{House, wait};
-use crate::{Inner, Node};
-use base::{BucketName, Call, DirectoryCall};
+use crate::Node;
+use crate::consistent::layout::{self, Mark};
+use crate::consistent::snapshot::Staged;
+use base::{BucketName, Call, ConfigurationId, DirectoryCall, GroupId, Reason};
+use logic::consensus::Configuration;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, TryLockError};
 use std::time::Duration;
-use store::{DataDir, StoreError};
+use store::{Change, DataDir, MemoryTrees, StoreError, Trees};
 
 /// Has a thread hold something until what comes back is dropped.
 fn held(hold: impl FnOnce(&dyn Fn()) + Send + 'static) -> std::sync::mpsc::Sender<()> {
@@ -29,13 +32,17 @@ async fn a_stop_waits_for_who_writes_files_and_the_directory_stays_locked_meanwh
     let place = Place::new();
     let node = place.start().await;
     let inner = node.inner.clone();
-    let works = held(move |hold| inner.at_work(hold).expect("it does not stop yet"));
+    let works = held(move |hold| {
+        let _working = inner.workers.begin().expect("it does not stop yet");
+        hold();
+    });
     let stopping = node.clone();
     let mut stop = tokio::spawn(async move { stopping.stop().await });
     let early = tokio::time::timeout(Duration::from_millis(500), &mut stop).await;
     assert!(early.is_err(), "somebody is at work on its files");
     assert!(matches!(DataDir::open(place.path()), Err(StoreError::Locked { .. })));
-    assert!(node.inner.at_work(|| ()).is_none(), "nothing more is begun");
+    let more = node.inner.at_work(|| Ok(())).expect_err("nothing more is begun");
+    assert_eq!(more.reason, Reason::GoingDown);
     drop(works);
     stop.await.expect("no panic").expect("it stops");
     DataDir::open(place.path()).expect("it is free");
@@ -59,16 +66,32 @@ async fn who_gives_a_bucket_s_space_back_is_at_work() {
     });
     directory(&node, DirectoryCall::DropBucket).await;
     // Others are at work for moments; who waits for the flush is all the time.
-    let busy =
-        |inner: &Arc<Inner>| matches!(inner.at_work.try_write(), Err(TryLockError::WouldBlock));
     let mut times = 0;
     wait("someone at work", || {
-        times = if busy(&node.inner) { times + 1 } else { 0 };
+        times = if node.inner.workers.any() { times + 1 } else { 0 };
         (times > 40).then_some(())
     })
     .await;
     drop(flushes);
     node.stop().await.expect("it stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_that_waits_to_be_installed_goes_before_the_node_has_stopped() {
+    let place = Place::new();
+    let node = place.start().await;
+    // Of a group that is not here, so that its installation would do no harm.
+    let (away, from) = (GroupId(77), MemoryTrees::new(1 << 20));
+    let (mut key, mark) = (Vec::new(), Mark { applied: 1, time: 0, next_version: 1 });
+    layout::mark_key(away, &mut key);
+    from.apply(&mut [Change::Put(key.into(), mark.write())].into_iter()).expect("memory");
+    let inner = &node.inner;
+    let (to, first) = (inner.trees.clone(), Configuration::alone(ConfigurationId(0), inner.node));
+    let staged = Staged::copied(&from, (to, &inner.workers), away, first.ok()).expect("newer");
+    inner.groups.find(GroupId(1)).expect("here").keep_waiting(staged);
+    node.stop().await.expect("it stops");
+    assert!(!node.inner.workers.any());
+    DataDir::open(place.path()).expect("it is free");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

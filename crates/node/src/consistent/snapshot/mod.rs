@@ -20,7 +20,7 @@
 //! Promises: what is installed is the sender's state exactly as of the offered index, whatever it
 //! applied meanwhile; until then this node's state is unchanged, also after a crash; memory is
 //! bounded by the lane's window and one table of the store; a sender keeps few snapshots open, and
-//! none for long without being asked.
+//! none for long without being asked; nothing of one is written behind the end of the node.
 //! Never: installs what is not newer than what is here; decides when a snapshot is due (that is
 //! `logic`); bounds the speed (that is `peers`).
 //! Read next: `message.rs`, `send.rs`, `receive.rs`, `take.rs`.
@@ -38,6 +38,7 @@ mod tests;
 use crate::keeper::store_error;
 use crate::metrics::Metrics;
 use crate::peers::{Asked, Delivered, Peers};
+use crate::stopping::{Workers, Working};
 use base::{Error, GroupId, LogIndex, NodeId, Reason, Result};
 use intake::Intakes;
 use logic::consensus::Configuration;
@@ -58,6 +59,7 @@ pub(crate) use progress::Progress;
 pub(crate) struct Snapshots {
     trees: Arc<dyn Trees>,
     metrics: Arc<Metrics>,
+    workers: Arc<Workers>,
     pace: Pace,
     sender: Arc<Sender>,
     intakes: Intakes,
@@ -94,8 +96,16 @@ pub(crate) struct Staged {
     group: GroupId,
     offer: Offer,
     /// The rows; none: a witness takes the mark alone.
-    install: Option<Box<dyn Install>>,
+    install: Option<Installing>,
     trees: Arc<dyn Trees>,
+}
+
+/// Rows on their way into the store. Its files are written, and removed where it is given up, by
+/// whoever has it: the node does not stop before.
+struct Installing {
+    install: Box<dyn Install>,
+    /// Let go of behind the files.
+    _working: Working,
 }
 
 /// What was installed, durably.
@@ -110,12 +120,18 @@ pub(crate) struct Fetched {
 }
 
 impl Snapshots {
-    pub(crate) fn new(trees: Arc<dyn Trees>, metrics: Arc<Metrics>, pace: Pace) -> Arc<Snapshots> {
+    pub(crate) fn new(
+        trees: Arc<dyn Trees>,
+        around: (Arc<Metrics>, Arc<Workers>),
+        pace: Pace,
+    ) -> Arc<Snapshots> {
+        let (metrics, workers) = around;
         let sender = Sender::new(Arc::clone(&trees), Arc::clone(&metrics), pace.idle);
         Arc::new(Snapshots {
             sender: Arc::new(sender),
             trees,
             metrics,
+            workers,
             pace,
             intakes: Intakes::default(),
             progress: Mutex::default(),
@@ -159,6 +175,14 @@ impl Snapshots {
     }
 }
 
+impl Installing {
+    fn begin(trees: &Arc<dyn Trees>, workers: &Arc<Workers>, prefix: &[u8]) -> Result<Installing> {
+        let _working = workers.begin()?;
+        let install = Arc::clone(trees).begin_install(prefix).map_err(store_error)?;
+        Ok(Installing { install, _working })
+    }
+}
+
 impl Staged {
     /// The state is that after this value.
     pub(crate) fn upto(&self) -> LogIndex {
@@ -181,19 +205,19 @@ impl Staged {
     #[cfg(test)]
     pub(crate) fn copied(
         from: &dyn Trees,
-        to: Arc<dyn Trees>,
+        to: (Arc<dyn Trees>, &Arc<Workers>),
         group: GroupId,
         first: Option<Configuration>,
     ) -> Option<Staged> {
-        let snapshot = from.snapshot();
+        let ((to, workers), snapshot) = (to, from.snapshot());
         let offer = send::offer(&*snapshot, group, first).expect("it is sound").ok()?;
         if applied_here(&*to, group).expect("it is sound") >= offer.mark.applied {
             return None;
         }
         let prefix = group.0.to_be_bytes();
-        let mut install = Arc::clone(&to).begin_install(&prefix).expect("room");
+        let mut install = Installing::begin(&to, workers, &prefix).expect("room");
         let all = store::Chunk::read(&*snapshot, &prefix, None, usize::MAX).expect("it is sound");
-        install.put(all.rows).expect("room");
+        install.install.put(all.rows).expect("room");
         Some(Staged { group, offer, install: Some(install), trees: to })
     }
 
@@ -208,7 +232,7 @@ impl Staged {
         let fetched = Fetched { upto, base, configuration, mark };
         let switched = match &mut self.install {
             None => install_mark(self.group, &*self.trees, &fetched).map(|()| true)?,
-            Some(install) => install.switch().map_err(store_error)?,
+            Some(installing) => installing.install.switch().map_err(store_error)?,
         };
         if !switched {
             return Err(overtaken());

@@ -3,16 +3,17 @@
 use super::intake::{Heard, Intake};
 use super::message::{Answer, Offer, Question};
 use super::take::Take;
-use super::{Progress, Snapshots, Staged, applied_here, overtaken};
+use super::{Installing, Progress, Snapshots, Staged, applied_here, overtaken};
 use crate::keeper::store_error;
 use crate::metrics::Metrics;
 use crate::peers::{Credit, Peers};
+use crate::stopping::going_down;
 use base::{Error, GroupId, LogIndex, NodeId, Reason, Result};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
-use store::{Install, Row};
+use store::Row;
 use tokio::time::{sleep, timeout};
 
 /// How long an answer may take.
@@ -128,7 +129,7 @@ impl Fetch<'_> {
         });
         let prefix = self.group.0.to_be_bytes();
         let trees = Arc::clone(&self.snapshots.trees);
-        let mut install = Arc::clone(&trees).begin_install(&prefix).map_err(store_error)?;
+        let mut install = Installing::begin(&trees, &self.snapshots.workers, &prefix)?;
         let mut take = Take::new(self.group, &offer);
         loop {
             match self.wait(&mut take).await {
@@ -230,16 +231,20 @@ impl Fetch<'_> {
 }
 
 /// Gives rows to the store; behind the last ones all of them are on disk.
-async fn put(mut install: Box<dyn Install>, rows: Vec<Row>, all: bool) -> Result<Box<dyn Install>> {
+pub(super) async fn put(
+    mut installing: Installing,
+    rows: Vec<Row>,
+    all: bool,
+) -> Result<Installing> {
     let taken = tokio::task::spawn_blocking(move || {
-        install.put(rows)?;
+        installing.install.put(rows)?;
         if all {
-            install.complete()?;
+            installing.install.complete()?;
         }
-        Ok(install)
+        Ok(installing)
     });
     match taken.await {
         Ok(taken) => taken.map_err(store_error),
-        Err(_) => Err(Error::new(Reason::GoingDown, "the node is stopping")),
+        Err(_) => Err(going_down()),
     }
 }

@@ -119,7 +119,8 @@ impl Mate {
         let _ = all.set(peers(outbox.clone()));
         keeper.publish(&log);
         let metrics = Arc::<Metrics>::default();
-        let snapshots = Snapshots::new(self.trees.clone(), metrics.clone(), Pace::default());
+        let snapshots =
+            Snapshots::new(self.trees.clone(), (metrics.clone(), Arc::default()), Pace::default());
         let shared = Shared {
             node: self.node,
             trees: self.trees.clone(),

@@ -42,7 +42,7 @@ impl World {
             match (self.mates[sender].witness, self.mates[by.mate].witness) {
                 (true, _) => None,
                 (_, true) => Staged::marked(from, trees, group, first),
-                _ => Staged::copied(from, trees, group, first),
+                _ => Staged::copied(from, (trees, &Arc::default()), group, first),
             }
         });
         let takes = self.chance.between(1_000, 2_000_000);

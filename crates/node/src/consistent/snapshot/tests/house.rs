@@ -7,6 +7,7 @@ use crate::peers::{
     Asked, Boxed, Broken, Credit, Creditor, Delivered, Incarnation, Lane, Member, Message, Network,
     PeerStatus, Peers, Receiver, Sending, Sink,
 };
+use crate::stopping::Workers;
 use base::limits::PEER_BULK_WINDOW_BYTES;
 use base::{BucketId, ConfigurationId, GroupId, LogIndex, NodeId};
 use bytes::Bytes;
@@ -166,6 +167,7 @@ pub(super) struct Home<T> {
     pub trees: Arc<T>,
     pub snapshots: Arc<Snapshots>,
     pub metrics: Arc<Metrics>,
+    pub workers: Arc<Workers>,
     pub peers: Peers,
 }
 
@@ -178,7 +180,9 @@ impl<T: Trees + 'static> Home<T> {
             pause: Duration::from_millis(5),
             idle: Duration::from_millis(1_500),
         };
-        let snapshots = Snapshots::new(trees.clone(), metrics.clone(), pace);
+        let workers = Arc::<Workers>::default();
+        let around = (metrics.clone(), workers.clone());
+        let snapshots = Snapshots::new(trees.clone(), around, pace);
         let door = Arc::new(Door { snapshots: snapshots.clone(), peers: OnceLock::new() });
         let plug = |sink| {
             cable.sinks.lock().unwrap().insert(id, sink);
@@ -186,7 +190,7 @@ impl<T: Trees + 'static> Home<T> {
         };
         let peers = Peers::over(plug, door.clone(), 1);
         assert!(door.peers.set(peers.clone()).is_ok());
-        Home { trees, snapshots, metrics, peers }
+        Home { trees, snapshots, metrics, workers, peers }
     }
 
     /// Applies a value, as the driver does: rows and the mark in one batch.

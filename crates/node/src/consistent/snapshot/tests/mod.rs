@@ -6,5 +6,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod house;
+mod stopping;
 mod transfers;
 mod wire;
