@@ -11,8 +11,8 @@ use crate::submit::Submitted;
 use crate::{Inner, world};
 use base::request::Steps;
 use base::{
-    Body, BucketName, Call, Consistency, Error, Key, LogIndex, Outcome, Read, Reason, Reply,
-    Request, Result, Row, Update,
+    Body, BucketName, Call, Consistency, Error, Key, LogIndex, Outcome, Properties, Read, Reason,
+    Reply, Request, Result, Row, Update,
 };
 use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
@@ -88,20 +88,24 @@ fn begin<T: Send + 'static>(
     answer
 }
 
-impl Inner {
-    /// Whether plain words are within the house's limits and the bucket's, before any other node
-    /// hears of them. Whoever does what concerns one key checks that by itself, too.
-    fn within_limits(&self, request: &Request) -> Result<()> {
-        match &request.call {
-            Call::Read(read, _) => check::read(read, &*self.properties(&request.bucket)?),
-            Call::Update(update) => check::update(update, &*self.properties(&request.bucket)?),
-            Call::Available(_) | Call::Session(_) | Call::Directory(_) => Ok(()),
-        }
+/// Whether plain words are within the house's limits and the bucket's, before any other node hears
+/// of them. Whoever does what concerns one key checks that by itself, too.
+fn within_limits(call: &Call, properties: &Properties) -> Result<()> {
+    match call {
+        Call::Read(read, _) => check::read(read, properties),
+        Call::Update(update) => check::update(update, properties),
+        Call::Available(_) | Call::Session(_) | Call::Directory(_) => Ok(()),
     }
+}
 
-    /// Answers a request of an available bucket, of however many keys.
-    pub(crate) fn of_keys(self: &Arc<Inner>, request: Request) -> Submitted {
-        if let Err(error) = self.within_limits(&request) {
+impl Inner {
+    /// Answers a request of an available bucket with these properties, of however many keys.
+    pub(crate) fn of_keys(
+        self: &Arc<Inner>,
+        request: Request,
+        properties: &Properties,
+    ) -> Submitted {
+        if let Err(error) = within_limits(&request.call, properties) {
             return Submitted::Ready(Err(error));
         }
         let Request { bucket, call, retry: None } = request else {

@@ -10,8 +10,8 @@ use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
 use crate::{Inner, Node};
 use base::request::Expiry;
 use base::{
-    Body, BucketName, Call, Error, NodeId, Outcome, Reason, Reply, Request, Result, RetryId,
-    SessionCall, Update,
+    Body, BucketName, Call, Error, NodeId, Outcome, Properties, Reason, Reply, Request, Result,
+    RetryId, SessionCall, Update,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,8 +26,8 @@ pub(crate) enum Unrouted {
     /// This node has become master of the group, and does not know yet that its directory is as
     /// clients left it.
     Uninformed(Arc<Group>),
-    /// The bucket is available.
-    Available,
+    /// The bucket is available, with these properties.
+    Available(Arc<Properties>),
 }
 
 impl From<Error> for Unrouted {
@@ -62,7 +62,7 @@ impl Inner {
             Ok(submitted) => submitted,
             Err(Unrouted::Failed(error)) => self.elsewhere(flow, request, error),
             Err(Unrouted::Uninformed(group)) => self.after_information(flow, group, request),
-            Err(Unrouted::Available) => self.of_keys(request),
+            Err(Unrouted::Available(properties)) => self.of_keys(request, &properties),
         }
     }
 
@@ -158,7 +158,7 @@ impl Inner {
         match self.bucket(name) {
             Err(error) if error.reason == Reason::NoSuchBucket => {
                 match self.catalog.available.find(name) {
-                    Some(_) => Err(Unrouted::Available),
+                    Some(properties) => Err(Unrouted::Available(properties)),
                     None => Err(error.into()),
                 }
             }
