@@ -21,8 +21,8 @@ impl Visit {
     /// kept apart until they have answered.
     pub(super) async fn request_behind(&mut self, bytes: usize) -> Result<Option<Slow>, ()> {
         let name = self.parser.command(&self.intake.input[..bytes]);
-        let reads_or_writes = table::find(name).is_some_and(table::Command::is_data);
-        if !reads_or_writes || self.client.transaction.is_some() {
+        let is_of_rows = table::find(name).is_some_and(table::Command::is_of_rows);
+        if !is_of_rows || self.client.transaction.is_some() {
             self.drain().await?;
             return Ok(self.request(bytes));
         }

@@ -3,17 +3,20 @@
 use super::errors::{self, Refusal};
 use super::glob::Glob;
 use super::information;
+use super::operation::operation;
 use super::serve::{ANSWER_BYTES, Visit};
 use super::translate::{
     Errand, Kill, Listed, Scan, Section, Shape, Talk, line_of_list, parameters, range_of,
 };
+use crate::counters::Verdict;
 use base::limits::PAGE_ROWS_MAX;
 use base::range::Direction;
 use base::{
-    Body, Bound, Call, Consistency, DirectoryCall, Error, Key, Page, Range, Read, Reason,
-    SyncPolicy, Want,
+    Body, Bound, Call, Consistency, DirectoryCall, Error, Key, Page, Range, Read, Reason, Reply,
+    Request, SyncPolicy, Want,
 };
 use bytes::Bytes;
+use node::Submitted;
 
 /// Most bytes of keys in the answer to one `KEYS`.
 const KEYS_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -60,6 +63,22 @@ impl Visit {
     fn refuse(&mut self, refusal: &Refusal) {
         self.client.tally.errors += 1;
         self.out.error(&refusal.0);
+    }
+
+    /// A request of an errand, from beginning to end.
+    async fn ask(&mut self, call: Call) -> base::Result<Reply> {
+        let request = Request { bucket: self.client.bucket.clone(), call, retry: None };
+        let operation = operation(&request.call);
+        let reply = match self.submit(request) {
+            Submitted::Ready(reply) => reply,
+            Submitted::Pending(ticket, reply) => self.shared.node.decided(ticket).await.and(reply),
+            Submitted::Later(reply) | Submitted::Apart(_, reply) => reply.await,
+        };
+        self.verdict(operation, Verdict::of(&reply));
+        if let Ok(reply) = &reply {
+            self.client.last_index = reply.index;
+        }
+        reply
     }
 
     async fn page(&mut self, range: Range) -> base::Result<Page> {

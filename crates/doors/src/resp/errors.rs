@@ -4,7 +4,7 @@
 //! right thing (`LOADING` is retried, `READONLY` makes them look for the master). Where it has
 //! none, the word is ours. All of them stand in `docs/use/resp.md`.
 
-use base::{Error, Reason};
+use base::{BucketName, Error, Reason};
 
 /// An answer that is an error and was decided here, without asking the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,18 @@ pub const NO_SUCH_KEY: &str = "ERR no such key";
 /// What makes an answer too large, and the remedy.
 pub const TOO_MANY_KEYS: &str = "ERR too many keys for one answer: use SCAN, or page with \
                                  CREDENZA.RANGE";
+
+/// What a key with several values is read and settled with.
+const HOW_SIBLINGS: &str = "(CREDENZA.FETCH key, then CREDENZA.STORE key value CONTEXT context)";
+
+/// A consistent bucket was asked for siblings.
+pub fn no_siblings(bucket: &BucketName) -> Error {
+    let text = format!(
+        "{bucket} is no available bucket: its keys have one value, and no context; use GET, SET \
+         and DEL, and CREDENZA.TAS for what must not have changed"
+    );
+    Error::new(Reason::NotSupported, text)
+}
 
 /// `wrong number of arguments`, in Redis' words.
 pub fn arity(command: &str) -> Refusal {
@@ -91,6 +103,7 @@ pub fn text(error: &Error) -> String {
             "READONLY mastership moved to {detail} before this was done: nothing happened, send it \
              again"
         ),
+        Reason::Siblings | Reason::TooManySiblings => format!("SIBLINGS {detail} {HOW_SIBLINGS}"),
         reason if detail.is_empty() => format!("{} {}", code(reason), reason.word()),
         reason => format!("{} {detail}", code(reason)),
     }

@@ -1,6 +1,7 @@
 //! One connection: reads, asks, waits once, answers once.
 
 use super::client::{Client, Replies};
+use super::errors::no_siblings;
 use super::frame::{Parser, Progress};
 use super::operation::operation;
 use super::output::Output;
@@ -12,7 +13,7 @@ use crate::intake::Intake;
 use crate::shared::closing;
 use crate::{Connection, Shared, Shutdown, writer};
 use base::limits::PIPELINE_DEPTH_MAX;
-use base::{Call, Reply, Request, Result};
+use base::{BucketName, Call, Reply, Request, Result};
 use node::{Answer, Flow, Submitted};
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -242,12 +243,21 @@ impl Visit {
     /// What comes when the doors close is not begun, and its client is told so: behind any other
     /// answer it would ask on, and could not know what became of that.
     #[inline]
-    fn submit(&mut self, request: Request) -> Submitted {
+    pub(super) fn submit(&mut self, request: Request) -> Submitted {
         if self.intake.is_last() {
             self.refused = true;
             return Submitted::Ready(Err(closing()));
         }
+        // Where keys have one value, nobody shall believe that others were asked for.
+        if matches!(request.call, Call::Available(_)) && self.is_consistent(&request.bucket) {
+            return Submitted::Ready(Err(no_siblings(&request.bucket)));
+        }
         self.shared.node.submit(&mut self.flow, request)
+    }
+
+    /// Whether a bucket lives in a group.
+    fn is_consistent(&self, bucket: &BucketName) -> bool {
+        self.shared.node.place(bucket).is_ok()
     }
 
     #[inline]
@@ -305,22 +315,6 @@ impl Visit {
         Ok(())
     }
 
-    /// A request of an errand, from beginning to end.
-    pub(super) async fn ask(&mut self, call: Call) -> Result<Reply> {
-        let request = Request { bucket: self.client.bucket.clone(), call, retry: None };
-        let operation = operation(&request.call);
-        let reply = match self.submit(request) {
-            Submitted::Ready(reply) => reply,
-            Submitted::Pending(ticket, reply) => self.shared.node.decided(ticket).await.and(reply),
-            Submitted::Later(reply) | Submitted::Apart(_, reply) => reply.await,
-        };
-        self.verdict(operation, Verdict::of(&reply));
-        if let Ok(reply) = &reply {
-            self.client.last_index = reply.index;
-        }
-        reply
-    }
-
     /// Waits until nothing said is undecided, then sends it.
     pub(super) async fn send(&mut self) -> std::result::Result<(), ()> {
         if self.out.is_empty() {
@@ -360,7 +354,7 @@ impl Visit {
     }
 
     #[inline]
-    fn verdict(&mut self, operation: Operation, verdict: Verdict) {
+    pub(super) fn verdict(&mut self, operation: Operation, verdict: Verdict) {
         match self.verdicts.last_mut() {
             Some(last) if (last.0, last.1) == (operation, verdict) => last.2 += 1,
             _ => self.verdicts.push((operation, verdict, 1)),

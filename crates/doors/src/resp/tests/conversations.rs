@@ -3,7 +3,9 @@
 //! A line is a command, sent as an array of bulk strings; `raw "..."` sends bytes as they are and
 //! `raw replies=2 "..."` waits for two answers, `raw closed "..."` for the end of the connection.
 //! A prefix names the connection (`b: GET k`). `[numbers]` shows digits as `#`. `$cursor` is what
-//! the last `SCAN` began with, `$kept` the last answer tagged `[keep]`.
+//! the last `SCAN` began with, `$kept` the last answer tagged `[keep]`, `$seen` the context in the
+//! last answer tagged `[seen]`, `$older` that in the last tagged `[older]`; contexts are not shown,
+//! and the values behind one are sorted.
 //!
 //! With `REDIS_ADDRESS` set, what stands in `redis_*.txt` is played against that Redis instead.
 
@@ -20,6 +22,40 @@ struct Player {
     guests: BTreeMap<String, Guest>,
     cursor: String,
     kept: String,
+    /// Contexts by their tag.
+    contexts: BTreeMap<&'static str, Vec<u8>>,
+}
+
+/// What a context is tagged with to be brought again.
+const CONTEXTS: [&str; 2] = ["seen", "older"];
+
+/// The context in an answer to one of the commands that give one: their first bulk string.
+fn context_of(answer: &[u8]) -> Option<&[u8]> {
+    let rest = answer.strip_prefix(b"*2\r\n").unwrap_or(answer).strip_prefix(b"$")?;
+    let end = rest.iter().position(|&byte| byte == b'\r')?;
+    let length: usize = std::str::from_utf8(&rest[..end]).ok()?.parse().ok()?;
+    rest.get(end + 2..end + 2 + length)
+}
+
+/// The values behind a context, in the order of their bytes: of two written in one millisecond
+/// either may come first.
+fn sorted(answer: &str) -> String {
+    let Some((head, values)) = answer.split_once("|*") else { return answer.into() };
+    let (count, values) = values.split_once('|').unwrap_or((values, ""));
+    let mut lines = values.split_inclusive('|');
+    let mut all = Vec::new();
+    while let Some(line) = lines.next() {
+        let behind = if line.starts_with("$-1") || line == "_|" { None } else { lines.next() };
+        all.push(format!("{line}{}", behind.unwrap_or_default()));
+    }
+    all.sort();
+    format!("{head}|*{count}|{}", all.concat())
+}
+
+/// A context as it stands in a line.
+fn shown_context(context: &[u8]) -> String {
+    let length = context.len().to_string();
+    shown(&[b"$", length.as_bytes(), b"\r\n", context, b"\r\n"].concat())
 }
 
 impl Player {
@@ -37,7 +73,8 @@ impl Player {
             }
         };
         let (cursor, kept) = (String::new(), String::new());
-        Player { house, address, guests: BTreeMap::new(), cursor, kept }
+        let (guests, contexts) = (BTreeMap::new(), BTreeMap::new());
+        Player { house, address, guests, cursor, kept, contexts }
     }
 }
 
@@ -69,7 +106,6 @@ impl Runner for Player {
     fn run(&mut self, command: &Command, context: &Context) -> Result<String, Box<dyn Error>> {
         let address = self.address;
         let name = context.prefix.clone().unwrap_or_default();
-        let guest = self.guests.entry(name).or_insert_with(|| Guest::new(address));
         let mut arguments = command.consume_args();
         let mut replies = 1;
         let mut ends = false;
@@ -89,14 +125,13 @@ impl Runner for Player {
                 Argument::Positional(word) => word.clone(),
                 other => other.to_string(),
             });
-            let words: Vec<Vec<u8>> =
-                std::iter::once(command.name.clone()).chain(words).map(|w| bytes_of(&w)).collect();
+            let words = std::iter::once(command.name.clone()).chain(words);
+            let words: Vec<Vec<u8>> = words.map(|word| self.bytes_said(&word)).collect();
             super::frames::request(&words.iter().map(Vec::as_slice).collect::<Vec<_>>())
         };
-        guest.send(&sent);
         let mut lines = format!("> {}\n", self.without_chance(&shown(&sent)));
-        let guest = self.guests.entry(context.prefix.clone().unwrap_or_default());
-        let guest = guest.or_insert_with(|| Guest::new(address));
+        let guest = self.guests.entry(name).or_insert_with(|| Guest::new(address));
+        guest.send(&sent);
         for _ in 0..replies {
             if ends {
                 lines.push_str(&format!("< {}\n< (closed)\n", shown(&guest.rest())));
@@ -106,7 +141,17 @@ impl Runner for Player {
                 lines.push_str("< (closed)\n");
                 break;
             };
+            let gives_context = ["FETCH", "STORE", "REMOVE"]
+                .iter()
+                .any(|word| command.name.strip_prefix("CREDENZA.") == Some(*word));
+            let given = context_of(&answer).filter(|_| gives_context).map(<[u8]>::to_vec);
             let mut answer = shown(&answer);
+            if let Some(given) = given {
+                answer = sorted(&answer.replacen(&shown_context(&given), "CONTEXT|", 1));
+                for tag in CONTEXTS.into_iter().filter(|tag| context.tags.contains(*tag)) {
+                    self.contexts.insert(tag, given.clone());
+                }
+            }
             if context.tags.contains("keep") {
                 self.kept = answer.split('|').nth(1).unwrap_or_default().into();
             }
@@ -127,9 +172,18 @@ impl Runner for Player {
 }
 
 impl Player {
-    /// A line in which a cursor or a number that was kept stands by its name.
+    /// The bytes of a word; `$seen` and `$older` are the contexts of that tag.
+    fn bytes_said(&self, word: &str) -> Vec<u8> {
+        let context = word.strip_prefix('$').and_then(|tag| self.contexts.get(tag));
+        context.cloned().unwrap_or_else(|| bytes_of(word))
+    }
+
+    /// A line in which a cursor, a number that was kept or a context stands by its name.
     fn without_chance(&self, line: &str) -> String {
         let mut line = line.to_string();
+        for (tag, context) in &self.contexts {
+            line = line.replace(&shown_context(context), &format!("{}|", tag.to_uppercase()));
+        }
         for (chance, name) in [(&self.cursor, "CURSOR"), (&self.kept, "KEPT")] {
             if chance.len() > 1 {
                 line = line.replace(&format!("${}|{chance}|", chance.len()), &format!("{name}|"));

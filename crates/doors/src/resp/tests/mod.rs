@@ -10,3 +10,4 @@ mod outputs;
 mod patterns;
 mod pipelines;
 mod several;
+mod siblings;

@@ -23,6 +23,7 @@ mod range;
 mod sequence;
 mod server;
 mod shape;
+mod siblings;
 mod strings;
 pub mod table;
 mod transaction;

@@ -67,6 +67,12 @@ pub enum Shape {
     Buckets,
     /// A session's number; it is this connection's from now on.
     Opened,
+    /// A context, and the values that it has seen.
+    Siblings,
+    /// The context of a write.
+    Context,
+    /// The context of a delete, or nothing where nothing was there.
+    Removed,
     /// `OK` if everything acknowledged is on disk.
     Saved(&'static str),
 }
@@ -115,6 +121,7 @@ impl Shape {
             (Shape::Exec { .. }, Err(error)) if error.reason == Reason::Changed => {
                 talk.out.null_array();
             }
+            (Shape::Removed, Err(error)) if error.reason == Reason::NotFound => talk.out.null(),
             (_, Err(error)) => talk.fail(&error),
         }
     }
@@ -149,6 +156,8 @@ impl Shape {
                 talk.client.session = Some(session);
                 talk.out.text(session.to_string());
             }
+            (Shape::Siblings, Body::Siblings(found)) => super::siblings::speak(&found, talk),
+            (Shape::Context | Shape::Removed, Body::Stored(context)) => talk.out.value(&context.0),
             (_, Body::Row(row)) => self.speak_about_row(row, talk),
             (Shape::Values, Body::Rows(rows)) => {
                 talk.out.array(rows.len());

@@ -5,7 +5,7 @@
 
 use super::{
     Talk, Translated, buckets, clients, commands, configuration, connection, expiry, keys, numbers,
-    own, range, sequence, server, strings, transaction,
+    own, range, sequence, server, siblings, strings, transaction,
 };
 use crate::resp::frame::Words;
 use std::collections::BTreeMap;
@@ -244,6 +244,9 @@ const OWN: &[Command] = &[
     leaf("credenza.range", -3, READ, NO_KEY, range::range),
     leaf("credenza.prefix", -2, READ, NO_KEY, range::prefix),
     leaf("credenza.delprefix", 2, WRITE, NO_KEY, range::delprefix),
+    leaf("credenza.fetch", -2, READ | FAST | NO_MULTI, ONE_KEY, siblings::fetch),
+    leaf("credenza.store", -3, WRITE | GROWS | NO_MULTI, ONE_KEY, siblings::store),
+    leaf("credenza.remove", -2, WRITE | NO_MULTI, ONE_KEY, siblings::remove),
     leaf("credenza.consistency", -1, ALWAYS | NO_MULTI, NO_KEY, own::consistency),
     leaf("credenza.index", 1, ALWAYS | NO_MULTI, NO_KEY, own::index),
     leaf("credenza.retry", -3, ALWAYS | NO_MULTI, NO_KEY, own::retry),
@@ -332,6 +335,12 @@ impl Command {
     #[inline]
     pub fn is_data(&self) -> bool {
         self.flags.has(READ | WRITE) && !self.flags.has(NO_MULTI)
+    }
+
+    /// Whether it reads or changes rows, and nothing of its connection.
+    #[inline]
+    pub fn is_of_rows(&self) -> bool {
+        self.flags.has(READ | WRITE)
     }
 
     /// Whether it is no command of ours but a guard.

@@ -1,0 +1,147 @@
+//! What only available buckets have: all values of a key, with the context that has seen them, and
+//! writes that say what they have seen. How many replicas must answer or take part is said in
+//! words; what is not said the bucket's properties say.
+
+use super::{Plan, Shape, Talk, Translated};
+use crate::resp::errors::{self, Refusal};
+use crate::resp::frame::Words;
+use base::limits::CONTEXT_BYTES_MAX;
+use base::{
+    AvailableCall, Call, Consistency, Content, Context, FetchOptions, Quorum, Siblings, Store,
+    StoreOptions,
+};
+
+pub fn fetch(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
+    let key = words.key(1)?;
+    let mut options = FetchOptions::default();
+    for at in options_from(words, 2)? {
+        match words.upper(at).as_str() {
+            "R" => once(&mut options.r, quorum(words, at)?)?,
+            "PR" => once(&mut options.pr, quorum(words, at)?)?,
+            "NODE_CONFIRMS" => once(&mut options.node_confirms, nodes(words, at)?)?,
+            "BASIC_QUORUM" => once(&mut options.basic_quorum, truth(words, at)?)?,
+            "NOTFOUND_OK" => once(&mut options.notfound_ok, truth(words, at)?)?,
+            "TIMEOUT" => once(&mut options.timeout_ms, words.natural(at + 1)?)?,
+            _ => return Err(errors::SYNTAX),
+        }
+    }
+    match talk.client.consistency {
+        Consistency::Consistent => {}
+        Consistency::Dirty => options.r = options.r.or(Some(Quorum::One)),
+        Consistency::AtLeast(_) => {
+            return Err(Refusal::new(
+                "ERR in an available bucket there is no log to wait for: CREDENZA.CONSISTENCY \
+                 CONSISTENT or DIRTY comes first",
+            ));
+        }
+    }
+    ask(AvailableCall::Fetch { key, options }, Shape::Siblings)
+}
+
+pub fn store(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+    let (key, content) = (words.key(1)?, Content::plain(words.value(2)?));
+    let (context, options) = seen_and_options(words, 3)?;
+    let store = Store { key, content, context, options, condition: None };
+    ask(AvailableCall::Store(Box::new(store)), Shape::Context)
+}
+
+pub fn remove(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
+    let key = words.key(1)?;
+    let (context, options) = seen_and_options(words, 2)?;
+    ask(AvailableCall::Remove { key, context, options }, Shape::Removed)
+}
+
+fn ask(call: AvailableCall, shape: Shape) -> Translated {
+    Ok(Plan::Ask(Call::Available(call), shape))
+}
+
+/// The places of the options from here on; each has a word behind it.
+fn options_from(
+    words: &Words<'_>,
+    from: usize,
+) -> Result<impl Iterator<Item = usize> + use<>, Refusal> {
+    match (words.len() - from).is_multiple_of(2) {
+        true => Ok((from..words.len()).step_by(2)),
+        false => Err(errors::SYNTAX),
+    }
+}
+
+/// What a write has seen, and who must have it.
+fn seen_and_options(
+    words: &Words<'_>,
+    from: usize,
+) -> Result<(Option<Context>, StoreOptions), Refusal> {
+    let (mut seen, mut options) = (None, StoreOptions::default());
+    for at in options_from(words, from)? {
+        match words.upper(at).as_str() {
+            "CONTEXT" => once(&mut seen, context(words, at)?)?,
+            "W" => once(&mut options.w, quorum(words, at)?)?,
+            "DW" => once(&mut options.dw, quorum(words, at)?)?,
+            "PW" => once(&mut options.pw, quorum(words, at)?)?,
+            "NODE_CONFIRMS" => once(&mut options.node_confirms, nodes(words, at)?)?,
+            "TIMEOUT" => once(&mut options.timeout_ms, words.natural(at + 1)?)?,
+            _ => return Err(errors::SYNTAX),
+        }
+    }
+    Ok((seen, options))
+}
+
+/// An option that is said twice could mean either.
+fn once<T>(place: &mut Option<T>, said: T) -> Result<(), Refusal> {
+    match place.replace(said) {
+        None => Ok(()),
+        Some(_) => Err(errors::SYNTAX),
+    }
+}
+
+fn context(words: &Words<'_>, at: usize) -> Result<Context, Refusal> {
+    let context = words.keep(at + 1);
+    match context.len() {
+        0 => Err(Refusal::new(
+            "ERR an empty context has seen nothing: leave CONTEXT out to say that",
+        )),
+        1..=CONTEXT_BYTES_MAX => Ok(Context(context)),
+        _ => Err(Refusal::made(format!(
+            "ERR a context has at most {CONTEXT_BYTES_MAX} bytes: send one as it was given for \
+             this very key"
+        ))),
+    }
+}
+
+fn quorum(words: &Words<'_>, at: usize) -> Result<Quorum, Refusal> {
+    let text = words.text(at + 1)?.to_ascii_lowercase();
+    Quorum::parse(&text).ok_or_else(|| {
+        let name = words.upper(at);
+        Refusal::made(format!("ERR {} is ONE, QUORUM, ALL or a number", name.as_str()))
+    })
+}
+
+fn nodes(words: &Words<'_>, at: usize) -> Result<u8, Refusal> {
+    let refused = Refusal::new("ERR NODE_CONFIRMS is a number from 0 to 255");
+    words.natural(at + 1).ok().and_then(|number| number.try_into().ok()).ok_or(refused)
+}
+
+fn truth(words: &Words<'_>, at: usize) -> Result<bool, Refusal> {
+    match words.upper(at + 1).as_str() {
+        "YES" => Ok(true),
+        "NO" => Ok(false),
+        _ => Err(Refusal::made(format!("ERR {} is YES or NO", words.upper(at).as_str()))),
+    }
+}
+
+/// The context, then the values, the newest first; nothing stands for a delete.
+pub fn speak(siblings: &Siblings, talk: &mut Talk<'_>) {
+    match siblings.living().next() {
+        Some(_) => talk.client.tally.hits += 1,
+        None => talk.client.tally.misses += 1,
+    }
+    talk.out.array(2);
+    talk.out.value(&siblings.context.0);
+    talk.out.array(siblings.values.len());
+    for sibling in &siblings.values {
+        match sibling.tombstone {
+            true => talk.out.null(),
+            false => talk.out.value(&sibling.content.value),
+        }
+    }
+}
