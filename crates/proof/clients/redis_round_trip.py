@@ -134,6 +134,47 @@ def surroundings(client):
         assert "unknown command" in str(error)
 
 
+def siblings(port, protocol):
+    """What an available bucket keeps side by side is read, settled and deleted with contexts."""
+
+    def chosen(connection):
+        connection.on_connect()
+        connection.send_command("CREDENZA.BUCKET", "available/fruit")
+        assert connection.read_response() in (b"OK", "OK")
+
+    own = {"port": port, "protocol": protocol, "redis_connect_func": chosen}
+    client = redis.Redis(**own)
+    say = client.execute_command
+    fig = f"fig{protocol}"
+    say("CREDENZA.STORE", fig, "ripe")
+    say("CREDENZA.STORE", fig, b"\r\n\xff")
+    try:
+        client.get(fig)
+        raise AssertionError("one value was answered where there are two")
+    except redis.ResponseError as error:
+        assert "SIBLINGS" in str(error) and "CREDENZA.FETCH" in str(error)
+    context, values = say("CREDENZA.FETCH", fig, "R", "QUORUM")
+    assert isinstance(context, bytes) and sorted(values) == [b"\r\n\xff", b"ripe"]
+    other = redis.Redis(decode_responses=True, **own)
+    seen, _ = other.execute_command("CREDENZA.FETCH", fig, NEVER_DECODE=True)
+    assert seen == context, "whoever asks has seen the same"
+    after = say("CREDENZA.STORE", fig, "sweet", "CONTEXT", context, "W", "ALL")
+    assert say("CREDENZA.FETCH", fig) == [after, [b"sweet"]] and client.get(fig) == b"sweet"
+    say("CREDENZA.STORE", fig, "late", "CONTEXT", context)
+    say("CREDENZA.REMOVE", fig, "CONTEXT", after)
+    context, values = say("CREDENZA.FETCH", fig)
+    assert sorted(value for value in values if value is not None) == [b"late"], values
+    assert say("CREDENZA.REMOVE", fig, "CONTEXT", context)
+    assert client.get(fig) is None and say("CREDENZA.REMOVE", fig) is None
+    with client.pipeline(transaction=False) as pipe:
+        for n in range(200):
+            pipe.execute_command("CREDENZA.STORE", f"{fig}.{n}", n)
+            pipe.execute_command("CREDENZA.FETCH", f"{fig}.{n}")
+        answers = pipe.execute()
+    assert [found[1] for found in answers[1::2]] == [[str(n).encode()] for n in range(200)]
+    client.delete(*(f"{fig}.{n}" for n in range(200)))
+
+
 def main():
     port = int(sys.argv[1])
     for protocol in (2, 3):
@@ -146,6 +187,7 @@ def main():
                 raise
         for key in list(client.scan_iter()):
             client.delete(key)
+        siblings(port, protocol)
     counted_together(port)
 
 
