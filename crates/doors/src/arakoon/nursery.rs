@@ -7,7 +7,27 @@
 
 use super::words::{Malformed, Reader, Wire};
 use bytes::Bytes;
-use std::net::SocketAddr;
+
+/// Where clients reach a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// Its name.
+    pub name: String,
+    /// Its host, a name or an address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+impl Reached {
+    /// A node of this name at `host:port`; none if that is no such place.
+    pub fn at(name: &str, address: &str) -> Option<Reached> {
+        let (host, port) = address.rsplit_once(':')?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let port = port.parse().ok()?;
+        Some(Reached { name: name.into(), host: host.into(), port })
+    }
+}
 
 /// Deepest routing tree that is looked at.
 pub const ROUTING_DEPTH_MAX: usize = 64;
@@ -56,16 +76,16 @@ fn subtree(reader: &mut Reader, cluster: &[u8], depth: usize) -> Result<bool, Ma
 }
 
 /// The nursery's configuration: the routing, and the one cluster with its nodes' addresses.
-pub fn configuration(cluster: &[u8], nodes: &[(String, SocketAddr)]) -> Vec<u8> {
+pub fn configuration(cluster: &[u8], nodes: &[Reached]) -> Vec<u8> {
     let mut bytes = leaf(cluster);
     bytes.count(1);
     bytes.text(cluster);
     bytes.count(nodes.len());
-    for (name, address) in nodes {
-        bytes.text(name.as_bytes());
+    for node in nodes {
+        bytes.text(node.name.as_bytes());
         bytes.count(1);
-        bytes.text(address.ip().to_string().as_bytes());
-        bytes.int(i32::from(address.port()));
+        bytes.text(node.host.as_bytes());
+        bytes.int(i32::from(node.port));
     }
     bytes
 }

@@ -5,13 +5,12 @@
 //! door.
 
 use super::errors::Refusal;
-use super::nursery;
+use super::nursery::{self, Reached};
 use super::serve::Visit;
 use super::statistics::{Series, Surroundings};
 use super::translate::{View, on_master_refusal};
 use super::words::Wire;
 use node::Place;
-use std::net::SocketAddr;
 use std::sync::PoisonError;
 
 const ALONE: &str = "drop master not supported for singletons";
@@ -65,9 +64,20 @@ fn progress(place: &Place) -> bool {
     }
 }
 
-/// The addresses that are known: this node's, as the client itself reached it.
-fn nodes(visit: &Visit, place: &Place) -> Vec<(String, SocketAddr)> {
-    vec![(place.me.clone(), visit.local)]
+/// Where clients reach the members of the group, as the directory has it; this node alone is where
+/// the client itself reached it.
+fn nodes(visit: &Visit, place: &Place) -> Vec<Reached> {
+    let here = || Reached::at(&place.me, &visit.local.to_string());
+    if place.members.len() == 1 {
+        return here().into_iter().collect();
+    }
+    let known = visit.shared.node.cluster().members;
+    let named = |name: &str| {
+        let found = known.iter().find(|status| status.member.name == name)?;
+        Reached::at(name, &found.member.client)
+    };
+    let reached = |name: &str| named(name).or_else(|| here().filter(|_| name == place.me));
+    place.members.iter().filter_map(|member| reached(&member.name)).collect()
 }
 
 fn statistics(visit: &Visit, place: &Place) -> Vec<u8> {

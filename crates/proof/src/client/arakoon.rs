@@ -209,6 +209,29 @@ impl Arakoon {
         self.ask(Request::new(0x30))
     }
 
+    /// The nodes of the nursery's configuration, of which there is one cluster; each with its one
+    /// address.
+    pub fn nursery(&mut self) -> Given<Vec<(String, SocketAddr)>> {
+        self.ask(Request::new(0x20))?;
+        self.int()?; // The length of all that follows.
+        let routing = (self.take::<1>()?, self.text()?);
+        let clusters = (self.int()?, self.text()?);
+        let strange = |what: &str| Trouble::Broken(io::Error::other(what.to_string()));
+        if routing.0 != [1] || clusters.0 != 1 || routing.1 != clusters.1 {
+            return Err(strange("a routing to other clusters"));
+        }
+        let mut nodes = Vec::new();
+        for _ in 0..self.int()? {
+            let (name, addresses, host) = (self.text()?, self.int()?, self.text()?);
+            let port = self.int()?;
+            let [name, host] = [name, host].map(|text| String::from_utf8_lossy(&text).into_owned());
+            let address = format!("{host}:{port}").parse();
+            let address = address.ok().filter(|_| addresses == 1).ok_or_else(|| strange(&host))?;
+            nodes.push((name, address));
+        }
+        Ok(nodes)
+    }
+
     /// The server's greeting.
     pub fn hello(&mut self, cluster: &str) -> Given<String> {
         self.ask(Request::new(0x01).text(b"proof").text(cluster.as_bytes()))?;

@@ -4,11 +4,17 @@
 //! they are, `raw layout=s "..."` says how the answer goes on, `closed` waits for the end of the
 //! connection. A prefix names the connection (`b: GET dirty k`), `hello NAME` begins one with a
 //! prologue of another cluster. `[sizes]` shows an answer by its return code alone.
+//!
+//! What happens to the house: `few N` begins a new one that takes N connections, `drop` drops the
+//! cluster's bucket, `stop COMMAND` closes the doors while the client sends this command again and
+//! again, and shows the answer that is no `ok`.
 
 use super::encoding::{self, COMMANDS};
 use super::guest::{Guest, house, prologue};
+use crate::DoorSettings;
 use crate::tests::house::House;
 use base::codec::printable;
+use base::{BucketName, Call, DirectoryCall, Request};
 use goldenscript::{Argument, Command, Context, Runner};
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -16,6 +22,40 @@ use std::error::Error;
 struct Player {
     house: House,
     guests: BTreeMap<String, Guest>,
+}
+
+/// A house that takes so many connections.
+fn narrow(connections_max: usize) -> House {
+    let arakoon_clusters = vec!["ricky".into()];
+    let settings = DoorSettings { connections_max, arakoon_clusters, ..Default::default() };
+    House::named("arakoon_0", settings)
+}
+
+impl Player {
+    /// Drops the bucket of the cluster `ricky`.
+    fn drop_bucket(&self) {
+        let bucket = BucketName::new("arakoon", "ricky").expect("a name");
+        let call = Call::Directory(DirectoryCall::DropBucket);
+        self.house.ask(Request { bucket, call, retry: None }).expect("dropped");
+    }
+
+    /// What a client is told at last that asks on while the doors close.
+    fn stop(&mut self, guest: &mut Guest, command: &str) -> String {
+        let (sent, layout) = encoding::request(command, &[]).expect("a command without words");
+        let house = &mut self.house;
+        let last = std::thread::scope(|threads| {
+            let closing = threads.spawn(move || house.close_doors());
+            let last = loop {
+                let answer = guest.ask(&sent, layout);
+                if answer[..4] != [0; 4] {
+                    break answer;
+                }
+            };
+            closing.join().expect("they close");
+            last
+        });
+        format!("> {}\n< {}\n", printable(&sent), printable(&last))
+    }
 }
 
 impl Runner for Player {
@@ -38,6 +78,24 @@ impl Runner for Player {
             guest.send(&prologue(cluster.as_bytes()));
             self.guests.insert(name, guest);
             return Ok(String::new());
+        }
+        match (command.name.as_str(), words.first()) {
+            ("few", Some(connections)) => {
+                self.guests.clear();
+                self.house = narrow(connections.parse()?);
+                return Ok(String::new());
+            }
+            ("drop", None) => {
+                self.drop_bucket();
+                return Ok(String::new());
+            }
+            ("stop", Some(asked)) => {
+                let mut guest = self.guests.remove(&name).ok_or("it says something before")?;
+                let told = self.stop(&mut guest, asked);
+                self.guests.insert(name, guest);
+                return Ok(told);
+            }
+            _ => {}
         }
         let guest = self.guests.entry(name).or_insert_with(|| Guest::of(address, b"ricky"));
         if command.name == "closed" {

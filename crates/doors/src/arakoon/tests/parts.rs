@@ -4,7 +4,7 @@ use crate::arakoon::bucket_of;
 use crate::arakoon::commands::{COMMANDS, find};
 use crate::arakoon::errors::Refusal;
 use crate::arakoon::frame::{CLUSTER_ID_BYTES_MAX, Hello, Parser, Progress, hello};
-use crate::arakoon::nursery::{self, ROUTING_DEPTH_MAX};
+use crate::arakoon::nursery::{self, ROUTING_DEPTH_MAX, Reached};
 use crate::arakoon::output::Output;
 use crate::arakoon::statistics::{Class, Series, Statistics, Surroundings};
 use crate::arakoon::tests::encoding;
@@ -66,6 +66,19 @@ fn routing_trees_are_looked_at_to_their_depth() {
     }
     assert_eq!(nursery::routes_to(tree(ROUTING_DEPTH_MAX + 1), b"ricky"), Err(Malformed));
     assert_eq!(nursery::routes_to(vec![1, 0, 0, 0, 0, 7].into(), b""), Err(Malformed), "a rest");
+}
+
+#[test]
+fn a_node_is_reached_at_its_host_and_port() {
+    let reached = |address: &str| Reached::at("n", address).map(|node| (node.host, node.port));
+    for (address, host) in
+        [("127.0.0.1:1", "127.0.0.1"), ("db.example:1", "db.example"), ("[::1]:1", "::1")]
+    {
+        assert_eq!(reached(address), Some((host.into(), 1)), "{address}");
+    }
+    for address in ["", "db.example", "db.example:", "db.example:65536"] {
+        assert_eq!(reached(address), None, "{address}");
+    }
 }
 
 fn words(text: &str) -> Vec<String> {

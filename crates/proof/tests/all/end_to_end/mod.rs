@@ -6,6 +6,7 @@
 
 mod admission;
 mod arakoon;
+mod arakoon_three;
 mod buckets;
 mod checkpoint;
 mod clients;

@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Three nodes that serve Arakoon's cluster `ricky`, too.
-fn three(scratch: &Scratch) -> Cluster {
+pub fn three(scratch: &Scratch) -> Cluster {
     let mut options = Options::of(3);
     options.words.extend(["--arakoon-clusters".into(), "ricky".into()]);
     Cluster::start(scratch, options)
 }
 
-fn as_arakoon_has_it(cluster: &Cluster) -> Nodes {
+/// The nodes as a client's configuration names them.
+pub fn as_arakoon_has_it(cluster: &Cluster) -> Nodes {
     let name = |node: usize| (format!("n{node}"), cluster.client(node));
     Nodes { id: "ricky".into(), nodes: cluster.nodes().map(name).collect() }
 }
