@@ -29,11 +29,6 @@ const fn row(names: &'static [&'static str], fate: Fate) -> Row {
 
 const NO: &[&str] = &["false"];
 const PEERS: Fate = AmongSeveral("means nothing to a node that is alone");
-const LEASE: Fate = Nothing("means nothing here: `lease_ms` is the master's lease");
-const QUORUM: Fate = Nothing(
-    "means nothing here: a majority agrees; where another number is safe, `credenza group quorum` \
-     sets it",
-);
 const LOG: Fate = Nothing("means nothing here: the log is cut, compressed and collapsed by itself");
 const DISK: Fate = Nothing("means nothing here: log and store lie together under `home`");
 const STORE: Fate = Nothing("means nothing here: the setting `memory_bytes_max` bounds the memory");
@@ -46,9 +41,7 @@ const LIMIT: Fate = Nothing("means nothing here: the limits are in docs/run/limi
 /// Keys of `[global]`.
 pub const GLOBAL: &[Row] = &[
     row(&["cluster", "cluster_id"], Taken),
-    row(&["master", "preferred_master", "preferred_masters"], PEERS),
-    row(&["lease_period"], LEASE),
-    row(&["quorum"], QUORUM),
+    row(&["master", "preferred_master", "preferred_masters", "lease_period", "quorum"], PEERS),
     row(&["readonly"], Only(NO, "a node that only reads can't be had")),
     row(&["plugins"], Only(&[""], "there are no user functions and no hooks")),
     row(&["tls_service", "tls_service_validate_peer"], Only(NO, "there is no encryption yet")),
@@ -78,10 +71,7 @@ pub const NODE: &[Row] = &[
     row(&["log_dir", "log_sinks", "crash_log_sinks"], OUTPUT),
     row(&["log_config"], Nothing("means nothing here: `log_level` takes sections, too")),
     row(&["batched_transaction_config"], Nothing("means nothing here: batches make themselves")),
-    row(
-        &["learner", "witness"],
-        Only(NO, "a node that begins with a file votes and keeps the data"),
-    ),
+    row(&["learner", "witness"], Taken),
     row(&["laggy"], Only(NO, "messages are not dropped on purpose")),
     row(&["disable_tlog_compression", "tlog_compression"], LOG),
     row(

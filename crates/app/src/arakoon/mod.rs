@@ -10,6 +10,7 @@
 
 mod ini;
 mod keys;
+mod several;
 
 #[cfg(test)]
 mod tests;
@@ -74,18 +75,10 @@ fn configure(text: &str, node: Option<&str>) -> Result<Configuration, Complaint>
     configuration.judge(own, NODE, names.len())?;
     configuration.take(global, own, me, names.len())?;
     if names.len() > 1 {
-        configuration.take_peers(own)?;
-        configuration.take_masters(global, &names)?;
-        let mut others = Vec::new();
-        for name in names.iter().filter(|name| **name != me) {
-            let other = section(name).ok_or_else(|| {
-                (members.line, format!("the node `{name}` has no section [{name}] in this file"))
-            })?;
-            others.push(addresses(other, "client_port")?[0].to_string());
-        }
-        let founds = names[0] == me;
-        let setting = if founds { "found_with" } else { "join" };
-        configuration.give(setting, others.join(","), members.line);
+        let nodes = sections_of(&sections, members, &names)?;
+        configuration.take_several(global, members, &nodes, own)?;
+    } else {
+        several::alone(own)?;
     }
     let known = |name: &str| name == "global" || names.contains(&name);
     let refers = |section: &Section| {
@@ -98,6 +91,21 @@ fn configure(text: &str, node: Option<&str>) -> Result<Configuration, Complaint>
         configuration.warn(other.line, &format!("[{}]", other.name), "means nothing here");
     }
     Ok(configuration)
+}
+
+/// The sections of the nodes that `cluster` names, in that order.
+fn sections_of<'a>(
+    sections: &'a [Section],
+    members: &Key,
+    names: &[&str],
+) -> Result<Vec<&'a Section>, Complaint> {
+    let find = |name: &&str| {
+        let found = sections.iter().find(|section| section.name == *name);
+        found.ok_or_else(|| {
+            (members.line, format!("the node `{name}` has no section [{name}] in this file"))
+        })
+    };
+    names.iter().map(find).collect()
 }
 
 /// Which node this is. A file of several needs to be told.
@@ -209,44 +217,6 @@ impl Configuration {
         let data = Path::new(&home.value).join("credenza").display().to_string();
         self.give("data", data, home.line);
         self.take_level(own)
-    }
-
-    /// Where the other nodes reach this one.
-    fn take_peers(&mut self, own: &Section) -> Result<(), Complaint> {
-        let peers = addresses(own, "messaging_port")?;
-        let line = required(own, "messaging_port")?.line;
-        self.give("peer_listen", peers[0].to_string(), line);
-        if peers.len() > 1 {
-            let why = format!("means less here: nodes speak to each other at {} alone", peers[0]);
-            self.warn(line, "`messaging_port`", &why);
-        }
-        Ok(())
-    }
-
-    /// Who is to be master: one alone, or some rather than others.
-    fn take_masters(&mut self, global: &Section, names: &[&str]) -> Result<(), Complaint> {
-        let master = global.find("master");
-        let preferred = global.find("preferred_masters");
-        if let (Some(_), Some(preferred)) = (master, preferred) {
-            let what = "`preferred_masters` beside `master`: say one of both";
-            return Err((preferred.line, what.into()));
-        }
-        let Some(key) = master.or(preferred) else { return Ok(()) };
-        if let Some(stranger) = list(&key.value).find(|name| !names.contains(name)) {
-            let what = format!("`{}`: there is no node `{stranger}` in the cluster", key.name);
-            return Err((key.line, what));
-        }
-        let is_preferred = global
-            .find("preferred_master")
-            .is_some_and(|key| key.value.eq_ignore_ascii_case("true"));
-        let forced = master.is_some() && !is_preferred;
-        let setting = if forced { "forced_master" } else { "preferred_masters" };
-        let chosen: Vec<_> = list(&key.value).collect();
-        if forced && chosen.len() != 1 {
-            return Err((key.line, format!("`master = {}`: one node is wanted", key.value)));
-        }
-        self.give(setting, chosen.join(","), key.line);
-        Ok(())
     }
 
     fn take_level(&mut self, own: &Section) -> Result<(), Complaint> {

@@ -206,3 +206,89 @@ fn who_is_to_be_master_is_taken_over() {
     let found = configure(&alone, None).expect("it means nothing to one alone");
     assert!(found.warnings[0].starts_with("5: `master`"), "{:?}", found.warnings);
 }
+
+#[test]
+fn learners_and_witnesses_join_as_such() {
+    let of = |node: &str, second: &str, third: &str| {
+        let text = THREE.replacen("[b]\n", &format!("[b]\n{second}"), 1).replacen(
+            "[c]\n",
+            &format!("[c]\n{third}"),
+            1,
+        );
+        let found = configure(&text, Some(node))?;
+        let joins = found.given.into_iter().find(|given| given.name == "join_as");
+        Ok::<_, Complaint>(joins.map(|given| given.text))
+    };
+    let (learner, witness) = ("learner = true\n", "witness = TRUE\n");
+    assert_eq!(of("b", learner, witness), Ok(Some("learner".into())));
+    assert_eq!(of("c", learner, witness), Ok(Some("witness".into())));
+    assert_eq!(of("a", learner, witness), Ok(None), "it makes the cluster");
+    assert_eq!(of("b", "learner = false\nwitness = False\n", witness), Ok(None));
+    for (second, third, words) in [
+        ("learner = true\nwitness = true\n", "", "one of both"),
+        ("learner = perhaps\n", "", "true or false"),
+        (witness, witness, "no more witnesses"),
+    ] {
+        // Whichever node reads the file.
+        for node in ["a", "b", "c"] {
+            let (_, what) = of(node, second, third).expect_err(words);
+            assert!(what.contains(words), "{what}");
+        }
+    }
+    let first = THREE.replacen("[a]\n", "[a]\nwitness = true\n", 1);
+    for node in ["a", "b"] {
+        let (line, what) = complaint(&first, Some(node));
+        assert_eq!((line, what.contains("name another one first")), (5, true), "{what}");
+    }
+    let master = THREE
+        .replacen("cluster_id = ricky", "cluster_id = ricky\nmaster = c", 1)
+        .replacen("[c]\n", "[c]\nwitness = true\n", 1);
+    let (line, what) = complaint(&master, Some("a"));
+    assert_eq!((line, what.contains("no master")), (4, true), "{what}");
+}
+
+#[test]
+fn a_lease_is_taken_in_seconds_and_a_quorum_where_it_is_the_majority() {
+    let with = |lines: &str| {
+        let text = THREE.replacen("cluster_id = ricky", &format!("cluster_id = ricky\n{lines}"), 1);
+        configure(&text, Some("a"))
+    };
+    let lease = |text: &str| {
+        let found = with(&format!("lease_period = {text}"))?;
+        assert!(found.warnings.is_empty(), "{:?}", found.warnings);
+        Ok::<_, Complaint>(found.given.into_iter().find(|given| given.name == "lease_ms"))
+    };
+    for seconds in ["1", "10", "60"] {
+        let given = lease(seconds).expect("it can be had").expect("it is taken");
+        assert_eq!((given.text, given.line), (format!("{seconds}s"), 4));
+    }
+    for text in ["0", "61", "soon", "-1"] {
+        let (line, what) = lease(text).expect_err("no such lease");
+        assert_eq!((line, what.contains("wanted")), (4, true), "{what}");
+    }
+    let warned = |quorum: &str| with(&format!("quorum = {quorum}")).expect("it is taken").warnings;
+    assert_eq!(warned("2"), Vec::<String>::new());
+    for quorum in ["1", "3"] {
+        let [only] = &warned(quorum)[..] else { panic!("one warning: {:?}", warned(quorum)) };
+        assert!(only.starts_with("4: `quorum` means nothing here: 2 of 3"), "{only}");
+    }
+    assert!(with("quorum = most").is_err());
+    // Of four voters three may have to agree as well as two; witnesses alone never do.
+    let four = THREE.replacen("cluster = a, b, c", "cluster = a, b, c, d", 1);
+    let d = THREE[THREE.find("[c]").expect("a section")..].replacen("[c]", "[d]", 1);
+    let four =
+        format!("{four}{d}").replacen("cluster_id = ricky", "cluster_id = ricky\nquorum = 2", 1);
+    let found = configure(&four, Some("a")).expect("it is taken").warnings;
+    assert!(found[0].contains("`credenza group quorum 1 2` sets it"), "{found:?}");
+    let witnesses = four.replacen("[b]\n", "[b]\nwitness = true\n", 1).replacen(
+        "[c]\n",
+        "[c]\nwitness = true\n",
+        1,
+    );
+    let found = configure(&witnesses, Some("a")).expect("it is taken").warnings;
+    assert!(found[0].contains("means nothing here"), "{found:?}");
+    // To one alone they mean nothing.
+    let alone = ONE.replacen("lease_period = 10", "quorum = 1", 1);
+    let found = configure(&alone, None).expect("it is taken");
+    assert!(found.warnings[0].starts_with("5: `quorum` means nothing"), "{:?}", found.warnings);
+}

@@ -1,0 +1,193 @@
+//! What a file of several nodes says of them: who makes the cluster, who joins it and as what, who
+//! is to be master and for how long, how many must agree.
+
+use super::ini::{Complaint, Key, Section};
+use super::{Configuration, addresses, list, required};
+
+/// What a node is to the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// It votes and holds the data.
+    Voter,
+    /// It holds the data and does not vote.
+    Learner,
+    /// It votes and does not hold the data.
+    Witness,
+}
+
+/// The longest lease, in seconds.
+const LEASE_SECONDS_MAX: u64 = 60;
+
+/// A number as Arakoon's files have it.
+fn number(key: &Key) -> Result<usize, Complaint> {
+    let text = key.value.replace('_', "");
+    text.parse().map_err(|_| (key.line, format!("`{} = {}`: a number is wanted", key.name, text)))
+}
+
+/// The key of this name, if it says `true`.
+fn said<'a>(section: &'a Section, name: &str) -> Result<Option<&'a Key>, Complaint> {
+    let Some(key) = section.find(name) else { return Ok(None) };
+    match key.value.to_ascii_lowercase().as_str() {
+        "true" => Ok(Some(key)),
+        "false" => Ok(None),
+        _ => Err((key.line, format!("`{name} = {}`: true or false is wanted", key.value))),
+    }
+}
+
+/// What a node is, and the line that says so.
+fn part(section: &Section) -> Result<(Part, usize), Complaint> {
+    match (said(section, "learner")?, said(section, "witness")?) {
+        (None, None) => Ok((Part::Voter, section.line)),
+        (Some(key), None) => Ok((Part::Learner, key.line)),
+        (None, Some(key)) => Ok((Part::Witness, key.line)),
+        (Some(_), Some(key)) => {
+            Err((key.line, "`witness` beside `learner`: a node is one of both".into()))
+        }
+    }
+}
+
+/// A node that is alone votes and holds the data.
+pub fn alone(own: &Section) -> Result<(), Complaint> {
+    match part(own)? {
+        (Part::Voter, _) => Ok(()),
+        (_, line) => Err((line, "a node that is alone votes, and holds the data".into())),
+    }
+}
+
+impl Configuration {
+    /// All of it, for one of the nodes.
+    pub(super) fn take_several(
+        &mut self,
+        global: &Section,
+        members: &Key,
+        nodes: &[&Section],
+        own: &Section,
+    ) -> Result<(), Complaint> {
+        let parts = nodes.iter().map(|node| part(node)).collect::<Result<Vec<_>, _>>()?;
+        let count = |wanted: Part| parts.iter().filter(|(part, _)| *part == wanted).count();
+        let (voters, witnesses) = (count(Part::Voter), count(Part::Witness));
+        if let Some((_, line)) = parts.first().filter(|(part, _)| *part != Part::Voter) {
+            let what = format!(
+                "the first that `cluster` names, `{}`, makes the cluster: it votes and holds the \
+                 data; name another one first",
+                nodes[0].name
+            );
+            return Err((*line, what));
+        }
+        if witnesses > voters {
+            let what = format!(
+                "{witnesses} witnesses beside {voters} voters that hold the data: no more \
+                 witnesses than those can be had"
+            );
+            return Err((members.line, what));
+        }
+        self.take_peers(own)?;
+        self.take_masters(global, nodes, &parts)?;
+        self.take_lease(global)?;
+        self.take_quorum(global, (voters, witnesses))?;
+        let mut others = Vec::new();
+        for other in nodes.iter().filter(|node| node.name != own.name) {
+            others.push(addresses(other, "client_port")?[0].to_string());
+        }
+        let setting = if nodes[0].name == own.name { "found_with" } else { "join" };
+        self.give(setting, others.join(","), members.line);
+        match part(own)? {
+            (Part::Voter, _) => {}
+            (Part::Learner, line) => self.give("join_as", "learner".into(), line),
+            (Part::Witness, line) => self.give("join_as", "witness".into(), line),
+        }
+        Ok(())
+    }
+
+    /// Arakoon counts it in seconds, and means the same by it.
+    fn take_lease(&mut self, global: &Section) -> Result<(), Complaint> {
+        let Some(key) = global.find("lease_period") else { return Ok(()) };
+        let seconds = number(key)? as u64;
+        if !(1..=LEASE_SECONDS_MAX).contains(&seconds) {
+            let what = format!(
+                "`lease_period = {}`: 1 to {LEASE_SECONDS_MAX} seconds are wanted",
+                key.value
+            );
+            return Err((key.line, what));
+        }
+        self.give("lease_ms", format!("{seconds}s"), key.line);
+        Ok(())
+    }
+
+    /// A majority counts. Another number is part of what a group agrees on, so an operator sets it
+    /// once the nodes are there; one that could lose what was acknowledged can't be had.
+    fn take_quorum(
+        &mut self,
+        global: &Section,
+        (voters, witnesses): (usize, usize),
+    ) -> Result<(), Complaint> {
+        let Some(key) = global.find("quorum") else { return Ok(()) };
+        let (quorum, all) = (number(key)?, voters + witnesses);
+        let majority = all / 2 + 1;
+        if quorum == majority {
+            return Ok(());
+        }
+        let is_safe = quorum >= 2 && quorum < all && quorum > witnesses;
+        let why = match is_safe {
+            true => format!(
+                "is not the majority ({majority} of {all}) that counts at first: once all nodes \
+                 are members, `credenza group quorum 1 {quorum}` sets it"
+            ),
+            false => format!(
+                "means nothing here: {majority} of {all} nodes agree; with {quorum} an \
+                 acknowledged write could be lost, or no node be missed"
+            ),
+        };
+        self.warn(key.line, "`quorum`", &why);
+        Ok(())
+    }
+
+    /// Where the other nodes reach this one.
+    fn take_peers(&mut self, own: &Section) -> Result<(), Complaint> {
+        let peers = addresses(own, "messaging_port")?;
+        let line = required(own, "messaging_port")?.line;
+        self.give("peer_listen", peers[0].to_string(), line);
+        if peers.len() > 1 {
+            let why = format!("means less here: nodes speak to each other at {} alone", peers[0]);
+            self.warn(line, "`messaging_port`", &why);
+        }
+        Ok(())
+    }
+
+    /// Who is to be master: one alone, or some rather than others.
+    fn take_masters(
+        &mut self,
+        global: &Section,
+        nodes: &[&Section],
+        parts: &[(Part, usize)],
+    ) -> Result<(), Complaint> {
+        let master = global.find("master");
+        let preferred = global.find("preferred_masters");
+        if let (Some(_), Some(preferred)) = (master, preferred) {
+            let what = "`preferred_masters` beside `master`: say one of both";
+            return Err((preferred.line, what.into()));
+        }
+        let Some(key) = master.or(preferred) else { return Ok(()) };
+        for name in list(&key.value) {
+            let Some(at) = nodes.iter().position(|node| node.name == name) else {
+                let what = format!("`{}`: there is no node `{name}` in the cluster", key.name);
+                return Err((key.line, what));
+            };
+            if parts[at].0 != Part::Voter {
+                let what = format!("`{}`: a learner or witness as `{name}` is no master", key.name);
+                return Err((key.line, what));
+            }
+        }
+        let is_preferred = global
+            .find("preferred_master")
+            .is_some_and(|key| key.value.eq_ignore_ascii_case("true"));
+        let forced = master.is_some() && !is_preferred;
+        let setting = if forced { "forced_master" } else { "preferred_masters" };
+        let chosen: Vec<_> = list(&key.value).collect();
+        if forced && chosen.len() != 1 {
+            return Err((key.line, format!("`master = {}`: one node is wanted", key.value)));
+        }
+        self.give(setting, chosen.join(","), key.line);
+        Ok(())
+    }
+}
