@@ -11,7 +11,12 @@ use std::thread;
 
 /// The file, and where each node's clients come.
 fn ricky(scratch: &Scratch) -> (Nodes, Vec<Setup>) {
-    let mut ini = String::from("[global]\ncluster = a, b, c\ncluster_id = ricky\n");
+    ricky_with(scratch, "", "")
+}
+
+/// The same with further lines for all, and for the last node, which stands last.
+fn ricky_with(scratch: &Scratch, global: &str, last: &str) -> (Nodes, Vec<Setup>) {
+    let mut ini = format!("[global]\ncluster = a, b, c\ncluster_id = ricky\n{global}");
     let mut nodes = Vec::new();
     for name in ["a", "b", "c"] {
         let (client, peer) = (free_address(), free_address());
@@ -25,6 +30,7 @@ fn ricky(scratch: &Scratch) -> (Nodes, Vec<Setup>) {
         ));
         nodes.push((name.to_string(), client));
     }
+    ini.push_str(last);
     let file = scratch.join("ricky.ini");
     std::fs::write(&file, ini).expect("a file");
     let setups = nodes.iter().map(|(name, client)| {
@@ -84,6 +90,38 @@ fn an_arakoon_configuration_of_three_nodes_is_served_as_it_is() {
     servers.push(Server::must(&setups[0]));
     let mut first = Arakoon::connect(nodes.nodes[0].1, "ricky").expect("it listens");
     until("word of the master", || first.who_master().ok().flatten().filter(|name| name != "a"));
+}
+
+#[test]
+fn a_file_s_witness_joins_as_one_and_its_lease_is_the_cluster_s() {
+    let scratch = Scratch::new("ini-witness");
+    let (nodes, setups) =
+        ricky_with(&scratch, "lease_period = 1\nquorum = 2\n", "witness = true\n");
+    let mut servers = start(&nodes, &setups);
+    let mut client = until("a master", || Arakoon::master(&nodes).ok());
+    client.set(b"k", b"v").expect("written");
+    let (_, first) = nodes.nodes[0];
+    until("a witness in every group", || {
+        let status = Http::connect(first).ok()?.ask("GET", "/status", b"").ok()?.json();
+        let mut groups = status["groups"].as_array()?.iter();
+        let is_witness = |member: &serde_json::Value| {
+            (member["name"] == "c" && member["part"] == "witness")
+                || (member["name"] != "c" && member["part"] == "voter")
+        };
+        let all = |group: &serde_json::Value| {
+            group["members"]
+                .as_array()
+                .is_some_and(|all| all.len() == 3 && all.iter().all(is_witness))
+        };
+        groups.all(all).then_some(())
+    });
+    let asked = Http::connect(first).expect("it listens").ask("GET", "/v1/cluster", b"");
+    assert_eq!(asked.expect("an answer").json()["lease_ms"], 1_000);
+    // With the witness's vote the other one goes on.
+    servers.remove(0).kill();
+    let mut client = until("another master", || Arakoon::master(&nodes).ok());
+    assert_eq!(client.who_master().ok().flatten().as_deref(), Some("b"));
+    assert_eq!(client.get(b"k").ok(), Some(b"v".to_vec()), "nothing is lost");
 }
 
 #[test]
