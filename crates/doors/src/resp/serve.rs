@@ -149,6 +149,7 @@ impl Visit {
                 }
             }
             self.settle().await;
+            self.show_command();
             self.send().await?;
             self.count(began, requests);
             if self.client.closing || self.client.card.is_told_to_go() {
@@ -379,11 +380,14 @@ impl Visit {
             self.shared.counters.observe_many(Tongue::Resp, operation, verdict, took, count);
         }
         self.add_up();
-        let card = &self.client.card;
-        card.last_ms.store(self.shared.resp.clock.unix_ms(), Relaxed);
+        self.client.card.last_ms.store(self.shared.resp.clock.unix_ms(), Relaxed);
+    }
+
+    /// Whoever has its answer finds what it asked in a list of connections.
+    fn show_command(&mut self) {
         if self.client.shown_command != self.client.last_command {
             self.client.shown_command = self.client.last_command;
-            card.names().command = self.client.last_command;
+            self.client.card.names().command = self.client.last_command;
         }
     }
 }
