@@ -2,9 +2,12 @@
 
 Each writes and reads by itself through one node after the other. A call that fails is tried again,
 elsewhere, as redis-py's own retry does it; what fails beyond that is a failure of the test. Says
-"half" when half is done, and waits for a line before it goes on.
+"half" when half is done, and goes on meanwhile until it reads a line, which says that the node is
+dead; the other half comes after that. So the node dies while programs are at it, and each of them
+must meet it dead.
 """
 
+import itertools
 import sys
 import threading
 import time
@@ -16,6 +19,7 @@ from redis.retry import Retry
 PROGRAMS = 6
 ROUNDS = 300
 TRIES = 8
+KEYS = 20
 
 
 class Program:
@@ -32,6 +36,7 @@ class Program:
             )
             for host, port in (address.rsplit(":", 1) for address in addresses)
         ]
+        self.rounds = 0
         self.retried = 0
         self.longest = 0.0
 
@@ -53,45 +58,72 @@ class Program:
             finally:
                 self.longest = max(self.longest, time.monotonic() - began)
 
-    def run(self, first, last):
-        for number in range(first, last):
-            key, value = f"p{self.number}:{number % 20}", str(number)
-            self.call(number, lambda client: client.set(key, value))
-            seen = self.call(number + 1, lambda client: client.get(key))
-            assert seen == value.encode(), f"{key}: {seen} after {value} was acknowledged"
+    def round(self):
+        number = self.rounds
+        key, value = f"p{self.number}:{number % KEYS}", str(number)
+        self.call(number, lambda client: client.set(key, value))
+        seen = self.call(number + 1, lambda client: client.get(key))
+        assert seen == value.encode(), f"{key}: {seen} after {value} was acknowledged"
+        self.rounds += 1
+
+    def check(self):
+        for number in range(self.rounds - KEYS, self.rounds):
+            key = f"p{self.number}:{number % KEYS}"
+            seen = self.call(number, lambda client: client.get(key))
+            assert seen == str(number).encode(), f"{key}: {seen}, not {number}"
 
 
-def together(programs, first, last):
+def start(programs, work):
+    """Lets all of them work at once; gives what waits for their end."""
     failures = []
 
     def one(program):
         try:
-            program.run(first, last)
+            work(program)
         except Exception as error:  # Told by the main thread.
             failures.append(f"program {program.number}: {error!r}")
 
     threads = [threading.Thread(target=one, args=(program,)) for program in programs]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures
+
+    def end():
+        for thread in threads:
+            thread.join()
+        assert not failures, failures
+
+    return end
 
 
 def main():
     programs = [Program(number, sys.argv[1:]) for number in range(PROGRAMS)]
-    together(programs, 0, ROUNDS // 2)
+    half = ROUNDS // 2
+    dead = threading.Event()
+
+    def first(program):
+        for _ in range(half):
+            program.round()
+
+    def second(program):
+        for _ in itertools.takewhile(lambda _: not dead.is_set(), itertools.count()):
+            program.round()
+        for _ in range(half):
+            program.round()
+
+    start(programs, first)()
+    before = sum(program.retried for program in programs)
+    end = start(programs, second)
     print("half", flush=True)
-    # The node dies while they are at it.
-    together(programs, ROUNDS // 2, ROUNDS)
+    assert sys.stdin.readline(), "nobody said that the node is dead"
+    dead.set()
+    end()
     for program in programs:
-        for number in range(ROUNDS - 20, ROUNDS):
-            key = f"p{program.number}:{number % 20}"
-            seen = program.call(number, lambda client: client.get(key))
-            assert seen == str(number).encode(), f"{key}: {seen}, not {number}"
+        program.check()
+    calls = sum(2 * program.rounds for program in programs)
     retried = sum(program.retried for program in programs)
     longest = max(program.longest for program in programs)
-    print(f"{PROGRAMS * ROUNDS * 2} calls, {retried} tried again, longest {longest:.2f} s")
+    assert retried > before, "no call was tried again: nobody met the dead node"
+    print(f"{calls} calls, {retried} tried again, longest {longest:.2f} s")
 
 
 main()

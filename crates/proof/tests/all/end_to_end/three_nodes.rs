@@ -4,7 +4,7 @@ use super::clients::python;
 use proof::client::{Arakoon, Cluster as Nodes, Http, Resp};
 use proof::report::skipped;
 use proof::rigs::{Cluster, Options, Scratch};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -47,14 +47,16 @@ fn redis_py_goes_on_while_the_master_dies() {
     let script = proof::tidy::root().join("crates/proof/clients/redis_three_nodes.py");
     let mut command = Command::new(python);
     command.arg(script).args(cluster.clients().iter().map(ToString::to_string));
-    let mut child =
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("python runs");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("python runs");
     let mut said = BufReader::new(child.stdout.take().expect("it is piped"));
     let mut line = String::new();
     said.read_line(&mut line).expect("it says something");
     if line.trim() == "half" {
         let master = cluster.master();
         cluster.kill(master);
+        let mut told = child.stdin.take().expect("it is piped");
+        told.write_all(b"dead\n").expect("it reads");
     }
     said.read_to_string(&mut line).expect("text");
     let done = child.wait_with_output().expect("it ends");
