@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The figures of one experiment.
 #[derive(Clone, Debug)]
@@ -37,6 +37,11 @@ impl Figures {
         }
     }
 
+    /// The experiment's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// A figure that only this experiment has.
     pub fn also(&mut self, name: &str, value: impl ToString) {
         self.extra.push((name.into(), value.to_string()));
@@ -61,6 +66,26 @@ impl Figures {
     }
 }
 
+/// Holds what was measured against the most that is promised: said in the short form, whose machine
+/// has other work; in the long form, which is run with nothing beside it, more fails the test.
+pub fn bound(what: &str, measured: f64, limit: f64) {
+    let (kept, line) = held(what, measured, limit);
+    say(&line);
+    assert!(kept || !long(), "{line}");
+}
+
+/// Whether a bound is kept, and the line that says so. What is no number keeps none.
+fn held(what: &str, measured: f64, limit: f64) -> (bool, String) {
+    let kept = measured <= limit;
+    let verdict = if kept { "kept" } else { "BROKEN" };
+    (kept, format!("bound {verdict}: {what}: {measured:.3} of {limit:.3}"))
+}
+
+/// How many times as long it took as before; where nothing was measured before it is no number.
+pub fn ratio(during: Duration, before: Duration) -> f64 {
+    if before.is_zero() { f64::NAN } else { during.as_secs_f64() / before.as_secs_f64() }
+}
+
 /// Prints a line past the test harness' capture.
 pub fn say(line: &str) {
     let mut out = std::io::stderr().lock();
@@ -80,4 +105,27 @@ pub fn long() -> bool {
 /// The short count, or the long one.
 pub fn times(short: usize, long_count: usize) -> usize {
     if long() { long_count } else { short }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_is_kept_up_to_its_limit_and_by_nothing_that_is_no_number() {
+        assert!(held("gap, s", 5.0, 5.0).0);
+        assert!(held("gap, s", 0.0, 5.0).0);
+        assert!(!held("gap, s", 5.001, 5.0).0);
+        assert!(!held("gap, s", f64::NAN, 5.0).0);
+        assert_eq!(held("gap, s", 6.0, 5.0).1, "bound BROKEN: gap, s: 6.000 of 5.000");
+    }
+
+    #[test]
+    fn a_ratio_of_nothing_keeps_no_bound() {
+        let (one, two) = (Duration::from_millis(1), Duration::from_millis(2));
+        assert_eq!(ratio(two, one), 2.0);
+        assert!(ratio(two, Duration::ZERO).is_nan());
+        // Nobody was answered: neither before nor meanwhile.
+        assert!(!held("p99", ratio(Duration::ZERO, Duration::ZERO), 2.0).0);
+    }
 }

@@ -9,6 +9,7 @@
 
 mod clock;
 mod cluster;
+mod corrupt;
 mod group;
 mod mount;
 mod network;

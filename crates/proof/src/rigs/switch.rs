@@ -1,6 +1,7 @@
 //! The switch between the hosts of a network: one thread that takes frames off each port and gives
 //! them to another when their time has come.
 
+use super::corrupt::corrupt;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// What the kernel says of a frame before the frame itself (`virtio_net_hdr`), both ways.
-const HEAD_BYTES: usize = 10;
+pub(super) const HEAD_BYTES: usize = 10;
 /// The largest frame the kernel may hand over, and its head.
 const FRAME_BYTES_MAX: usize = HEAD_BYTES + 66 * 1024;
 /// Frames under way at once; beyond it they are lost, as in any switch.
@@ -38,6 +39,9 @@ pub struct Link {
     pub loss: u32,
     /// Of a thousand, how many come twice.
     pub twice: u32,
+    /// Of a thousand that carry bytes of a TCP stream, in how many one of those changes, past TCP's
+    /// own checksum.
+    pub corrupt: u32,
     /// None comes, not even those under way.
     pub cut: bool,
     /// Thousands of bits a second; 0: any number.
@@ -51,6 +55,7 @@ impl Link {
         jitter: Duration::ZERO,
         loss: 0,
         twice: 0,
+        corrupt: 0,
         cut: true,
         kbit: 0,
     };
@@ -83,6 +88,8 @@ pub struct Counts {
     pub bytes: u64,
     /// Lost, by chance, by a cut, or for lack of space.
     pub lost: u64,
+    /// Sent with a byte changed.
+    pub corrupted: u64,
 }
 
 /// One direction between two hosts.
@@ -218,8 +225,11 @@ impl AtWork {
             let more = link.jitter.mul_f64(self.dice.random_range(0.0..1.0));
             let due = sent + link.delay + more;
             self.count += 1;
-            let number = self.count;
-            self.under_way.push(Reverse(Frame { due, number, from, to, bytes: bytes.into() }));
+            let (number, mut bytes) = (self.count, bytes.to_vec());
+            if self.dice.random_range(0..1000) < link.corrupt {
+                counts.corrupted += u64::from(corrupt(&mut bytes, &mut self.dice));
+            }
+            self.under_way.push(Reverse(Frame { due, number, from, to, bytes }));
         }
     }
 

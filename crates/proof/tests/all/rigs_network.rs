@@ -3,7 +3,8 @@
 
 use proof::report::{Figures, skipped};
 use proof::rigs::{Link, Network, Scratch, alone};
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// Waits long enough that what is to come has come, and on a busy machine too.
@@ -100,4 +101,53 @@ fn a_network_of_namespaces_delays_loses_doubles_and_cuts() {
     network.heal();
     assert_eq!(cross(&network, &one, (&two, 2), 300), all);
     figures.print();
+}
+
+/// The bytes of a piece, and how many are sent.
+const PIECE: usize = 100;
+const PIECES: usize = 500;
+
+/// Sends pieces over TCP, a packet each; gives how many come changed.
+fn changed(network: &Network, port: u16) -> usize {
+    let there = (network.address(2), port);
+    let listener = network.on(2, || TcpListener::bind(there).expect("the port is free"));
+    let mut from = network.on(1, || TcpStream::connect(there).expect("it listens"));
+    from.set_nodelay(true).expect("it can be set");
+    let (mut to, _) = listener.accept().expect("somebody calls");
+    to.set_read_timeout(Some(10 * PATIENCE)).expect("a timeout can be set");
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            for _ in 0..PIECES {
+                from.write_all(&[7; PIECE]).expect("the cable takes it");
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        });
+        let mut piece = [0; PIECE];
+        let mut count = || {
+            to.read_exact(&mut piece).expect("every byte comes");
+            usize::from(piece != [7; PIECE])
+        };
+        (0..PIECES).map(|_| count()).sum()
+    })
+}
+
+/// The control of all experiments with changed bytes: a program whose frames have no checksum of
+/// their own would take what TCP does not notice.
+#[test]
+fn a_byte_that_changes_reaches_the_program() {
+    let name = "rig network, changed bytes";
+    if let Some(why) = Network::missing() {
+        return skipped(name, &why);
+    }
+    let _alone = alone();
+    let scratch = Scratch::new("network-changed");
+    let network = Network::new(scratch.path(), 2, 1);
+    let mut figures = Figures::begin(name);
+    assert_eq!(changed(&network, 4001), 0, "a good network changes nothing");
+    network.link(1, 2, Link { corrupt: 200, ..Link::default() });
+    let count = changed(&network, 4002);
+    figures.also(&format!("of_{PIECES}_at_a_fifth"), count);
+    figures.print();
+    assert!((40..200).contains(&count), "a fifth of {PIECES} should be changed, not {count}");
+    assert!(network.counts(1, 2).corrupted >= count as u64);
 }

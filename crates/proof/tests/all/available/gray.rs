@@ -2,7 +2,7 @@
 
 use super::{Done, SECOND, Trial, span};
 use proof::attentive::Plan;
-use proof::report::times;
+use proof::report::{bound, ratio, times};
 use proof::rigs::{Cluster, Link};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ const GRAY: [(&str, Link); 2] = [
             jitter: Duration::ZERO,
             loss: 0,
             twice: 0,
+            corrupt: 0,
             cut: false,
             kbit: 0,
         },
@@ -26,6 +27,7 @@ const GRAY: [(&str, Link); 2] = [
             jitter: Duration::ZERO,
             loss: 300,
             twice: 0,
+            corrupt: 0,
             cut: false,
             kbit: 0,
         },
@@ -48,6 +50,7 @@ pub fn limps(cluster: &Cluster) -> Done {
         cluster.must_reach_all();
     }
     let mut done = trial.end(cluster);
+    let good = spans[0].1;
     for (word, span) in spans {
         // Clients of the others: whoever asks the limping node itself must wait for it.
         let others = |at: usize| at + 1 != limps;
@@ -59,6 +62,9 @@ pub fn limps(cluster: &Cluster) -> Done {
         let words = &done.history.words;
         let enough = all > 50 && answered * 100 >= all * 95;
         assert!(enough, "{word}: {answered} of {all} answered: {words:?}");
+        let p99 = |span| done.history.percentile(span, others, 99);
+        let what = format!("F-50 {word}: p99 of the others' clients, times");
+        bound(&what, ratio(p99(span), p99(good)), 3.0);
     }
     done
 }

@@ -4,7 +4,7 @@
 use super::{Done, SECOND};
 use proof::attentive::{Hand, Seen};
 use proof::checkers::causal::Told;
-use proof::report::{Figures, times};
+use proof::report::{Figures, bound, times};
 use proof::rigs::Cluster;
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub fn comparison(cluster: &mut Cluster) -> Done {
     let place = "available/trial46";
     let mut figures = Figures::begin("F-46 comparison");
     let mut hand = Hand::new(&cluster.clients(), place, "hand");
-    let all = times(1_000, 30_000);
+    let all = times(1_000, 100_000);
     let mut known = BTreeMap::new();
     for at in 0..all {
         change(&mut hand, &mut known, at, 1 + at % 3);
@@ -43,6 +43,7 @@ pub fn comparison(cluster: &mut Cluster) -> Done {
         let moved = after.moved - before.moved;
         figures.also(&format!("of_{differ}_moved"), moved);
         figures.also(&format!("of_{differ}_ms"), took.as_millis());
+        bound(&format!("F-46 until {differ} rows are equal, s"), took.as_secs_f64(), 30.0);
         assert_eq!(after.hints, 0.0, "three nodes keep nothing for each other");
         // Two others have each row; both may have brought it at one time.
         let enough = (differ as f64..=2.0 * differ as f64).contains(&moved);

@@ -2,7 +2,7 @@
 
 use super::{COPIES, Done, SECOND, Trial, judge_all, options, span};
 use proof::attentive::Plan;
-use proof::report::{long, skipped};
+use proof::report::{bound, long, ratio, skipped};
 use proof::rigs::{Cluster, DiskGroup, Options, Root, Scratch, System, alone, missing};
 
 /// Writes a second of the slow disk.
@@ -49,6 +49,7 @@ fn limps(name: &str, cluster: &Cluster, slow: usize, group: &DiskGroup) -> Done 
     std::thread::sleep(5 * SECOND);
     spans.push(("again", span(&trial, LOOK / 2)));
     let mut done = trial.end(cluster);
+    let (good, limping) = (spans[0].1, spans[2].1);
     for (word, span) in spans {
         for (whose, all) in [("others", false), ("all", true)] {
             let at = |at: usize| all || at + 1 != slow;
@@ -60,6 +61,9 @@ fn limps(name: &str, cluster: &Cluster, slow: usize, group: &DiskGroup) -> Done 
         let words = &done.history.words;
         assert!(all > 50 && answered * 100 >= all * 99, "{word}: {answered} of {all}: {words:?}");
     }
+    let p99 = |span| done.history.percentile(span, |at| at + 1 != slow, 99);
+    let limped = ratio(p99(limping), p99(good));
+    bound("F-50 slow disk: p99 of the others' clients, times", limped, 3.0);
     done
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Done, SECOND, Trial, judge_all, options, span};
 use proof::attentive::{Bulk, Plan};
-use proof::report::times;
+use proof::report::{bound, ratio, times};
 use proof::rigs::{Cluster, Scratch, alone};
 use std::time::Duration;
 
@@ -54,6 +54,8 @@ fn wiped(cluster: &mut Cluster, (weight, rate): (usize, usize)) -> Done {
         let words = &done.history.words;
         assert!(all > 50 && answered == all, "{word}: {answered} of {all} answered: {words:?}");
     }
+    let p99 = |span| done.history.percentile(span, others, 99);
+    bound("F-51 p99 of the others' clients, times", ratio(p99(meanwhile), p99(good)), 2.0);
     let seconds = going.took.as_secs_f64();
     done.figures.also("bytes", going.bytes);
     done.figures.also("full_after_ms", going.took.as_millis());

@@ -1,10 +1,9 @@
-//! F-22 to F-24: bytes that change in files of one node, of two, of all, while it is down or at
-//! work.
+//! F-22 and F-23: bytes that change in files of one node, of two, of all, while it is down.
 //!
 //! A node that finds damage says in which file it is; it serves nothing of it. It fetches from the
 //! others what its log lost, or comes back as another node; if it can do neither, it stops.
 
-use super::{DAMAGED, SECOND, Trial, plan, waits_for_the_long_tests, writing};
+use super::{DAMAGED, SECOND, writing};
 use proof::client::{Resp, Word};
 use proof::history::{Ledger, Tongue, Writing};
 use proof::load::Load;
@@ -136,7 +135,7 @@ fn damage_at_one_node_is_found_and_never_served() {
 }
 
 /// Sees to it that the victim, which may be a fresh node, has tables and a log worth spoiling.
-fn fill_up(cluster: &mut Cluster, victim: usize, first: usize) -> Ledger {
+pub(super) fn fill_up(cluster: &mut Cluster, victim: usize, first: usize) -> Ledger {
     let data = cluster.how(victim).data.clone();
     let mut told = Ledger::default();
     while files(&data.join("store/tables")).is_empty() || segments(&data).len() < 2 {
@@ -197,7 +196,7 @@ fn must_name(refusal: &Refusal, file: &Path, harm: &Harm) {
 }
 
 /// What `credenza check` says of a directory: its exit code and its words.
-fn checked(data: &Path) -> (Option<i32>, String) {
+pub(super) fn checked(data: &Path) -> (Option<i32>, String) {
     let words = ["check", proof::rigs::text(data)];
     let output = proof::server::tool(&words).output().expect("the tool runs");
     let said = [output.stdout, output.stderr].concat();
@@ -359,42 +358,4 @@ fn ask(cluster: &Cluster, node: usize, value: &str) -> &'static str {
         Ok(Word::Error(_)) | Err(_) => "refused",
         other => panic!("an acknowledged row is answered {other:?}"),
     }
-}
-
-/// A write that was never finished is cut off, at a follower and at a master; nothing goes with it.
-#[test]
-fn torn_tails_in_a_cluster_are_cut_and_holes_never_are() {
-    let name = "F-24 torn tails and holes in a cluster";
-    if waits_for_the_long_tests(name) {
-        return;
-    }
-    let _alone = alone();
-    let scratch = Scratch::new("cluster-torn");
-    let mut cluster = Cluster::start(&scratch, Options::of(3));
-    let mut trial = Trial::begin(name, &cluster, plan(24));
-    let mut holes = 0;
-    for (turn, garbage) in [1_usize, 64, 511, 4_096, 70_000].into_iter().enumerate() {
-        let victim = if turn % 2 == 0 { cluster.follower() } else { cluster.master() };
-        trial.fault(&mut cluster, |cluster| {
-            cluster.kill(victim);
-            let log = cluster.how(victim).data.join("log");
-            let (segment, end) = tail(&log);
-            let whole = std::fs::read(&segment).expect("ours to read");
-            // A hole first: it is refused, and the file is put back as it was.
-            spoil(&segment, end.saturating_sub(end / 5), Rot::Flip);
-            // Or it fetches from the others what it lacks.
-            if let Err(refusal) = cluster.try_to_begin(victim) {
-                assert_eq!(refusal.code, Some(DAMAGED), "{refusal}");
-                holes += 1;
-                let mut torn = whole;
-                let from = end.next_multiple_of(8);
-                let to = (from + garbage).min(torn.len());
-                torn[from..to].fill(0xA5);
-                std::fs::write(&segment, torn).expect("ours to write");
-                cluster.begin(victim);
-            }
-        });
-    }
-    trial.figures.also("holes_refused", holes);
-    trial.end(&cluster);
 }

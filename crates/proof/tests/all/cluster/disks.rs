@@ -4,15 +4,15 @@ use super::{SECOND, Trial, plan, writing};
 use proof::client::{Resp, Word};
 use proof::history::Ledger;
 use proof::load::Load;
-use proof::report::{Figures, skipped, times};
+use proof::report::{Figures, long, skipped, times};
 use proof::rigs::{Cluster, Options, Root, Scratch, System, alone, missing, wait};
 use std::time::{Duration, Instant};
 
 /// A node that sees its disk die must end by itself within this.
 const END_MAX: Duration = Duration::from_secs(20);
 
-fn options(mib: usize) -> Options {
-    Options { disk: Some((System::Ext4, mib)), ..Options::of(3) }
+fn options(system: System, mib: usize) -> Options {
+    Options { disk: Some((system, mib)), ..Options::of(3) }
 }
 
 /// Clients write, these nodes lose their power at one moment, and get it back.
@@ -38,15 +38,27 @@ fn cut(cluster: &mut Cluster, nodes: &[usize], round: u64) -> Ledger {
 
 #[test]
 fn power_loss_of_some_and_of_all_nodes_loses_nothing_acknowledged() {
-    let name = "F-20 power loss of a cluster";
-    let tools = [System::Ext4.tools(), &["eatmydata"]].concat();
+    power_loss("F-20 power loss of a cluster", System::Ext4);
+}
+
+#[test]
+fn power_loss_on_xfs_loses_nothing_acknowledged() {
+    let name = "F-20 power loss of a cluster on XFS";
+    if !long() {
+        return skipped(name, "takes its time: CREDENZA_TEST_LONG=1");
+    }
+    power_loss(name, System::Xfs);
+}
+
+fn power_loss(name: &str, system: System) {
+    let tools = [system.tools(), &["eatmydata"]].concat();
     if let Some(why) = missing(Root::Needed, &tools) {
         return skipped(name, &why);
     }
     let _alone = alone();
-    let scratch = Scratch::new("cluster-power");
+    let scratch = Scratch::new(&format!("cluster-power-{}", system.word()));
     let mut figures = Figures::begin(name);
-    let mut cluster = Cluster::start(&scratch, options(512));
+    let mut cluster = Cluster::start(&scratch, options(system, 512));
     let mut told = Ledger::default();
     for round in 0..times(3, 20) as u64 {
         let follower = cluster.follower();
@@ -72,14 +84,14 @@ fn power_loss_of_some_and_of_all_nodes_loses_nothing_acknowledged() {
         cluster.must_be_level();
     }
     drop(cluster);
-    figures.also("control_lost", control(&scratch));
+    figures.also("control_lost", control(&scratch, system));
     figures.print();
 }
 
 /// The same with syncs that answer 0 and do nothing: something must be lost, or not even open.
-fn control(scratch: &Scratch) -> usize {
+fn control(scratch: &Scratch, system: System) -> usize {
     let wrapper = vec!["eatmydata".into()];
-    let mut cluster = Cluster::start(scratch, Options { wrapper, ..options(512) });
+    let mut cluster = Cluster::start(scratch, Options { wrapper, ..options(system, 512) });
     let load = Load::roam(&cluster.clients(), &writing(300), SECOND);
     std::thread::sleep(2 * SECOND);
     load.doubt();
@@ -137,7 +149,7 @@ fn full_disks_refuse_writes_lose_nothing_and_recover_by_themselves() {
     }
     let _alone = alone();
     let scratch = Scratch::new("cluster-space");
-    let mut options = options(128);
+    let mut options = options(System::Ext4, 128);
     options
         .words
         .extend(["--log-bytes-max", "128MiB", "--reserve-bytes", "12MiB"].map(String::from));

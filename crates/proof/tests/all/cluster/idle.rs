@@ -1,7 +1,7 @@
 //! F-58: nobody asks anything, and nothing happens.
 
 use super::SECOND;
-use proof::report::{Figures, times};
+use proof::report::{Figures, bound, times};
 use proof::rigs::{Cluster, Options, Scratch, alone, cpu_seconds};
 
 #[test]
@@ -35,5 +35,6 @@ fn an_idle_cluster_keeps_its_master_and_its_disks_still() {
     figures.print();
     assert_eq!(before.0, after.0, "the master changed for no reason");
     let per_second = (after.1 - before.1) / seconds as u64;
+    bound("F-58 percent of a core for each idle node", percent, 1.0);
     assert!(per_second <= 3, "{per_second} syncs a second though nobody writes");
 }

@@ -3,7 +3,7 @@
 use super::{SECOND, Trial, percentile, plan, waits_for_the_long_tests};
 use proof::history::{Tongue, Writing};
 use proof::load::Load;
-use proof::report::{say, skipped};
+use proof::report::{bound, ratio, say, skipped};
 use proof::rigs::{Cluster, Link, Network, Options, Scratch, alone, resident_bytes};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -67,10 +67,11 @@ fn a_follower_behind_a_narrow_cable_holds_nobody_up() {
     let p99 = |from, to| {
         let others = cluster.nodes().filter(|node| *node != follower);
         let times = others.flat_map(|node| history.times(from, to, node - 1)).collect();
-        percentile(times, 99).as_micros()
+        percentile(times, 99)
     };
     let (before, during) = (p99(wide, narrow), p99(narrow, healed));
-    say(&format!("F-16 p99 of the others' clients before={before}us during={during}us"));
+    say(&format!("F-16 p99 of the others' clients before={before:?} during={during:?}"));
+    bound("F-16 p99 of the others' clients, times", ratio(during, before), 2.0);
     assert!(received >= 1.0, "the log reached back far enough: no snapshot was needed");
     assert!(resident < RESIDENT_BYTES_MAX, "the master holds {resident} bytes");
 }

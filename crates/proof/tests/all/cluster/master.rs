@@ -1,11 +1,14 @@
 //! F-02 to F-05 and F-09: nodes that are killed, stopped and paused, on loopback.
 
-use super::{SECOND, Trial, plan};
+use super::{SECOND, Trial, percentile, plan, two_leases};
 use proof::client::{Resp, Word};
 use proof::recorder::Plan;
-use proof::report::{Figures, times};
+use proof::report::{Figures, bound, ratio, say, times};
 use proof::rigs::{Cluster, Options, Scratch, alone, must, text};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// The lease of a cluster where nobody says anything.
+const DEFAULT_LEASE: Duration = Duration::from_millis(600);
 
 #[test]
 fn a_cluster_whose_nodes_are_killed_stopped_and_paused_stays_one() {
@@ -33,42 +36,73 @@ fn nothing(cluster: &mut Cluster) {
 
 fn master_killed(cluster: &mut Cluster) {
     let mut trial = Trial::begin("F-02 master killed", cluster, plan(2));
-    for _ in 0..times(5, 30) {
+    trial.bounds.gap_max = two_leases(cluster, SECOND);
+    masters_killed(&mut trial, cluster, times(3, 30));
+    trial.end(cluster);
+}
+
+/// The master is killed again and again, and comes back.
+fn masters_killed(trial: &mut Trial, cluster: &mut Cluster, count: usize) {
+    for _ in 0..count {
         let master = cluster.master();
         trial.fault(cluster, |cluster| {
+            let killed = Instant::now();
             cluster.kill(master);
             assert_ne!(cluster.master(), master);
+            // Long enough that another leads without it.
+            let away = times(0, 5) as u32 * SECOND;
+            std::thread::sleep(away.saturating_sub(killed.elapsed()));
             cluster.begin(master);
         });
     }
-    trial.end(cluster);
+}
+
+/// The same with the timers that a cluster has where nobody says anything.
+#[test]
+fn a_master_with_default_timers_is_killed() {
+    let _alone = alone();
+    let scratch = Scratch::new("cluster-default-timers");
+    let options = Options { lease: DEFAULT_LEASE, ..Options::of(3) };
+    let mut cluster = Cluster::start(&scratch, options);
+    let name = "F-02 master killed, default timers";
+    let mut trial = Trial::begin(name, &cluster, plan(61));
+    trial.bounds.gap_max = two_leases(&cluster, SECOND);
+    masters_killed(&mut trial, &mut cluster, times(2, 30));
+    let faults = trial.faults.clone();
+    let history = trial.end(&cluster);
+    let gaps: Vec<_> = faults.iter().map(|(from, to)| history.gap(*from, *to)).collect();
+    let most = gaps.iter().max().copied().unwrap_or_default();
+    let p50 = percentile(gaps, 50);
+    say(&format!("{name}: gap p50_ms={} max_ms={}", p50.as_millis(), most.as_millis()));
 }
 
 /// Clients of the other nodes are not to notice.
 fn follower_killed(cluster: &mut Cluster) {
     let mut trial = Trial::begin("F-03 follower killed", cluster, plan(3));
+    let away = times(3, 5) as u32 * SECOND;
     let follower = cluster.follower();
-    let (from, mut killed) = (trial.recorder.now(), Duration::ZERO);
+    let (from, mut killed) = (trial.recorder.now(), Vec::new());
     std::thread::sleep(2 * SECOND);
-    for _ in 0..times(1, 10) {
-        killed = trial.recorder.now();
+    for _ in 0..times(1, 30) {
+        killed.push(trial.recorder.now());
         trial.fault(cluster, |cluster| {
             cluster.kill(follower);
-            std::thread::sleep(3 * SECOND);
+            std::thread::sleep(away);
             cluster.begin(follower);
         });
     }
     let others: Vec<_> = cluster.nodes().filter(|node| *node != follower).collect();
     let p99 = |history: &proof::recorder::History, from, to| {
         let times = others.iter().flat_map(|node| history.times(from, to, node - 1));
-        let mut times: Vec<_> = times.collect();
-        times.sort_unstable();
-        times.get(times.len() * 99 / 100).copied().unwrap_or_default().as_micros()
+        percentile(times.collect(), 99)
     };
+    let first = killed.first().copied().unwrap_or_default();
     let history = trial.end(cluster);
-    let (before, during) =
-        (p99(&history, from, killed), p99(&history, killed, killed + 3 * SECOND));
-    proof::report::say(&format!("F-03 p99 before={before}us during={during}us"));
+    let before = p99(&history, from, first);
+    let during = killed.into_iter().map(|at| p99(&history, at, at + away)).max();
+    let during = during.unwrap_or_default();
+    say(&format!("F-03 p99 before={}us during={}us", before.as_micros(), during.as_micros()));
+    bound("F-03 p99 of the others' clients, times", ratio(during, before), 3.0);
     let master = history.places.iter().filter(|(_, place)| others.contains(&(**place + 1)));
     let clients: Vec<_> = master.map(|(client, _)| *client).collect();
     let failed = history.calls.iter().find(|call| {
@@ -80,6 +114,7 @@ fn follower_killed(cluster: &mut Cluster) {
 
 fn all_killed(cluster: &mut Cluster) {
     let mut trial = Trial::begin("F-04 all killed", cluster, plan(4));
+    trial.bounds.gap_max = two_leases(cluster, 3 * SECOND);
     for _ in 0..times(2, 20) {
         trial.fault(cluster, |cluster| {
             cluster.nodes().for_each(|node| cluster.kill(node));
@@ -92,6 +127,7 @@ fn all_killed(cluster: &mut Cluster) {
 /// A master that is asked to stop hands its lease over.
 fn rolling_restart(cluster: &mut Cluster) {
     let mut trial = Trial::begin("F-05 rolling restart", cluster, plan(5));
+    trial.bounds.gap_max = Some(SECOND / 2);
     for _ in 0..times(1, 5) {
         for node in cluster.nodes() {
             trial.fault(cluster, |cluster| {

@@ -3,9 +3,11 @@
 //!
 //! Promises: an experiment ends with all nodes level, row by row, every acknowledged write read
 //! back at every node, and a linearizable history; or it says why it was skipped.
-//! Never: asserts how long a fault was felt: gaps are figures, since other work shares the machine.
+//! Never: asserts in its short form how long a fault was felt: other work shares the machine. The
+//! long form holds gaps against their bounds.
 //! Read next: `master.rs`, then `wires.rs`.
 
+mod at_work;
 mod calls;
 mod catch_up;
 mod clocks;
@@ -21,13 +23,14 @@ mod moves;
 mod once;
 mod snapshots;
 mod space;
+mod torn;
 mod wires;
 
 use proof::checkers::check;
 use proof::history::{Ledger, Tongue, Writing};
 use proof::load::Load;
 use proof::recorder::{History, Plan, Recorder, Turns};
-use proof::report::{Figures, long, skipped};
+use proof::report::{Figures, bound, long, skipped, times};
 use proof::rigs::{Cluster, Scratch, Trace};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -38,11 +41,12 @@ const STEPS_MAX: u64 = 3_000_000;
 /// How a node ends that found its data damaged, or could not make them last.
 const DAMAGED: i32 = 7;
 
-/// Eight clients on twelve keys and two pairs, who go to the next node when one does not serve
-/// them within a second.
+/// Eight clients (thirteen in the long form: sixteen with those of the ledger) on twelve keys and
+/// two pairs, who go to the next node when one does not serve them within a second.
 fn plan(seed: u64) -> Plan {
     let pause = Duration::from_millis(4);
-    Plan { clients: 8, keys: 12, seed, pause, patience: SECOND, pairs: 2, turns: Turns::On }
+    let clients = times(8, 13);
+    Plan { clients, keys: 12, seed, pause, patience: SECOND, pairs: 2, turns: Turns::On }
 }
 
 /// Three clients of the ledger, whose keys no other experiment uses.
@@ -79,6 +83,18 @@ struct Trial {
     /// When something was wrong: from the fault until all nodes served again.
     faults: Vec<(Duration, Duration)>,
     recovery: Duration,
+    bounds: Bounds,
+}
+
+/// What the long form holds against its bound.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bounds {
+    /// The longest gap that is allowed for.
+    gap_max: Option<Duration>,
+    /// The longest recovery that is allowed for.
+    recovery_max: Option<Duration>,
+    /// The longest that a node took to end whose syncs failed.
+    to_stop: Option<Duration>,
 }
 
 impl Trial {
@@ -90,9 +106,17 @@ impl Trial {
         let recorder = cluster.record(plan);
         let load =
             cluster.from_clients(|| Load::roam(&addresses, &writing(plan.seed), plan.patience));
-        std::thread::sleep(SECOND);
-        let (faults, recovery, told) = (Vec::new(), Duration::ZERO, Ledger::default());
-        Trial { figures, recorder, load, told, addresses, faults, recovery }
+        std::thread::sleep(times(1, 5) as u32 * SECOND);
+        Trial {
+            figures,
+            recorder,
+            load,
+            told: Ledger::default(),
+            addresses,
+            faults: Vec::new(),
+            recovery: Duration::ZERO,
+            bounds: Bounds::default(),
+        }
     }
 
     /// Does something cruel; when it is undone, or needs no undoing, all nodes must serve again.
@@ -141,10 +165,12 @@ impl Trial {
             });
         }
         self.figures.also("seconds_to_stop", format!("{seconds:.3}"));
+        self.bounds.to_stop = Some(Duration::from_secs_f64(seconds));
     }
 
-    /// Stops the clients, and judges everything.
+    /// Lets the clients work on for a while, stops them, and judges everything.
     fn end(mut self, cluster: &Cluster) -> History {
+        std::thread::sleep(times(0, 15) as u32 * SECOND);
         cluster.must_settle();
         let mut ledger = self.load.stop();
         ledger.join(self.told);
@@ -173,7 +199,30 @@ impl Trial {
         assert_eq!(history.strange, Vec::<String>::new());
         report.must_be_linearizable();
         cluster.must_be_level();
+        // Last of all: what took too long is no worse than what is wrong.
+        self.bounds.must_be_kept(self.figures.name(), gap.unwrap_or_default(), self.recovery);
         assert!(ok > 100 && ledger.ok > 100, "clients did almost nothing: {ok}, {ledger:?}");
         history
     }
+}
+
+impl Bounds {
+    fn must_be_kept(self, name: &str, gap: Duration, recovery: Duration) {
+        let all = [
+            ("longest gap, s", Some(gap).zip(self.gap_max)),
+            ("recovery, s", Some(recovery).zip(self.recovery_max)),
+            ("until a node stops, s", self.to_stop.zip(Some(SECOND))),
+        ];
+        for (what, found) in all {
+            if let Some((measured, limit)) = found {
+                let what = format!("{name}: {what}");
+                bound(&what, measured.as_secs_f64(), limit.as_secs_f64());
+            }
+        }
+    }
+}
+
+/// What two lease lengths and a second allow for.
+fn two_leases(cluster: &Cluster, more: Duration) -> Option<Duration> {
+    Some(2 * cluster.lease() + more)
 }

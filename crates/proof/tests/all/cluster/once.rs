@@ -10,7 +10,9 @@ use std::net::SocketAddr;
 const SESSIONS: &str = "/v1/sessions/default/default";
 const UPDATE: &str = "/v1/buckets/default/default/update";
 
-/// A client that adds one to a counter of its own, and asks again until it knows the answer.
+/// A client that adds one to a counter of its own and then replaces its own number by the next if
+/// it is the one before, and asks again until it knows the answer. A replacement that is applied
+/// twice finds another number the second time.
 struct Adder {
     nodes: Vec<SocketAddr>,
     at: usize,
@@ -42,25 +44,44 @@ impl Adder {
         }
     }
 
-    /// So many additions; gives how many answers were not the next number.
-    fn add(&mut self, key: &str, count: u64) -> u64 {
+    /// So many additions and replacements; gives how many answers were not those of the first
+    /// attempt.
+    fn count(&mut self, key: &str, count: u64) -> u64 {
         let session = self.ask(SESSIONS, &[], "")["session"].clone();
         let session = session.as_str().map_or(session.to_string(), String::from);
         let mut doubles = 0;
         for number in 1..=count {
             // So that answers are on their way when cables are cut.
             std::thread::sleep(SECOND / 100);
-            let text = number.to_string();
-            let headers = [
-                ("x-credenza-session", session.as_str()),
-                ("x-credenza-request", &text),
-                ("content-type", "application/json"),
-            ];
-            let body = json!({"op": "add", "key": key, "delta": 1}).to_string();
-            let answer = self.ask(UPDATE, &headers, &body);
+            let add = json!({"op": "add", "key": key, "delta": 1});
+            let answer = self.update(&session, 2 * number - 1, &add);
             doubles += u64::from(answer["number"].as_u64() != Some(number));
+            let before = (number > 1).then(|| (number - 1).to_string());
+            let key = format!("{key}-replaced");
+            let replace = json!({
+                "op": "test_and_set", "key": key,
+                "expected": before, "wanted": number.to_string(),
+            });
+            let answer = self.update(&session, 2 * number, &replace);
+            doubles += u64::from(answer["old"].as_str().map(String::from) != before);
         }
         doubles
+    }
+
+    /// One request of a session.
+    fn update(
+        &mut self,
+        session: &str,
+        number: u64,
+        body: &serde_json::Value,
+    ) -> serde_json::Value {
+        let number = number.to_string();
+        let headers = [
+            ("x-credenza-session", session),
+            ("x-credenza-request", &number),
+            ("content-type", "application/json"),
+        ];
+        self.ask(UPDATE, &headers, &body.to_string())
     }
 }
 
@@ -74,14 +95,14 @@ fn retries_of_lost_answers_apply_once_at_any_node() {
     let scratch = Scratch::new("cluster-once");
     let mut cluster = Cluster::start(&scratch, Options::of(3).behind_the_switch());
     let mut figures = Figures::begin(name);
-    let (clients, count) = (4, times(600, 6_000) as u64);
+    let (clients, count) = (4, times(300, 3_000) as u64);
     let nodes = cluster.clients();
     let workers: Vec<_> = cluster.from_clients(|| {
         let work = |at: usize| {
             let nodes = nodes.clone();
             std::thread::spawn(move || {
                 let mut adder = Adder { nodes, at, web: None, retries: 0 };
-                let doubles = adder.add(&format!("counter{at}"), count);
+                let doubles = adder.count(&format!("counter{at}"), count);
                 (doubles, adder.retries)
             })
         };
@@ -114,10 +135,13 @@ fn retries_of_lost_answers_apply_once_at_any_node() {
     cluster.must_serve();
     let counters = cluster.from_clients(|| {
         let mut redis = Resp::connect(nodes[0]).expect("it listens");
-        let mut get = |at| redis.say(&format!("GET counter{at}")).expect("it answers");
-        (0..clients).map(&mut get).collect::<Vec<_>>()
+        let mut get = |key| redis.say(&format!("GET {key}")).expect("it answers");
+        let keys = (0..clients).flat_map(|at| {
+            [String::new(), "-replaced".into()].map(|end| format!("counter{at}{end}"))
+        });
+        keys.map(&mut get).collect::<Vec<_>>()
     });
-    figures.ok = clients as u64 * count;
+    figures.ok = 2 * clients as u64 * count;
     figures.also("doubles", doubles);
     figures.print();
     for counter in counters {

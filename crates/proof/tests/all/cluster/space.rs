@@ -2,7 +2,7 @@
 
 use super::{SECOND, Trial, percentile, plan, waits_for_the_long_tests};
 use proof::client::{Resp, Word};
-use proof::report::{say, skipped};
+use proof::report::{bound, ratio, say, skipped};
 use proof::rigs::{Cluster, DiskGroup, Options, Root, Scratch, System, alone, missing, wait};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -185,13 +185,14 @@ fn a_slow_disk_of_a_follower_holds_nobody_up_and_of_a_master_not_for_long() {
     let p99 = |(from, to): (Duration, Duration)| {
         let others = cluster.nodes().filter(|node| *node != follower);
         let times = others.flat_map(|node| history.times(from, to, node - 1)).collect();
-        percentile(times, 99).as_micros()
+        percentile(times, 99)
     };
     let [before, slow_follower, slow_master, after] = spans.map(p99);
     say(&format!(
-        "F-30 p99 of the others' clients before={before}us slow follower={slow_follower}us \
-         slow master={slow_master}us, handed over={after}us"
+        "F-30 p99 of the others' clients before={before:?} slow follower={slow_follower:?} \
+         slow master={slow_master:?}, handed over={after:?}"
     ));
+    bound("F-30 p99 with a slow follower, times", ratio(slow_follower, before), 2.0);
     // The control: the disks were slow indeed.
     assert!(counts.iter().all(|count| *count <= 2 * u64::from(SLOW)), "{counts:?} syncs a second");
 }

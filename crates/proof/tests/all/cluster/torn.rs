@@ -1,0 +1,108 @@
+//! F-24: the remains of a write that never ended are cut off; a hole in what was written never is.
+
+use super::damage::checked;
+use super::{DAMAGED, Trial, plan, waits_for_the_long_tests};
+use proof::rigs::rot::{Rot, spoil, tail};
+use proof::rigs::{Cluster, Options, Scratch, alone};
+use std::path::Path;
+
+/// What befalls the log of a node that was killed.
+#[derive(Clone, Copy, Debug)]
+enum Harm {
+    /// So many bytes behind its end are garbage, or the beginning of a true frame.
+    Torn(usize),
+    /// A bit changes at so many percent of what was written.
+    Hole(usize),
+}
+
+/// In turn at a follower and at the master.
+const HARMS: [Harm; 10] = [
+    Harm::Torn(1),
+    Harm::Torn(7),
+    Harm::Hole(20),
+    Harm::Hole(50),
+    Harm::Torn(64),
+    Harm::Torn(511),
+    Harm::Hole(80),
+    Harm::Hole(95),
+    Harm::Torn(4_096),
+    Harm::Torn(70_000),
+];
+/// Where a segment's first frame begins.
+const FRAMES: usize = 4_096;
+
+/// How often which of the three ends came.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    cut: usize,
+    refused: usize,
+    mended: usize,
+}
+
+#[test]
+fn torn_tails_in_a_cluster_are_cut_and_holes_never_are() {
+    let name = "F-24 torn tails and holes in a cluster";
+    if waits_for_the_long_tests(name) {
+        return;
+    }
+    let _alone = alone();
+    let scratch = Scratch::new("cluster-torn");
+    let mut cluster = Cluster::start(&scratch, Options::of(3));
+    let mut trial = Trial::begin(name, &cluster, plan(24));
+    let mut ends = Ends::default();
+    for (turn, harm) in HARMS.into_iter().enumerate() {
+        let victim = if turn % 2 == 0 { cluster.follower() } else { cluster.master() };
+        trial.fault(&mut cluster, |cluster| befalls(cluster, victim, harm, &mut ends));
+    }
+    trial.figures.also("tails_cut", ends.cut);
+    trial.figures.also("holes_refused", ends.refused);
+    trial.figures.also("holes_mended", ends.mended);
+    trial.end(&cluster);
+    assert_eq!((ends.cut, ends.refused, ends.mended), (6, 4, 4), "of {HARMS:?}");
+}
+
+/// While nothing may be fetched from the others, a torn tail keeps nobody from starting, and a hole
+/// does; what has a hole then gets from the others what it lacks.
+fn befalls(cluster: &mut Cluster, victim: usize, harm: Harm, ends: &mut Ends) {
+    cluster.kill(victim);
+    let as_ever = cluster.how(victim).clone();
+    *cluster.how(victim) = as_ever.clone().with(&["--repair", "off"]);
+    let (segment, end) = tail(&as_ever.data.join("log"));
+    match harm {
+        Harm::Torn(bytes) => {
+            tear(&segment, end, bytes);
+            let (code, said) = checked(&as_ever.data);
+            assert!(code == Some(0) && said.contains("torn tail of"), "{harm:?}: {code:?} {said}");
+            let begun = cluster.try_to_begin(victim);
+            begun.unwrap_or_else(|refusal| panic!("{harm:?} keeps it from starting: {refusal}"));
+            *cluster.how(victim) = as_ever;
+            ends.cut += 1;
+        }
+        Harm::Hole(percent) => {
+            spoil(&segment, FRAMES + (end - FRAMES) * percent / 100, Rot::Flip);
+            let begun = cluster.try_to_begin(victim);
+            let refusal = begun.expect_err("a hole is passed over");
+            assert_eq!(refusal.code, Some(DAMAGED), "{harm:?}: {refusal}");
+            let name = segment.file_name().expect("a file has a name").to_string_lossy();
+            assert!(refusal.words.contains(&*name), "{harm:?}: the file is not named: {refusal}");
+            ends.refused += 1;
+            *cluster.how(victim) = as_ever;
+            cluster.begin(victim);
+            ends.mended += 1;
+        }
+    }
+}
+
+/// Leaves the remains of a write behind the end of a segment.
+fn tear(segment: &Path, end: usize, bytes: usize) {
+    let mut torn = std::fs::read(segment).expect("ours to read");
+    let from = end.next_multiple_of(8);
+    let to = (from + bytes).min(torn.len());
+    assert!(from < to, "the segment is full to its last byte");
+    if bytes == 1 || bytes.is_multiple_of(2) {
+        torn[from..to].fill(0xA5);
+    } else {
+        torn.copy_within(FRAMES..FRAMES + to - from, from);
+    }
+    std::fs::write(segment, torn).expect("ours to write");
+}
