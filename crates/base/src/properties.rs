@@ -93,6 +93,8 @@ pub struct Replication {
     pub datatype: DataType,
     /// How exact `hll` is.
     pub hll_precision: u8,
+    /// Whether keys are meant to be written once: there are never siblings. Fixed with the type.
+    pub write_once: bool,
 }
 
 impl Default for Replication {
@@ -113,6 +115,7 @@ impl Default for Replication {
             siblings_max: limits::SIBLINGS_MAX,
             datatype: DataType::None,
             hll_precision: 14,
+            write_once: false,
         }
     }
 }
@@ -135,6 +138,11 @@ impl Replication {
             return malformed(format!("`{name}` is {quorum}, and there are {n} replicas (n_val)"));
         }
         let typed = self.datatype != DataType::None;
+        if self.write_once && (typed || self.allow_mult) {
+            let text = "buckets whose keys are written once (`write_once`) keep one plain value of \
+                        a key: `allow_mult` is false there, and `datatype` none";
+            return malformed(text.into());
+        }
         if typed && (!self.allow_mult || self.last_write_wins) {
             let text = "buckets of a data type merge what is concurrent: `allow_mult` is true \
                         there, and `last_write_wins` false";
@@ -198,6 +206,10 @@ impl Properties {
                     format!("`{text}` is no value for `{name}`: {}", property.doc),
                 )
             })?;
+        }
+        // What keeps no siblings need not say so.
+        if changed.replication.write_once && !changes.iter().any(|(name, _)| name == "allow_mult") {
+            changed.replication.allow_mult = false;
         }
         match changed.promise {
             Promise::Consistent => changed.replication = Replication::default(),

@@ -5,7 +5,7 @@ use crate::limits::{KEY_BYTES_MAX, REPLICAS_MAX, SIBLINGS_HARD_MAX, TTL_MS_MAX, 
 use crate::quorum::Quorum;
 
 /// All properties of a bucket; new ones go to the end.
-pub const PROPERTIES: [Property; 20] = [
+pub const PROPERTIES: [Property; 21] = [
     Property {
         name: "promise",
         doc: "`consistent` (never a wrong answer) or `available` (always takes the write); fixed \
@@ -172,6 +172,13 @@ pub const PROPERTIES: [Property; 20] = [
         |p| p.replication.hll_precision.to_string(),
         |p, text| number(text, 4, 16).map(|n| p.replication.hll_precision = n as u8),
     ),
+    flag(
+        "write_once",
+        "keys are meant to be written once: never siblings, of several values the newest is kept; \
+         fixed when the type is made",
+        |p| p.replication.write_once.to_string(),
+        |p, text| truth(text).map(|yes| p.replication.write_once = yes),
+    ),
 ];
 
 type Get = fn(&Properties) -> String;
@@ -243,6 +250,7 @@ mod tests {
             siblings_max: 7,
             datatype: DataType::None,
             hll_precision: 4,
+            write_once: true,
         };
         let mut available = Properties { replication, ..Properties::available() };
         assert_eq!(Properties::default().with(&texts(&available)), Ok(available.clone()));
@@ -295,5 +303,21 @@ mod tests {
         let typed = with(&available, "datatype", "set").expect("a type");
         assert!(with(&typed, "allow_mult", "false").is_err());
         assert!(with(&typed, "last_write_wins", "true").is_err());
+    }
+
+    #[test]
+    fn what_is_written_once_has_no_siblings_and_is_plain() {
+        let once = with(&Properties::available(), "write_once", "true").expect("a type");
+        assert_eq!((once.replication.write_once, once.replication.allow_mult), (true, false));
+        assert_eq!(with(&once, "n_val", "2").map(|it| it.replication.allow_mult), Ok(false));
+        for (name, text) in [("allow_mult", "true"), ("datatype", "set")] {
+            let error = with(&once, name, text).expect_err("both can't be");
+            assert!(error.text().contains("write_once"), "{error}");
+        }
+        assert!(with(&Properties::default(), "write_once", "true").is_err(), "consistent");
+        // Written before there was such a property.
+        let mut old = texts(&Properties::available());
+        old.retain(|(name, _)| name != "write_once");
+        assert_eq!(Properties::default().with(&old), Ok(Properties::available()));
     }
 }

@@ -310,14 +310,18 @@ pub(super) fn put_replication<W: Fields>(replication: &Replication, out: &mut W)
     let Replication { basic_quorum, notfound_ok, allow_mult, last_write_wins, .. } = *replication;
     out.byte(node_confirms).yes(basic_quorum).yes(notfound_ok);
     out.yes(allow_mult).yes(last_write_wins);
-    let Replication { siblings_max, datatype, hll_precision, .. } = *replication;
-    out.half(siblings_max.into()).byte(datatype as u8).byte(hll_precision);
+    let Replication { siblings_max, datatype, hll_precision, write_once, .. } = *replication;
+    let kind = datatype as u8 | if write_once { WRITTEN_ONCE } else { 0 };
+    out.half(siblings_max.into()).byte(kind).byte(hll_precision);
 }
+
+/// Stands beside a data type's number: who does not know of it can't read it, and says so.
+const WRITTEN_ONCE: u8 = 0x80;
 
 pub(super) fn take_replication(from: &mut Source<'_>) -> Taken<Replication> {
     let n_val = from.byte("n_val")?;
     let quorum = |from: &mut Source<'_>| take_quorum(from)?.ok_or(Malformed("quorum"));
-    Ok(Replication {
+    let mut replication = Replication {
         n_val,
         r: quorum(from)?,
         pr: quorum(from)?,
@@ -332,10 +336,12 @@ pub(super) fn take_replication(from: &mut Source<'_>) -> Taken<Replication> {
         last_write_wins: from.yes("last_write_wins")?,
         siblings_max: u16::try_from(from.half("siblings_max")?)
             .map_err(|_| Malformed("siblings_max"))?,
-        datatype: {
-            let number = usize::from(from.byte("datatype")?);
-            *DataType::ALL.get(number).ok_or(Malformed("datatype"))?
-        },
-        hll_precision: from.byte("hll_precision")?,
-    })
+        ..Replication::default()
+    };
+    let kind = from.byte("datatype")?;
+    let number = usize::from(kind & !WRITTEN_ONCE);
+    replication.datatype = *DataType::ALL.get(number).ok_or(Malformed("datatype"))?;
+    replication.write_once = kind & WRITTEN_ONCE != 0;
+    replication.hll_precision = from.byte("hll_precision")?;
+    Ok(replication)
 }

@@ -260,6 +260,8 @@ pub(super) fn fixed_values(before: &Properties, after: &Properties) -> Result<()
         "a bucket type's datatype is fixed when it is made: create another type"
     } else if after.hll_precision > before.hll_precision {
         "hll_precision can only be made smaller: what is counted already is not known better"
+    } else if before.write_once != after.write_once {
+        "write_once is fixed when a bucket type is made: create another type, and name its buckets"
     } else {
         return Ok(());
     };

@@ -128,6 +128,13 @@ pub fn bodies(of: &Stuff) -> Vec<Body> {
     ]
 }
 
+/// A type whose keys are written once.
+pub fn once_bodies() -> Vec<Body> {
+    let replication = Replication { write_once: true, allow_mult: false, ..Replication::default() };
+    let once = Properties { replication, ..Properties::available() };
+    vec![Body::Types(vec![("once".into(), once)])]
+}
+
 fn field(of: &Stuff, kind: FieldKind) -> Field {
     Field { name: of.keys[1].clone(), kind }
 }

@@ -10,8 +10,8 @@ use base::datatype::{
     ElementStep, Field, FieldKind, FieldStep, TypeChange, TypeFound, TypeOperation, TypeValue,
 };
 use base::{
-    AvailableCall, Body, BucketName, Call, Context, DirectoryCall, FetchOptions, Reason, Result,
-    StoreOptions,
+    AvailableCall, Body, BucketName, Call, Content, Context, DirectoryCall, FetchOptions, Reason,
+    Result, Store, StoreOptions,
 };
 
 fn of(kind: &str) -> BucketName {
@@ -145,6 +145,40 @@ async fn a_plain_bucket_that_keeps_siblings_holds_counters_too() {
         }
         other => panic!("owners, not {other:?}"),
     }
+    node.stop().await.expect("it stops");
+}
+
+/// Riak's property for keys that are written once: nothing is read before, siblings never are.
+#[tokio::test]
+async fn keys_written_once_have_no_siblings_and_only_a_new_type_is_so() {
+    let place = Place::new();
+    let node = place.start().await;
+    make(&node, "once", &[("write_once", "true")]).await;
+    for value in ["first", "second"] {
+        let content = Content::plain(bytes(value));
+        let write = Store { key: bytes("k"), content, ..Store::default() };
+        let call = Call::Available(AvailableCall::Store(Box::new(write)));
+        ask(&node, &of("once"), call).await.expect("a write");
+    }
+    let options = FetchOptions::default();
+    let call = Call::Available(AvailableCall::Fetch { key: bytes("k"), options });
+    match ask(&node, &of("once"), call).await.expect("a read").body {
+        Body::Siblings(found) => assert_eq!(super::values(&found), ["second"]),
+        other => panic!("values, not {other:?}"),
+    }
+    let change = |text: &str| vec![("write_once".to_string(), text.to_string())];
+    for (kind, text) in [("once", "false"), (BucketName::AVAILABLE, "true")] {
+        for call in
+            [DirectoryCall::AlterType(change(text)), DirectoryCall::AlterBucket(change(text))]
+        {
+            refused(ask(&node, &of(kind), Call::Directory(call)).await, Reason::NotSupported);
+        }
+    }
+    let several = vec![("allow_mult".to_string(), "true".to_string())];
+    let call = Call::Directory(DirectoryCall::AlterBucket(several));
+    refused(ask(&node, &of("once"), call).await, Reason::Malformed);
+    let same = Call::Directory(DirectoryCall::AlterBucket(change("true")));
+    ask(&node, &of("once"), same).await.expect("nothing is changed");
     node.stop().await.expect("it stops");
 }
 
