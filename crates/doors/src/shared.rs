@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::guard::Guard;
 use crate::resp::Registry;
+use crate::riak;
 use crate::settings::DoorSettings;
 use base::{Error, Reason};
 use bytes::Bytes;
@@ -30,6 +31,8 @@ pub struct Shared {
     pub(crate) resp: Registry,
     /// What the connections of Arakoon's clients share.
     pub(crate) arakoon: arakoon::Registry,
+    /// What Riak's clients were told.
+    pub(crate) riak: riak::Tally,
     /// The hour, for clients that speak of it.
     pub(crate) clock: Clock,
     /// Who may come in and ask what.
@@ -52,6 +55,7 @@ impl Shared {
             node,
             resp: Registry::new(Clock::Wall),
             arakoon: arakoon::Registry::default(),
+            riak: riak::Tally::default(),
             clock: Clock::Wall,
             guard: Guard::new(&settings.hosts),
             counters: Counters::default(),

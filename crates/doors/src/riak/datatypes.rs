@@ -9,6 +9,7 @@ use super::path::Bucket;
 use super::render::Form;
 use super::translate::{Plan, Shape, ask};
 use crate::http::Method;
+use crate::http::percent::encode_onto;
 use crate::typed;
 use base::datatype::{FieldKind, TypeChange, TypeFound, TypeOperation, TypeValue};
 use base::{AvailableCall, Body, Error, Key, Reason, Vtag};
@@ -21,6 +22,8 @@ pub(super) struct Telling {
     context: bool,
     /// Where a key that the client did not name is found.
     location: Option<String>,
+    /// Whether it is what a counter knows, too: plain buckets that keep siblings have counters.
+    counts: bool,
 }
 
 /// `/types/T/buckets/B/datatypes`, with a key or without.
@@ -31,7 +34,11 @@ pub(super) fn datatype(
     key: Option<Key>,
 ) -> Result<Plan, Answer> {
     if !bucket.typed {
-        let path = bucket.path() + "/counters";
+        let mut path = bucket.path() + "/counters";
+        if let Some(key) = key {
+            path.push('/');
+            encode_onto(&mut path, &key);
+        }
         return Err(Answer::text(301, "").header("Location", path));
     }
     let context = query.get("include_context") != Some("false");
@@ -41,7 +48,7 @@ pub(super) fn datatype(
             let fetch = options.fetch();
             options.end()?;
             let call = AvailableCall::FetchType { key, options: fetch };
-            let form = Form::Typed(Telling { context, location: None });
+            let form = Form::Typed(Telling { context, location: None, counts: true });
             Ok(Plan::Ask(ask(&bucket.name, call), Shape(form)))
         }
         (Method::Post, key) => change(asked, query, bucket, key, context),
@@ -70,9 +77,10 @@ fn change(
     let fresh = key.is_none();
     let key = key.unwrap_or_else(|| Vtag(asked.chance).to_string().into());
     let location = fresh.then(|| bucket.datatype_path(&key));
+    let counts = matches!(operation, TypeOperation::Add(_));
     let change = TypeChange { key, operation, context: seen, options: store };
     let call = AvailableCall::Change(Box::new(change));
-    let form = Form::Typed(Telling { context, location });
+    let form = Form::Typed(Telling { context, location, counts });
     Ok(Plan::Ask(ask(&bucket.name, call), Shape(form)))
 }
 
@@ -158,7 +166,15 @@ pub(super) fn refused(form: &Form, error: &Error) -> Answer {
             let words = "Counters require bucket property 'allow_mult=true'";
             Answer { status: 409, body: words.into(), ..answer }
         }
-        (Form::Typed(_), Reason::NotSupported) => Answer { status: 403, ..answer },
+        (Form::Typed(telling), Reason::NotSupported) => {
+            let plain = error.text().contains("bucket of plain values");
+            let body = match telling.counts {
+                _ if !plain => answer.body,
+                true => "Bucket must be allow_mult=true\n".into(),
+                false => "Bucket datatype 'undefined' is not a supported type.\n".into(),
+            };
+            Answer { status: 403, body, ..answer }
+        }
         _ => answer,
     }
 }

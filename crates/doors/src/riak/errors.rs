@@ -15,10 +15,18 @@ fn in_words(error: &Error) -> Answer {
     if let Some(shortfall) = Shortfall::told(error) {
         return Answer::text(503, too_few(shortfall));
     }
+    if let Some(n) = excess(error) {
+        let words = "Specified w/dw/pw/node_confirms values invalid for bucket n value of";
+        return Answer::text(400, format!("{words} {n}\n"));
+    }
     use Reason::*;
     match error.reason {
         NotFound => Answer::text(404, "not found\n"),
-        NoSuchType | NoSuchBucket => Answer::text(404, "Unknown bucket type\n"),
+        NoSuchType | NoSuchBucket => {
+            let text = error.text();
+            let kind = text.split('`').nth(1).and_then(|name| name.split('/').next());
+            Answer::text(404, format!("Unknown bucket type: {}\n", kind.unwrap_or_default()))
+        }
         DeadlinePassed => Answer::text(503, "request timed out\n"),
         TooLarge => Answer::text(413, line(error)),
         Malformed | NotANumber | NotSupported | SessionExpired | OutsideWindow => {
@@ -47,6 +55,13 @@ fn too_few(of: Shortfall) -> String {
         Share::NodeConfirms => "node_confirms",
     };
     format!("{name}-value unsatisfied: {}/{}\n", of.got, of.needed)
+}
+
+/// How many copies there are, where more of them were asked for.
+fn excess(error: &Error) -> Option<u8> {
+    let text = error.text();
+    let (_, n) = text.split_once(" can't be more than n_val, which is ")?;
+    n.parse().ok()
 }
 
 fn line(error: &Error) -> String {

@@ -57,10 +57,19 @@ pub(super) fn check(framed: &Framed, guard: &Guard) -> Result<(), Answer> {
     let is_safe = matches!(framed.asked.method, Method::Get | Method::Head);
     let foreign =
         framed.origin.as_ref().is_some_and(|origin| !guard.trusts_origin(origin, &framed.host));
-    if !is_safe && foreign {
+    let from = framed.asked.header("referer").map(|referer| page_origin(referer));
+    let led = from.is_some_and(|from| !guard.trusts_origin(from, &framed.host));
+    if !is_safe && (foreign || led) {
         return Err(Answer::text(403, "pages of other origins may not write here\n"));
     }
     Ok(())
+}
+
+/// Scheme, host and port of a page's address.
+fn page_origin(address: &[u8]) -> &[u8] {
+    let authority = memchr::memmem::find(address, b"://").map_or(0, |at| at + 3);
+    let path = address[authority..].iter().position(|byte| b"/?#".contains(byte));
+    &address[..path.map_or(address.len(), |at| authority + at)]
 }
 
 /// What is no request is told, and the connection ends.

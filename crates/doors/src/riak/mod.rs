@@ -26,12 +26,14 @@ mod properties;
 mod render;
 mod serve;
 mod statistics;
+mod tally;
 mod translate;
 
 pub use answer::Answer;
 pub use asked::Asked;
 pub use render::render;
 pub(crate) use serve::serve;
+pub(crate) use tally::Tally;
 pub use translate::{Look, Plan, Shape, gather, go_on, next_page, plan};
 
 #[cfg(test)]

@@ -1,5 +1,41 @@
 //! What a client accepts.
 
+use super::asked::Asked;
+
+/// What a client says of the answers that it takes.
+#[derive(Debug, Default)]
+pub(super) struct Wants {
+    accept: Option<String>,
+    encodings: Option<String>,
+}
+
+impl Wants {
+    pub(super) fn of(asked: &Asked) -> Wants {
+        let text = |name: &str| asked.text(name).map(str::to_string);
+        Wants { accept: text("accept"), encodings: text("accept-encoding") }
+    }
+
+    pub(super) fn accept(&self) -> Option<&str> {
+        self.accept.as_deref()
+    }
+
+    /// Whether it refuses, in so many words (`q=0`), the one encoding in which a value is stored.
+    pub(super) fn refuses(&self, stored: &[u8]) -> bool {
+        let Some(encodings) = self.encodings.as_deref() else { return false };
+        let stored = if stored.is_empty() { b"identity" } else { stored };
+        let weight = |wanted: &[u8]| {
+            encodings.split(',').find_map(|one| {
+                let mut parts = one.split(';').map(str::trim);
+                let name = parts.next().unwrap_or_default();
+                let weight =
+                    parts.find_map(|part| part.strip_prefix("q=")).map_or(1_000, thousandths);
+                name.as_bytes().eq_ignore_ascii_case(wanted).then_some(weight)
+            })
+        };
+        weight(stored).or_else(|| weight(b"*")) == Some(0)
+    }
+}
+
 /// How much a client wants a media type, in thousandths: the most exact range counts. Without an
 /// `Accept` everything is welcome.
 pub(super) fn welcome(accept: Option<&str>, kind: &str) -> u16 {

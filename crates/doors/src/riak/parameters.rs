@@ -45,12 +45,23 @@ impl<'a> Options<'a> {
         match text.to_ascii_lowercase().as_str() {
             "default" => None,
             text => Quorum::parse(text).or_else(|| {
-                self.wrong.push_str(&format!(
-                    "{name} query parameter must be an integer or one of the following words: \
-                     'one', 'quorum' or 'all'\n"
-                ));
+                self.no_quorum(name);
                 None
             }),
+        }
+    }
+
+    fn no_quorum(&mut self, name: &str) {
+        self.no(&format!(
+            "{name} query parameter must be an integer or one of the following words: 'one', \
+             'quorum' or 'all'\n"
+        ));
+    }
+
+    /// One line more, unless it stands there: a change looks and writes with the same options.
+    fn no(&mut self, line: &str) {
+        if !self.wrong.contains(line) {
+            self.wrong.push_str(line);
         }
     }
 
@@ -60,19 +71,48 @@ impl<'a> Options<'a> {
             "false" => Some(false),
             "default" => None,
             _ => {
-                self.wrong.push_str(&format!("{name} query parameter must be true or false\n"));
+                self.no(&format!("{name} query parameter must be true or false\n"));
                 None
             }
         }
     }
 
+    /// Nodes are counted, and not parts of them: of the words only `one` says how many.
     fn nodes(&mut self) -> Option<u8> {
-        let text = self.query.get("node_confirms")?;
-        let number = text.parse().ok();
-        if number.is_none() && text != "default" {
-            self.wrong.push_str("node_confirms query parameter must be an integer\n");
+        let text = self.query.get("node_confirms")?.to_ascii_lowercase();
+        match Quorum::parse(&text) {
+            Some(Quorum::One) => Some(1),
+            Some(Quorum::Number(number)) => Some(number),
+            Some(Quorum::Quorum | Quorum::All) => {
+                self.no("node_confirms is a number here: so many different nodes\n");
+                None
+            }
+            None => {
+                if text != "default" {
+                    self.no_quorum("node_confirms");
+                }
+                None
+            }
         }
-        number
+    }
+
+    /// What of a write can't be left to the client here.
+    fn left_to_the_bucket(&mut self) {
+        if self.truth("asis") == Some(true) {
+            self.no("asis is not supported: every write has a dot of its own\n");
+        }
+        match self.query.get("sync_on_write").map(str::to_ascii_lowercase).as_deref() {
+            None | Some("backend" | "default") => {}
+            Some("one" | "all") => self.no(
+                "sync_on_write is backend here: the bucket's property `sync` says when a write is \
+                 synced\n",
+            ),
+            Some(_) => {
+                let words = "sync_on_write query parameter must be one of the following words: \
+                             'backend', 'one' or 'all'\n";
+                self.no(words);
+            }
+        }
     }
 
     /// A timeout; 0 is none.
@@ -80,7 +120,7 @@ impl<'a> Options<'a> {
         let text = self.query.get("timeout")?;
         let number: Option<u64> = text.parse().ok();
         if number.is_none() {
-            self.wrong.push_str(&format!("Bad timeout value {text:?}\n"));
+            self.no(&format!("Bad timeout value {text:?}\n"));
         }
         number.filter(|number| *number > 0)
     }
@@ -97,6 +137,7 @@ impl<'a> Options<'a> {
     }
 
     pub(super) fn store(&mut self) -> StoreOptions {
+        self.left_to_the_bucket();
         StoreOptions {
             w: self.quorum("w"),
             dw: self.quorum("dw"),

@@ -10,29 +10,28 @@ use serde_json::{Map, Value, json};
 const FORM: &str =
     "bucket PUT must be a JSON object of the form:\n{\"props\":{...bucket properties...}}";
 
-/// What Riak has and this house has no use for: whatever is said of it is taken and forgotten,
-/// because clients send back all they were shown.
-const FORGOTTEN: [&str; 13] = [
-    "name",
-    "active",
-    "claimant",
-    "backend",
-    "repl",
-    "sync_on_write",
-    "chash_keyfun",
-    "linkfun",
-    "dvv_enabled",
-    "small_vclock",
-    "big_vclock",
-    "young_vclock",
-    "old_vclock",
-];
-
 /// What would have to be done and is not: only nothing can be asked of it.
-const NOT_DONE: [&str; 5] = ["precommit", "postcommit", "search_index", "consistent", "write_once"];
+const NOT_DONE: [&str; 6] =
+    ["precommit", "postcommit", "search_index", "consistent", "backend", "repl"];
 
-/// The changes that a request asks for; what can't be is told by name.
-pub(super) fn changes(asked: &Asked) -> Result<Changes, Answer> {
+/// What Riak lets be chosen and is the same for all here: it may be said, and not be changed.
+fn fixed(name: &str) -> Option<Value> {
+    let fun = |module: &str, name: &str| json!({ "mod": module, "fun": name });
+    Some(match name {
+        "small_vclock" | "big_vclock" => 50.into(),
+        "young_vclock" => 20.into(),
+        "old_vclock" => 86_400.into(),
+        "chash_keyfun" => fun("riak_core_util", "chash_std_keyfun"),
+        "linkfun" => fun("riak_kv_wm_link_walker", "mapreduce_linkfun"),
+        "sync_on_write" => "backend".into(),
+        "active" => true.into(),
+        _ => return None,
+    })
+}
+
+/// The changes that a request asks for, of a bucket of this name or of a type; what can't be is
+/// told by name.
+pub(super) fn changes(asked: &Asked, bucket: Option<&[u8]>) -> Result<Changes, Answer> {
     let kind = asked.text("content-type").unwrap_or_default();
     if kind.split(';').next().map(str::trim) != Some("application/json") {
         return Err(Answer::text(415, "properties are application/json\n"));
@@ -42,7 +41,14 @@ pub(super) fn changes(asked: &Asked) -> Result<Changes, Answer> {
     let props = props.ok_or_else(|| Answer::text(400, FORM))?;
     let (mut changes, mut wrong) = (Changes::new(), Map::new());
     for (name, value) in props {
-        match change(name, value) {
+        let told = match (name.as_str(), bucket) {
+            ("name", Some(own)) => own_name(value, own),
+            ("dvv_enabled", _) => dots(value, props),
+            // Who answers of a type is shown, too.
+            ("claimant", None) if value.is_string() => Ok(None),
+            _ => change(name, value),
+        };
+        match told {
             Ok(Some(text)) => changes.push((name.clone(), text)),
             Ok(None) => {}
             Err(words) => drop(wrong.insert(name.clone(), words.into())),
@@ -55,15 +61,44 @@ fn refused(wrong: Map<String, Value>) -> Answer {
     Answer::with_body(400, "application/json", Value::Object(wrong).to_string())
 }
 
-/// A refusal of the node, as a document.
-pub(super) fn refusal(words: String) -> Answer {
-    refused(Map::from_iter([("error".into(), words.into())]))
+/// A refusal of the node, as a document: the property it speaks of, one that was to be changed if
+/// it does, and why.
+pub(super) fn refusal(words: &str, changed: &[String]) -> Answer {
+    let is_name = |word: &&str| PROPERTIES.iter().any(|property| property.name == *word);
+    let mut quoted = words.split('`').skip(1).step_by(2).filter(is_name);
+    let own = quoted.clone().find(|word| changed.iter().any(|name| name == word));
+    let plain = |c: char| !c.is_ascii_lowercase() && c != '_';
+    let name = own.or_else(|| quoted.next()).or_else(|| words.split(plain).find(is_name));
+    refused(Map::from_iter([(name.unwrap_or("error").into(), words.into())]))
+}
+
+type Told = Result<Option<String>, String>;
+
+/// A bucket's name is shown with its properties; it says nothing new.
+fn own_name(value: &Value, own: &[u8]) -> Told {
+    let same = value.as_str() == Some(&*String::from_utf8_lossy(own));
+    if same { Ok(None) } else { Err("read_only".into()) }
+}
+
+/// Every version has a dot here, but where the newest write wins.
+fn dots(value: &Value, props: &Map<String, Value>) -> Told {
+    let newest_wins = props.get("last_write_wins") == Some(&Value::Bool(true));
+    match value {
+        Value::Bool(true) if newest_wins => {
+            Err("If last_write_wins is true, dvv_enabled must be false".into())
+        }
+        Value::Bool(true) => Ok(None),
+        Value::Bool(false) if newest_wins => Ok(None),
+        Value::Bool(false) => Err("false only where last_write_wins is true".into()),
+        _ => Err("not_boolean".into()),
+    }
 }
 
 /// A property's text in the house; none: it changes nothing.
-fn change(name: &str, value: &Value) -> Result<Option<String>, &'static str> {
-    if FORGOTTEN.contains(&name) {
-        return Ok(None);
+fn change(name: &str, value: &Value) -> Told {
+    if let Some(only) = fixed(name) {
+        let same = only == *value;
+        return if same { Ok(None) } else { Err(format!("is {only} for all")) };
     }
     if NOT_DONE.contains(&name) {
         let nothing = match value {
@@ -71,11 +106,15 @@ fn change(name: &str, value: &Value) -> Result<Option<String>, &'static str> {
             Value::String(text) => text.is_empty() || text == "_dont_index_",
             value => matches!(value, Value::Null | Value::Bool(false)),
         };
-        return if nothing { Ok(None) } else { Err("not_supported") };
+        return if nothing { Ok(None) } else { Err("not_supported".into()) };
     }
     let known = PROPERTIES.iter().find(|property| property.name == name && name != "promise");
-    let Some(property) = known else { return Err("unknown_property") };
-    match (property.shape, value) {
+    let Some(property) = known else { return Err("unknown_property".into()) };
+    of_shape(property.shape, value).map(Some).map_err(String::from)
+}
+
+fn of_shape(shape: Shape, value: &Value) -> Result<String, &'static str> {
+    match (shape, value) {
         (Shape::Number(..), Value::Number(number)) if number.is_u64() => Ok(number.to_string()),
         (Shape::Number(..), _) => Err("not_integer"),
         (Shape::Flag, Value::Bool(yes)) => Ok(yes.to_string()),
@@ -89,7 +128,6 @@ fn change(name: &str, value: &Value) -> Result<Option<String>, &'static str> {
         (Shape::Word(_), Value::String(word)) => Ok(word.clone()),
         (Shape::Word(_), _) => Err("not_text"),
     }
-    .map(Some)
 }
 
 /// A bucket's properties as a document, `props` not yet around them.
@@ -101,11 +139,16 @@ pub(super) fn of_bucket(name: &BucketName, properties: &Properties) -> Value {
 }
 
 /// A bucket type's properties as a document.
-pub(super) fn of_type(properties: &Properties) -> Value {
+pub(super) fn of_type(properties: &Properties, claimant: &str) -> Value {
     let mut props = shown(properties);
     props.insert("active".into(), true.into());
+    props.insert("claimant".into(), claimant.into());
     Value::Object(props)
 }
+
+/// What is the same for all, as Riak shows it.
+const SHOWN: [&str; 6] =
+    ["big_vclock", "chash_keyfun", "linkfun", "old_vclock", "small_vclock", "young_vclock"];
 
 fn shown(properties: &Properties) -> Map<String, Value> {
     let quorum = |quorum: Quorum| match quorum {
@@ -113,20 +156,15 @@ fn shown(properties: &Properties) -> Map<String, Value> {
         word => json!(word.to_string()),
     };
     let it = &properties.replication;
-    let fun = |module: &str, name: &str| json!({ "mod": module, "fun": name });
     let all = json!({
         "allow_mult": it.allow_mult,
         "basic_quorum": it.basic_quorum,
-        "big_vclock": 50,
-        "chash_keyfun": fun("riak_core_util", "chash_std_keyfun"),
         "dvv_enabled": !it.last_write_wins,
         "dw": quorum(it.dw),
         "last_write_wins": it.last_write_wins,
-        "linkfun": fun("riak_kv_wm_link_walker", "mapreduce_linkfun"),
         "n_val": it.n_val,
         "node_confirms": it.node_confirms,
         "notfound_ok": it.notfound_ok,
-        "old_vclock": 86_400,
         "postcommit": [],
         "pr": quorum(it.pr),
         "precommit": [],
@@ -134,11 +172,15 @@ fn shown(properties: &Properties) -> Map<String, Value> {
         "r": quorum(it.r),
         "rw": quorum(it.rw),
         "siblings_max": it.siblings_max,
-        "small_vclock": 50,
         "w": quorum(it.w),
-        "young_vclock": 20,
     });
     let Value::Object(mut all) = all else { return Map::new() };
+    for name in SHOWN {
+        all.extend(fixed(name).map(|value| (name.to_string(), value)));
+    }
+    if it.write_once {
+        all.insert("write_once".into(), true.into());
+    }
     if properties.promise == Promise::Consistent {
         all.insert("consistent".into(), true.into());
     }

@@ -4,7 +4,7 @@ use super::answer::Answer;
 use super::asked::Asked;
 use super::datatypes::{self, Telling};
 use super::headers::{VCLOCK, content_type, index_headers, link_header, meta_headers, vclock};
-use super::negotiate::{Manner, siblings as manner, welcome};
+use super::negotiate::{Manner, Wants, siblings as manner, welcome};
 use super::path::{Bucket, known_as};
 use super::translate::Shape;
 use super::{errors, hour, parts, properties};
@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 #[derive(Debug)]
 pub(super) enum Form {
     /// A key's values.
-    Object { bucket: Bucket, vtag: Option<String>, accept: Option<String>, conditions: Conditions },
+    Object { bucket: Bucket, vtag: Option<String>, wants: Wants, conditions: Conditions },
     /// A write, perhaps with the key's values behind it.
-    Stored { bucket: Bucket, location: Option<String>, accept: Option<String>, unmet: u16 },
+    Stored { bucket: Bucket, location: Option<String>, wants: Wants, unmet: u16 },
     /// A delete.
     Removed,
     /// A page of keys, perhaps with the bucket's properties in front.
@@ -28,10 +28,10 @@ pub(super) enum Form {
     Buckets { list: List },
     /// A bucket's properties.
     Properties,
-    /// A bucket type's properties.
-    TypeProperties { kind: String },
-    /// A change of properties.
-    Altered,
+    /// A bucket type's properties, and the node that tells them.
+    TypeProperties { kind: String, claimant: String },
+    /// A change of these properties.
+    Altered(Vec<String>),
     /// A data type.
     Typed(Telling),
     /// A counter of old.
@@ -128,8 +128,8 @@ pub fn render(shape: &Shape, reply: &Result<Reply, Error>) -> Answer {
         (Form::Stored { unmet, .. }, Err(error)) if error.kind() == Kind::Conflict => {
             Answer::text(*unmet, "")
         }
-        (Form::Altered, Err(error)) if error.kind() == Kind::Invalid => {
-            properties::refusal(error.text())
+        (Form::Altered(changed), Err(error)) if error.kind() == Kind::Invalid => {
+            properties::refusal(&error.text(), changed)
         }
         (form @ (Form::Typed(_) | Form::Counter), Err(error)) => datatypes::refused(form, error),
         (_, Err(error)) => errors::answer(error),
@@ -140,12 +140,11 @@ pub fn render(shape: &Shape, reply: &Result<Reply, Error>) -> Answer {
 
 fn told(form: &Form, body: &Body) -> Option<Answer> {
     Some(match (form, body) {
-        (Form::Object { bucket, vtag, accept, conditions }, Body::Siblings(found)) => {
-            let tag = vtag.as_deref();
-            object(found, bucket, tag, accept.as_deref(), conditions)
+        (Form::Object { bucket, vtag, wants, conditions }, Body::Siblings(found)) => {
+            object(found, bucket, vtag.as_deref(), wants, conditions)
         }
-        (Form::Stored { bucket, location, accept, .. }, Body::Siblings(found)) => {
-            let answer = values(found, bucket, accept.as_deref(), Manner::Parts);
+        (Form::Stored { bucket, location, wants, .. }, Body::Siblings(found)) => {
+            let answer = values(found, bucket, wants, Manner::Parts);
             let answer = if answer.status == 200 && answer.body.is_empty() {
                 Answer { status: 204, ..answer }
             } else {
@@ -161,8 +160,8 @@ fn told(form: &Form, body: &Body) -> Option<Answer> {
         (Form::Stored { location: Some(location), .. }, Body::Stored(_)) => {
             Answer::text(201, "").header("Location", location.clone())
         }
-        (Form::Stored { .. } | Form::Removed, Body::Stored(_)) | (Form::Altered, Body::Done) => {
-            Answer::bare(204)
+        (Form::Stored { .. } | Form::Removed, Body::Stored(_)) | (Form::Altered(_), Body::Done) => {
+            Answer::text(204, "")
         }
         (Form::Keys { properties, .. }, Body::Keys(page)) => {
             let mut document = list("keys", page.keys.iter().cloned());
@@ -178,9 +177,9 @@ fn told(form: &Form, body: &Body) -> Option<Answer> {
             let bucket = buckets.first()?;
             json(&json!({ "props": properties::of_bucket(&bucket.name, &bucket.properties) }))
         }
-        (Form::TypeProperties { kind }, Body::Types(types)) => {
+        (Form::TypeProperties { kind, claimant }, Body::Types(types)) => {
             match types.iter().find(|(name, _)| name == kind) {
-                Some((_, found)) => json(&json!({ "props": properties::of_type(found) })),
+                Some((_, found)) => json(&json!({ "props": properties::of_type(found, claimant) })),
                 None => Answer::text(404, format!("Unknown bucket type: {kind}\n")),
             }
         }
@@ -231,7 +230,7 @@ fn object(
     found: &Siblings,
     bucket: &Bucket,
     vtag: Option<&str>,
-    accept: Option<&str>,
+    wants: &Wants,
     conditions: &Conditions,
 ) -> Answer {
     if let Some(status) = conditions.against(found, true) {
@@ -242,18 +241,18 @@ fn object(
         return not_found(found);
     }
     match vtag {
-        None => values(found, bucket, accept, Manner::Tags),
+        None => values(found, bucket, wants, Manner::Tags),
         Some(vtag) => match found.values.iter().find(|value| value.vtag.to_string() == vtag) {
-            Some(value) => one(value, &found.context, bucket, accept),
+            Some(value) => one(value, &found.context, bucket, wants),
             None => Answer::text(404, "not found\n"),
         },
     }
 }
 
 /// One value, or all siblings.
-fn values(found: &Siblings, bucket: &Bucket, accept: Option<&str>, equal: Manner) -> Answer {
+fn values(found: &Siblings, bucket: &Bucket, wants: &Wants, equal: Manner) -> Answer {
     if let [value] = &found.values[..] {
-        return one(value, &found.context, bucket, accept);
+        return one(value, &found.context, bucket, wants);
     }
     let all: Vec<&Sibling> = found.values.iter().collect();
     let head = Answer::bare(300)
@@ -261,7 +260,7 @@ fn values(found: &Siblings, bucket: &Bucket, accept: Option<&str>, equal: Manner
         .header("Vary", "Accept, Accept-Encoding")
         .header("ETag", format!("\"{}\"", entity_tag(found)))
         .header("Last-Modified", hour::text(modified(found)));
-    match manner(accept, equal) {
+    match manner(wants.accept(), equal) {
         None => Answer::text(406, ""),
         Some(Manner::Parts) => {
             let boundary = parts::boundary(&all);
@@ -278,12 +277,12 @@ fn values(found: &Siblings, bucket: &Bucket, accept: Option<&str>, equal: Manner
 }
 
 /// One value with what is said about it.
-fn one(value: &Sibling, context: &Context, bucket: &Bucket, accept: Option<&str>) -> Answer {
+fn one(value: &Sibling, context: &Context, bucket: &Bucket, wants: &Wants) -> Answer {
     let said = &value.content.headers;
     let kind = content_type(said);
     let name = String::from_utf8_lossy(&kind);
     let name = name.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if welcome(accept, &name) == 0 {
+    if welcome(wants.accept(), &name) == 0 || wants.refuses(&said.encoding) {
         return Answer::text(406, "");
     }
     let mut answer = Answer::bare(200)

@@ -228,16 +228,24 @@ impl Talk {
             Plan::Ask(request, shape) if shape.streams() && !head_only => {
                 return self.stream_pages(*request, shape, keep_alive).await;
             }
-            Plan::Ask(request, shape) => {
-                let within = deadline(&shape);
-                let reply = in_time(within, self.all_pages(*request)).await;
-                render(&shape, &reply)
-            }
+            Plan::Ask(request, shape) => self.whole(*request, shape).await,
             // What has looked does not look again, and what is counted was told.
             Plan::Look(..) | Plan::Statistics => Answer::text(500, "Error:\nlooked twice\n"),
         };
         self.say(&answer, head_only, keep_alive).await?;
         Ok(answer.status)
+    }
+
+    /// The answer to a request that is told as a whole.
+    async fn whole(&mut self, request: Request, mut shape: Shape) -> Answer {
+        let shared = self.shared.clone();
+        let second = shared.clock.unix_ms() / 1_000;
+        shape.claimed_by(|| statistics::own_name(&shared));
+        let is_read = shared.riak.asked(&request, second);
+        let _listing = shape.lists().then(|| shared.riak.list(second));
+        let reply = in_time(deadline(&shape), self.all_pages(request)).await;
+        shared.riak.note(is_read, &shape, &reply, second);
+        render(&shape, &reply)
     }
 
     async fn ask(&mut self, request: Request) -> Result<Reply, Error> {
@@ -278,6 +286,8 @@ impl Talk {
         keep_alive: bool,
     ) -> Result<u16, Ended> {
         let (mut request, within) = (request, deadline(&shape));
+        let shared = self.shared.clone();
+        let _listing = shared.riak.list(shared.clock.unix_ms() / 1_000);
         let mut reply = in_time(within, self.ask(request.clone())).await;
         // Clients that asked for a stream give up their connection for any other status.
         if reply.as_ref().is_err_and(|error| error.reason != Reason::DeadlinePassed) {
@@ -297,6 +307,7 @@ impl Talk {
             request = *next;
             reply = in_time(within, self.ask(request.clone())).await;
         }
+        shared.riak.note(false, &shape, &reply, shared.clock.unix_ms() / 1_000);
         let last = if reply.is_ok() { shape.last_page() } else { frame::BROKEN };
         let mut last = frame::chunk(last);
         last.extend_from_slice(b"0\r\n\r\n");

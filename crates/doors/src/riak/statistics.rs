@@ -1,13 +1,17 @@
 //! What the node says of itself in the words that Riak's clients and tools look for.
 //!
 //! Clients read it first of all on every connection, so it needs nobody else: no other node, no
-//! majority. What this house does not count is not there.
+//! majority. What this house does not count is not there; `docs/use/riak.md` says what.
 
 use super::answer::Answer;
 use super::negotiate::welcome;
 use crate::counters::{Class, Operation, Tongue};
 use crate::shared::Shared;
+use base::NodeId;
+use node::{MemberStatus, Status};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The version of Riak whose HTTP is spoken here: clients ask for it before all else, to know what
 /// they may ask for.
@@ -63,36 +67,126 @@ pub(super) fn answer(shared: &Shared, accept: Option<&str>) -> Answer {
 fn document(shared: &Shared) -> Value {
     let status = shared.node.status();
     let mut all = Map::new();
+    let nodes = Names::of(shared, &status);
     for version in ["riak_kv_version", "riak_core_version", "riak_api_version"] {
         all.insert(version.into(), VERSION.into());
     }
-    let own = status.members.iter().find(|known| known.member.node == status.node);
-    let own = own.map(|known| known.member.client.clone());
-    let own = own.unwrap_or_else(|| shared.settings.listen.to_string());
-    let names = |connected: bool| -> Vec<String> {
-        let others = status.members.iter().filter(|known| known.member.node != status.node);
-        let others = others.filter(|known| known.connected || !connected);
-        others.map(|known| node_name(&known.member.client)).collect()
-    };
-    let mut members = names(false);
-    members.push(node_name(&own));
+    let others = status.members.iter().filter(|known| known.member.node != status.node);
+    let connected = others.clone().filter(|known| known.connected);
+    let connected: Vec<_> = connected.map(|known| nodes.name(known.member.node)).collect();
+    let mut members: Vec<_> = others.map(|known| nodes.name(known.member.node)).collect();
+    members.push(nodes.own());
     members.sort();
-    all.insert("nodename".into(), node_name(&own).into());
-    all.insert("connected_nodes".into(), names(true).into());
+    all.insert("nodename".into(), nodes.own().into());
+    all.insert("connected_nodes".into(), connected.into());
     all.insert("ring_members".into(), members.into());
     if let Some(ring) = shared.node.ring() {
         all.insert("ring_num_partitions".into(), ring.owners.len().into());
         all.insert("ring_creation_size".into(), ring.owners.len().into());
         let own = ring.owners.iter().filter(|owner| **owner == status.node).count();
         all.insert("riak_kv_vnodes_running".into(), own.into());
+        all.insert("ring_ownership".into(), nodes.ownership(&ring.owners).into());
     }
     all.insert("storage_backend".into(), "credenza".into());
     let used = status.disk.total_bytes.saturating_sub(status.disk.free_bytes);
     let percent = used.saturating_mul(100).checked_div(status.disk.total_bytes).unwrap_or(0);
     let disk = json!({ "id": "data", "size": status.disk.total_bytes / 1024, "used": percent });
     all.insert("disk".into(), json!([disk]));
+    let memory = status.store.memory_bytes + status.store.cached_bytes;
+    all.insert("memory_total".into(), memory.into());
+    machine(&mut all);
     counted(shared, &mut all);
+    repaired(shared, &mut all);
+    tallied(shared, &mut all);
     Value::Object(all)
+}
+
+/// This node's name, as Riak's nodes have theirs.
+pub(super) fn own_name(shared: &Shared) -> String {
+    Names::of(shared, &shared.node.status()).own()
+}
+
+/// The names of nodes.
+struct Names {
+    own: NodeId,
+    addresses: BTreeMap<NodeId, String>,
+}
+
+impl Names {
+    fn of(shared: &Shared, status: &Status) -> Names {
+        let member = |known: &MemberStatus| (known.member.node, known.member.client.clone());
+        let known = status.members.iter().map(member);
+        // Who never had another member may not have said where it is.
+        let mut addresses: BTreeMap<_, _> = known.filter(|(_, at)| !at.is_empty()).collect();
+        let own = || shared.settings.listen.to_string();
+        addresses.entry(status.node).or_insert_with(own);
+        Names { own: status.node, addresses }
+    }
+
+    fn own(&self) -> String {
+        self.name(self.own)
+    }
+
+    fn name(&self, node: NodeId) -> String {
+        node_name(self.addresses.get(&node).map_or("unknown", String::as_str))
+    }
+
+    /// How many partitions each has: a list of pairs, as Erlang writes it.
+    fn ownership(&self, owners: &[NodeId]) -> String {
+        let mut counts = BTreeMap::new();
+        owners.iter().for_each(|owner| *counts.entry(*owner).or_insert(0) += 1);
+        let pair = |(node, count)| format!("{{'{}',{count}}}", self.name(node));
+        let pairs: Vec<_> = counts.into_iter().map(pair).collect();
+        format!("[{}]", pairs.join(","))
+    }
+}
+
+/// What the machine says of itself: memory in bytes, processes, and its load in parts of 256, as
+/// Erlang counts them.
+fn machine(all: &mut Map<String, Value>) {
+    let told = rustix::system::sysinfo();
+    let bytes = |units: u64| units.saturating_mul(told.mem_unit.into());
+    let used = told.totalram.saturating_sub(told.freeram);
+    all.insert("mem_total".into(), bytes(told.totalram).into());
+    all.insert("mem_allocated".into(), bytes(used).into());
+    all.insert("cpu_nprocs".into(), told.procs.into());
+    for (name, load) in ["cpu_avg1", "cpu_avg5", "cpu_avg15"].into_iter().zip(told.loads) {
+        all.insert(name.into(), (load >> 8).into());
+    }
+}
+
+/// What the node counts for itself.
+fn repaired(shared: &Shared, all: &mut Map<String, Value>) {
+    let samples = shared.node.samples();
+    let count = |name: &str| {
+        samples.iter().find(|sample| sample.name == name).map_or(0, |sample| sample.value as u64)
+    };
+    let repairs = count("credenza_read_repairs_total");
+    let second = shared.clock.unix_ms() / 1_000;
+    let redirected = count("credenza_available_redirected_total");
+    all.insert("coord_redirs_total".into(), redirected.into());
+    all.insert("read_repairs_total".into(), repairs.into());
+    all.insert("read_repairs".into(), shared.riak.repairs.last_minute(second, repairs).into());
+}
+
+/// What Riak's clients were told.
+fn tallied(shared: &Shared, all: &mut Map<String, Value>) {
+    let (tally, second) = (&shared.riak, shared.clock.unix_ms() / 1_000);
+    for (name, spread) in
+        [("node_get_fsm_siblings", &tally.siblings), ("node_get_fsm_objsize", &tally.bytes)]
+    {
+        all.extend(spread.told().map(|(end, number)| (format!("{name}_{end}"), number.into())));
+    }
+    let typed = tally.typed().map(|(what, kind, rate)| (format!("node_{what}_{kind}"), rate));
+    let lists = [
+        ("list_fsm_create".to_string(), &tally.lists),
+        ("list_fsm_create_error".to_string(), &tally.lists_failed),
+    ];
+    for (name, rate) in typed.chain(lists) {
+        all.insert(format!("{name}_total"), rate.total().into());
+        all.insert(name, rate.last_minute(second).into());
+    }
+    all.insert("list_fsm_active".into(), tally.listing.load(Relaxed).into());
 }
 
 /// What clients of Riak asked of this node.

@@ -3,12 +3,14 @@
 use super::answer::Answer;
 use super::asked::Asked;
 use super::headers::{content, context};
+use super::negotiate::Wants;
 use super::parameters::{Options, Query};
 use super::path::{Bucket, Place, Style, TYPE, read};
 use super::render::{Conditions, Form, List};
 use super::{datatypes, properties, statistics};
 use crate::http::Method;
 use base::limits::PAGE_ROWS_DEFAULT;
+use base::properties::Changes;
 use base::{
     AvailableCall, Body, BucketName, Call, Condition, DirectoryCall, Error, Key, Reply, Request,
     Store, StoreOptions, Vtag,
@@ -38,6 +40,11 @@ impl Shape {
         self.list().is_some_and(|list| list.stream)
     }
 
+    /// Whether it is a list.
+    pub(super) fn lists(&self) -> bool {
+        self.list().is_some()
+    }
+
     /// How long the whole answer may take, where the client says so.
     pub(super) fn timeout_ms(&self) -> Option<u64> {
         self.list()?.timeout_ms
@@ -47,6 +54,13 @@ impl Shape {
         match self.0 {
             Form::Keys { list, .. } | Form::Buckets { list } => Some(list),
             _ => None,
+        }
+    }
+
+    /// Of a type's properties: which node answers, by its name.
+    pub(super) fn claimed_by(&mut self, node: impl FnOnce() -> String) {
+        if let Form::TypeProperties { claimant, .. } = &mut self.0 {
+            *claimant = node();
         }
     }
 
@@ -117,6 +131,9 @@ fn planned(asked: &Asked) -> Result<Plan, Answer> {
             "GET, HEAD, POST, PUT, DELETE"
         }
     };
+    if asked.method == Method::Other {
+        return Err(Answer::text(501, "no such method\n"));
+    }
     match (place, asked.method) {
         (Place::Ping, Get | Head) => Ok(Plan::Say(Answer::with_body(200, "text/html", "OK"))),
         (Place::Statistics, Get | Head) => Ok(Plan::Statistics),
@@ -134,7 +151,7 @@ fn planned(asked: &Asked) -> Result<Plan, Answer> {
             Ok(direct(&bucket.name, DirectoryCall::DescribeBucket, Form::Properties))
         }
         (Place::Properties(bucket), Delete) => {
-            Ok(direct(&bucket.name, DirectoryCall::ResetBucket, Form::Altered))
+            Ok(direct(&bucket.name, DirectoryCall::ResetBucket, Form::Altered(Vec::new())))
         }
         (Place::TypeProperties { kind }, Get | Head | Put) => type_properties(asked, &kind),
         (Place::Object(bucket, key), Get | Head) => fetch(asked, &query, bucket, key),
@@ -151,8 +168,13 @@ fn planned(asked: &Asked) -> Result<Plan, Answer> {
 }
 
 fn alter(asked: &Asked, bucket: &Bucket) -> Result<Plan, Answer> {
-    let call = DirectoryCall::AlterBucket(properties::changes(asked)?);
-    Ok(direct(&bucket.name, call, Form::Altered))
+    let changes = properties::changes(asked, Some(&bucket.bytes))?;
+    let form = altered(&changes);
+    Ok(direct(&bucket.name, DirectoryCall::AlterBucket(changes), form))
+}
+
+fn altered(changes: &Changes) -> Form {
+    Form::Altered(changes.iter().map(|(name, _)| name.clone()).collect())
 }
 
 fn of_type(kind: &str) -> Result<BucketName, Answer> {
@@ -164,10 +186,11 @@ fn type_properties(asked: &Asked, kind: &str) -> Result<Plan, Answer> {
     let kind = if kind == "default" { TYPE } else { kind };
     let name = of_type(kind)?;
     if asked.method == Method::Put {
-        let call = DirectoryCall::AlterType(properties::changes(asked)?);
-        return Ok(direct(&name, call, Form::Altered));
+        let changes = properties::changes(asked, None)?;
+        let form = altered(&changes);
+        return Ok(direct(&name, DirectoryCall::AlterType(changes), form));
     }
-    let form = Form::TypeProperties { kind: kind.into() };
+    let form = Form::TypeProperties { kind: kind.into(), claimant: String::new() };
     Ok(direct(&name, DirectoryCall::ListTypes, form))
 }
 
@@ -179,7 +202,7 @@ fn fetch(asked: &Asked, query: &Query, bucket: Bucket, key: Key) -> Result<Plan,
     let form = Form::Object {
         bucket,
         vtag: query.get("vtag").map(str::to_string),
-        accept: asked.text("accept").map(str::to_string),
+        wants: Wants::of(asked),
         conditions: Conditions::of(asked),
     };
     Ok(Plan::Ask(request, Shape(form)))
@@ -208,8 +231,8 @@ fn store(
         condition: unchanged.or(absent),
     };
     let name = bucket.name.clone();
-    let accept = asked.text("accept").map(str::to_string);
-    let shape = Shape(Form::Stored { bucket, location, accept, unmet });
+    let wants = Wants::of(asked);
+    let shape = Shape(Form::Stored { bucket, location, wants, unmet });
     if conditions.is_empty() || store.condition == Some(Condition::Absent) {
         return Ok(Plan::Ask(ask(&name, AvailableCall::Store(Box::new(store))), shape));
     }

@@ -213,7 +213,8 @@ fn errors_are_told_in_riaks_words() {
         (quorum(Share::W), 503, "Too Many write failures to satisfy W/DW\n"),
         (quorum(Share::NodeConfirms), 503, "node_confirms-value unsatisfied: 1/2\n"),
         (Error::new(Reason::DeadlinePassed, "late"), 503, "request timed out\n"),
-        (Error::new(Reason::NoSuchType, "plain"), 404, "Unknown bucket type\n"),
+        (Error::new(Reason::NoSuchType, "no `plain`"), 404, "Unknown bucket type: plain\n"),
+        (Error::new(Reason::NoSuchBucket, "no `t/b`"), 404, "Unknown bucket type: t\n"),
         (Error::new(Reason::TooLarge, "too large"), 413, "too large\n"),
         (Error::new(Reason::StoreFailed, "disk"), 500, "Error:\ndisk\n"),
     ] {

@@ -6,17 +6,17 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 /// A connection of a client.
-struct Client(TcpStream);
+pub(super) struct Client(TcpStream);
 
 impl Client {
-    fn of(house: &House) -> Client {
+    pub(super) fn of(house: &House) -> Client {
         let stream = TcpStream::connect(house.address).expect("connects");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
         Client(stream)
     }
 
     /// Status, head and body of the answer to a request.
-    fn ask(&mut self, request: &str) -> (u16, String, String) {
+    pub(super) fn ask(&mut self, request: &str) -> (u16, String, String) {
         self.0.write_all(request.as_bytes()).expect("sent");
         let mut heard = Vec::new();
         let head = loop {
@@ -52,11 +52,11 @@ impl Client {
         heard.extend_from_slice(&piece[..read]);
     }
 
-    fn get(&mut self, path: &str) -> (u16, String, String) {
+    pub(super) fn get(&mut self, path: &str) -> (u16, String, String) {
         self.ask(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
     }
 
-    fn put(&mut self, path: &str, headers: &str, value: &str) -> (u16, String, String) {
+    pub(super) fn put(&mut self, path: &str, headers: &str, value: &str) -> (u16, String, String) {
         let length = value.len();
         self.ask(&format!(
             "PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n\
@@ -65,7 +65,7 @@ impl Client {
     }
 }
 
-fn header<'a>(head: &'a str, name: &str) -> &'a str {
+pub(super) fn header<'a>(head: &'a str, name: &str) -> &'a str {
     head.split(&format!("{name}: ")).nth(1).and_then(|rest| rest.lines().next()).expect("there")
 }
 

@@ -2,7 +2,9 @@
 
 mod conversations;
 mod live;
+mod numbers;
 mod types;
+mod words;
 mod writing;
 
 use super::{Answer, Asked, Plan, Shape, go_on, plan, render};
@@ -17,7 +19,8 @@ use bytes::Bytes;
 fn asked(line: &str, headers: &[(&str, &str)], body: &'static str) -> Asked {
     let (method, target) = line.split_once(' ').expect("a method and a path");
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let methods = [Method::Get, Method::Head, Method::Put, Method::Post, Method::Delete];
+    use Method::{Delete, Get, Head, Patch, Post, Put};
+    let methods = [Get, Head, Put, Post, Patch, Delete];
     let header = |(name, value): &(&str, &str)| (name.to_string(), value.to_string().into());
     Asked {
         method: methods.into_iter().find(|known| known.word() == method).unwrap_or(Method::Other),

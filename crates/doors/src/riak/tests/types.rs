@@ -88,10 +88,12 @@ fn a_data_type_is_changed_and_what_is_no_change_is_refused() {
         (format!("POST {SET}/k"), &[][..], r#"{"add":"x"}"#, 406),
         (format!("POST {SET}/k"), JSON, r#"{"colour":"x"}"#, 400),
         (format!("PUT {SET}/k"), JSON, r#"{"add":"x"}"#, 405),
-        ("GET /types/default/buckets/b/datatypes/k".into(), &[], "", 301),
     ] {
         assert_eq!(says(&asked(&line, headers, body)).status, status, "{line} {body}");
     }
+    let old = says(&asked("GET /types/default/buckets/b/datatypes/k%2F1", &[], ""));
+    let there = (Bytes::from_static(b"Location"), "/buckets/b/counters/k%2F1".into());
+    assert_eq!((old.status, old.headers.last()), (301, Some(&there)));
 }
 
 #[test]
@@ -136,7 +138,7 @@ fn properties_are_shown_changed_and_reset() {
     }
     // What was shown may be sent back as it is.
     let text: &'static str = Box::leak(answer.to_string().into_boxed_str());
-    let (request, shape) = asks(&asked("PUT /buckets/b/props", JSON, text));
+    let (request, shape) = asks(&asked("PUT /buckets/b%C3%A4r/props", JSON, text));
     let Call::Directory(DirectoryCall::AlterBucket(changes)) = &request.call else { panic!() };
     let properties = Properties::available().with(changes).expect("sound");
     assert_eq!(properties, Properties::available());
@@ -166,6 +168,15 @@ fn a_type_s_properties_are_those_of_its_template() {
     let types = vec![("plain".to_string(), Properties::available())];
     let answer = told(&get, Body::Types(types.clone()));
     assert_eq!(document(&answer)["props"]["active"], true);
+    // What was shown may be sent back as it is, by whomever it was told.
+    let (_, mut shape) = asks(&get);
+    shape.claimed_by(|| "riak@10.0.0.3".into());
+    let answer = document(&render(&shape, &Ok(reply(Body::Types(types.clone())))));
+    assert_eq!(answer["props"]["claimant"], "riak@10.0.0.3");
+    let text: &'static str = Box::leak(answer.to_string().into_boxed_str());
+    let (request, _) = asks(&asked("PUT /types/plain/props", JSON, text));
+    let Call::Directory(DirectoryCall::AlterType(changes)) = &request.call else { panic!() };
+    assert_eq!(Properties::available().with(changes), Ok(Properties::available()));
     let other = asked("GET /types/other/props", &[], "");
     assert_eq!(told(&other, Body::Types(types)).status, 404);
     let put = asked("PUT /types/plain/props", JSON, r#"{"props":{"n_val":2}}"#);

@@ -53,7 +53,7 @@ fn a_put_brings_all_that_is_said_about_the_value() {
     assert_eq!(said.indexes, expected);
     assert_eq!(
         bytes(&told(&asked(PEAR, &headers, "pear"), done())),
-        "HTTP/1.1 204 No Content\r\n\r\n"
+        "HTTP/1.1 204 No Content\r\nContent-Type: text/plain\r\n\r\n"
     );
 }
 

@@ -1,0 +1,232 @@
+//! What Riak says in words, each by itself, and what is refused by name.
+
+use super::live::{Client, header};
+use super::{asked, asks, bytes, says, sibling, siblings, told};
+use crate::riak::render;
+use crate::tests::house::House;
+use base::{Body, Call, Context, DirectoryCall, Error, Properties};
+use serde_json::{Value, json};
+
+const JSON: &[(&str, &str)] = &[("Content-Type", "application/json")];
+
+/// What changing this property of a bucket is told; nothing: the node is asked.
+fn refused(path: &str, props: &Value) -> Option<Value> {
+    let body = json!({ "props": props }).to_string();
+    match crate::riak::plan(&asked(&format!("PUT {path}"), JSON, body.leak())) {
+        crate::riak::Plan::Say(answer) => {
+            assert_eq!(answer.status, 400, "{answer:?}");
+            Some(serde_json::from_slice(&answer.body).expect("a document"))
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn what_is_the_same_for_all_may_be_said_and_not_be_changed() {
+    let fun = |module: &str, name: &str| json!({ "mod": module, "fun": name });
+    for (name, same, other) in [
+        ("small_vclock", 50.into(), json!(10)),
+        ("big_vclock", 50.into(), json!(10)),
+        ("young_vclock", 20.into(), json!("20")),
+        ("old_vclock", 86_400.into(), json!(1)),
+        (
+            "chash_keyfun",
+            fun("riak_core_util", "chash_std_keyfun"),
+            fun("riak_core_util", "chash_bucketonly_keyfun"),
+        ),
+        ("linkfun", fun("riak_kv_wm_link_walker", "mapreduce_linkfun"), json!({ "jsfun": "mine" })),
+        ("sync_on_write", "backend".into(), json!("all")),
+        ("active", true.into(), json!(false)),
+        ("backend", Value::Null, json!("memory")),
+        ("repl", false.into(), json!("realtime")),
+        ("precommit", json!([]), json!([{ "mod": "m", "fun": "f" }])),
+        ("search_index", "_dont_index_".into(), json!("books")),
+        ("name", "b".into(), json!("c")),
+        ("dvv_enabled", true.into(), json!(false)),
+    ] {
+        assert_eq!(refused("/buckets/b/props", &json!({ name: same })), None, "{name}");
+        let wrong = refused("/buckets/b/props", &json!({ name: other })).expect(name);
+        assert!(wrong[name].is_string(), "{name}: {wrong}");
+    }
+    assert!(refused("/buckets/b/props", &json!({ "claimant": "riak@x" })).is_some());
+    assert_eq!(refused("/types/t/props", &json!({ "claimant": "riak@x" })), None);
+}
+
+#[test]
+fn the_newest_write_can_not_win_where_every_version_has_a_dot() {
+    let props = |wins: bool, dots: bool| json!({ "last_write_wins": wins, "dvv_enabled": dots });
+    let both = refused("/buckets/b/props", &props(true, true));
+    let words = "If last_write_wins is true, dvv_enabled must be false";
+    assert_eq!(both, Some(json!({ "dvv_enabled": words })));
+    assert_eq!(refused("/buckets/b/props", &props(true, false)), None);
+    assert_eq!(refused("/buckets/b/props", &props(false, true)), None);
+}
+
+/// The node refuses in words; which property they speak of is found in them.
+#[test]
+fn a_refusal_names_the_property_it_speaks_of() {
+    let (_, shape) = asks(&asked("PUT /buckets/b/props", JSON, r#"{"props":{"n_val":2}}"#));
+    let typed = Properties::available().with(&vec![("datatype".into(), "set".into())]);
+    for (name, text, of) in [
+        ("n_val", "17", &Properties::available()),
+        ("r", "4", &Properties::available()),
+        ("node_confirms", "4", &Properties::available()),
+        ("allow_mult", "false", &typed.expect("a type")),
+        ("w", "1", &Properties::default()),
+    ] {
+        let error = of.with(&vec![(name.into(), text.into())]).expect_err(name);
+        let answer = render(&shape, &Err(Error::new(error.reason, error.text())));
+        let wrong: Value = serde_json::from_slice(&answer.body).expect("a document");
+        assert_eq!((answer.status, &wrong[name]), (400, &error.text().into()), "{wrong}");
+    }
+}
+
+#[test]
+fn what_can_not_be_asked_of_one_write_is_refused() {
+    let put = |query: &str| {
+        asked(&format!("PUT /buckets/b/keys/k?{query}"), &[("Content-Type", "text/plain")], "x")
+    };
+    for query in
+        ["asis=false", "sync_on_write=backend", "sync_on_write=default", "node_confirms=one"]
+    {
+        asks(&put(query));
+    }
+    for (query, words) in [
+        ("asis=maybe", "asis query parameter must be true or false\n"),
+        ("asis=true", "asis is not supported: every write has a dot of its own\n"),
+        (
+            "sync_on_write=all",
+            "sync_on_write is backend here: the bucket's property `sync` says when a write is \
+             synced\n",
+        ),
+        (
+            "sync_on_write=x",
+            "sync_on_write query parameter must be one of the following words: 'backend', 'one' \
+             or 'all'\n",
+        ),
+        (
+            "node_confirms=x",
+            "node_confirms query parameter must be an integer or one of the following words: \
+             'one', 'quorum' or 'all'\n",
+        ),
+        ("node_confirms=all", "node_confirms is a number here: so many different nodes\n"),
+    ] {
+        let answer = says(&put(query));
+        assert_eq!((answer.status, &answer.body[..]), (400, words.as_bytes()));
+    }
+}
+
+#[test]
+fn a_method_that_nobody_knows_is_not_implemented() {
+    for path in ["/buckets/b/keys/k", "/types/t/buckets/b/datatypes/k", "/ping"] {
+        assert_eq!(says(&asked(&format!("BREW {path}"), &[], "")).status, 501, "{path}");
+    }
+    assert_eq!(says(&asked("PATCH /buckets/b/keys/k", &[], "")).status, 405);
+}
+
+#[test]
+fn an_answer_without_a_body_has_a_type_too() {
+    let put = asked("PUT /buckets/b/keys/k", &[("Content-Type", "text/plain")], "x");
+    let answer = bytes(&told(&put, Body::Stored(Context::default())));
+    assert_eq!(answer, "HTTP/1.1 204 No Content\r\nContent-Type: text/plain\r\n\r\n");
+}
+
+#[test]
+fn a_stored_encoding_that_the_client_refuses_is_not_sent() {
+    let mut zipped = sibling("\u{1f}", 7);
+    zipped.content.headers.encoding = "gzip".into();
+    for (value, encodings, status) in [
+        (&zipped, "identity", 200),
+        (&zipped, "gzip;q=0", 406),
+        (&zipped, "identity, *;q=0", 406),
+        (&zipped, "GZIP, *;q=0", 200),
+        (&sibling("x", 8), "identity;q=0, gzip", 406),
+        (&sibling("x", 8), "gzip, *;q=0.1", 200),
+    ] {
+        let get = asked("GET /buckets/b/keys/k", &[("Accept-Encoding", encodings)], "");
+        let answer = told(&get, Body::Siblings(siblings(vec![value.clone()])));
+        assert_eq!(answer.status, status, "{encodings}");
+    }
+}
+
+/// What the node itself says, as its clients hear it.
+#[test]
+fn refusals_of_the_node_are_told_in_riak_s_words() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    let excess = "Specified w/dw/pw/node_confirms values invalid for bucket n value of 3\n";
+    for (answer, status, words) in [
+        (client.put("/buckets/b/keys/k?w=4", "", "x"), 400, excess),
+        (client.get("/buckets/b/keys/k?r=4"), 400, excess),
+        (client.get("/types/none/buckets/b/keys/k"), 404, "Unknown bucket type: none\n"),
+        (client.get("/types/none/buckets/b/datatypes/k"), 404, "Unknown bucket type: none\n"),
+    ] {
+        assert_eq!((answer.0, &answer.2[..]), (status, words), "{}", answer.1);
+    }
+    for (name, changes) in [
+        ("one", vec![("allow_mult", "false")]),
+        ("maps", vec![("datatype", "map")]),
+        ("once", vec![("write_once", "true")]),
+    ] {
+        let changes = [("promise", "available")].into_iter().chain(changes);
+        let changes = changes.map(|(name, text)| (name.into(), text.into())).collect();
+        let call = Call::Directory(DirectoryCall::CreateType(changes));
+        let bucket = base::BucketName::new(name, "b").expect("a name");
+        house.ask(base::Request { bucket, call, retry: None }).expect("made");
+    }
+    let mut send = |method: &str, path: &str, body: &str| {
+        let length = body.len();
+        client.ask(&format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
+        ))
+    };
+    let add = r#"{"add":"x"}"#;
+    for (path, body, words) in [
+        ("/types/one/buckets/b/datatypes/k", "1", "Bucket must be allow_mult=true\n"),
+        (
+            "/types/one/buckets/b/datatypes/k",
+            add,
+            "Bucket datatype 'undefined' is not a supported type.\n",
+        ),
+    ] {
+        let answer = send("POST", path, body);
+        assert_eq!((answer.0, &answer.2[..]), (403, words), "{}", answer.1);
+    }
+    for (path, name, value) in [
+        ("/types/maps/props", "datatype", "\"counter\""),
+        ("/types/once/props", "write_once", "false"),
+        ("/types/one/buckets/b/props", "write_once", "true"),
+        ("/types/once/buckets/b/props", "allow_mult", "true"),
+    ] {
+        let answer = send("PUT", path, &format!("{{\"props\":{{\"{name}\":{value}}}}}"));
+        let wrong: Value = serde_json::from_str(&answer.2).expect("a document");
+        assert!(answer.0 == 400 && wrong[name].is_string(), "{path}: {answer:?}");
+    }
+    let (_, _, once) = send("GET", "/types/once/props", "");
+    let props: Value = serde_json::from_str(&once).expect("a document");
+    let props = &props["props"];
+    assert_eq!((&props["write_once"], &props["allow_mult"]), (&json!(true), &json!(false)));
+    assert_eq!(props["claimant"], "riak@127.0.0.1");
+}
+
+/// A page of another origin may read what the browser lets it, and write nothing.
+#[test]
+fn a_page_of_another_origin_may_not_write() {
+    let house = House::build();
+    for (line, status) in [
+        ("Referer: http://evil.example/page", 403),
+        ("Referer: https://localhost:1/", 403),
+        ("Referer: nonsense", 403),
+        ("Referer: http://localhost/console?x", 204),
+        ("Origin: null", 403),
+    ] {
+        let mut client = Client::of(&house);
+        let (told, head, _) = client.put("/buckets/b/keys/k", &format!("{line}\r\n"), "x");
+        assert_eq!(told, status, "{line}: {head}");
+    }
+    let mut client = Client::of(&house);
+    let get = "GET /buckets/b/keys/k HTTP/1.1\r\nHost: localhost\r\nReferer: http://x/\r\n\r\n";
+    let (status, head, _) = client.ask(get);
+    assert_eq!((status, header(&head, "Content-Length")), (200, "1"));
+}
