@@ -64,7 +64,7 @@ impl Three {
         for (name, property) in [
             ("no_siblings", "allow_mult=false"),
             ("plain", "allow_mult=true"),
-            ("write_once", "allow_mult=true"),
+            ("write_once", "write_once=true"),
             ("counters", "datatype=counter"),
             ("sets", "datatype=set"),
             ("maps", "datatype=map"),
