@@ -105,3 +105,68 @@ fn joined(row: &[Clock]) -> Vector {
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generators::Dice;
+
+    /// Rows of three replicas, two at a time, with every kind of context.
+    fn pairs(mut judge: impl FnMut(&Vec<Clock>, &Vec<Clock>)) {
+        for seed in 0..500 {
+            let mut dice = Dice::new(seed, 44);
+            let mut rows = [(); 3].map(|()| Vec::new());
+            let mut held = vec![Vector::new()];
+            for write in 1..40 {
+                let (at, other) = (dice.below(3) as usize, dice.below(3) as usize);
+                let by = Writer { client: 0, now_ms: 0 };
+                match dice.below(3) {
+                    0 => {
+                        let context = &held[dice.below(held.len() as u64) as usize];
+                        let mut vnode = at as u8;
+                        rows[at] = Dotted.write(&mut vnode, &rows[at], context, write, by);
+                    }
+                    1 => held.push(Dotted::context(&rows[at])),
+                    _ => rows[at] = Dotted.merge(&rows[at], &rows[other]),
+                }
+                judge(&rows[at], &rows[other]);
+            }
+        }
+    }
+
+    #[test]
+    fn siblings_are_concurrent_and_come_from_one_side_or_the_other() {
+        let mut several = 0;
+        pairs(|one, other| {
+            let both = Dotted.merge(one, other);
+            for clock in &both {
+                assert!(one.contains(clock) || other.contains(clock));
+                let newer = |beside: &Clock| covers(&beside.past, clock.dot);
+                assert!(!both.iter().any(newer), "{both:?}");
+            }
+            several += usize::from(both.len() > 1);
+        });
+        assert!(several > 1_000, "{several}");
+    }
+
+    #[test]
+    fn what_two_rows_have_seen_is_what_both_have_seen_together() {
+        pairs(|one, other| {
+            let both = Dotted.merge(one, other);
+            assert_eq!(both, Dotted.merge(other, one));
+            let mut entries = joined(one);
+            for (server, count) in joined(other) {
+                match entries.iter_mut().find(|(id, _)| *id == server) {
+                    Some((_, known)) => *known = count.max(*known),
+                    None => entries.push((server, count)),
+                }
+            }
+            entries.sort_unstable();
+            assert_eq!(joined(&both), entries);
+            // Who is shown a row has seen each of its values, and all that they had seen.
+            let seen = Dotted::context(&both);
+            let shown = both.iter().flat_map(|clock| clock.past.iter().chain([&clock.dot]));
+            assert!(shown.copied().all(|dot| covers(&seen, dot)));
+        });
+    }
+}

@@ -164,3 +164,60 @@ fn joined(one: &[Entry], other: &[Entry]) -> Vector {
     all.extend(theirs);
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generators::Dice;
+
+    /// Of four clients, each with a count from 0 to 3.
+    fn vector(dice: &mut Dice) -> Vector {
+        let counts = (0..4).map(|client| (client, dice.below(4) as u32));
+        let entry = |(client, count)| Entry { client, count, at_ms: 0 };
+        counts.filter(|(_, count)| *count > 0).map(entry).collect()
+    }
+
+    #[test]
+    fn to_descend_is_a_partial_order() {
+        let (mut dice, mut related) = (Dice::new(41, 0), 0);
+        for _ in 0..100_000 {
+            let [a, b, c] = [(); 3].map(|()| vector(&mut dice));
+            assert!(descends(&a, &a) && descends(&a, &[]));
+            assert_eq!(descends(&a, &b) && descends(&b, &a), a == b);
+            if descends(&a, &b) && descends(&b, &c) {
+                assert!(descends(&a, &c), "{a:?} {b:?} {c:?}");
+                related += 1;
+            }
+        }
+        assert!(related > 1_000, "{related}");
+    }
+
+    #[test]
+    fn joined_is_the_least_that_descends_from_both() {
+        let (mut dice, mut bounds) = (Dice::new(42, 0), 0);
+        for _ in 0..100_000 {
+            let [a, b, c] = [(); 3].map(|()| vector(&mut dice));
+            let both = joined(&a, &b);
+            assert!(descends(&both, &a) && descends(&both, &b));
+            assert_eq!(both, joined(&b, &a));
+            if descends(&c, &a) && descends(&c, &b) {
+                assert!(descends(&c, &both), "{a:?} {b:?} {c:?}");
+                bounds += 1;
+            }
+        }
+        assert!(bounds > 1_000, "{bounds}");
+    }
+
+    #[test]
+    fn a_write_descends_from_what_its_writer_had_seen() {
+        let (kind, mut dice) = (Vectors { pruning: Pruning::NONE }, Dice::new(43, 0));
+        for _ in 0..10_000 {
+            let before = Row { vector: vector(&mut dice), values: vec![1] };
+            let by = Writer { client: dice.below(4) as u32, now_ms: 0 };
+            let after = kind.write(&mut (), &before, &before.vector, 2, by);
+            assert!(descends(&after.vector, &before.vector));
+            assert!(!descends(&before.vector, &after.vector));
+            assert_eq!(after.values, [2]);
+        }
+    }
+}
