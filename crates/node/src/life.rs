@@ -103,6 +103,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner
         comparisons: Comparisons::new(trees.clone()),
         memory_bytes_max: settings.memory_bytes_max,
         lease_ms: settings.lease_ms,
+        catch_up_bytes_per_second: settings.catch_up_bytes_per_second,
         witness,
         kept_bytes_max: settings.log_bytes_max,
         forced_master: Arc::new(AtomicU64::new(settings.forced_among(&known).0)),

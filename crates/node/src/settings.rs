@@ -39,6 +39,9 @@ pub struct NodeSettings {
     pub compare_bytes_per_second: u64,
     /// Between two such comparisons of a group.
     pub compare_pause_ms: u64,
+    /// Where it is master, a member that was away is sent what has left its memory so fast, in
+    /// bytes a second, while others write; 0: as fast as it goes.
+    pub catch_up_bytes_per_second: u64,
     /// When the ring of available buckets changes, this node receives at most so many bytes a
     /// second; 0: as many as come.
     pub ring_bytes_per_second: u64,
@@ -83,6 +86,7 @@ impl Default for NodeSettings {
             farewell_ms: 3_000,
             compare_bytes_per_second: 8 << 20,
             compare_pause_ms: 3_600_000,
+            catch_up_bytes_per_second: 16 << 20,
             ring_bytes_per_second: 64 << 20,
             ring_grace_ms: 10_000,
             reap_after_ms: 150_000,

@@ -29,6 +29,19 @@ pub const COMPARE_PAUSE_MS: Row = Row {
     },
 };
 
+/// `catch_up_bytes_per_second`.
+pub const CATCH_UP_BYTES_PER_SECOND: Row = Row {
+    name: "catch_up_bytes_per_second",
+    value: "SIZE",
+    default: "16MiB",
+    doc: "where a node is master, a member that was away is sent so many bytes of the log a second \
+          while others write, but at least twice what they add; 0: as many as it takes",
+    take: |settings, text| {
+        settings.node.catch_up_bytes_per_second = units::size(text)?;
+        Ok(())
+    },
+};
+
 /// `ring_bytes_per_second`.
 pub const RING_BYTES_PER_SECOND: Row = Row {
     name: "ring_bytes_per_second",

@@ -109,6 +109,15 @@ pub struct Weighed {
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Flags {
+    /// Sets one that was not given; whether that was so.
+    pub fn also(&mut self, name: &'static str, text: String) -> bool {
+        let fresh = self.texts.iter().all(|(given, _)| *given != name);
+        if fresh {
+            self.texts.push((name, text));
+        }
+        fresh
+    }
+
     /// All settings in force, and where each comes from.
     pub fn weigh(&self, environment: Environment) -> Outcome<Weighed> {
         let path = |given: &Option<PathBuf>, variable: &str| {

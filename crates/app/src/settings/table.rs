@@ -173,6 +173,7 @@ pub const TABLE: &[Row] = &[
     },
     background::COMPARE_BYTES_PER_SECOND,
     background::COMPARE_PAUSE_MS,
+    background::CATCH_UP_BYTES_PER_SECOND,
     background::RING_BYTES_PER_SECOND,
     Row {
         name: "compare_copies_ms",

@@ -49,6 +49,11 @@ pub enum Event {
         /// What was sent ends here.
         after: LogIndex,
     },
+    /// What was not sent to a member may be sent now.
+    Room {
+        /// To whom.
+        to: NodeId,
+    },
     /// A witness keeps as much as it may, or no longer so.
     Full {
         /// Whether it does.

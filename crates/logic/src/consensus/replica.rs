@@ -169,6 +169,8 @@ impl Replica {
                 self.incoming = Vec::new();
             }
             Event::Unsent { to, after } => self.unsent(to, after),
+            Event::Room { to } if self.stage.replicates() => self.pump(to, effects),
+            Event::Room { .. } => {}
             Event::Full { full } => self.become_full(full, effects),
             Event::Yield { yields } => self.yields = yields,
             Event::Collapsed { upto } => self.floor = self.floor.max(upto.min(self.decided)),

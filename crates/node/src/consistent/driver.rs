@@ -146,8 +146,13 @@ impl Group {
         for (from, payload) in came {
             self.receive(state, from, payload, now);
         }
-        for (to, after) in std::mem::take(&mut state.unsent) {
+        for (to, after) in std::mem::take(&mut state.rests.unsent) {
             self.step(state, Event::Unsent { to, after }, &[]);
+        }
+        let rate = self.shared.catch_up_bytes_per_second;
+        for (to, after) in state.rests.ended(rate, state.decided, now.0) {
+            self.step(state, Event::Unsent { to, after }, &[]);
+            self.step(state, Event::Room { to }, &[]);
         }
         self.look_at_collapse(state);
         self.collect_expired(state)?;
@@ -161,6 +166,8 @@ impl Group {
         let mut jobs = std::mem::take(&mut state.jobs);
         state.statement.wrote |= !jobs.is_empty();
         let letters = std::mem::take(&mut state.letters);
+        let mut rests = std::mem::take(&mut state.rests);
+        let decided = state.decided;
         if let Some(error) = state.failed.clone() {
             return Err(error);
         }
@@ -168,13 +175,15 @@ impl Group {
         jobs.extend(head.iter().flat_map(|head| head.records(self.id, copy.is_some())));
         self.shared.keeper.write(jobs);
         drop(copy); // Who asked for it hears that the keeper has it.
-        self.post(letters)?;
+        self.post(letters, (&mut rests, decided))?;
         let wait = self.apply_decided(stopping)?;
         self.install_snapshot()?;
         let wait = if self.let_go()? { Some(Duration::ZERO) } else { wait };
         let mut guard = self.state();
         self.take_office(&mut guard)?;
-        let more = !guard.letters.is_empty() || !guard.jobs.is_empty() || !guard.unsent.is_empty();
+        let sleep = rests.sleep().map_or(sleep, |rest| sleep.min(rest));
+        guard.rests = rests;
+        let more = !guard.letters.is_empty() || !guard.jobs.is_empty();
         Ok(if more { Duration::ZERO } else { sleep.min(wait.unwrap_or(sleep)) })
     }
 
@@ -337,6 +346,7 @@ impl Group {
             }
             state.next_expiry = state.next_expiry.min(expiry);
             state.proposed += 1;
+            state.rests.added += u64::from(bytes);
         }
     }
 

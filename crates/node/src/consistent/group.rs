@@ -14,6 +14,7 @@ use super::layout::Mark;
 use super::office::{Office, not_master};
 use super::pace::Pace;
 use super::records::Statement;
+use super::rests::Rests;
 use super::seals::Seals;
 use super::send::Letter;
 use super::session::{self, Retried};
@@ -67,6 +68,7 @@ pub(crate) struct Shared {
     pub comparisons: Arc<Comparisons>,
     pub memory_bytes_max: u64,
     pub lease_ms: u64,
+    pub catch_up_bytes_per_second: u64,
     /// This node is a witness: it keeps rows of the directory only.
     pub witness: bool,
     /// A witness is full when it keeps so much of a group.
@@ -152,8 +154,8 @@ pub(crate) struct State {
     /// Records and messages that this turn brings forth.
     pub jobs: Vec<Job>,
     pub letters: Vec<Letter>,
-    /// Values that could not be sent: to whom, and behind which index.
-    pub unsent: Vec<(NodeId, LogIndex)>,
+    /// Values that are to be sent in a later turn.
+    pub rests: Rests,
     /// Reads that wait to be told what they must see.
     pub reads: BTreeMap<ReadToken, oneshot::Sender<Result<LogIndex>>>,
     pub next_read: u64,
@@ -232,7 +234,7 @@ impl Group {
                 office: Office::default(),
                 jobs: Vec::new(),
                 letters: Vec::new(),
-                unsent: Vec::new(),
+                rests: Rests::default(),
                 reads: BTreeMap::new(),
                 next_read: 0,
                 refused: None,

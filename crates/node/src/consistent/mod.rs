@@ -25,6 +25,7 @@ pub(crate) mod pager;
 pub(crate) mod read;
 mod receive;
 pub(crate) mod records;
+mod rests;
 pub(crate) mod seals;
 mod send;
 mod session;

@@ -10,9 +10,11 @@
 
 use super::driver::damaged_log;
 use super::group::{Group, State};
+use super::rests::{PART_BYTES, Rests};
 use crate::flaws::{Flaw, flawed};
 use crate::keeper::store_error;
 use crate::peers::{Lane, Message as Letterhead, Peers, Sending};
+use crate::world;
 use base::codec::Writer;
 use base::limits::VALUE_BATCH_BYTES;
 use base::{Error, LogIndex, NodeId, Reason, Result};
@@ -71,16 +73,23 @@ impl State {
 impl Group {
     /// Sends what this turn brought forth. Values that found no room are noted for the next turn;
     /// what had no connection to go by is lost, which consensus is made for.
-    pub(super) fn post(&self, letters: Vec<Letter>) -> Result<()> {
+    pub(super) fn post(
+        &self,
+        letters: Vec<Letter>,
+        (rests, decided): (&mut Rests, LogIndex),
+    ) -> Result<()> {
         let Some(peers) = self.shared.peers.get() else { return Ok(()) };
-        let mut unsent: Vec<(NodeId, LogIndex)> = Vec::new();
         for Letter { to, message, values } in letters {
             let Some((after, upto)) = message.body.values() else {
                 self.send(peers, to, message, &[]);
                 continue;
             };
             // What follows a lost value would only be refused.
-            if unsent.iter().any(|(node, _)| *node == to) || !peers.linked(to) {
+            let lost = rests.unsent.iter().any(|(node, _)| *node == to) || !peers.linked(to);
+            // What was asked for is waited for: by a new master, or part by part by a member that
+            // is behind the end of its configuration.
+            let asked_for = !matches!(message.body, Body::Accept { .. });
+            if lost || !asked_for && rests.holds_back(to, after) {
                 continue;
             }
             let left = match values {
@@ -89,13 +98,17 @@ impl Group {
                     full.then_some(after)
                 }
                 Carried::InLog | Carried::None => {
-                    self.send_from_log(peers, to, message, after, upto)?
+                    if !asked_for && rests.holds(to, after) {
+                        continue;
+                    }
+                    let (left, bytes) = self.send_from_log(peers, to, message, after, upto)?;
+                    if bytes > 0 && !asked_for {
+                        rests.sent(to, bytes, decided, world::milliseconds());
+                    }
+                    left
                 }
             };
-            unsent.extend(left.map(|after| (to, after)));
-        }
-        if !unsent.is_empty() {
-            self.state().unsent.extend(unsent);
+            rests.unsent.extend(left.map(|after| (to, after)));
         }
         Ok(())
     }
@@ -129,7 +142,8 @@ impl Group {
 
     /// Sends a first part of values that have left memory: reading takes long, so the rest comes
     /// in later turns, between which clients are answered. Gives behind which index nothing was
-    /// sent, if there is more, or there was no room, or it is not written yet.
+    /// sent, if there is more, or there was no room, or it is not written yet; and how many bytes
+    /// were sent.
     fn send_from_log(
         &self,
         peers: &Peers,
@@ -137,21 +151,23 @@ impl Group {
         message: Message,
         after: LogIndex,
         upto: LogIndex,
-    ) -> Result<Option<LogIndex>> {
+    ) -> Result<(Option<LogIndex>, usize)> {
         let values = self.read_back(after, upto)?;
         let end = LogIndex(after.0 + values.len() as u64);
         let message = Message { body: stretch(message.body, after, end), ..message };
         if values.is_empty() || self.send(peers, to, message, &values) == Sending::Full {
-            return Ok(Some(after));
+            return Ok((Some(after), 0));
         }
-        Ok((end < upto).then_some(end))
+        let bytes = values.iter().map(Bytes::len).sum();
+        Ok(((end < upto).then_some(end), bytes))
     }
 
     /// The value under an index that this member knows to be decided.
     pub(crate) fn decided_value(&self, index: LogIndex) -> Result<Bytes> {
         let here = {
             let state = self.state();
-            if index == LogIndex(0) || index > state.replica.decided() {
+            let decided = index <= state.replica.decided() || flawed(Flaw::GivesUndecided);
+            if index == LogIndex(0) || !decided {
                 let text = "this member does not know that it was decided: ask another";
                 return Err(Error::new(Reason::NotFresh, text));
             }
@@ -194,7 +210,7 @@ impl Group {
             }
             bytes += record.payload.len();
             values.push(record.payload);
-            if wanted == upto || bytes >= VALUE_BATCH_BYTES {
+            if wanted == upto || bytes >= PART_BYTES {
                 break;
             }
             wanted = wanted.next();

@@ -21,7 +21,7 @@ const LANDED_VALUES_MAX: usize = 4_096;
 const STAGED_BYTES_MAX: usize = 64 << 20;
 /// The log is indexed this sparsely: to find a value, at most about so much is read over. Tests
 /// write little, and are to let go of logs too.
-const RUN_BYTES: u64 = if cfg!(test) { 4 << 10 } else { 256 << 10 };
+const RUN_BYTES: u64 = if cfg!(test) { 4 << 10 } else { 64 << 10 };
 
 /// One accepted value; without its payload, that stands in the log only.
 struct Kept {
