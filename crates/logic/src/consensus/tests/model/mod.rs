@@ -1,6 +1,7 @@
-//! Every history within small bounds, by `stateright`: three to five voters, two values, two more
-//! attempts to lead, another quorum behind a stop-sign, a crash that takes what was not synced,
-//! hours that pass, messages that overtake each other, come twice or never.
+//! Every history within small bounds, by `stateright`: three to five voters, one of them a witness,
+//! two values, two more attempts to lead, another quorum or another member behind a stop-sign, a
+//! crash that takes what was not synced, hours that pass, messages that overtake each other, come
+//! twice or never.
 //!
 //! Elections are left out: safety must not hang on them, so anyone may stand whom no lease binds.
 //!
@@ -68,7 +69,8 @@ impl Model for Group {
             }
             let bound = replica.bound.ballot.node != replica.node
                 && Millis(state.now) < replica.bound.until;
-            if left.stands > 0 && replica.stage == Stage::Following && !bound {
+            let leads = replica.configuration().leads(replica.node);
+            if left.stands > 0 && replica.stage == Stage::Following && !bound && leads {
                 actions.push(Action::Stand(node));
             }
             if left.crashes > 0 {
@@ -133,14 +135,19 @@ fn explore(group: Group, depth: usize) -> Option<&'static str> {
 
 const NONE: Left =
     Left { proposals: 0, stands: 0, crashes: 0, repeats: 0, reads: 0, hours: 0, changes: 0 };
-const THREE: Shape = Shape { voters: 3, quorum: None, then: None, length: 0 };
+const THREE: Shape =
+    Shape { voters: 3, quorum: None, then: None, length: 0, witness: false, replaces: false };
+/// One of them is a witness.
+const WITNESSED: Shape = Shape { witness: true, length: 1, ..THREE };
+/// Behind the stop-sign a fourth is in the place of the first.
+const REPLACED: Shape = Shape { replaces: true, ..THREE };
 /// Two of them save a value, three elect.
 const FOUR: Shape = Shape { voters: 4, quorum: Some(2), ..THREE };
 /// Two of them save a value, four elect.
 const FIVE: Shape = Shape { voters: 5, quorum: Some(2), ..THREE };
 
 /// What may happen, and how many steps are taken in a normal run.
-const BOUNDS: [(Shape, Left, usize); 11] = [
+const BOUNDS: [(Shape, Left, usize); 14] = [
     (THREE, Left { proposals: 1, stands: 1, ..NONE }, 14),
     (THREE, Left { proposals: 1, stands: 2, ..NONE }, 11),
     (THREE, Left { proposals: 2, stands: 1, repeats: 1, ..NONE }, 10),
@@ -156,6 +163,9 @@ const BOUNDS: [(Shape, Left, usize); 11] = [
     (FIVE, Left { proposals: 1, stands: 1, ..NONE }, 10),
     (Shape { length: 1, ..FOUR }, Left { proposals: 1, stands: 1, reads: 1, hours: 2, ..NONE }, 8),
     (FOUR, Left { proposals: 1, stands: 1, changes: 1, ..NONE }, 9), // Then a majority.
+    (WITNESSED, Left { proposals: 1, stands: 1, hours: 2, ..NONE }, 9),
+    (WITNESSED, Left { proposals: 1, stands: 1, crashes: 1, ..NONE }, 9),
+    (REPLACED, Left { proposals: 1, stands: 1, changes: 1, ..NONE }, 11),
 ];
 
 /// The same behind a stop-sign that just enough have saved, and those only. Where two of five save
@@ -198,4 +208,6 @@ fn a_short_history_shows_a_broken_rule() {
     assert!(noticed(Rule::AcceptedOnDisk, THREE, left, 6).is_some());
     let left = Left { proposals: 1, stands: 1, ..NONE };
     assert!(noticed(Rule::QuorumsMeet, FIVE, left, 12).is_some());
+    let left = Left { proposals: 1, hours: 1, ..NONE };
+    assert!(noticed(Rule::KeptByAll, WITNESSED, left, 6).is_some());
 }

@@ -30,6 +30,10 @@ pub struct Shape {
     pub then: Option<u8>,
     /// Of a lease; 0: there are none, and nobody is bound.
     pub length: u64,
+    /// The first of them is a witness.
+    pub witness: bool,
+    /// Behind the stop-sign a newcomer votes in place of the first.
+    pub replaces: bool,
 }
 
 /// What may still happen, so often.
@@ -41,7 +45,7 @@ pub struct Left {
     pub repeats: u64,
     pub reads: u64,
     pub hours: u64,
-    /// A stop-sign, with which another quorum comes; at most one.
+    /// A stop-sign, with which another quorum comes, or another member; at most one.
     pub changes: u64,
 }
 
@@ -78,8 +82,12 @@ pub enum Action {
 
 impl Shape {
     fn configuration(self, id: u32, quorum: Option<u8>) -> Configuration {
-        let member = |node| Member { node: NodeId(node), part: Part::Voter };
-        let members = (1..=self.voters).map(member).collect();
+        let gone = u64::from(self.replaces && id > 0);
+        let member = |node| {
+            let part = if self.witness && node == 1 { Part::Witness } else { Part::Voter };
+            Member { node: NodeId(node), part }
+        };
+        let members = (1 + gone..=self.voters + gone).map(member).collect();
         let majority = Configuration::new(ConfigurationId(id), members).expect("sound");
         majority.with_quorum(quorum).expect("it fits the voters")
     }
@@ -105,14 +113,27 @@ impl Shape {
         let quorum = if behind.contains(&SIGN) { self.then } else { self.quorum };
         quorum.map_or(self.voters as usize / 2 + 1, usize::from)
     }
+
+    /// Whose disks count for that, by their places.
+    fn counting(self, behind: &[u64]) -> std::ops::Range<usize> {
+        let gone = usize::from(self.replaces && behind.contains(&SIGN));
+        gone..self.voters as usize + gone
+    }
+
+    /// The place of who leads at first: the last voter.
+    fn master(self) -> usize {
+        self.voters as usize - 1
+    }
 }
 
 impl State {
-    /// The last node leads, its log is empty, and its lease is granted by all.
+    /// The last voter leads, its log is empty, and its lease is granted by all.
     pub fn settled(shape: Shape, left: Left) -> State {
         let mut state = State {
             shape,
-            nodes: (1..=shape.voters).map(|node| Machine::fresh(shape.identity(node))).collect(),
+            nodes: (1..=shape.voters + u64::from(shape.replaces))
+                .map(|node| Machine::fresh(shape.identity(node)))
+                .collect(),
             letters: BTreeSet::new(),
             now: 1,
             left,
@@ -121,11 +142,11 @@ impl State {
             floor: 0,
             wrong: None,
         };
-        let master = state.nodes.len() - 1;
-        (0..=master).for_each(|node| state.step(node, Event::Started { now: Millis(1) }, &[]));
+        let (master, all) = (shape.master(), 0..state.nodes.len());
+        all.clone().for_each(|node| state.step(node, Event::Started { now: Millis(1) }, &[]));
         state.stand(master);
         while !state.letters.is_empty() || state.nodes.iter().any(unsynced) {
-            (0..=master).for_each(|node| state.sync(node));
+            all.clone().for_each(|node| state.sync(node));
             for letter in &std::mem::take(&mut state.letters) {
                 state.deliver(letter);
             }
@@ -138,7 +159,7 @@ impl State {
     /// knows that. What was said before is lost; the master stands in the configuration behind it.
     pub fn signed(shape: Shape, left: Left) -> State {
         let mut state = State::settled(shape, left);
-        let master = state.nodes.len() - 1;
+        let master = shape.master();
         let holders = master + 1 - shape.copies(&[])..master;
         state.act(Action::Change(master));
         while holders.clone().any(|node| state.nodes[node].replica.decided() == LogIndex(0)) {
@@ -191,6 +212,9 @@ impl State {
         self.knows(node);
         for (to, message, values) in std::mem::take(&mut self.nodes[node].outbox) {
             let (from, to) = (node, to.0 as usize - 1);
+            if let Body::Heartbeat { kept, .. } = message.body {
+                self.lets_go(kept, message.configuration);
+            }
             match message.body {
                 Body::Probe { .. } | Body::Probed { .. } => continue,
                 Body::Heartbeat { .. } | Body::Granted { .. } if self.is_timeless() => continue,
@@ -222,13 +246,24 @@ impl State {
             match self.ledger.get(place) {
                 Some(decided) => self.never(*decided != value, "two values at one index"),
                 None => {
-                    let holders = self.nodes.iter().filter(|node| node.holds(place, value));
+                    let counting = &self.nodes[self.shape.counting(&self.ledger)];
+                    let holders = counting.iter().filter(|node| node.holds(place, value));
                     let enough = holders.count() >= self.shape.copies(&self.ledger);
                     self.never(!enough, "decided, but not on enough disks");
                     self.ledger.push(value);
                 }
             }
         }
+    }
+
+    /// A witness is told that it may let go of what is decided up to here.
+    fn lets_go(&mut self, kept: LogIndex, configuration: ConfigurationId) {
+        let behind: &[u64] = if configuration == ConfigurationId(0) { &[] } else { &[SIGN] };
+        let decided = self.ledger.iter().take(kept.0 as usize).enumerate();
+        let holds = |node: &Machine| decided.clone().all(|(at, value)| node.holds(at, *value));
+        let mut voters = self.shape.counting(behind).skip(usize::from(self.shape.witness));
+        let lacks = !voters.all(|node| holds(&self.nodes[node]));
+        self.never(lacks, "a witness lets go of what a voter lacks");
     }
 
     /// Who has taken over under the highest ballot that anyone has promised has all that is
