@@ -11,6 +11,8 @@ pub(crate) enum Flaw {
     OutcomeWithoutLease,
     /// Reading the log back runs on across the end of a run.
     RunsWithoutEnd,
+    /// A member gives a value to one whose log lost it whether or not it is decided.
+    GivesUndecided,
     /// What is accepted is not synced where the bucket does not ask for it.
     AcceptedUnsynced,
     /// Updates of a bucket are evaluated where it was sealed.

@@ -28,7 +28,11 @@ use base::{
 use bytes::Bytes;
 use logic::consensus::{Configuration, LeaseClock, Member, Replica};
 pub use mending::Mending;
+#[cfg(test)]
+pub(crate) use mending::write_anew;
 use replaying::Replaying;
+#[cfg(test)]
+pub(crate) use replaying::{Lost, survey};
 pub(crate) use replaying::{Mended, replay};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -11,6 +11,7 @@ use std::sync::mpsc::SyncSender;
 use store::{Kind, OwnedRecord};
 
 /// What lives only in the log.
+#[derive(Default)]
 pub(crate) struct Head {
     promised: Ballot,
     accepted: Ballot,

@@ -11,7 +11,7 @@
 //! Never: guesses; mends what the log does not vouch for.
 
 use super::replaying::{Lost, Mended, replay, survey};
-use super::{Opened, RecoveredGroup, open, unusable};
+use super::{Opened, RecoveredGroup, Terms, open, unusable};
 use crate::NodeSettings;
 use crate::available::batch::last_batch;
 use crate::consistent::records;
@@ -19,7 +19,7 @@ use crate::keeper::{Job, record, store_error};
 use base::limits::MENDED_BYTES_MAX;
 use base::{ClusterDescription, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
-use store::{DataDir, Hole};
+use store::{DataDir, Hole, Log, Trees};
 
 /// A log with holes, and what is to be fetched before its node can go on.
 #[derive(Clone, Debug, Default)]
@@ -82,17 +82,7 @@ impl Mending {
     pub fn mend(&self, settings: &NodeSettings) -> Result<()> {
         let data = DataDir::open(&settings.data).map_err(unusable)?;
         let Opened { trees, mut log, records, terms } = open(settings, &data, None, true)?;
-        let (groups, vnodes) = replay(&log, records, &*trees, &terms, &self.found)?;
-        // What was fetched stands nowhere else: from now on the store holds it.
-        trees.rotate().map_err(store_error)?;
-        trees.flush().map_err(store_error)?;
-        let start = log.begin_segment().map_err(store_error)?;
-        let jobs = groups.iter().flat_map(again).chain([last_batch(vnodes.applied, true)]);
-        for job in jobs {
-            log.append(&record(&job)).map_err(store_error)?;
-        }
-        log.commit(true).map_err(store_error)?;
-        log.collapse(start).map_err(store_error)?;
+        write_anew(&mut log, records, &*trees, &terms, &self.found)?;
         log.close().map_err(store_error)?;
         data.forget_damage().map_err(store_error)
     }
@@ -107,6 +97,29 @@ impl Mending {
         let place = |hole: &Hole| format!("{} at byte {}", hole.file, hole.offset);
         self.holes.iter().map(place).collect::<Vec<_>>().join(", ")
     }
+}
+
+/// Applies what a log with holes holds, with what was found elsewhere, and says all that is needed
+/// of it again in a segment of its own; what is before goes.
+pub(crate) fn write_anew(
+    log: &mut Log,
+    records: store::Replay,
+    trees: &dyn Trees,
+    terms: &Terms,
+    found: &Mended,
+) -> Result<()> {
+    let (groups, vnodes) = replay(log, records, trees, terms, found)?;
+    // What was fetched stands nowhere else: from now on the store holds it.
+    trees.rotate().map_err(store_error)?;
+    trees.flush().map_err(store_error)?;
+    let start = log.begin_segment().map_err(store_error)?;
+    let jobs = groups.iter().flat_map(again).chain([last_batch(vnodes.applied, true)]);
+    for job in jobs {
+        log.append(&record(&job)).map_err(store_error)?;
+    }
+    log.commit(true).map_err(store_error)?;
+    log.collapse(start).map_err(store_error)?;
+    Ok(())
 }
 
 /// The records that a group's log begins with: what is accepted and not decided, and what lives

@@ -57,7 +57,7 @@ pub(crate) fn replay(
 
 /// What the log lost of what is still needed, and where its holes are; an error if it does not say
 /// whether that is all.
-pub(super) fn survey(
+pub(crate) fn survey(
     log: &Log,
     mut records: store::Replay,
     trees: &dyn Trees,

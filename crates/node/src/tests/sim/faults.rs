@@ -19,7 +19,13 @@ impl World {
             0 | 1 => {
                 self.mates[which].crash(&mut self.chance);
                 self.at(time, Event::Starts(which));
-                "crash"
+                // One at a time: others must have what it loses.
+                let alone = self.mates.iter().all(|mate| mate.rot.is_none());
+                if alone && self.chance.often(200) && self.mates[which].rots(&mut self.chance) {
+                    "damage"
+                } else {
+                    "crash"
+                }
             }
             2 => {
                 self.mates[which].sleeps_until = self.now + time;

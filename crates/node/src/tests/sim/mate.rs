@@ -2,19 +2,20 @@
 
 use super::chance::Chance;
 use super::remains;
+use super::rot::Rot;
 use super::wire::{Outbox, peers};
 use crate::consistent::comparison::Comparisons;
 use crate::consistent::group::{Group, Shared};
 use crate::consistent::snapshot::{Pace, Snapshots};
 use crate::housekeeping::Bell;
-use crate::keeper::{Job, Keeper, record};
+use crate::keeper::{Job, Keeper, record, store_error};
 use crate::metrics::Metrics;
-use crate::recovery::{DEFAULT_GROUP, DIRECTORY, Mended, replay, terms};
+use crate::recovery::{DEFAULT_GROUP, DIRECTORY, Mended, Terms, replay, terms};
 use crate::world::SIMULATED;
-use base::{GroupId, LogIndex, NodeId, Placement};
+use base::{GroupId, LogIndex, NodeId, Placement, Result};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
-use store::{Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Trees};
+use store::{Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Replay, Trees};
 
 /// The most groups whose members share a node's log, store and disk.
 pub(super) const GROUPS_MAX: u64 = 3;
@@ -37,6 +38,8 @@ pub(super) struct Mate {
     pub slow_disk: bool,
     /// It keeps no rows.
     pub witness: bool,
+    /// Its log can't be read everywhere.
+    pub rot: Option<Rot>,
 }
 
 /// What dies with the node.
@@ -48,6 +51,8 @@ pub(super) struct Life {
     pub log: Log,
     /// What the disk is busy with.
     pub writing: Option<Vec<Job>>,
+    /// When the log says again what must not be forgotten of it, microseconds.
+    pub states_at: u64,
 }
 
 /// A node's part in one group.
@@ -92,6 +97,7 @@ impl Mate {
             next_turn: u64::MAX,
             slow_disk: false,
             witness: false,
+            rot: None,
         }
     }
 
@@ -102,18 +108,31 @@ impl Mate {
         SIMULATED.set(Some(own as u64 * 1_000));
     }
 
-    /// Begins a life, from what the disk and the store hold.
-    pub fn start(&mut self, number: u64) {
-        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
-        let settings =
-            LogSettings { segment_bytes: 16 << 10, id: self.node.0, ahead: Ahead::Inline };
-        let (log, records) = Log::open(disk, settings).expect("a log that a crash left opens");
+    /// What is the same for all its groups.
+    pub fn terms(&self) -> Terms {
         let mut terms = terms(self.node, LEASE_MS, None).expect("terms");
         for placement in &self.placements {
             terms.add(placement).expect("founders");
         }
         terms.witness = self.witness;
-        let (found, _) = replay(&log, records, &*self.trees, &terms, &Mended::default())
+        terms
+    }
+
+    pub fn log_settings(&self) -> LogSettings {
+        LogSettings { segment_bytes: 16 << 10, id: self.node.0, ahead: Ahead::Inline }
+    }
+
+    pub fn open_past_damage(&self) -> Result<(Log, Replay)> {
+        let disk = Arc::new(self.disk.clone());
+        Log::open_past_damage(disk, self.log_settings()).map_err(store_error)
+    }
+
+    /// Begins a life, from what the disk and the store hold.
+    pub fn start(&mut self, number: u64) {
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let opened = Log::open(disk, self.log_settings());
+        let (log, records) = opened.expect("a log that a crash left opens");
+        let (found, _) = replay(&log, records, &*self.trees, &self.terms(), &Mended::default())
             .expect("it is replayed");
         let (keeper, outbox, all) = (Keeper::new(), Outbox::default(), OnceLock::new());
         let _ = all.set(peers(outbox.clone()));
@@ -133,6 +152,8 @@ impl Mate {
             peers: Arc::new(all),
             memory_bytes_max: 640 << 20,
             lease_ms: LEASE_MS,
+            // Little, so that there are rests: values are small here.
+            catch_up_bytes_per_second: 10_000,
             witness: self.witness,
             kept_bytes_max: 1 << 20,
             forced_master: Arc::default(),
@@ -146,7 +167,7 @@ impl Mate {
         let seats: Vec<_> = seats.collect();
         seats.iter().for_each(|seat: &Seat| remains::watch("a group", &seat.group));
         assert_eq!(seats.len(), self.placements.len(), "every group is found again");
-        self.life = Some(Life { number, seats, keeper, outbox, log, writing: None });
+        self.life = Some(Life { number, seats, keeper, outbox, log, writing: None, states_at: 0 });
     }
 
     /// The power goes: what was being written is there in part, what was not synced perhaps.
@@ -179,7 +200,7 @@ impl Mate {
         life.keeper.publish(&life.log);
         for done in done {
             let seat = life.seats.iter().find(|seat| seat.group.id == done.group);
-            let seat = seat.expect("only these groups write");
+            let Some(seat) = seat else { continue }; // The directory's statements.
             seat.group.mailbox.lock().expect("one thread").extend([done]);
         }
     }

@@ -21,6 +21,7 @@ mod links;
 mod mate;
 mod moves;
 mod remains;
+mod rot;
 mod seeds;
 mod snapshots;
 mod stage;

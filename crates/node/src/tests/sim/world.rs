@@ -160,7 +160,7 @@ impl World {
     }
 
     fn starts(&mut self, which: usize) {
-        if self.mates[which].life.is_some() {
+        if self.mates[which].life.is_some() || !self.mends(which) {
             return;
         }
         self.lives += 1;
@@ -221,6 +221,7 @@ impl World {
         let mate = &mut self.mates[which];
         mate.next_turn = u64::MAX;
         let Some(life) = &mut mate.life else { return };
+        life.states_again(self.now);
         let (ahead, rate) = mate.clock;
         let own = u128::from(ahead) + u128::from(self.now) * u128::from(rate) / 1_000_000;
         crate::world::SIMULATED.set(Some(own as u64 * 1_000));

@@ -1,0 +1,151 @@
+//! A part of a log that can't be read: the node mends itself with what the others give back, or
+//! somebody brings the disk back as it was.
+//!
+//! The newest part of a log is spared: what nothing follows can't be told from a torn tail.
+
+use super::chance::Chance;
+use super::mate::{Life, Mate};
+use super::world::{Event, World};
+use crate::available::batch::last_batch;
+use crate::consistent::records::Head;
+use crate::recovery::{DIRECTORY, Mended, survey, write_anew};
+use base::{GroupId, LogIndex, Result};
+use std::sync::Arc;
+use store::{Disk, Honesty, Log};
+
+/// How long it is until a node looks for values again that nobody gives it, microseconds.
+const PAUSE_US: u64 = 300_000;
+/// So often it looks, before the disk is brought back.
+const LOOKS_MAX: u32 = 60;
+/// Logs with less than this are spared.
+const BYTES_MIN: usize = 4 << 10;
+
+/// The log says so often again what must not be forgotten of it, microseconds.
+const STATES_US: u64 = 1_000_000;
+
+/// Where a log can't be read.
+pub(super) struct Rot {
+    file: String,
+    offset: u64,
+    looks: u32,
+}
+
+impl Life {
+    /// As the housekeeper does: of every group, and of the directory and the vnodes, which write
+    /// nothing here.
+    pub(super) fn states_again(&mut self, now: u64) {
+        if now < self.states_at {
+            return;
+        }
+        self.states_at = now + STATES_US;
+        for seat in &self.seats {
+            seat.group.state().statement.asked = true;
+        }
+        let jobs =
+            Head::default().records(DIRECTORY, false).into_iter().chain([last_batch(0, false)]);
+        self.keeper.write(jobs);
+    }
+}
+
+impl Mate {
+    /// A byte of its log changes, while it does not live; whether there was one.
+    pub(super) fn rots(&mut self, chance: &mut Chance) -> bool {
+        let names = self.disk.list().expect("memory");
+        let mut logs: Vec<_> = names.into_iter().filter(|name| name.ends_with(".log")).collect();
+        logs.sort();
+        if logs.is_empty() || self.rot.is_some() || self.life.is_some() {
+            return false;
+        }
+        let file = logs.swap_remove(chance.below(logs.len() as u64) as usize);
+        let bytes = self.disk.bytes(&file).expect("it is there");
+        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        if used < BYTES_MIN {
+            return false;
+        }
+        let (offset, end) = (chance.below(used as u64), self.end_of_log());
+        self.disk.damage(&file, offset, |byte| byte ^ 1);
+        self.rot = Some(Rot { file, offset, looks: 0 });
+        let newest = self.end_of_log() != end;
+        if newest {
+            self.is_healed();
+        }
+        !newest
+    }
+
+    /// Where its log ends; none: it can't be opened.
+    fn end_of_log(&self) -> Option<u64> {
+        let disk = Arc::new(self.disk.copy(Honesty::Honest));
+        let (log, records) = Log::open_past_damage(disk, self.log_settings()).ok()?;
+        drop(records);
+        Some(log.end().0)
+    }
+
+    /// The disk is brought back as it was.
+    fn is_healed(&mut self) {
+        if let Some(Rot { file, offset, .. }) = self.rot.take()
+            && self.disk.bytes(&file).is_some()
+        {
+            self.disk.damage(&file, offset, |byte| byte ^ 1);
+        }
+    }
+
+    /// Which values the log lost and are needed; none where it is refused.
+    fn lost(&self) -> Option<Vec<(GroupId, LogIndex)>> {
+        let (log, records) = self.open_past_damage().ok()?;
+        let (lost, _) = survey(&log, records, &*self.trees, &self.terms()).ok()?;
+        let each = |lost: &crate::recovery::Lost| {
+            let (group, first, last) = (lost.group, lost.first.0, lost.last.0);
+            (first..=last).map(move |index| (group, LogIndex(index)))
+        };
+        Some(lost.iter().flat_map(each).collect())
+    }
+
+    fn mended_with(&mut self, found: &Mended) -> Result<()> {
+        let (mut log, records) = self.open_past_damage()?;
+        write_anew(&mut log, records, &*self.trees, &self.terms(), found)?;
+        self.rot = None;
+        Ok(())
+    }
+}
+
+impl World {
+    /// A log that may have rotted is mended before its node starts; whether it can start now.
+    pub(super) fn mends(&mut self, which: usize) -> bool {
+        if self.mates[which].rot.is_none() {
+            return true;
+        }
+        let Some(lost) = self.mates[which].lost() else {
+            self.mates[which].is_healed();
+            *self.counts.entry("damage refused").or_default() += 1;
+            return true;
+        };
+        let mut found = Mended::default();
+        for (group, index) in lost {
+            let others = self.mates.iter().enumerate().filter(|(other, _)| *other != which);
+            let mut lives = others.filter_map(|(_, mate)| mate.life.as_ref());
+            let given = lives.find_map(|life| {
+                let seat = life.seats.iter().find(|seat| seat.group.id == group)?;
+                seat.group.decided_value(index).ok()
+            });
+            let Some(value) = given else {
+                self.looks_again(which);
+                return false;
+            };
+            found.entry(group).or_default().insert(index, value);
+        }
+        let name = if found.is_empty() { "damage in vain" } else { "mended" };
+        self.mates[which].mended_with(&found).expect("what is lost was found");
+        *self.counts.entry(name).or_default() += 1;
+        true
+    }
+
+    fn looks_again(&mut self, which: usize) {
+        let rot = self.mates[which].rot.as_mut().expect("it waits");
+        rot.looks += 1;
+        if rot.looks == LOOKS_MAX {
+            self.mates[which].is_healed();
+            *self.counts.entry("damage nobody could mend").or_default() += 1;
+        }
+        self.at(PAUSE_US, Event::Starts(which));
+    }
+}
