@@ -25,6 +25,9 @@ pub(crate) async fn audit(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
     let mut due = BTreeMap::new();
     while !*stop.borrow_and_update() {
         comparisons.sweep();
+        if let Some(error) = comparisons.damage() {
+            return inner.fail(error);
+        }
         tokio::select! {
             biased;
             _ = stop.changed() => {}

@@ -12,7 +12,7 @@ const OTHER: usize = SECTIONS.len() - 1;
 
 /// Beginnings of event targets (a target is its author's module path unless it says otherwise) and
 /// their sections; the first that fits counts.
-const TARGETS: [(&str, &str); 13] = [
+const TARGETS: [(&str, &str); 14] = [
     ("store::log", "log"),
     ("store", "store"),
     ("node::consistent", "consensus"),
@@ -22,6 +22,7 @@ const TARGETS: [(&str, &str); 13] = [
     ("doors", "doors"),
     ("log", "log"),
     ("consensus", "consensus"),
+    ("peers", "node"),
     ("resp", "resp"),
     ("http", "http"),
     ("credenza", "app"),

@@ -7,7 +7,7 @@ use crate::keeper::store_error;
 use crate::peers::{Asked, Peers};
 use crate::world;
 use base::codec::checksum;
-use base::{Error, GroupId, LogIndex, Reason, Result};
+use base::{Error, GroupId, Kind, LogIndex, Reason, Result};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -33,6 +33,8 @@ pub(crate) struct Comparisons {
     /// Groups that an operator wants compared now.
     asked: Mutex<BTreeSet<GroupId>>,
     pub wake: Notify,
+    /// Rows that this node can't read: it must not go on.
+    damage: Mutex<Option<Error>>,
     answers: Mutex<JoinSet<()>>,
 }
 
@@ -52,6 +54,7 @@ impl Comparisons {
             reports: Mutex::default(),
             asked: Mutex::default(),
             wake: Notify::new(),
+            damage: Mutex::default(),
             answers: Mutex::default(),
         })
     }
@@ -109,9 +112,22 @@ impl Comparisons {
             read(&**snapshot.lock().expect("no one panics while holding it"))
         });
         match reading.await {
-            Ok(read) => read.map(Some),
+            Ok(read) => read.map(Some).inspect_err(|error| self.look_at(error)),
             Err(_) => Err(Error::new(Reason::GoingDown, "the node is stopping")),
         }
+    }
+
+    fn look_at(&self, error: &Error) {
+        if error.kind() == Kind::Corrupt {
+            let mut damage = self.damage.lock().expect("no one panics while holding it");
+            damage.get_or_insert_with(|| error.clone());
+            self.wake.notify_one();
+        }
+    }
+
+    /// That rows of this node can't be read, once that was found.
+    pub(crate) fn damage(&self) -> Option<Error> {
+        self.damage.lock().expect("no one panics while holding it").clone()
     }
 
     /// A question came. `applied`: how far this replica is.
