@@ -15,6 +15,8 @@ use crate::world;
 use base::codec::Malformed;
 use base::limits::{PEER_CALL_BYTES_MAX, PEER_HEAD_BYTES_MAX};
 use base::wire::write_answer;
+#[cfg(test)]
+use base::{BucketName, Key};
 use base::{Error, NodeId, Reason, Result};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -79,6 +81,17 @@ fn take_up(inner: &Arc<Inner>, peers: &Peers, asked: Asked, epoch: u64, brought:
             desk::reply(seat, &peers, asked, letter::stored(everywhere).into());
         });
     });
+}
+
+#[cfg(test)]
+impl Inner {
+    /// A coordinator brings a row here in place of another node.
+    pub(crate) fn brought(&self, (bucket, key): (BucketName, Key), row: Bytes, instead_of: NodeId) {
+        let rules = Rules::of(&base::Properties::available());
+        let spot = Spot::new(bucket, key);
+        let brought = Brought { spot, rules, hint: Some(instead_of), row };
+        self.take(0, &brought).expect("it takes it");
+    }
 }
 
 /// An answer that fits into a message.

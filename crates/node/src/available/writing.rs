@@ -68,14 +68,12 @@ impl StoreErrand {
             }
             let patient = answer == Some(Stored::Enough);
             if patient {
-                let since = beside.missed(&self.inner, &self.spot);
-                self.ask_beside(since, &mut beside, deadline, &mut crowd);
+                self.ask_missed(&mut beside, deadline, &mut crowd);
             }
             if (beside.is_done() || !patient)
                 && let Some(stored) = answer.take()
             {
-                let short = beside.short_of(self.pw, &self.inner, &self.spot);
-                let stored = short.filter(|_| patient).map_or(stored, Stored::TooFew);
+                let stored = self.counted(stored, &beside);
                 let _ = caller.take().map(|caller| caller.send(stored));
             }
             if finished && beside.is_done() {
@@ -111,6 +109,18 @@ impl StoreErrand {
                 }
             }
         }
+    }
+
+    /// What a write came to, those counted who own the key next.
+    fn counted(&self, stored: Stored, beside: &Beside) -> Stored {
+        let short = || beside.short_of(self.pw, &self.inner, &self.spot);
+        if stored == Stored::Enough { short().map_or(stored, Stored::TooFew) } else { stored }
+    }
+
+    /// Sends it to those who are to keep the key by a ring that was heard of since.
+    fn ask_missed(&self, beside: &mut Beside, deadline: u64, crowd: &mut Crowd<(NodeId, bool)>) {
+        let since = beside.missed(&self.inner, &self.spot);
+        self.ask_beside(since, beside, deadline, crowd);
     }
 
     /// Waits no longer for those nodes beside the owners.

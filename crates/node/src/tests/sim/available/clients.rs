@@ -155,7 +155,11 @@ async fn write(
     let write = world.judge.borrow_mut().begins(number, value, may_known);
     let w = world.stage.dice(|dice| dice.often(200)).then_some(Quorum::One);
     let w = w.filter(|_| !world.loses && !world.calm);
-    let (pw, timeout_ms) = (of_owners(world), Some(PATIENCE_MS));
+    let anywhere = world.straggling && world.stage.dice(|dice| dice.often(300));
+    if anywhere {
+        world.judge.borrow_mut().goes_anywhere(write);
+    }
+    let (pw, timeout_ms) = (of_owners(world).filter(|_| !anywhere), Some(PATIENCE_MS));
     let options = StoreOptions { timeout_ms, w, dw: w, pw, ..StoreOptions::default() };
     let place = world.place(number);
     let (bucket, key) = place.clone();

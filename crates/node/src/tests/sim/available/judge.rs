@@ -31,6 +31,9 @@ struct Told {
     /// What it may have replaced; none: anything.
     may: Option<BTreeSet<Write>>,
     fate: Fate,
+    /// It asked for so many owners that a read of owners must meet it; else it may be on its way
+    /// there when it is acknowledged.
+    owned: bool,
 }
 
 /// See the head of this file.
@@ -56,7 +59,7 @@ impl Judge {
         value: bool,
         may: Option<BTreeSet<Write>>,
     ) -> Write {
-        self.writes.push(Told { key, value, may, fate: Fate::Doubtful });
+        self.writes.push(Told { key, value, may, fate: Fate::Doubtful, owned: true });
         self.writes.len() - 1
     }
 
@@ -68,6 +71,11 @@ impl Judge {
     pub(super) fn ends(&mut self, write: Write) {
         let all = self.of(self.writes[write].key).filter(|it| *it != write).collect();
         self.writes[write].may = Some(all);
+    }
+
+    /// A write does not ask for owners where reads do.
+    pub(super) fn goes_anywhere(&mut self, write: Write) {
+        self.writes[write].owned = false;
     }
 
     /// A write was refused, and nothing was done.
@@ -105,9 +113,12 @@ impl Judge {
         self.deletes.insert(vtag, write);
     }
 
-    /// What was acknowledged so far.
+    /// What was acknowledged so far and is with owners.
     pub(super) fn stands_now(&self, key: usize) -> Vec<Write> {
-        let stands = |write: &Write| matches!(self.writes[*write].fate, Fate::Stands(..));
+        let stands = |write: &Write| {
+            let Told { fate, owned, .. } = &self.writes[*write];
+            *owned && matches!(fate, Fate::Stands(..))
+        };
         self.of(key).filter(stands).collect()
     }
 

@@ -16,6 +16,7 @@ mod clients;
 mod directory;
 mod ending;
 mod faults;
+mod guests;
 mod hurried;
 mod judge;
 mod lists;

@@ -94,28 +94,8 @@ fn calm(seed: u64) -> (u64, Counts) {
     only(seed, |world| world.calm)
 }
 
-/// And some messages are late.
-fn straggling(seed: u64) -> (u64, Counts) {
-    only(seed, |world| world.straggling)
-}
-
-/// Who falls goes by a ring of long ago.
-fn forgetful(seed: u64) -> (u64, Counts) {
-    only(seed, |world| world.forgetful)
-}
-
 #[test]
 fn who_counts_as_owner_before_it_has_the_rows_is_noticed() {
     let soon = [Flaw::ReceivesNothing, Flaw::AsksReceivers];
     all_are_noticed(&soon, &[], FLAWED_SEEDS, calm);
-}
-
-#[test]
-fn who_drops_what_it_kept_for_others_and_is_to_keep_itself_is_noticed() {
-    all_are_noticed(&[Flaw::GuestsForget], &[], FLAWED_SEEDS, straggling);
-}
-
-#[test]
-fn who_drops_what_nobody_else_may_have_is_noticed() {
-    all_are_noticed(&[Flaw::DropsStrays], &[], FLAWED_SEEDS, forgetful);
 }

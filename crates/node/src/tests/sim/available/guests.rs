@@ -1,0 +1,64 @@
+//! Who is to own a key, and kept it for the one that owns it still, goes on having it when what it
+//! kept has gone home.
+
+use super::strays::Story;
+use super::world::World;
+use crate::flaws::{BROKEN, Flaw};
+use logic::ring::Change;
+use std::cell::Cell;
+
+/// Worlds that are tried: what was kept has to go home before its keeper hears that it owns the key.
+const TRIED: u64 = 12;
+
+/// Whether the next owner of a key, whose partition has gone over to it, has it when it hears that;
+/// none: it heard before what it kept had gone home.
+fn has_it_still(world: u64) -> Option<bool> {
+    let skipped = Cell::new(0);
+    let fits = |world: &World| world.lag_us > 1_000_000 && world.count > 4;
+    let story = Story::begin(|it| fits(it) && skipped.replace(skipped.get() + 1) == world);
+    let Story { world, old, .. } = &story;
+    story.write(*old);
+    world.stage.run(1_000_000);
+    let row = story.has(*old).expect("it owns it");
+    assert!(world.begin_change(Change::Leave { node: *old }));
+    let partition = story.partition();
+    while world.told().ring.owners(partition, 1) == [*old] {
+        world.stage.run(100);
+    }
+    let next = world.told().ring.owners(partition, 1)[0];
+    assert!(story.has(next).is_some(), "it came");
+    let which = story.at(next);
+    world.stage.within(which, || {
+        let mates = world.mates.borrow();
+        mates[which].inner().expect("it lives").brought(story.place.clone(), row, *old);
+    });
+    let hears = || {
+        let mates = world.mates.borrow();
+        let ring = mates[story.at(next)].inner().expect("it lives").catalog.available.ring();
+        ring.expect("a ring").owners(partition, 1) == [next]
+    };
+    let kept = || {
+        let mates = world.mates.borrow();
+        let kept = mates[story.at(next)].inner().expect("it lives").shelf.kept();
+        kept.get(old).is_some_and(|kept| kept.rows > 0)
+    };
+    world.stage.run(20_000);
+    let mut went_home = false;
+    while !hears() {
+        went_home = !kept();
+        world.stage.run(1_000);
+    }
+    let has = story.has(next).is_some();
+    world.stage.clear();
+    went_home.then_some(has)
+}
+
+#[test]
+fn what_went_home_stays_with_who_owns_it_next() {
+    let tried: Vec<_> = (0..TRIED).filter_map(has_it_still).collect();
+    assert!(!tried.is_empty() && tried.iter().all(|has| *has), "{tried:?}");
+    BROKEN.set(Some(Flaw::GuestsForget));
+    let tried: Vec<_> = (0..TRIED).filter_map(has_it_still).collect();
+    BROKEN.set(None);
+    assert!(tried.contains(&false), "the rule is what makes the difference");
+}
