@@ -5,7 +5,7 @@ use super::moves::{Move, Status};
 use crate::client::{Address, Call, Client, encode};
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use base::BucketName;
+use base::{BucketName, Kind};
 use hyper::Method;
 use serde_json::{Map, Value};
 
@@ -82,11 +82,15 @@ pub struct Create {
     #[command(flatten)]
     change: Change,
     /// Make it in this group
-    #[arg(long, value_name = "GROUP", conflicts_with = "replicas")]
+    #[arg(long, value_name = "GROUP")]
     group: Option<u32>,
-    /// Make it in the group of so many voters that has the fewest buckets
+    /// Make it in the group of so many voters that has the fewest buckets; with --group: only if
+    /// that one has so many
     #[arg(long, value_name = "VOTERS")]
     replicas: Option<u32>,
+    /// The promise it is to keep, as the property `promise`
+    #[arg(long, value_name = "PROMISE")]
+    promise: Option<String>,
 }
 
 /// Destroys data.
@@ -194,10 +198,37 @@ pub fn as_object(properties: &[String]) -> Outcome<String> {
 
 impl Create {
     async fn send(mut self) -> Outcome {
+        if let Some(group) = self.group
+            && let Some(voters) = self.replicas.take()
+        {
+            self.check_voters(group, voters).await?;
+        }
         let properties = &mut self.change.properties;
+        properties.extend(self.promise.map(|promise| format!("promise={promise}")));
         properties.extend(self.group.map(|group| format!("group={group}")));
         properties.extend(self.replicas.map(|voters| format!("replicas={voters}")));
         self.change.send(Method::PUT).await
+    }
+
+    /// A group has as many voters as are asked for.
+    async fn check_voters(&self, group: u32, voters: u32) -> Outcome {
+        let call = Call::new(Method::GET, "/v1/cluster");
+        let cluster = self.change.one.list.client()?.call(call).await?.json()?;
+        let mut groups = cluster["groups"].as_array().into_iter().flatten();
+        let Some(found) = groups.find(|it| it["group"] == group) else {
+            let text = format!("no group {group}: `credenza group status` lists them");
+            return Err(Failure::new(Kind::Invalid, text));
+        };
+        let members = found["wanted"].as_array().into_iter().flatten();
+        let votes = members.filter(|member| member["part"] == "voter").count();
+        if votes == voters as usize {
+            return Ok(());
+        }
+        let text = format!(
+            "group {group} has {votes} voters, not {voters}: leave out one of --group and \
+             --replicas, or `credenza group place {group}` first"
+        );
+        Err(Failure::new(Kind::Conflict, text))
     }
 }
 

@@ -3,7 +3,8 @@
 use super::bucket::plain;
 use super::recover::Recover;
 use super::replace::Replace;
-use super::ring::Ring;
+use super::ring::{Ring, Short};
+use super::serve::Join;
 use super::settle;
 use super::token::Token;
 use super::view::View;
@@ -19,8 +20,8 @@ use store::DataDir;
 pub const EXAMPLES: &str = "\
 Examples:
   credenza cluster status
-  credenza serve --node n2 --data n2 --listen 127.0.0.1:7721 --peer-listen 127.0.0.1:7722 \\
-    --join 127.0.0.1:7711                          a node joins
+  credenza cluster join 127.0.0.1:7711 --node n2 --data n2 --listen 127.0.0.1:7721 \\
+    --peer-listen 127.0.0.1:7722                   a node starts and joins
   credenza cluster token --file token              lets nodes join from beyond loopback for a day
   credenza cluster remove n3 --wait                n3 leaves its groups, then the cluster
   credenza cluster replace n3                      the next fresh node called n3 takes its place
@@ -39,6 +40,8 @@ Each of these changes what is wanted; the masters of the groups then go there st
 pub enum Cluster {
     /// Make a data directory, and with it a new cluster (`serve` does so by itself)
     Init(Init),
+    /// Start a node that becomes a member (`serve --join` does the same)
+    Join(Join),
     /// Show members, their connections and their groups
     Status(Show),
     /// Show the steps from what is to what is wanted
@@ -59,6 +62,8 @@ pub enum Cluster {
     Token(Token),
     /// Show who keeps the partitions of available buckets, and change it
     Ring(Ring),
+    #[command(flatten)]
+    RingStep(Short),
     /// When a majority is lost for good: show what a stopped member has, make it the only one
     Recover(Recover),
 }
@@ -140,6 +145,8 @@ impl Cluster {
     pub async fn run(self) -> Outcome {
         match self {
             Cluster::Init(init) => init.run(),
+            // A node has a runtime of its own.
+            Cluster::Join(join) => join.run(),
             Cluster::Status(show) => show.status().await,
             Cluster::Plan(show) => show.plan().await,
             Cluster::Add(part) => part.add().await,
@@ -153,6 +160,7 @@ impl Cluster {
             Cluster::Transfer(transfer) => transfer.run().await,
             Cluster::Token(token) => token.run().await,
             Cluster::Ring(ring) => ring.run().await,
+            Cluster::RingStep(step) => step.run().await,
             Cluster::Recover(recover) => recover.run().await,
         }
     }

@@ -129,6 +129,7 @@ impl Command {
             Command::Checkpoint(command) => online(command.run()),
             Command::Restore(command) => command.run(),
             Command::Check(command) => command.run(),
+            Command::Cluster(cluster::Cluster::Join(join)) => join.run(),
             Command::Cluster(command) => online(command.run()),
             Command::Group(command) => online(command.run()),
             Command::Dev(command) => online(command.run()),

@@ -111,6 +111,52 @@ enum Step {
     Transfers(With),
 }
 
+/// Steps that are known by these names elsewhere, without `ring` before them.
+#[derive(clap::Subcommand)]
+pub enum Short {
+    /// The same as `cluster ring leave`: a member's part of the ring is to go to the others
+    #[command(visible_alias = "force-remove")]
+    Leave {
+        /// The member's name; of one that was removed, its id
+        node: String,
+        #[command(flatten)]
+        with: With,
+    },
+    /// The same as `cluster ring down`: what to do about a member that is down
+    Down {
+        /// The member's name
+        node: String,
+        #[command(flatten)]
+        with: With,
+    },
+    /// The same as `cluster ring clear`: take back what is laid down for the ring
+    Clear(With),
+    /// The same as `cluster ring commit`: begin what is laid down for the ring
+    Commit {
+        /// Wait until everything has gone over and been cleared
+        #[arg(long)]
+        wait: bool,
+        #[command(flatten)]
+        with: With,
+    },
+    /// The same as `cluster ring transfers`: how far the ring's change is
+    Transfers(With),
+}
+
+impl Short {
+    /// Does it.
+    pub async fn run(self) -> Outcome {
+        let step = match self {
+            Short::Leave { node, with } => Step::Leave { node, with },
+            Short::Down { node, with } => Step::Down { node, with },
+            Short::Clear(with) => Step::Clear(with),
+            Short::Commit { wait, with } => Step::Commit { wait, with },
+            Short::Transfers(with) => Step::Transfers(with),
+        };
+        step.run().await
+    }
+}
+
 impl Ring {
     /// Does a step, or gives the ring out, and shows it.
     pub async fn run(self) -> Outcome {

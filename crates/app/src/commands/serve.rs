@@ -46,6 +46,26 @@ pub struct Serve {
     flags: Flags,
 }
 
+/// `credenza cluster join`.
+#[derive(clap::Args)]
+pub struct Join {
+    /// Where clients reach a member; several with commas between them
+    #[arg(value_name = "HOST:PORT")]
+    member: String,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl Join {
+    /// Serves, as `serve --join` does, until a signal or a failure.
+    pub fn run(mut self) -> Outcome {
+        if !self.flags.also("join", self.member) {
+            return Err(Failure::invalid("the member to join at is named twice: leave out --join"));
+        }
+        Serve { flags: self.flags }.run()
+    }
+}
+
 impl Serve {
     /// Serves until a signal or a failure.
     pub fn run(self) -> Outcome {

@@ -36,6 +36,7 @@ mod repair;
 mod riak;
 mod three_nodes;
 mod transfer;
+mod typed;
 
 use proof::client::{Answer, Http, Resp, encoded};
 use proof::rigs::Scratch;
