@@ -6,8 +6,8 @@
 //! their clients would feel it: so many bytes a second, but always faster than more is added. Where
 //! nothing is decided, nobody feels it, or everybody waits for this very member: it goes on.
 //!
-//! Never: holds back what is in memory, or what was asked for: by a master before it leads, or part by
-//! part by a member that is behind the end of its configuration.
+//! Never: holds back what is in memory, or what was asked for: by a master before it leads, or part
+//! by part by a member that is behind the end of its configuration.
 
 use base::{LogIndex, NodeId};
 use std::collections::BTreeMap;

@@ -7,7 +7,8 @@ use crate::flaws::{BROKEN, Flaw};
 use logic::ring::Change;
 use std::cell::Cell;
 
-/// Worlds that are tried: what was kept has to go home before its keeper hears that it owns the key.
+/// Worlds that are tried: what was kept has to go home before its keeper hears that it owns the
+/// key.
 const TRIED: u64 = 12;
 
 /// Whether the next owner of a key, whose partition has gone over to it, has it when it hears that;
