@@ -42,6 +42,13 @@ pub enum Cluster {
     Init(Init),
     /// Start a node that becomes a member (`serve --join` does the same)
     Join(Join),
+    #[command(flatten)]
+    Asks(Asks),
+}
+
+/// Asks a node that runs.
+#[derive(clap::Subcommand)]
+pub enum Asks {
     /// Show members, their connections and their groups
     Status(Show),
     /// Show the steps from what is to what is wanted
@@ -142,26 +149,35 @@ pub struct Transfer {
 
 impl Cluster {
     /// Does it.
-    pub async fn run(self) -> Outcome {
+    pub fn run(self) -> Outcome {
         match self {
             Cluster::Init(init) => init.run(),
             // A node has a runtime of its own.
             Cluster::Join(join) => join.run(),
-            Cluster::Status(show) => show.status().await,
-            Cluster::Plan(show) => show.plan().await,
-            Cluster::Add(part) => part.add().await,
-            Cluster::Demote(part) => part.set("learner").await,
-            Cluster::Promote(promote) => promote.part.set(&promote.to).await,
-            Cluster::Remove(remove) => {
+            Cluster::Asks(asks) => super::online(asks.run()),
+        }
+    }
+}
+
+impl Asks {
+    /// Does it.
+    async fn run(self) -> Outcome {
+        match self {
+            Asks::Status(show) => show.status().await,
+            Asks::Plan(show) => show.plan().await,
+            Asks::Add(part) => part.add().await,
+            Asks::Demote(part) => part.set("learner").await,
+            Asks::Promote(promote) => promote.part.set(&promote.to).await,
+            Asks::Remove(remove) => {
                 let call = Call::new(Method::DELETE, remove.named.path(""));
                 remove.named.send(call).await
             }
-            Cluster::Replace(replace) => replace.run().await,
-            Cluster::Transfer(transfer) => transfer.run().await,
-            Cluster::Token(token) => token.run().await,
-            Cluster::Ring(ring) => ring.run().await,
-            Cluster::RingStep(step) => step.run().await,
-            Cluster::Recover(recover) => recover.run().await,
+            Asks::Replace(replace) => replace.run().await,
+            Asks::Transfer(transfer) => transfer.run().await,
+            Asks::Token(token) => token.run().await,
+            Asks::Ring(ring) => ring.run().await,
+            Asks::RingStep(step) => step.run().await,
+            Asks::Recover(recover) => recover.run().await,
         }
     }
 }

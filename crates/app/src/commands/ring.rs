@@ -38,7 +38,8 @@ pub struct With {
     json: bool,
 }
 
-/// A step of a change. The first six lay something down; nothing moves before `commit`.
+/// A step of a change. The first five lay something down, as `leave` does; nothing moves before
+/// `commit`.
 #[derive(clap::Subcommand)]
 enum Step {
     /// A member is to keep its part
@@ -48,15 +49,6 @@ enum Step {
         /// What fails together: copies are kept apart where it can be
         #[arg(long, default_value = "")]
         rack: String,
-        #[command(flatten)]
-        with: With,
-    },
-    /// A member is to keep nothing any more; one that is down for good leaves in the same way, and
-    /// the others take its part from each other (Riak's `force-remove`)
-    #[command(visible_alias = "force-remove")]
-    Leave {
-        /// The member's name; of one that was removed, its id
-        node: String,
         #[command(flatten)]
         with: With,
     },
@@ -86,35 +78,19 @@ enum Step {
     Double(With),
     /// Each two partitions are to become one, after their copies have come together
     Halve(With),
-    /// Says what to do about a member that is down: nobody has to be told that it is
-    Down {
-        /// The member's name
-        node: String,
-        #[command(flatten)]
-        with: With,
-    },
     /// Show what is laid down would do
     Plan(With),
-    /// Take back what is laid down
-    Clear(With),
-    /// Begin what is laid down
-    Commit {
-        /// Wait until everything has gone over and been cleared
-        #[arg(long)]
-        wait: bool,
-        #[command(flatten)]
-        with: With,
-    },
     /// Call off the change under way: what has gone over goes back
     Cancel(With),
-    /// Show how far the change under way is
-    Transfers(With),
+    #[command(flatten)]
+    Short(Short),
 }
 
-/// Steps that are known by these names elsewhere, without `ring` before them.
+/// Steps that may be said without `ring` before them, as elsewhere.
 #[derive(clap::Subcommand)]
 pub enum Short {
-    /// The same as `cluster ring leave`: a member's part of the ring is to go to the others
+    /// Lay down that a member is to keep no part of the ring any more; one that is down for good
+    /// leaves in the same way, and the others take its part from each other (Riak's `force-remove`)
     #[command(visible_alias = "force-remove")]
     Leave {
         /// The member's name; of one that was removed, its id
@@ -122,16 +98,16 @@ pub enum Short {
         #[command(flatten)]
         with: With,
     },
-    /// The same as `cluster ring down`: what to do about a member that is down
+    /// Says what to do about a member that is down: nobody has to be told that it is
     Down {
         /// The member's name
         node: String,
         #[command(flatten)]
         with: With,
     },
-    /// The same as `cluster ring clear`: take back what is laid down for the ring
+    /// Take back what is laid down for the ring
     Clear(With),
-    /// The same as `cluster ring commit`: begin what is laid down for the ring
+    /// Begin what is laid down for the ring
     Commit {
         /// Wait until everything has gone over and been cleared
         #[arg(long)]
@@ -139,21 +115,30 @@ pub enum Short {
         #[command(flatten)]
         with: With,
     },
-    /// The same as `cluster ring transfers`: how far the ring's change is
+    /// Show how far the ring's change under way is
     Transfers(With),
 }
 
 impl Short {
     /// Does it.
     pub async fn run(self) -> Outcome {
-        let step = match self {
-            Short::Leave { node, with } => Step::Leave { node, with },
-            Short::Down { node, with } => Step::Down { node, with },
-            Short::Clear(with) => Step::Clear(with),
-            Short::Commit { wait, with } => Step::Commit { wait, with },
-            Short::Transfers(with) => Step::Transfers(with),
-        };
-        step.run().await
+        match self {
+            Short::Leave { node, with } => {
+                with.lay_down(json!({ "change": "leave", "node": node })).await
+            }
+            Short::Down { node, with } => with.down(&node).await,
+            Short::Clear(with) => {
+                with.client()?.call(Call::new(Method::DELETE, PLAN)).await.map(|_| ())
+            }
+            Short::Commit { wait, with } => with.commit(wait).await,
+            Short::Transfers(with) => {
+                let transfers = with.transfers().await?;
+                if with.json {
+                    return output::json(&transfers);
+                }
+                show_transfers(&transfers, &with.names().await?)
+            }
+        }
     }
 }
 
@@ -182,7 +167,6 @@ impl Step {
             Step::Join { node, rack, with } => {
                 (json!({ "change": "join", "node": node, "rack": rack }), with)
             }
-            Step::Leave { node, with } => (json!({ "change": "leave", "node": node }), with),
             Step::Replace { node, by, rack, with } => {
                 (json!({ "change": "replace", "node": node, "by": by, "rack": rack }), with)
             }
@@ -191,30 +175,18 @@ impl Step {
             }
             Step::Double(with) => (json!({ "change": "double" }), with),
             Step::Halve(with) => (json!({ "change": "halve" }), with),
-            Step::Down { node, with } => return with.down(&node).await,
             Step::Plan(with) => {
                 let plan = with.get(PLAN).await?;
                 return with.show_plan(&plan).await;
             }
-            Step::Clear(with) => {
-                return with.client()?.call(Call::new(Method::DELETE, PLAN)).await.map(|_| ());
-            }
-            Step::Commit { wait, with } => return with.commit(wait).await,
             Step::Cancel(with) => {
                 let call = Call::new(Method::POST, format!("{PATH}/cancel"));
                 let ring = with.client()?.call(call).await?.json()?;
                 return with.show(&ring).await;
             }
-            Step::Transfers(with) => {
-                let transfers = with.transfers().await?;
-                if with.json {
-                    return output::json(&transfers);
-                }
-                return show_transfers(&transfers, &with.names().await?);
-            }
+            Step::Short(step) => return step.run().await,
         };
-        let plan = with.client()?.call(Call::json(Method::POST, PLAN, wish.to_string())).await?;
-        with.show_plan(&plan.json()?).await
+        with.lay_down(wish).await
     }
 }
 
@@ -225,6 +197,12 @@ impl With {
 
     async fn get(&self, path: &str) -> Outcome<Value> {
         self.client()?.call(Call::new(Method::GET, path.to_string())).await?.json()
+    }
+
+    /// Lays a change down, and shows the plan.
+    async fn lay_down(&self, wish: Value) -> Outcome {
+        let plan = self.client()?.call(Call::json(Method::POST, PLAN, wish.to_string())).await?;
+        self.show_plan(&plan.json()?).await
     }
 
     async fn names(&self) -> Outcome<Names> {
