@@ -125,7 +125,8 @@ impl Ring {
     /// Who is to have copies of this partition and is not among its owners yet: they are sent every
     /// write, so that a copy that arrives late misses nothing.
     pub fn receivers(&self, partition: Partition, n: usize) -> Vec<NodeId> {
-        if self.pending.is_none() {
+        let moves = |pending: &Pending| !pending.arrived.contains(&partition);
+        if !self.pending.as_ref().is_some_and(moves) {
             return Vec::new();
         }
         let now = self.owners(partition, n);
