@@ -33,11 +33,6 @@ fn has_it_still(world: u64) -> Option<bool> {
         let mates = world.mates.borrow();
         mates[which].inner().expect("it lives").brought(story.place.clone(), row, *old);
     });
-    let hears = || {
-        let mates = world.mates.borrow();
-        let ring = mates[story.at(next)].inner().expect("it lives").catalog.available.ring();
-        ring.expect("a ring").owners(partition, 1) == [next]
-    };
     let kept = || {
         let mates = world.mates.borrow();
         let kept = mates[story.at(next)].inner().expect("it lives").shelf.kept();
@@ -45,7 +40,7 @@ fn has_it_still(world: u64) -> Option<bool> {
     };
     world.stage.run(20_000);
     let mut went_home = false;
-    while !hears() {
+    while story.owner_as_heard_by(next) != next {
         went_home = !kept();
         world.stage.run(1_000);
     }

@@ -38,8 +38,7 @@ fn written_as_it_goes_over(pw: Quorum) -> (Result<Reply>, usize) {
         world.stage.run(100);
     }
     let (from, to) = (story.at(*old), story.at(*new));
-    let ring = world.mates.borrow()[from].inner().expect("it lives").catalog.available.ring();
-    assert_eq!(ring.expect("a ring").owners(partition, 1), [*old], "it has not heard");
+    assert_eq!(story.owner_as_heard_by(*old), *old, "it has not heard");
     wire::at(&world.hub).cut(from, to);
     wire::at(&world.hub).cut(to, from);
     let options =

@@ -67,6 +67,13 @@ impl Story {
         });
     }
 
+    /// Who owns the key's only copy, as a node has heard.
+    pub(super) fn owner_as_heard_by(&self, node: NodeId) -> NodeId {
+        let mates = self.world.mates.borrow();
+        let ring = mates[self.at(node)].inner().expect("it lives").catalog.available.ring();
+        ring.expect("a ring").owners(self.partition(), 1)[0]
+    }
+
     /// What a node has of the key.
     pub(super) fn has(&self, node: NodeId) -> Option<Bytes> {
         let which = self.at(node);
