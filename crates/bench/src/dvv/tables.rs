@@ -93,14 +93,16 @@ const SETS: &str = "DVV sets";
 fn goals(study: &Study) -> String {
     let sets: Vec<_> = study.outcomes.iter().filter(|one| one.kind == SETS).collect();
     let worst = sets.iter().map(|one| one.coded.mean).fold(0.0, f64::max);
+    let as_terms = sets.iter().map(|one| one.terms.mean).fold(0.0, f64::max);
     let wrong: usize = sets.iter().map(|one| one.false_values + one.lost).sum();
     let row = |what: &str, found: String, met: bool| {
         format!("| {what} | {found} | {} |\n", if met { "yes" } else { "**no**" })
     };
     let mut text = String::from("\n## Goals\n\n| what | found | reached |\n|---|--:|---|\n");
     text.push_str(&row(
-        "DVV sets: at most 64 bytes on average per returned object, in every mix",
-        format!("{worst:.1}"),
+        "DVV sets: at most 64 bytes on average per returned object, in every mix, as clients carry \
+         them (*tight*; as Erlang terms, of which 127 were published for DVV, the second number)",
+        format!("{worst:.1}; {as_terms:.0}"),
         worst <= GOAL_BYTES,
     ));
     text.push_str(&row(
@@ -158,6 +160,15 @@ fn sizes(study: &Study) -> String {
         }
         text.push('\n');
     }
+    text.push_str(
+        "\nOf the published sizes the two generic mixes agree within three tenths, and TPC-W's do \
+         not: for version vectors 159, 117 and 682 bytes were published, where the same mixes come \
+         to 2.4, 6.4 and 1.3 times that here. A vector grows with the clients that have written a \
+         key, so theirs had met fewer: shopping writes four times as often as browsing, yet is \
+         published with the shorter vectors. The paper gives neither the length of those runs nor \
+         how interactions became operations, so we can't tell which of both it was, and compare \
+         kinds of clock within one run only.\n",
+    );
     text
 }
 
@@ -228,7 +239,8 @@ fn ratios(study: &Study) -> String {
          faster. A write of a dot has to be taken by a replica: half of the writes are passed on, \
          and the replica stores before it tells the others; under client ids any node tells all \
          three at once. That is the price on the writes' side, and what it is of a whole write \
-         depends on how much else a write costs; published was 13 % for browsing and shopping.\n\n\
+         depends on how much else a write costs (the costs here are the study's; the database has \
+         no version vectors to be measured beside). Published was 13 % for browsing and shopping.\n\n\
          | mix | value | | get mean | get p95 | get p99 | put mean | put p95 | put p99 | \
          operations \
          |\n|---|--:|---|--:|--:|--:|--:|--:|--:|--:|\n",

@@ -90,6 +90,11 @@ impl Http {
         self.receive(method == "HEAD").map_err(|error| sent.err().unwrap_or(error))
     }
 
+    /// Whom it asks, as a head says it.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
     /// The connection's writing end, for a thread of its own.
     pub fn sender(&self) -> io::Result<TcpStream> {
         self.stream.try_clone()

@@ -1,7 +1,7 @@
 //! A clock's bytes and a context's: how many, and which are refused.
 
 use super::Dice;
-use crate::causal::{Clock, Coded, decode, encode};
+use crate::causal::{Clock, Coded, Minter, Start, decode, encode};
 use base::codec::Malformed;
 use base::dots::{COUNT_MAX, DotContext, Identity};
 use base::{Actor, NodeId};
@@ -52,6 +52,37 @@ fn the_clock_of_three_replicas_takes_40_bytes_and_its_context_41() {
     // The value itself and its length, count and place are no clock.
     assert_eq!(bytes(&clock).len() - (8 + 1 + 1), 40);
     assert_eq!(clock.join().encode(0).len(), 41);
+}
+
+/// A replica whose process was ended by force goes on as another actor, and a key that it takes a
+/// write of then names both from then on.
+#[test]
+fn every_fall_of_a_replica_between_two_writes_of_a_key_adds_at_most_ten_bytes_to_its_clock() {
+    const FALLS: u64 = 50;
+    let mut dice = Dice(11);
+    let node = NodeId(dice.roll());
+    let found = Start {
+        record: None,
+        life: 1,
+        held_before: false,
+        unsynced: false,
+        damaged: false,
+        restored: false,
+    };
+    let (mut minter, _) = Minter::start(node, 41, found, 0);
+    let mut clock: Clock<Actor, u64> = Clock::empty();
+    let mut sizes = Vec::new();
+    for value in 0..=FALLS {
+        for _ in 0..1 + dice.below(200) {
+            let context = clock.join();
+            clock = minter.write(clock, &context, value, 0).clock;
+        }
+        sizes.push(bytes(&clock).len());
+        minter.renew(dice.roll());
+    }
+    let (first, last) = (sizes[0], sizes[FALLS as usize]);
+    assert_eq!(clock.ids().len() as u64, FALLS + 1, "no fall is forgotten");
+    assert!(last - first <= 10 * FALLS as usize, "{first} bytes, and {last} after {FALLS} falls");
 }
 
 #[test]

@@ -253,7 +253,7 @@ impl Cluster {
 /// The group of members, buckets and types.
 const DIRECTORY: u64 = 0;
 /// The group of the default bucket.
-const DATA: u64 = 1;
+pub(super) const DATA: u64 = 1;
 
 /// Tries until it succeeds; fails the test with the last reason.
 pub fn wait(what: &str, mut attempt: impl FnMut() -> Result<(), String>) {

@@ -10,6 +10,7 @@
 
 mod ask;
 mod copies;
+mod log;
 mod measure;
 mod member;
 mod quiet;

@@ -2,8 +2,12 @@
 
 use super::{COPIES, Trial, judge_all, options, span};
 use proof::attentive::Plan;
-use proof::report::{long, skipped};
-use proof::rigs::{Cluster, Scratch, alone};
+use proof::report::{Figures, long, skipped};
+use proof::rigs::{Bench, Cluster, Options, Scratch, alone};
+use std::time::Duration;
+
+/// How long each load is measured, behind a warm-up of a second.
+const MEASURED_SECONDS: u64 = 10;
 
 #[test]
 fn a_death_is_hardly_felt_at_the_other_nodes() {
@@ -38,4 +42,53 @@ fn a_death_is_hardly_felt_at_the_other_nodes() {
         assert!(all > 50 && answered == all, "{word}: {:?}", done.history.words);
     }
     judge_all(&cluster.copies(COPIES), vec![done]);
+}
+
+/// The same for many clients that never rest, who all call one node that lives on.
+#[test]
+fn a_death_under_full_load_fails_no_call_at_the_other_nodes() {
+    let name = "p99 under a node's death and full load";
+    if !long() {
+        return skipped(name, "takes two minutes: CREDENZA_TEST_LONG=1");
+    }
+    let _alone = alone();
+    let scratch = Scratch::new("available-death-load");
+    // As it is shipped, but for the lease.
+    let options = Options { words: Vec::new(), ..Options::of(3) };
+    let mut cluster = Cluster::start(&scratch, options);
+    cluster.share_ring();
+    for clients in [64, 256] {
+        let mut figures = Figures::begin(&format!("{name}, {clients} clients"));
+        let load = |cluster: &Cluster, word| full(cluster, &scratch, word, clients);
+        for (word, dies) in [("before", None), ("dying", Some(2)), ("dead", None)] {
+            let load = load(&cluster, word);
+            if let Some(node) = dies {
+                std::thread::sleep(Duration::from_secs(2));
+                cluster.kill(node);
+                figures.faults += 1;
+            }
+            let report = load.report();
+            let count = |field: &str| report[field].as_u64().expect("a number");
+            figures.ok += count("ok");
+            figures.fail += count("failed");
+            let time = |which| report["latency_us"][which].as_f64().expect("a number") as u64;
+            figures.also(&format!("{word}_p50_p99_us"), format!("{}/{}", time("p50"), time("p99")));
+            figures.also(&format!("{word}_a_second"), count("ok") / MEASURED_SECONDS);
+        }
+        cluster.begin(2);
+        cluster.must_reach_all();
+        figures.print();
+        assert_eq!(figures.fail, 0, "calls failed at a node that lives on");
+    }
+}
+
+/// Half gets and half puts of an available bucket, by clients of the first node.
+fn full(cluster: &Cluster, scratch: &Scratch, word: &str, clients: u32) -> Bench {
+    let settings = format!(
+        "warm_up = \"1s\"\nduration = \"{MEASURED_SECONDS}s\"\nconcurrent = {clients}\n\
+         resp_bucket = \"available/bench\"\noperations = [[\"get\", 1], [\"put\", 1]]\n\
+         key_generator = [\"fixed_width\", 20, \"key:\", [\"uniform_int\", 100000]]\n\
+         value_generator = [\"fixed_bin\", 100]\n"
+    );
+    cluster.bench(scratch.path(), &format!("{word}-{clients}"), 1, &settings)
 }

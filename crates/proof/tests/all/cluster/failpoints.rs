@@ -130,6 +130,7 @@ fn collapsing_under_load_with_kills_leaks_nothing() {
     let scratch = Scratch::new("cluster-collapse");
     let mut cluster = Cluster::start(&scratch, options());
     let mut trial = Trial::begin(name, &cluster, plan(32));
+    trial.log_from = None;
     let places = ["log.collapse.before", "log.collapse.renamed", "log.collapse.removed"];
     let places = places.into_iter().chain(["compact.after", "flush.after"]);
     let (mut most, mut deaths) = (0, 0);

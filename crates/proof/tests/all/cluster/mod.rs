@@ -27,6 +27,7 @@ mod torn;
 mod wires;
 
 use proof::checkers::check;
+use proof::checkers::replay::{Report, replay};
 use proof::history::{Ledger, Tongue, Writing};
 use proof::load::Load;
 use proof::recorder::{History, Plan, Recorder, Turns};
@@ -84,6 +85,9 @@ struct Trial {
     faults: Vec<(Duration, Duration)>,
     recovery: Duration,
     bounds: Bounds,
+    /// How far the data's group had decided when it began; none: in the end its log does not reach
+    /// back so far, or there are several.
+    log_from: Option<u64>,
 }
 
 /// What the long form holds against its bound.
@@ -103,6 +107,7 @@ impl Trial {
         let figures = Figures::begin(name);
         cluster.must_serve();
         let addresses = cluster.clients();
+        let log_from = Some(cluster.decided_upto());
         let recorder = cluster.record(plan);
         let load =
             cluster.from_clients(|| Load::roam(&addresses, &writing(plan.seed), plan.patience));
@@ -116,6 +121,7 @@ impl Trial {
             faults: Vec::new(),
             recovery: Duration::ZERO,
             bounds: Bounds::default(),
+            log_from,
         }
     }
 
@@ -195,9 +201,17 @@ impl Trial {
         figures.also("recovery_ms", self.recovery.as_millis());
         let report = check(&history.calls, STEPS_MAX);
         figures.also("violations", usize::from(report.is_violated()));
+        let replayed = self.log_from.and_then(|from| replayed(cluster, from, &history));
+        match &replayed {
+            Some(report) => figures.also("replayed", report.effects),
+            None => figures.also("replayed", "no"),
+        }
         figures.print();
         assert_eq!(history.strange, Vec::<String>::new());
         report.must_be_linearizable();
+        if let Some(report) = replayed {
+            report.must_explain();
+        }
         cluster.must_be_level();
         // Last of all: what took too long is no worse than what is wrong.
         self.bounds.must_be_kept(self.figures.name(), gap.unwrap_or_default(), self.recovery);
@@ -219,6 +233,16 @@ impl Bounds {
                 bound(&what, measured.as_secs_f64(), limit.as_secs_f64());
             }
         }
+    }
+}
+
+/// What the log says of a history. In the long form it may have collapsed meanwhile.
+fn replayed(cluster: &Cluster, from: u64, history: &History) -> Option<Report> {
+    let keys = history.calls.iter().map(|call| call.key.as_str()).collect();
+    match cluster.decided(from, cluster.decided_upto(), &keys) {
+        Ok(decided) => Some(replay(&history.calls, &decided)),
+        Err(_) if long() => None,
+        Err(why) => panic!("{why}\n{}", cluster.words()),
     }
 }
 

@@ -29,6 +29,7 @@ fn a_follower_that_was_away_too_long_comes_back_by_a_snapshot() {
     options.words.extend(["--log-bytes-max", "128MiB"].map(String::from));
     let mut cluster = Cluster::start(&scratch, options);
     let mut trial = Trial::begin("F-06 a follower away too long", &cluster, plan(6));
+    trial.log_from = None;
     let (mut received, mut slowest) = (0.0, Duration::ZERO);
     for victim in [Victim::Nobody, Victim::Receiver, Victim::Master] {
         let follower = cluster.follower();
@@ -95,6 +96,7 @@ fn a_shaky_follower_has_what_the_others_have() {
     let scratch = Scratch::new("cluster-shaky");
     let mut cluster = Cluster::start(&scratch, Options::of(3));
     let mut trial = Trial::begin(name, &cluster, plan(63));
+    trial.log_from = None;
     for (word, bytes) in [("thin", 10), ("fat", 100_000)] {
         let begun = Instant::now();
         for round in 0..ROUNDS {
@@ -138,6 +140,7 @@ fn a_follower_whose_disk_fails_under_a_snapshot_stops_and_fetches_another() {
     options.words.extend(["--log-bytes-max", "128MiB"].map(String::from));
     let mut cluster = Cluster::start(&scratch, options);
     let mut trial = Trial::begin(name, &cluster, plan(64));
+    trial.log_from = None;
     let mut received = 0.0;
     for call in ["fsync", "fdatasync"] {
         let follower = cluster.follower();

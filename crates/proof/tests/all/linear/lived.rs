@@ -2,6 +2,7 @@
 //! and the same with one lie: always refused.
 
 use super::{ENOUGH, history};
+use proof::checkers::replay::Decided;
 use proof::checkers::{Call, Operation, Outcome, check};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -11,6 +12,16 @@ use std::collections::BTreeMap;
 /// between its beginning and its end; one without an answer at any moment after its beginning, or
 /// never. Every value is written once.
 fn lived(seed: u64, clients: u32, calls: usize, unknown: f64) -> Vec<Call> {
+    lived_and_logged(seed, clients, calls, unknown).0
+}
+
+/// The same, and what it did in order; a read of anything closes what is decided together.
+pub fn lived_and_logged(
+    seed: u64,
+    clients: u32,
+    calls: usize,
+    unknown: f64,
+) -> (Vec<Call>, Vec<Decided>) {
     let mut dice = StdRng::seed_from_u64(seed);
     let mut moments: Vec<(u64, Call)> = Vec::new();
     let mut fresh = clients;
@@ -44,12 +55,23 @@ fn lived(seed: u64, clients: u32, calls: usize, unknown: f64) -> Vec<Call> {
     }
     moments.sort_by_key(|(happens, _)| *happens);
     let mut table: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    let mut log = vec![Decided { index: 10, effects: Vec::new() }];
     for (happens, call) in &mut moments {
         if *happens < u64::MAX {
+            let index = log.last().expect("one was begun").index + dice.random_range(1..4);
+            if call.operation == Operation::Get || dice.random_bool(0.3) {
+                log.push(Decided { index, effects: Vec::new() });
+            }
+            let before = table.get(&call.key).cloned();
             live(call, &mut table);
+            let after = table.get(&call.key).cloned();
+            if before != after {
+                let last = log.last_mut().expect("one was begun");
+                last.effects.push((call.key.clone(), after));
+            }
         }
     }
-    moments.into_iter().map(|(_, call)| call).collect()
+    (moments.into_iter().map(|(_, call)| call).collect(), log)
 }
 
 fn live(call: &mut Call, table: &mut BTreeMap<String, Vec<u8>>) {

@@ -3,9 +3,10 @@
 //!
 //! Promises: every history whose verdict is written down is put to the naive twin, too.
 //! Never: needs a server.
-//! Read next: `twin.rs`, then `lived.rs`.
+//! Read next: `twin.rs`, `lived.rs`, then `replayed.rs` (the judge that has the log).
 
 mod lived;
+mod replayed;
 mod twin;
 
 use proof::checkers::{Call, Operation, Outcome, Value, Verdict, check};

@@ -1,0 +1,150 @@
+//! What a log did to the keys of a history: each effect has a place, and each key a line of what it
+//! held from which place on.
+
+use crate::checkers::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A place in the log: so many effects are done; 0 is before the first.
+pub(super) type Place = usize;
+
+/// One decided value of a log: what it did, in order, of which readers see all or nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// Where it stands in the log.
+    pub index: u64,
+    /// Each key, and what it holds from then on.
+    pub effects: Vec<(String, Value)>,
+}
+
+/// Places from the first up to before the second, in which a key holds one thing.
+pub(super) type Span = (Place, Place);
+
+/// What one key held: from which place on, and what; absent from the beginning.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    held: Vec<(Place, Value)>,
+    /// When it was absent.
+    absent: Arc<[Span]>,
+}
+
+impl Default for Line {
+    fn default() -> Line {
+        Line { held: vec![(0, None)], absent: Arc::new([(0, Place::MAX)]) }
+    }
+}
+
+impl Line {
+    /// What it held just before a place.
+    pub(super) fn before(&self, place: Place) -> &Value {
+        let at = self.held.partition_point(|(from, _)| *from < place);
+        &self.held[at.max(1) - 1].1
+    }
+
+    /// When it was absent.
+    pub(super) fn absent(&self) -> Arc<[Span]> {
+        self.absent.clone()
+    }
+
+    /// Where something was taken away.
+    pub(super) fn removals(&self) -> impl Iterator<Item = Place> + '_ {
+        self.held.iter().skip(1).filter(|(_, value)| value.is_none()).map(|(from, _)| *from)
+    }
+
+    /// What stood there next.
+    pub(super) fn next(&self, place: Place) -> Option<&(Place, Value)> {
+        self.held.get(self.held.partition_point(|(from, _)| *from <= place))
+    }
+
+    fn end(&mut self) {
+        let ends = self.held.iter().skip(1).map(|(from, _)| *from).chain([Place::MAX]);
+        let all = self.held.iter().zip(ends);
+        let absent = all.filter(|((_, held), _)| held.is_none());
+        self.absent = absent.map(|((from, _), end)| (*from, end)).collect();
+    }
+}
+
+/// A log, laid out for the judge.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    lines: BTreeMap<String, Line>,
+    /// Of a key that the log does not name.
+    never: Line,
+    /// Where each written value stands.
+    written: BTreeMap<(String, Vec<u8>), Vec<Place>>,
+    /// Behind the last effect of each decided value: what readers may see.
+    seen: Vec<Place>,
+    /// Under which index each effect stands.
+    indexes: Vec<u64>,
+}
+
+impl Log {
+    /// Errors: indexes that do not rise.
+    pub(super) fn new(decided: &[Decided]) -> Result<Log, String> {
+        let mut log = Log { seen: vec![0], ..Log::default() };
+        let mut last = None;
+        for value in decided {
+            if last.is_some_and(|last| value.index <= last) {
+                return Err(format!("index {} of the log does not rise", value.index));
+            }
+            last = Some(value.index);
+            for (key, held) in &value.effects {
+                log.indexes.push(value.index);
+                let place = log.indexes.len();
+                log.lines.entry(key.clone()).or_default().held.push((place, held.clone()));
+                if let Some(bytes) = held {
+                    log.written.entry((key.clone(), bytes.clone())).or_default().push(place);
+                }
+            }
+            log.seen.push(log.indexes.len());
+        }
+        log.seen.dedup();
+        log.lines.values_mut().for_each(Line::end);
+        Ok(log)
+    }
+
+    pub(super) fn effects(&self) -> usize {
+        self.indexes.len()
+    }
+
+    /// The index an effect stands under.
+    pub(super) fn index(&self, place: Place) -> u64 {
+        place.checked_sub(1).map_or(0, |at| self.indexes[at])
+    }
+
+    pub(super) fn line(&self, key: &str) -> &Line {
+        self.lines.get(key).unwrap_or(&self.never)
+    }
+
+    /// When a key held this.
+    pub(super) fn spans(&self, key: &str, value: &Value) -> Arc<[Span]> {
+        let line = self.line(key);
+        let Some(bytes) = value else { return line.absent() };
+        let until = |from| line.next(from).map_or(Place::MAX, |(next, _)| *next);
+        self.places(key, bytes).iter().map(|from| (*from, until(*from))).collect()
+    }
+
+    pub(super) fn lines(&self) -> impl Iterator<Item = (&String, &Line)> {
+        self.lines.iter()
+    }
+
+    /// Where this was written under the key.
+    pub(super) fn places(&self, key: &str, value: &[u8]) -> &[Place] {
+        self.written.get(&(key.into(), value.to_vec())).map_or(&[], Vec::as_slice)
+    }
+
+    /// Every written value, with its key and places.
+    pub(super) fn written(&self) -> impl Iterator<Item = (&(String, Vec<u8>), &Vec<Place>)> {
+        self.written.iter()
+    }
+
+    /// The first place at or behind this that readers may see.
+    pub(super) fn seen_from(&self, place: Place) -> Option<Place> {
+        self.seen.get(self.seen.partition_point(|end| *end < place)).copied()
+    }
+
+    /// The last place at or before this that readers may see.
+    pub(super) fn seen_upto(&self, place: Place) -> Place {
+        self.seen[self.seen.partition_point(|end| *end <= place) - 1]
+    }
+}

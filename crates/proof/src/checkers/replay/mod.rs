@@ -1,0 +1,222 @@
+//! Strict serializability by the log itself: was each call done where the log says, and does the
+//! log keep the order in which clients saw calls end and begin?
+//!
+//! A judge that has no log must search for an order (`linear.rs`), key by key. Here the order of
+//! all writes of all keys is known: what the log's members decided. So one replay tells whether
+//!
+//! - every acknowledged write stands in the log, once, and its answer is what was there before it;
+//! - no refused write stands there, and nothing that nobody asked for; of an unknown outcome once
+//!   or never, and not before it was asked for;
+//! - what was written together stands under one index;
+//! - every read shows the keys as they were behind one decided value; and places can be given to
+//!   all calls such that none is before one that had ended when it began.
+//!
+//! The least places that keep that order are found by one sweep in the order of beginnings: each
+//! call only forbids places to others that are too small. Two deletes of a key look alike; which
+//! removal is whose is told by what ended before and began after them.
+//!
+//! Promises: what it refuses can't be explained by this log; where it had to choose whose removal
+//! one was, and the choice fails, it says "undecided".
+//! Never: searches for an order; takes a history in which two calls write the same.
+//! Read next: `log.rs`, `places.rs`, then `removals.rs`.
+
+mod log;
+mod places;
+mod removals;
+
+pub use log::Decided;
+
+use super::{Call, Operation, Outcome};
+use log::{Log, Place};
+use places::Allowed;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Violations that are told at most.
+const TOLD_MAX: usize = 12;
+
+/// What the judge says. Every key is absent before the first decided value, and every value was
+/// written by one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The log explains every answer.
+    Explained,
+    /// It does not.
+    Violated(Vec<String>),
+    /// Which delete took what away could not be told.
+    Undecided(String),
+    /// Such a history, or log, says nothing.
+    Unusable(String),
+}
+
+/// The verdict, and of how much.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What the judge says.
+    pub verdict: Verdict,
+    /// Calls that were judged.
+    pub calls: usize,
+    /// What the log did to their keys.
+    pub effects: usize,
+    /// Deletes that could have been several of the log's removals.
+    pub guessed: usize,
+}
+
+impl Report {
+    /// Fails the test with words unless the log explains the history.
+    pub fn must_explain(&self) {
+        match &self.verdict {
+            Verdict::Explained => {}
+            Verdict::Violated(found) => panic!("the log tells otherwise:\n{}", found.join("\n")),
+            other => panic!("not judged: {other:?}"),
+        }
+    }
+}
+
+/// Judges a history by the log that decided it. The log holds at least everything that was decided
+/// between the first call's beginning and the last one's end.
+pub fn replay(history: &[Call], decided: &[Decided]) -> Report {
+    let mut report =
+        Report { verdict: Verdict::Explained, calls: history.len(), effects: 0, guessed: 0 };
+    report.verdict = match Log::new(decided).and_then(|log| judge(history, &log, &mut report)) {
+        Err(why) => Verdict::Unusable(why),
+        Ok(found) if found.is_empty() => Verdict::Explained,
+        Ok(found) if report.guessed > 0 && found.iter().all(|one| one.hangs_on_guess) => {
+            Verdict::Undecided(found[0].words.clone())
+        }
+        Ok(found) => {
+            Verdict::Violated(found.into_iter().take(TOLD_MAX).map(|one| one.words).collect())
+        }
+    };
+    report
+}
+
+/// Something that the log does not explain.
+struct Found {
+    words: String,
+    /// Whether another choice of removals might explain it.
+    hangs_on_guess: bool,
+}
+
+fn surely(words: String) -> Found {
+    Found { words, hangs_on_guess: false }
+}
+
+fn judge(history: &[Call], log: &Log, report: &mut Report) -> Result<Vec<Found>, String> {
+    report.effects = log.effects();
+    usable(history)?;
+    let mut found = Vec::new();
+    let mut claimed = Claimed::default();
+    let mut allowed = Vec::with_capacity(history.len());
+    for call in history {
+        match content(call, log, &mut claimed) {
+            Ok(one) => allowed.push(one),
+            Err(words) => {
+                found.push(surely(format!("{words}: {call}")));
+                allowed.push(Allowed::Anywhere);
+            }
+        }
+    }
+    strangers(history, log, &claimed, &mut found);
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    report.guessed = removals::ascribe(history, log, &claimed, &mut allowed, &mut found);
+    let mut told = places::sweep(history, log, &allowed).err().unwrap_or_default();
+    told.truncate(TOLD_MAX);
+    found.extend(told.into_iter().map(|words| Found { words, hangs_on_guess: true }));
+    Ok(found)
+}
+
+/// Effects that a call is known to have made.
+#[derive(Default)]
+struct Claimed {
+    writes: BTreeSet<Place>,
+    removals: BTreeSet<Place>,
+}
+
+/// Where a call may have been done, by what the log holds of it. An error: nowhere.
+fn content(call: &Call, log: &Log, claimed: &mut Claimed) -> Result<Allowed, String> {
+    let line = log.line(&call.key);
+    let known = call.is_known();
+    match (&call.operation, &call.outcome) {
+        (Operation::Get, Outcome::Found(value)) => Ok(Allowed::Seen(log.spans(&call.key, value))),
+        (Operation::TestAndSet { expect, .. }, Outcome::Found(value)) if value != expect => {
+            Ok(Allowed::Held(log.spans(&call.key, value)))
+        }
+        (Operation::Delete, Outcome::Existed(false)) => Ok(Allowed::Held(line.absent())),
+        (Operation::Delete, Outcome::Existed(true)) => Ok(Allowed::Removal),
+        (Operation::Put(value), outcome)
+        | (Operation::TestAndSet { wanted: Some(value), .. }, outcome) => {
+            match (log.places(&call.key, value), outcome) {
+                ([], Outcome::Refused | Outcome::Unknown) => Ok(Allowed::Anywhere),
+                ([], _) => Err("acknowledged, and not in the log".into()),
+                (_, Outcome::Refused) => Err("refused, and in the log".into()),
+                ([place], _) => {
+                    claimed.writes.insert(*place);
+                    let before = line.before(*place);
+                    match &call.operation {
+                        Operation::TestAndSet { expect, .. } if expect != before => {
+                            Err(format!("done where something else was, at {}", log.index(*place)))
+                        }
+                        _ if known => Ok(Allowed::At(*place)),
+                        _ => Ok(Allowed::NotBefore(*place)),
+                    }
+                }
+                (places, _) => Err(format!("{} times in the log", places.len())),
+            }
+        }
+        (Operation::TestAndSet { expect: None, wanted: None }, Outcome::Found(_)) => {
+            Ok(Allowed::Held(line.absent()))
+        }
+        (Operation::TestAndSet { expect: Some(value), wanted: None }, Outcome::Found(_)) => {
+            let written = log.places(&call.key, value).first();
+            match written.and_then(|place| line.next(*place)) {
+                Some((place, None)) if claimed.removals.insert(*place) => Ok(Allowed::At(*place)),
+                _ => Err("took away what the log does not take away".into()),
+            }
+        }
+        _ => Ok(Allowed::Anywhere),
+    }
+}
+
+/// What stands in the log and nobody asked for, and what was written together and stands apart.
+fn strangers(history: &[Call], log: &Log, claimed: &Claimed, found: &mut Vec<Found>) {
+    let keys: BTreeSet<&str> = history.iter().map(|call| call.key.as_str()).collect();
+    let mut together: BTreeMap<&[u8], u64> = BTreeMap::new();
+    for ((key, value), places) in log.written() {
+        for place in places {
+            let (index, shown) = (log.index(*place), String::from_utf8_lossy(value));
+            if keys.contains(key.as_str()) && !claimed.writes.contains(place) {
+                found.push(surely(format!("nobody wrote {shown} to {key}, at {index}")));
+            }
+            let first = *together.entry(value).or_insert(index);
+            if first != index {
+                let words = format!("{shown} was written once, and stands at {first} and {index}");
+                found.push(surely(words));
+            }
+        }
+    }
+}
+
+/// One call wrote each value, and every delete says what it found.
+fn usable(history: &[Call]) -> Result<(), String> {
+    let mut writers: BTreeMap<(&str, &[u8]), &Call> = BTreeMap::new();
+    for call in history {
+        let written = match &call.operation {
+            Operation::Put(value) => Some(value),
+            Operation::TestAndSet { wanted, .. } => wanted.as_ref(),
+            Operation::Get | Operation::Delete => None,
+        };
+        let other = written.and_then(|value| writers.insert((&call.key, value), call));
+        if let Some(other) = other {
+            return Err(format!("two calls write the same: {other} and {call}"));
+        }
+        if call.operation == Operation::Delete && call.outcome == Outcome::Done {
+            return Err(format!("a delete that does not say what it found: {call}"));
+        }
+        if call.ended < call.began {
+            return Err(format!("ends before it begins: {call}"));
+        }
+    }
+    Ok(())
+}

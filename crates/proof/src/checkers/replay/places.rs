@@ -1,0 +1,147 @@
+//! Places for all calls that keep the order in which clients saw them end and begin.
+
+use super::log::{Log, Place, Span};
+use crate::checkers::Call;
+use std::sync::Arc;
+
+/// Where a call may have been done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Allowed {
+    /// It is this effect.
+    At(Place),
+    /// It is one of the removals of its key that are nobody's yet.
+    Removal,
+    /// It is one of these effects.
+    OneOf(Vec<Place>),
+    /// It saw its key so, as readers do: behind a whole decided value.
+    Seen(Arc<[Span]>),
+    /// It found its key so when it was evaluated.
+    Held(Arc<[Span]>),
+    /// Nobody knows that it was done, but this effect is its own.
+    NotBefore(Place),
+    /// It says nothing.
+    Anywhere,
+}
+
+impl Allowed {
+    /// The least place behind what had ended before it began; `None`: there is none.
+    fn least(&self, log: &Log, floor: Place) -> Option<Place> {
+        match self {
+            Allowed::At(place) | Allowed::NotBefore(place) => {
+                Some(*place).filter(|place| *place > floor)
+            }
+            Allowed::OneOf(places) => places.iter().find(|place| **place > floor).copied(),
+            Allowed::Held(spans) => {
+                let (from, _) = spans.get(spans.partition_point(|(_, end)| *end <= floor))?;
+                Some(floor.max(*from))
+            }
+            Allowed::Seen(spans) => {
+                let late = spans.partition_point(|(_, end)| *end <= floor);
+                spans[late..].iter().find_map(|(from, end)| {
+                    log.seen_from(floor.max(*from)).filter(|place| place < end)
+                })
+            }
+            Allowed::Removal | Allowed::Anywhere => Some(floor),
+        }
+    }
+
+    /// The greatest place at or before this one; `None`: there is none.
+    fn greatest(&self, log: &Log, ceiling: Place) -> Option<Place> {
+        // How many spans begin early enough.
+        let early = |spans: &Arc<[Span]>| spans.partition_point(|(from, _)| *from <= ceiling);
+        let within = |end: Place| ceiling.min(end.saturating_sub(1)).min(log.effects());
+        match self {
+            Allowed::At(place) => Some(*place).filter(|place| *place <= ceiling),
+            Allowed::OneOf(places) => places.iter().rev().find(|at| **at <= ceiling).copied(),
+            Allowed::Held(spans) => spans[..early(spans)].last().map(|(_, end)| within(*end)),
+            Allowed::Seen(spans) => spans[..early(spans)].iter().rev().find_map(|(from, end)| {
+                Some(log.seen_upto(within(*end))).filter(|place| place >= from)
+            }),
+            Allowed::Removal | Allowed::Anywhere | Allowed::NotBefore(_) => Some(ceiling),
+        }
+    }
+
+    /// Whether it is an effect, which nothing that ended before it has seen.
+    fn is_effect(&self) -> bool {
+        matches!(self, Allowed::At(_) | Allowed::OneOf(_) | Allowed::Removal)
+    }
+}
+
+/// For each call the least place that what ended before leaves to it. An error: calls that have
+/// none, each with the call that stands in its way.
+pub(super) fn sweep(
+    history: &[Call],
+    log: &Log,
+    allowed: &[Allowed],
+) -> Result<Vec<Place>, Vec<String>> {
+    let (floors, least, stuck) = upwards(history, log, allowed);
+    if stuck.is_empty() {
+        return Ok(least);
+    }
+    let words = stuck.into_iter().map(|at| {
+        let floor = floors[at];
+        let why = history.iter().zip(&least).zip(allowed).find(|((call, place), one)| {
+            let counts = call.is_known() && **one != Allowed::Anywhere;
+            counts && call.ended < history[at].began && **place == floor
+        });
+        let why = why.map_or_else(|| "nothing".into(), |((call, _), _)| call.to_string());
+        let index = log.index(floor);
+        format!("{} has no place behind index {index}, which is that of {why}", history[at])
+    });
+    Err(words.collect())
+}
+
+/// What had surely been done before each call began.
+pub(super) fn floors(history: &[Call], log: &Log, allowed: &[Allowed]) -> Vec<Place> {
+    upwards(history, log, allowed).0
+}
+
+/// What each call began behind, its least place, and those that have none.
+fn upwards(
+    history: &[Call],
+    log: &Log,
+    allowed: &[Allowed],
+) -> (Vec<Place>, Vec<Place>, Vec<usize>) {
+    let mut by_begin: Vec<usize> = (0..history.len()).collect();
+    by_begin.sort_by_key(|at| history[*at].began);
+    let mut by_end: Vec<usize> = (0..history.len()).filter(|at| history[*at].is_known()).collect();
+    by_end.sort_by_key(|at| history[*at].ended);
+    let mut ends = by_end.into_iter().peekable();
+    let (mut floors, mut least) = (vec![0; history.len()], vec![0; history.len()]);
+    let (mut floor, mut stuck) = (0, Vec::new());
+    for at in by_begin {
+        while let Some(over) = ends.next_if(|over| history[*over].ended < history[at].began) {
+            floor = floor.max(least[over]);
+        }
+        floors[at] = floor;
+        least[at] = allowed[at].least(log, floor).unwrap_or_else(|| {
+            stuck.push(at);
+            floor
+        });
+    }
+    (floors, least, stuck)
+}
+
+/// What each call must have been done at or before, since others began after it had ended.
+pub(super) fn ceilings(history: &[Call], log: &Log, allowed: &[Allowed]) -> Vec<Place> {
+    let mut by_end: Vec<usize> = (0..history.len()).collect();
+    by_end.sort_by_key(|at| std::cmp::Reverse(history[*at].ended));
+    let mut by_begin: Vec<usize> =
+        (0..history.len()).filter(|at| history[*at].is_known()).collect();
+    by_begin.sort_by_key(|at| std::cmp::Reverse(history[*at].began));
+    let mut begins = by_begin.into_iter().peekable();
+    let mut ceilings = vec![log.effects(); history.len()];
+    let mut greatest = vec![log.effects(); history.len()];
+    let mut ceiling = log.effects();
+    for at in by_end {
+        while let Some(next) = begins.next_if(|next| history[*next].began > history[at].ended) {
+            let effect = usize::from(allowed[next].is_effect());
+            ceiling = ceiling.min(greatest[next].saturating_sub(effect));
+        }
+        if history[at].is_known() {
+            ceilings[at] = ceiling;
+            greatest[at] = allowed[at].greatest(log, ceiling).unwrap_or(ceiling);
+        }
+    }
+    ceilings
+}

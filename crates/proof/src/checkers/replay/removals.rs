@@ -1,0 +1,114 @@
+//! Which delete took what away: deletes of one key look alike in the log.
+
+use super::log::{Log, Place};
+use super::places::{Allowed, ceilings, floors};
+use super::{Claimed, Found};
+use crate::checkers::{Call, Operation, Outcome};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Gives each delete that found something its removal, and sees that what is left over may have
+/// been done by calls of unknown outcome. Gives how many deletes could have been several.
+pub(super) fn ascribe(
+    history: &[Call],
+    log: &Log,
+    claimed: &Claimed,
+    allowed: &mut [Allowed],
+    found: &mut Vec<Found>,
+) -> usize {
+    let mut free: BTreeMap<&str, BTreeSet<Place>> = BTreeMap::new();
+    let keys: BTreeSet<&str> = history.iter().map(|call| call.key.as_str()).collect();
+    for (key, line) in log.lines().filter(|(key, _)| keys.contains(key.as_str())) {
+        let nobodys = line.removals().filter(|place| !claimed.removals.contains(place));
+        free.insert(key, nobodys.collect());
+    }
+    let mut open: Vec<usize> =
+        (0..history.len()).filter(|at| allowed[*at] == Allowed::Removal).collect();
+    let mut guessed = 0;
+    while !open.is_empty() {
+        for at in &open {
+            let places = free.get(history[*at].key.as_str());
+            allowed[*at] = Allowed::OneOf(places.into_iter().flatten().copied().collect());
+        }
+        let (floors, ceilings) = (floors(history, log, allowed), ceilings(history, log, allowed));
+        let window = |at: &usize| {
+            let places = free.get(history[*at].key.as_str());
+            let within =
+                places.map(|all| all.range(floors[*at] + 1..=ceilings[*at].max(floors[*at] + 1)));
+            let mut within = within.into_iter().flatten().filter(|place| **place <= ceilings[*at]);
+            (within.next().copied(), within.next().is_some())
+        };
+        let windows: Vec<_> = open.iter().map(|at| (*at, window(at))).collect();
+        let sure: Vec<_> = windows.iter().filter(|(_, (_, several))| !several).collect();
+        let chosen: Vec<(usize, Option<Place>)> = match sure.is_empty() {
+            false => sure.into_iter().map(|(at, (place, _))| (*at, *place)).collect(),
+            // Of those of one key that could be several, who must be first has the first.
+            true => {
+                let mut first: BTreeMap<&str, usize> = BTreeMap::new();
+                for at in &open {
+                    let soonest = first.entry(&history[*at].key).or_insert(*at);
+                    if (ceilings[*at], floors[*at]) < (ceilings[*soonest], floors[*soonest]) {
+                        *soonest = *at;
+                    }
+                }
+                guessed += first.len();
+                first.into_values().map(|at| (at, window(&at).0)).collect()
+            }
+        };
+        for (at, place) in chosen {
+            let call = &history[at];
+            let taken = place.filter(|place| {
+                free.get_mut(call.key.as_str()).is_some_and(|free| free.remove(place))
+            });
+            allowed[at] = taken.map_or(Allowed::Anywhere, Allowed::At);
+            open.retain(|one| *one != at);
+            if taken.is_none() {
+                let words = format!("the log takes nothing away for it: {call}");
+                found.push(Found { words, hangs_on_guess: guessed > 0 });
+            }
+        }
+    }
+    left_over(history, log, allowed, &free, |words| {
+        found.push(Found { words, hangs_on_guess: guessed > 0 });
+    });
+    guessed
+}
+
+/// What no acknowledged call took away must have been taken by calls of unknown outcome, each once.
+fn left_over(
+    history: &[Call],
+    log: &Log,
+    allowed: &[Allowed],
+    free: &BTreeMap<&str, BTreeSet<Place>>,
+    mut say: impl FnMut(String),
+) {
+    let floors = floors(history, log, allowed);
+    let mut deletes: BTreeMap<&str, Vec<Place>> = BTreeMap::new();
+    let mut tests: BTreeMap<(&str, &[u8]), Vec<Place>> = BTreeMap::new();
+    for (call, floor) in history.iter().zip(floors) {
+        match (&call.operation, &call.outcome) {
+            (Operation::Delete, Outcome::Unknown) => {
+                deletes.entry(&call.key).or_default().push(floor);
+            }
+            (Operation::TestAndSet { expect: Some(value), wanted: None }, Outcome::Unknown) => {
+                tests.entry((&call.key, value)).or_default().push(floor);
+            }
+            _ => {}
+        }
+    }
+    let take = |floors: Option<&mut Vec<Place>>, place: Place| {
+        let floors = floors?;
+        let at = floors.iter().position(|floor| *floor < place)?;
+        Some(floors.swap_remove(at))
+    };
+    for (key, places) in free {
+        let line = log.line(key);
+        for place in places {
+            let before = line.before(*place).as_deref().unwrap_or_default();
+            let explained = take(tests.get_mut(&(*key, before)), *place)
+                .or_else(|| take(deletes.get_mut(key), *place));
+            if explained.is_none() {
+                say(format!("nobody took {key} away at {}", log.index(*place)));
+            }
+        }
+    }
+}

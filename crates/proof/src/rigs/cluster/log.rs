@@ -1,0 +1,124 @@
+//! The log that decided a history, value by value, as members tell it.
+
+use super::Cluster;
+use super::ask::DATA;
+use crate::checkers::Value;
+use crate::checkers::replay::Decided;
+use crate::client::Http;
+use base::codec::{Malformed, Reader};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+/// Requests on the way at once.
+const PIPELINE: usize = 64;
+/// A value's format: effects, or the sign that other members follow.
+const EFFECTS: u8 = 1;
+const STOP_SIGN: u8 = 2;
+/// Tags of effects.
+const REMOVE: u8 = 0;
+const PUT: u8 = 1;
+/// What a tree key says behind the group's four bytes: it names a row.
+const ROW: u8 = 1;
+/// A row's flag: eight bytes say when it ends.
+const HAS_EXPIRY: u8 = 1;
+
+impl Cluster {
+    /// What the log of the data's group did to these keys of the default bucket behind `after` and
+    /// up to `upto`. An error: it is not there any more, at no member; or it can't be read.
+    pub fn decided(
+        &self,
+        after: u64,
+        upto: u64,
+        keys: &BTreeSet<&str>,
+    ) -> Result<Vec<Decided>, String> {
+        let mut missing: BTreeSet<u64> = (after + 1..=upto).collect();
+        let mut values = BTreeMap::new();
+        for node in self.nodes() {
+            let address = self.operators(node);
+            let wanted: Vec<u64> = missing.iter().copied().collect();
+            let told = self.on(node, || payloads(Http::connect(address)?, &wanted));
+            for (index, payload) in told.map_err(|error| format!("node {node}: {error}"))? {
+                missing.remove(&index);
+                let effects = effects(&payload, keys);
+                let effects = effects.map_err(|Malformed(what)| format!("{index}: {what}"))?;
+                values.insert(index, effects);
+            }
+        }
+        match missing.first() {
+            None => {
+                Ok(values.into_iter().map(|(index, effects)| Decided { index, effects }).collect())
+            }
+            Some(first) => Err(format!("no member has value {first} any more")),
+        }
+    }
+
+    /// Up to where the data's group has decided, as its master says.
+    pub fn decided_upto(&self) -> u64 {
+        self.said(self.master(), DATA).map_or(0, |said| said.applied)
+    }
+}
+
+/// Those of the values that one node has.
+fn payloads(mut web: Http, wanted: &[u64]) -> io::Result<Vec<(u64, Vec<u8>)>> {
+    let mut found = Vec::new();
+    for some in wanted.chunks(PIPELINE) {
+        let mut requests = String::new();
+        for index in some {
+            let path = format!("/v1/cluster/groups/{DATA}/values/{index}");
+            requests.push_str(&format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", web.host()));
+        }
+        web.send(requests.as_bytes())?;
+        for index in some {
+            let answer = web.receive(false)?;
+            match (answer.status, answer.reason().as_str()) {
+                (200, _) => found.push((*index, answer.body)),
+                (_, "not_fresh") => {}
+                _ => return Err(io::Error::other(format!("{index}: {}", answer.text()))),
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What a value does to rows of these names.
+fn effects(payload: &[u8], keys: &BTreeSet<&str>) -> Result<Vec<(String, Value)>, Malformed> {
+    let mut reader = Reader::new(payload);
+    let format = reader.u8("value format")?;
+    let (_time, _version) = (reader.u64("value time")?, reader.u64("value version")?);
+    let _updates = reader.u32("value updates")?;
+    match format {
+        STOP_SIGN => return Ok(Vec::new()),
+        EFFECTS => {}
+        _ => return Err(Malformed("value format")),
+    }
+    let mut found = Vec::new();
+    while !reader.rest().is_empty() {
+        let tag = reader.u8("effect tag")?;
+        let key_bytes = reader.u32("effect key length")? as usize;
+        let row_bytes = reader.u32("effect row length")? as usize;
+        let key = reader.take(key_bytes, "effect key")?;
+        let row = reader.take(row_bytes, "effect row")?;
+        // Group, space, bucket, then the key's own name.
+        let name = key.get(9..).filter(|_| key[4] == ROW);
+        let Some(name) = name.and_then(|name| std::str::from_utf8(name).ok()) else { continue };
+        if keys.contains(name) {
+            let value = match tag {
+                PUT => Some(value(row)?),
+                REMOVE => None,
+                _ => return Err(Malformed("effect tag")),
+            };
+            found.push((name.into(), value));
+        }
+    }
+    Ok(found)
+}
+
+fn value(row: &[u8]) -> Result<Vec<u8>, Malformed> {
+    let mut reader = Reader::new(row);
+    let flags = reader.u8("row flags")?;
+    reader.u64("row version")?;
+    if flags & HAS_EXPIRY != 0 {
+        reader.u64("row expiry")?;
+    }
+    Ok(reader.rest().to_vec())
+}
