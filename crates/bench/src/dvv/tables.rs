@@ -240,7 +240,8 @@ fn ratios(study: &Study) -> String {
          and the replica stores before it tells the others; under client ids any node tells all \
          three at once. That is the price on the writes' side, and what it is of a whole write \
          depends on how much else a write costs (the costs here are the study's; the database has \
-         no version vectors to be measured beside). Published was 13 % for browsing and shopping.\n\n\
+         no version vectors to be measured beside). Published was 13 % for browsing and \
+         shopping.\n\n\
          | mix | value | | get mean | get p95 | get p99 | put mean | put p95 | put p99 | \
          operations \
          |\n|---|--:|---|--:|--:|--:|--:|--:|--:|--:|\n",
