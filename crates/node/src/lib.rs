@@ -25,6 +25,7 @@ mod metrics;
 mod observe;
 pub mod peers;
 mod place;
+mod process;
 mod reading;
 mod recovery;
 mod route;

@@ -2,7 +2,7 @@
 
 use crate::consistent::group::Group;
 use crate::status::{DiskStatus, GroupStatus, LogStatus, Sample, SampleKind, Status, StoreStatus};
-use crate::{Inner, world};
+use crate::{Inner, process, world};
 use base::LogIndex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -187,7 +187,8 @@ impl Inner {
             let help = "Files (inodes) that can still be made under the data directory.";
             plain(SampleKind::Gauge, ("credenza_disk_free_files", help, free as f64))
         });
-        counters.chain(gauges).chain(files).chain(groups).chain(self.available_samples()).collect()
+        let of_node = counters.chain(gauges).chain(files).chain(process::samples());
+        of_node.chain(groups).chain(self.available_samples()).collect()
     }
 }
 

@@ -74,6 +74,8 @@ fn metrics_are_read_by_prometheus_and_counters_only_grow() {
     let before = read(&mut web);
     let kinds = check_metrics(&before);
     assert_eq!(kinds.get("credenza_request_seconds").map(String::as_str), Some("histogram"));
+    assert_eq!(kinds.get("process_resident_memory_bytes").map(String::as_str), Some("gauge"));
+    assert_eq!(kinds.get("process_cpu_seconds_total").map(String::as_str), Some("counter"));
     for n in 0..10 {
         put(&mut web, format!("k{n}").as_bytes(), b"v");
     }

@@ -48,6 +48,9 @@ fn redis_cli_is_served_unchanged() {
     for section in ["Server", "Clients", "Memory", "Stats", "Replication", "Keyspace"] {
         assert!(info.contains(&format!("# {section}\r\n")), "no {section} in {info}");
     }
+    let resident = info.lines().find_map(|line| line.strip_prefix("used_memory_rss:"));
+    let resident: u64 = resident.and_then(|bytes| bytes.parse().ok()).expect("a number");
+    assert!(resident > 1 << 20, "a process takes memory: {info}");
     let wrong = run(&server, "redis-cli", &["-e", "LPUSH", "l", "1"], b"");
     assert!(!wrong.status.success(), "a command that is not served is an error");
     let sequence = ["CREDENZA.SEQUENCE", "2", "INCR", "n", "2", "GET", "n"];

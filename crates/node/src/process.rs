@@ -1,0 +1,60 @@
+//! What the machine says of this process, under the names that dashboards of any program know.
+
+use crate::status::{Sample, SampleKind};
+use rustix::time::{ClockId, clock_gettime};
+use std::fs;
+
+/// Memory, time of the processors and open files; what a machine does not tell is left out.
+pub(crate) fn samples() -> impl Iterator<Item = Sample> {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    let used = used.tv_sec as f64 + used.tv_nsec as f64 / 1e9;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let files = fs::read_dir("/proc/self/fd").ok().map(|files| files.count() as f64);
+    [
+        (
+            "process_cpu_seconds_total",
+            "Time of all processors, of the program and of the system for it.",
+            SampleKind::Counter,
+            Some(used),
+        ),
+        (
+            "process_resident_memory_bytes",
+            "Memory that is in use.",
+            SampleKind::Gauge,
+            resident_bytes(&status),
+        ),
+        ("process_open_fds", "Open files and connections.", SampleKind::Gauge, files),
+    ]
+    .into_iter()
+    .filter_map(|(name, help, kind, value)| {
+        Some(Sample { name, help, kind, labels: vec![], value: value? })
+    })
+}
+
+/// The line `VmRSS:    1234 kB` in bytes.
+fn resident_bytes(status: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1_024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{resident_bytes, samples};
+
+    #[test]
+    fn a_process_knows_its_memory_its_time_and_its_files() {
+        let found: Vec<_> = samples().map(|sample| (sample.name, sample.value)).collect();
+        let of = |name| found.iter().find(|(known, _)| *known == name).expect(name).1;
+        assert!(of("process_resident_memory_bytes") > 1e6, "{found:?}");
+        assert!(of("process_cpu_seconds_total") > 0.0, "{found:?}");
+        assert!(of("process_open_fds") >= 3.0, "{found:?}");
+    }
+
+    #[test]
+    fn what_is_not_told_is_left_out() {
+        assert_eq!(resident_bytes("VmPeak: 9 kB\nVmRSS:\t    1234 kB\n"), Some(1_263_616.0));
+        assert_eq!(resident_bytes("VmRSS: many kB"), None);
+        assert_eq!(resident_bytes(""), None);
+    }
+}
