@@ -1,7 +1,9 @@
 //! F-41 and F-42: nodes that are away, and networks that fall apart.
 
 use super::{Done, SECOND, Trial};
-use proof::attentive::Plan;
+use proof::attentive::{Hand, Plan, Seen, Witnessed};
+use proof::checkers::causal::Told;
+use proof::client::Http;
 use proof::report::{bound, times};
 use proof::rigs::Cluster;
 use std::time::{Duration, Instant};
@@ -23,20 +25,66 @@ pub fn handoff(cluster: &mut Cluster) -> Done {
         cluster.begin(holder);
         std::thread::sleep(SECOND);
         most = most.max(cluster.hints());
-        let begun = Instant::now();
-        cluster.begin(away);
-        cluster.must_reach_all();
-        while cluster.hints() > 0.0 {
-            assert!(begun.elapsed() < 60 * SECOND, "hints do not go home");
-            std::thread::sleep(SECOND / 20);
-        }
-        slowest = slowest.max(begun.elapsed());
+        slowest = slowest.max(come_home(cluster));
         trial.figures.faults += 2;
     }
     assert!(most > 0.0, "nobody kept anything for the node that was away");
     trial.figures.also("hints_most", most);
+    let only = kept_by_nobody_else(cluster, &trial.plan.place, &mut slowest);
+    trial.figures.faults += 3;
     trial.figures.also("home_after_ms", slowest.as_millis());
-    trial.end(cluster)
+    let mut done = trial.end(cluster);
+    done.history.join(only);
+    done
+}
+
+/// Who is down comes back; gives how long it took until all that was kept for it was there.
+fn come_home(cluster: &mut Cluster) -> Duration {
+    let begun = Instant::now();
+    cluster.begin_all();
+    cluster.must_reach_all();
+    while cluster.hints() > 0.0 {
+        assert!(begun.elapsed() < 60 * SECOND, "hints do not go home");
+        std::thread::sleep(SECOND / 20);
+    }
+    begun.elapsed()
+}
+
+/// All three owners of some keys are away. What is written of those lies with the two nodes that
+/// keep it for them, and with nobody else: no comparison brings back a row that was let go of too
+/// early.
+fn kept_by_nobody_else(cluster: &mut Cluster, place: &str, slowest: &mut Duration) -> Witnessed {
+    let owners = owners(cluster, place, "only-0");
+    assert_eq!(owners.len(), super::COPIES, "{owners:?}");
+    let left: Vec<_> = cluster.nodes().filter(|node| !owners.contains(node)).collect();
+    owners.iter().for_each(|owner| cluster.kill(*owner));
+    std::thread::sleep(DETECTED + SECOND);
+    let mut hand = Hand::new(&cluster.clients(), place, "only");
+    let taken = cluster.from_clients(|| {
+        let mut put = |at: usize| {
+            hand.put(left[at % left.len()], &format!("only-{at}"), &Seen::default(), "")
+        };
+        (0..200).filter(|at| put(*at) == Told::Done).count()
+    });
+    assert!(taken > 100, "two of five nodes took {taken} of 200 writes");
+    *slowest = come_home(cluster).max(*slowest);
+    hand.witnessed()
+}
+
+/// Who is to have a key.
+fn owners(cluster: &Cluster, place: &str, key: &str) -> Vec<usize> {
+    let (kind, bucket) = place.split_once('/').expect("TYPE/BUCKET");
+    let path = format!("/types/{kind}/buckets/{bucket}/keys/{key}/preflist");
+    let address = cluster.client(1);
+    let ask = || Http::connect(address)?.ask("GET", &path, b"");
+    let answer = cluster.from_clients(ask).expect("it answers");
+    let list = answer.json()["preflist"].as_array().cloned().unwrap_or_default();
+    let names: Vec<_> = list.iter().filter_map(|one| one["node"].as_str()).collect();
+    let is_named = |node: &usize| {
+        let machine = format!("@{}", cluster.client(*node).ip());
+        names.iter().any(|name| name.ends_with(&machine))
+    };
+    cluster.nodes().filter(is_named).collect()
 }
 
 /// Two nodes can't reach three others; clients reach all of them, and write everywhere.

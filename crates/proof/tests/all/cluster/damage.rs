@@ -27,8 +27,11 @@ const fn harm(name: &'static str, file: fn(&Path) -> PathBuf, percent: usize, ro
     Harm { name, file, percent, rot }
 }
 
+/// The harm of a bit in the value that was written last: nothing but its checksum tells.
+const VALUE: &str = "log_value";
 /// Those that `make test` tries come first.
-const HARMS: [Harm; 16] = [
+const HARMS: [Harm; 17] = [
+    harm(VALUE, newest_segment, 0, Rot::Flip),
     harm("log_middle", newest_segment, 50, Rot::Flip),
     harm("table", a_table, 50, Rot::Flip),
     harm("table_list", table_list, 50, Rot::Flip),
@@ -47,7 +50,7 @@ const HARMS: [Harm; 16] = [
     harm("members_cut", |data| data.join("MEMBERS"), 60, Rot::Cut),
 ];
 /// How many of them `make test` tries.
-const SHORT: usize = 4;
+const SHORT: usize = 5;
 
 fn segments(data: &Path) -> Vec<PathBuf> {
     let all = files(&data.join("log")).into_iter();
@@ -153,14 +156,26 @@ fn suffers(
     round: usize,
 ) -> End {
     let data = cluster.how(victim).data.clone();
+    let value = format!("marked-{round}-{}", "x".repeat(2_000));
+    if harm.name == VALUE {
+        mark(cluster, &value);
+        cluster.must_be_level();
+        // The log says again what stands in it, every second.
+        std::thread::sleep(3 * SECOND);
+    }
     // What was being written when a process was killed is no damage.
     if harm.name.starts_with("table") {
         assert_eq!(cluster.stop(victim), Some(0));
     } else {
         cluster.kill(victim);
     }
-    let file = (harm.file)(&data);
-    spoil(&file, end(&file) * harm.percent / 100, harm.rot);
+    let file = if harm.name == VALUE {
+        spoil_value(cluster, victim, &value).0
+    } else {
+        let file = (harm.file)(&data);
+        spoil(&file, end(&file) * harm.percent / 100, harm.rot);
+        file
+    };
     if harm.name.starts_with("table") || harm.name.starts_with("log") {
         let (code, said) = checked(&data);
         assert_eq!(code, Some(DAMAGED), "{harm:?}: `credenza check` finds nothing: {said}");

@@ -46,7 +46,9 @@ fn power_loss(system: System) {
         assert!(ledger.ok > 20, "round {round}: clients wrote almost nothing: {ledger:?}");
         count(&mut figures, &ledger);
         told.join(ledger);
-        let server = Server::must(&setup);
+        let server = Server::start(&setup).unwrap_or_else(|refusal| {
+            panic!("{} keys are lost (the node does not open): {refusal}", told.keys())
+        });
         slowest = slowest.max(server.ready_after.as_millis());
         judge(&mut figures, &told, &server);
     }
