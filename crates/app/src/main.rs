@@ -26,9 +26,17 @@ Exit codes: 0 done, 1 the answer is no, 2 mend the request, 3 not allowed, 4 con
 and decide again, 5 unavailable: nothing happened, retry, 6 unknown: it may have happened, read
 before retrying, 7 damaged: call the operator.";
 
+/// What it calls itself. One whose rules can be broken must never be taken for another.
+const VERSION: &str = if cfg!(feature = "mutants") {
+    concat!(env!("CARGO_PKG_VERSION"), "-BROKEN-ON-PURPOSE (feature `mutants`: for tests only)")
+} else {
+    env!("CARGO_PKG_VERSION")
+};
+
 /// The command line.
 #[derive(Parser)]
-#[command(name = "credenza", version, about = ABOUT, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "credenza", version = VERSION, about = ABOUT, after_help = EXIT_CODES)]
+#[command(max_term_width = 100)]
 struct CommandLine {
     #[command(subcommand)]
     command: commands::Command,

@@ -1,12 +1,26 @@
 //! Ways in which this code could be wrong, for tests that must notice them.
 
-/// A rule that can be broken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flaw {
+macro_rules! flaws {
+    ($($(#[$doc:meta])* $flaw:ident,)+) => {
+        /// A rule that can be broken.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Flaw {
+            $($(#[$doc])* $flaw,)+
+        }
+
+        /// Every rule, by its name; none where none can be broken.
+        const NAMES: &[&str] =
+            if cfg!(feature = "mutants") { &[$(stringify!($flaw)),+] } else { &[] };
+    };
+}
+
+flaws! {
     /// A ticket is good once its index is applied, whoever's value stands there.
     TicketsWithoutTerms,
     /// A master answers reads whether or not its lease lasts.
     ReadWithoutLease,
+    /// The same, and it is master until it hears of another: it has no lease at all.
+    MasterWithoutLease,
     /// An update that changes nothing is answered whether or not the lease lasts.
     OutcomeWithoutLease,
     /// Reading the log back runs on across the end of a run.
@@ -29,6 +43,8 @@ pub(crate) enum Flaw {
     ForgetsTheFall,
     /// A write without a context replaces what its coordinator has.
     BlindReplaces,
+    /// What a session was answered is forgotten: a retry applies again.
+    RetriesApplyAgain,
     /// A hint goes before the node it names has answered.
     HintGoesFirst,
     /// An owner drops a tombstone without asking anyone.
@@ -63,11 +79,19 @@ thread_local! {
     pub(crate) static BROKEN: std::cell::Cell<Option<Flaw>> = const { std::cell::Cell::new(None) };
 }
 
+/// Breaks the rule of this name in the whole process, if this is a build for tests (the feature
+/// `mutants`), and says in words why not.
+pub fn break_rule(name: &str) -> Result<(), String> {
+    store::flaws::arm(name, NAMES)
+}
+
 /// Whether a test has broken this rule; never in a program that serves.
 #[inline(always)]
 pub(crate) fn flawed(_flaw: Flaw) -> bool {
     #[cfg(test)]
     return BROKEN.get() == Some(_flaw);
-    #[cfg(not(test))]
+    #[cfg(all(feature = "mutants", not(test)))]
+    return store::flaws::is_broken(NAMES[_flaw as usize]);
+    #[cfg(not(any(feature = "mutants", test)))]
     false
 }

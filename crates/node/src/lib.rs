@@ -43,6 +43,7 @@ pub use cluster::{
     ClusterStatus, GroupRemains, Joining, MemberStatus, PartStatus, PlaceStatus, Rejoining,
     Remains, RingRemains,
 };
+pub use flaws::break_rule;
 pub use place::{Member, Place};
 pub use recovery::Mending;
 pub use settings::{NodeSettings, PeerPlace};

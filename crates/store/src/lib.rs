@@ -10,6 +10,7 @@ mod datadir;
 pub mod disk;
 pub mod error;
 pub mod failpoint;
+pub mod flaws;
 pub mod log;
 pub mod trees;
 

@@ -75,11 +75,12 @@ impl Serve {
         log.install();
         logging::on_panic(log.clone(), settings.node.data.clone());
         arm_failpoint()?;
+        break_a_rule()?;
         // Tables and copies are made by a library that asks for no mode of its own.
         rustix::process::umask(Mode::RWXG | Mode::RWXO);
         let files = raise_limits(settings.open_files);
         tracing::info!(
-            version = env!("CARGO_PKG_VERSION"),
+            version = crate::VERSION,
             threads = settings.threads,
             open_files = files,
             data = %settings.node.data.display(),
@@ -115,6 +116,21 @@ fn arm_failpoint() -> Outcome {
         Ok(words) => {
             tracing::warn!(%words, "this process will die where a test wants it");
             store::failpoint::arm(&words).map_err(|words| Failure::new(Kind::Invalid, words))
+        }
+        Err(_) => Ok(()),
+    }
+}
+
+/// Lets a test choose which rule this process breaks, where it was built for that; nothing else
+/// reads this variable.
+fn break_a_rule() -> Outcome {
+    if cfg!(feature = "mutants") {
+        tracing::error!("this program is for tests: it can be told to lose and invent data");
+    }
+    match std::env::var("CREDENZA_MUTANT") {
+        Ok(name) => {
+            tracing::error!(%name, "a test wants this rule to be broken");
+            node::break_rule(&name).map_err(|words| Failure::new(Kind::Invalid, words))
         }
         Err(_) => Ok(()),
     }

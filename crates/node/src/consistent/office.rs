@@ -52,8 +52,11 @@ impl Group {
             state.office.waits_for = Some(state.replica.decided());
             return;
         }
-        self.leave_office(state, role);
         let master = master.filter(|master| *master != node);
+        if master.is_none() && flawed(Flaw::MasterWithoutLease) {
+            return;
+        }
+        self.leave_office(state, role);
         self.tell_standing(Some(role), master);
     }
 
@@ -149,7 +152,7 @@ impl Group {
     /// read *and* after it: then the answer is as good as one of that moment.
     #[inline]
     pub(crate) fn readable(&self) -> bool {
-        if flawed(Flaw::ReadWithoutLease) {
+        if flawed(Flaw::ReadWithoutLease) || flawed(Flaw::MasterWithoutLease) {
             return self.master.load(Ordering::Acquire);
         }
         match self.lease_until.load(Ordering::Acquire) {

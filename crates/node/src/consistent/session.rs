@@ -9,6 +9,7 @@ use super::group::Group;
 use super::outcome;
 use super::view::{View, damaged};
 use crate::catalog::Bucket;
+use crate::flaws::{Flaw, flawed};
 use crate::submit::Ticket;
 use base::{Error, Kind, LogIndex, Outcome, Reason, Result, RetryId, SessionId, Update, limits};
 
@@ -56,7 +57,8 @@ pub(crate) fn once(
             ),
         ));
     };
-    if let Some(kept) = view.outcome(session, number)? {
+    let kept = view.outcome(session, number)?;
+    if let Some(kept) = kept.filter(|_| !flawed(Flaw::RetriesApplyAgain)) {
         let (index, result) = outcome::read(&kept).map_err(damaged)?;
         return Ok(Retried::Before(index, result));
     }

@@ -1,5 +1,6 @@
 //! Frames: what the stream is made of. Each lies within one block and has a checksum of its own.
 
+use crate::flaws::{Flaw, flawed};
 use base::codec::checksum;
 
 /// No frame crosses a multiple of this.
@@ -89,7 +90,8 @@ impl Claim {
     /// The frame, if the checksum holds.
     #[inline]
     pub fn verify(self, rest: &[u8], salt: u64) -> Option<Frame<'_>> {
-        if checksum(&rest[8..self.bytes as usize], salt) != self.checksum {
+        let holds = checksum(&rest[8..self.bytes as usize], salt) == self.checksum;
+        if !holds && !flawed(Flaw::BelievesFrames) {
             return None;
         }
         let body = &rest[FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + self.length];

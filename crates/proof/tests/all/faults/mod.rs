@@ -13,6 +13,7 @@ mod hostile_http;
 mod kill;
 mod linear;
 mod million;
+mod mutants;
 mod overload;
 mod power;
 mod slow;

@@ -1,0 +1,90 @@
+//! Rules that a build for tests lets be broken, so that experiments prove that they would notice.
+//!
+//! Only with the feature `mutants`, which no shipped build has, and only the one rule that whoever
+//! starts the process names before anything runs (`CREDENZA_MUTANT=NAME`); this room reads no
+//! environment. Without the feature no rule can be broken, and asking costs nothing.
+
+#[cfg(feature = "mutants")]
+use std::sync::OnceLock;
+
+macro_rules! flaws {
+    ($($(#[$doc:meta])* $flaw:ident,)+) => {
+        /// A rule of this room that can be broken.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Flaw {
+            $($(#[$doc])* $flaw,)+
+        }
+
+        /// Every rule, by its name; none where none can be broken.
+        pub const NAMES: &[&str] =
+            if cfg!(feature = "mutants") { &[$(stringify!($flaw)),+] } else { &[] };
+    };
+}
+
+flaws! {
+    /// A sync of the log answers, and nothing is synced.
+    SyncsNothing,
+    /// A frame of the log is taken as it is, whatever its checksum says.
+    BelievesFrames,
+}
+
+/// The one that is broken, of whichever room.
+#[cfg(feature = "mutants")]
+static BROKEN: OnceLock<&'static str> = OnceLock::new();
+
+/// Breaks the rule of this name, of this room or of one above, whose names are given. Where no rule
+/// can be broken, and for a name that is none, says so in words.
+pub fn arm(name: &str, above: &[&'static str]) -> Result<(), String> {
+    let names = || NAMES.iter().chain(above);
+    match names().find(|known| **known == name) {
+        #[cfg(feature = "mutants")]
+        Some(name) => BROKEN.set(name).map_err(|_| "one rule is broken already".into()),
+        _ if cfg!(feature = "mutants") => {
+            let names: Vec<_> = names().copied().collect();
+            Err(format!("`{name}` is no rule that can be broken: {}", names.join(" ")))
+        }
+        _ => Err(format!(
+            "this program breaks no rule, not `{name}` either: unset CREDENZA_MUTANT, or build \
+             one for tests with `--features mutants`"
+        )),
+    }
+}
+
+/// Whether the rule of this name is broken, of whichever room.
+#[inline(always)]
+pub fn is_broken(_name: &str) -> bool {
+    #[cfg(feature = "mutants")]
+    return BROKEN.get().is_some_and(|broken| *broken == _name);
+    #[cfg(not(feature = "mutants"))]
+    false
+}
+
+/// Whether a test has broken this rule; never in a program that serves.
+#[inline(always)]
+pub(crate) fn flawed(_flaw: Flaw) -> bool {
+    #[cfg(feature = "mutants")]
+    return is_broken(NAMES[_flaw as usize]);
+    #[cfg(not(feature = "mutants"))]
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_none_is_refused_in_words_and_breaks_nothing() {
+        let said = arm("GarbleEverything", &[]).expect_err("there is no such rule");
+        let wanted = if cfg!(feature = "mutants") { "BelievesFrames" } else { "CREDENZA_MUTANT" };
+        assert!(said.contains("GarbleEverything") && said.contains(wanted), "{said}");
+        assert!(!flawed(Flaw::SyncsNothing) && !flawed(Flaw::BelievesFrames));
+    }
+
+    #[test]
+    #[cfg(not(feature = "mutants"))]
+    fn where_no_rule_can_be_broken_none_is_by_its_right_name() {
+        assert!(arm("SyncsNothing", &["ReadWithoutLease"]).is_err());
+        assert!(arm("ReadWithoutLease", &["ReadWithoutLease"]).is_err());
+        assert!(!is_broken("SyncsNothing"));
+    }
+}
