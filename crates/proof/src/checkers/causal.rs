@@ -232,15 +232,18 @@ impl Findings {
     }
 
     fn end(&mut self, key: &str, copies: &[&Copy], past: &Past<'_>) {
+        let stays = |value: &&&str| !past.perhaps_gone.contains(**value);
+        let told = past.writes.iter().filter(|(_, write)| write.told == Told::Done);
+        let staying: Vec<_> = told.map(|(value, _)| value).filter(stays).collect();
+        // A key of which no copy is left has lost what it should hold.
+        if copies.is_empty() {
+            self.lost.extend(staying.iter().map(|value| format!("{key}: {value} everywhere")));
+        }
         for copy in copies {
             self.siblings = self.siblings.max(copy.values.len());
             let at = &copy.at;
-            for (value, write) in &past.writes {
-                let may_be_gone = past.perhaps_gone.contains(value);
-                if write.told == Told::Done && !may_be_gone && !copy.values.contains(*value) {
-                    self.lost.push(format!("{key}: {value} at {at}"));
-                }
-            }
+            let lacks = staying.iter().filter(|value| !copy.values.contains(***value));
+            self.lost.extend(lacks.map(|value| format!("{key}: {value} at {at}")));
             for value in &copy.values {
                 if !past.was_written(value) {
                     self.phantom.push(format!("{key}: {value} at {at}"));

@@ -87,6 +87,10 @@ fn each_thing_that_may_not_happen_is_found() {
     finds(&chain, "c", |found| &found.false_siblings);
     let found = judged(&["write a", "write b"], ["a b", "b"]);
     assert_eq!((found.lost.len(), found.unequal.len()), (1, 1), "{found}");
+    // No copy is left of the key, which held something, or nothing.
+    let found = judge(&[deed("write a"), deed("write b")], &[]);
+    assert_eq!((found.lost.len(), found.keys), (2, 0), "{found}");
+    judge(&[deed("write a"), deed("delete < a")], &[]).must_be_clean();
     let found = judged(&["write a", "? write b < a"], ["a", "b"]);
     assert_eq!(found.violations(), found.unequal.len() + found.false_siblings.len(), "{found}");
     assert!(!found.unequal.is_empty());
@@ -162,6 +166,7 @@ fn true_histories_are_clean_and_tampered_ones_are_not() {
             assert!(!found.lost.is_empty() && !found.unequal.is_empty(), "{found}");
             losses += 1;
             copies[1].values.insert(value.clone());
+            assert!(!judge(&store.deeds, &[]).lost.is_empty(), "{value} is nowhere");
         }
         let mut replaced = store.deeds.iter().filter(done).flat_map(|deed| &deed.seen);
         if let Some(value) = replaced.find(|value| !store.alive.contains(*value)) {

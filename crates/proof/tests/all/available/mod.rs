@@ -25,10 +25,9 @@ mod slow_disk;
 mod wiped;
 
 use proof::attentive::{Attentive, Plan, Witnessed};
-use proof::checkers::causal::{Act, Copy, Deed, Told, judge};
+use proof::checkers::causal::{Copy, Told, judge};
 use proof::report::{Figures, skipped};
 use proof::rigs::{Clock, Cluster, Copies, Network, Options, Scratch, alone};
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -101,7 +100,7 @@ impl Done {
     /// What came of it, by what the stores hold.
     fn judge(&mut self, copies: &[Copy]) {
         assert!(!copies.is_empty(), "no copy of {} was found", self.place);
-        let found = judge(&self.history.deeds, &with_absent(&self.history.deeds, copies));
+        let found = judge(&self.history.deeds, copies);
         let figures = &mut self.figures;
         figures.lost = found.lost.len() as u64;
         figures.also("resurrected", found.resurrected.len());
@@ -113,17 +112,6 @@ impl Done {
         figures.print();
         found.must_be_clean();
     }
-}
-
-/// The copies, and for each key that clients wrote and no node holds one without a value: nothing
-/// else says that it is gone.
-fn with_absent(deeds: &[Deed], copies: &[Copy]) -> Vec<Copy> {
-    let held: BTreeSet<_> = copies.iter().map(|copy| copy.key.as_str()).collect();
-    let written = deeds.iter().filter(|deed| matches!(deed.act, Act::Write(_)));
-    let absent: BTreeSet<_> =
-        written.map(|deed| deed.key.as_str()).filter(|key| !held.contains(key)).collect();
-    let nowhere = |key: &str| Copy { key: key.into(), at: "any".into(), values: BTreeSet::new() };
-    copies.iter().cloned().chain(absent.into_iter().map(nowhere)).collect()
 }
 
 /// Some seconds of it.
