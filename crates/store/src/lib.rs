@@ -16,7 +16,7 @@ pub mod trees;
 
 pub use check::{Damage, TreeReport, check_trees};
 pub use datadir::{DataDir, FORMAT, Joiner, Opening, Rejoin, Unfinished};
-pub use disk::{Disk, FileDisk, Honesty, MemoryDisk};
+pub use disk::{Disk, FileDisk, Honesty, MemoryDisk, Operation};
 pub use error::StoreError;
 pub use log::{
     Ahead, Hole, Kind, Log, LogReader, LogRecords, LogReport, LogSettings, OwnedRecord, Owner,

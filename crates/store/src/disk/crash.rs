@@ -24,6 +24,17 @@ impl MemoryDisk {
             .collect();
         MemoryDisk::of(files, names, Honesty::Honest)
     }
+
+    /// The system lets go of what a failed sync left in its memory, marked clean: what is read
+    /// there from now on is what the disk has, one of the contents since they were last durable.
+    pub fn evict(&self, choose: &mut dyn FnMut(usize) -> usize) {
+        for content in self.lock().files.values_mut() {
+            for (sector, older) in std::mem::take(&mut content.abandoned) {
+                let chosen = choose(older.len() + 1);
+                put_back(&mut content.bytes, sector, older.get(chosen));
+            }
+        }
+    }
 }
 
 impl NameChange {
@@ -52,15 +63,20 @@ impl Content {
         let mut bytes = self.bytes.clone();
         for (sector, older) in self.older.iter().chain(&self.abandoned) {
             let chosen = choose(older.len() + 1);
-            if let Some(content) = older.get(chosen) {
-                let begin = sector * SECTOR_BYTES;
-                bytes[begin..begin + content.len()].copy_from_slice(content);
-            }
+            put_back(&mut bytes, *sector, older.get(chosen));
         }
         if !self.length_durable && choose(2) == 0 {
             bytes.clear();
         }
         Content { bytes, length_durable: true, ..Content::default() }
+    }
+}
+
+/// A sector has an older content again; none: it keeps the newest.
+fn put_back(bytes: &mut [u8], sector: usize, older: Option<&Vec<u8>>) {
+    if let Some(older) = older {
+        let begin = sector * SECTOR_BYTES;
+        bytes[begin..begin + older.len()].copy_from_slice(older);
     }
 }
 

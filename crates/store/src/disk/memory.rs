@@ -59,6 +59,8 @@ pub(super) struct State {
     pub changes: Vec<NameChange>,
     calls: u64,
     faults: Vec<Fault>,
+    /// Those that happened and were not asked for yet.
+    happened: Vec<(Operation, io::ErrorKind)>,
     power_off_after: Option<u64>,
 }
 
@@ -106,12 +108,14 @@ impl MemoryDisk {
             changes: Vec::new(),
             calls: 0,
             faults: Vec::new(),
+            happened: Vec::new(),
             power_off_after: None,
         };
         MemoryDisk { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// The `nth` (from 1) such call from now on fails once with this error.
+    /// The `nth` (from 1) such call from now on fails once with this error; of a write the first
+    /// half of its sectors is there then.
     pub fn fail_nth(&self, operation: Operation, nth: u64, error: io::ErrorKind) {
         self.lock().faults.push(Fault { operation, countdown: nth, error: Some(error) });
     }
@@ -126,6 +130,16 @@ impl MemoryDisk {
     /// Whether every fault that was asked for has happened.
     pub fn has_failed(&self) -> bool {
         self.lock().faults.is_empty()
+    }
+
+    /// Which calls failed since this was asked last, and why.
+    pub fn take_failures(&self) -> Vec<(Operation, io::ErrorKind)> {
+        std::mem::take(&mut self.lock().happened)
+    }
+
+    /// What was to fail and has not, will not.
+    pub fn fail_no_more(&self) {
+        self.lock().faults.clear();
     }
 
     /// After this many further calls every call fails: the machine is without power.
@@ -202,7 +216,10 @@ impl State {
         match failure {
             None => Ok(self.honesty),
             Some(None) => Ok(Honesty::Lying),
-            Some(Some(kind)) => Err(kind.into()),
+            Some(Some(kind)) => {
+                self.happened.push((operation, kind));
+                Err(kind.into())
+            }
         }
     }
 
@@ -302,15 +319,17 @@ impl MemoryFile {
 impl DiskFile for MemoryFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.with(Operation::Write, |content, _, allowed| {
-            allowed?;
             let begin = usize::try_from(offset).expect("files in memory are small");
-            let end = begin + bytes.len();
+            let mut end = begin + bytes.len();
             assert!(end <= content.bytes.len(), "the log writes within its files");
+            if allowed.is_err() {
+                end = begin.max((begin + bytes.len() / 2) / SECTOR_BYTES * SECTOR_BYTES);
+            }
             for sector in begin / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES) {
                 content.remember(sector);
             }
-            content.bytes[begin..end].copy_from_slice(bytes);
-            Ok(())
+            content.bytes[begin..end].copy_from_slice(&bytes[..end - begin]);
+            allowed
         })
     }
 

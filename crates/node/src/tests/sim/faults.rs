@@ -14,37 +14,18 @@ impl World {
         self.at(pause, Event::Fault);
         let which = self.victim();
         let time = self.chance.between(20_000, 3_000_000);
-        let kind = self.chance.below(11);
+        let kind = self.chance.below(if self.older { 11 } else { 15 });
         let name = match kind {
-            0 | 1 => {
-                self.mates[which].crash(&mut self.chance);
-                self.at(time, Event::Starts(which));
-                // One at a time: others must have what it loses.
-                let alone = self.mates.iter().all(|mate| mate.rot.is_none());
-                if alone && self.chance.often(200) && self.mates[which].rots(&mut self.chance) {
-                    "damage"
-                } else {
-                    "crash"
-                }
-            }
+            0 | 1 => self.crash(which, time),
             2 => {
                 self.mates[which].sleeps_until = self.now + time;
                 "pause"
             }
-            3 => {
-                (0..self.mates.len()).for_each(|other| self.cut(which, other, time));
-                (0..self.mates.len()).for_each(|other| self.cut(other, which, time));
-                "isolated"
-            }
-            4 => {
-                let other = self.chance.below(self.mates.len() as u64) as usize;
-                self.cut(which, other, time);
-                "one way cut"
-            }
+            3 => self.isolate(which, time),
+            4 => self.cut_one(which, time),
             5 => {
                 let half = self.chance.next();
-                self.split(half, time);
-                "split"
+                self.split(half, time)
             }
             6 => {
                 self.mates[which].slow_disk = !self.mates[which].slow_disk;
@@ -60,11 +41,16 @@ impl World {
             }
             9 if self.chance.often(200) => {
                 (0..self.mates.len()).for_each(|which| {
-                    self.mates[which].crash(&mut self.chance);
-                    self.at(time, Event::Starts(which));
+                    self.loses_power(which, time);
                 });
                 "all crash"
             }
+            10 if !self.older => {
+                self.mates[which].is_killed(&mut self.chance);
+                self.at(time, Event::Starts(which));
+                "kill"
+            }
+            11..=13 => self.disk_will_fail(which),
             _ => {
                 self.flush(which);
                 "flush"
@@ -83,19 +69,66 @@ impl World {
         }
     }
 
+    fn loses_power(&mut self, which: usize, time: u64) {
+        match self.mates[which].life.is_some() || self.older {
+            true => self.mates[which].crash(&mut self.chance),
+            false => self.mates[which].power_fails(&mut self.chance),
+        }
+        self.at(time, Event::Starts(which));
+    }
+
+    fn crash(&mut self, which: usize, time: u64) -> &'static str {
+        self.loses_power(which, time);
+        // One at a time: others must have what it loses.
+        let alone = self.mates.iter().all(|mate| mate.rot.is_none());
+        match alone && self.chance.often(200) && self.mates[which].rots(&mut self.chance) {
+            true => "damage",
+            false => "crash",
+        }
+    }
+
     fn cut(&mut self, from: usize, to: usize, time: u64) {
         *self.cuts.entry((from, to)).or_default() += 1;
         self.at(time, Event::Heals { from, to });
     }
 
-    fn split(&mut self, half: u64, time: u64) {
+    /// Nobody hears a node, or it hears nobody, or both.
+    fn isolate(&mut self, which: usize, time: u64) -> &'static str {
+        let way = if self.older { 2 } else { self.chance.below(4) };
+        for other in 0..self.mates.len() {
+            if way != 0 {
+                self.cut(which, other, time);
+            }
+            if way != 1 {
+                self.cut(other, which, time);
+            }
+        }
+        ["deaf", "mute", "isolated", "isolated"][way as usize]
+    }
+
+    /// Two that others hear do not hear each other; or one does not hear the other.
+    fn cut_one(&mut self, which: usize, time: u64) -> &'static str {
+        let other = self.chance.below(self.mates.len() as u64) as usize;
+        self.cut(which, other, time);
+        if self.older || self.chance.often(500) {
+            return "one way cut";
+        }
+        self.cut(other, which, time);
+        "cut"
+    }
+
+    fn split(&mut self, half: u64, time: u64) -> &'static str {
+        let one_way = !self.older && self.chance.often(250);
         let count = self.mates.len();
         let side = |which: usize| half >> which & 1;
         for from in 0..count {
             for to in (0..count).filter(|to| side(*to) != side(from)) {
-                self.cut(from, to, time);
+                if !(one_way && side(from) == 0) {
+                    self.cut(from, to, time);
+                }
             }
         }
+        if one_way { "one way split" } else { "split" }
     }
 
     fn hand_over(&mut self, to: usize) {
@@ -160,8 +193,17 @@ impl World {
             }
         }
         self.mates[which].look_at_the_clock(self.now);
-        if self.now >= self.mates[which].sleeps_until {
-            self.mates[which].flush(&keep);
+        if self.now < self.mates[which].sleeps_until {
+            return;
+        }
+        match self.mates[which].flush(&keep) {
+            Ok(true) => {
+                if let Err(error) = self.mates[which].written() {
+                    self.keeps(which, Err(error));
+                }
+            }
+            Ok(false) => {}
+            Err(error) => self.fails(which, &error),
         }
     }
 
@@ -171,6 +213,7 @@ impl World {
         self.cuts.clear();
         for which in 0..self.mates.len() {
             self.mates[which].slow_disk = false;
+            self.mates[which].disk.fail_no_more();
             self.mates[which].sleeps_until = self.now;
             self.at(1_000, Event::Starts(which));
             self.at(2_000, Event::Turn(which));

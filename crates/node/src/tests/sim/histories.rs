@@ -41,13 +41,13 @@ fn live(seed: u64, history: History) -> Counts {
     counts
 }
 
-/// Lives through all of them; one that fails is named by its seed.
+/// Lives through all of them; of one that fails the command that repeats it is said.
 pub(super) fn live_through(seeds: &Range<u64>, threads: usize, history: History) -> Counts {
     let share = |which: usize| {
         let mut all = Counts::new();
         for seed in seeds.clone().skip(which).step_by(threads) {
             let counts = catch_unwind(|| live(seed, history));
-            add(&mut all, counts.unwrap_or_else(|_| panic!("seed {seed}")));
+            add(&mut all, counts.unwrap_or_else(|_| failed(seed)));
         }
         all
     };
@@ -59,6 +59,10 @@ pub(super) fn live_through(seeds: &Range<u64>, threads: usize, history: History)
         }
     });
     all
+}
+
+fn failed(seed: u64) -> ! {
+    panic!("the history of seed {seed} fails: `./check seed {seed}` repeats it")
 }
 
 /// Each of these must have happened somewhere.

@@ -21,6 +21,8 @@ pub(super) struct Judge {
     next_place: u64,
     /// What is to be looked up once all is applied: key, value, from when on, until when.
     answers: Vec<Answer>,
+    /// What members said was decided under an index.
+    given: Vec<(LogIndex, Bytes)>,
 }
 
 struct Answer {
@@ -54,8 +56,16 @@ impl Judge {
         self.answers.push(Answer { key, value, began, ended });
     }
 
+    /// A member gave this as the value that was decided there.
+    pub fn given(&mut self, index: LogIndex, value: Bytes) {
+        self.given.push((index, value));
+    }
+
     /// Every answer against the order of the log.
     pub fn judge(mut self) {
+        for (index, value) in &self.given {
+            assert_eq!(self.log.get(index), Some(value), "given for value {index}");
+        }
         let mut answers = std::mem::take(&mut self.answers);
         answers.sort_by_key(|answer| answer.began);
         let place = |answer: &Answer| match &answer.value {

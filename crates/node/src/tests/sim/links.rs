@@ -24,6 +24,9 @@ const WAY_US: u64 = 100;
 const LOOK_US: u64 = 100_000;
 const SILENCE_US: u64 = 1_500_000;
 
+/// What a member of a group said may come again when it is so old, microseconds.
+const OLD_US: (u64, u64) = (50_000, 10_000_000);
+
 /// One end: a node in one of its lives.
 #[derive(Clone)]
 pub(super) struct End {
@@ -58,6 +61,9 @@ pub(super) struct Links {
     next: u64,
     /// Messages lost and doubled, in thousandths, and how late they may be, microseconds.
     pub weather: (u64, u64, u64),
+    /// Of those of a group's members that come twice so many, in thousandths, come again when they
+    /// are old.
+    pub old: u64,
     /// Some, in thousandths, are later still, by this or up to a half more, microseconds.
     pub stragglers: (u64, u64),
     pub trace: DefaultHasher,
@@ -100,6 +106,7 @@ impl Links {
     pub(super) fn heal(&mut self) {
         self.cuts.clear();
         self.weather = (0, 0, 500);
+        self.old = 0;
         self.stragglers = (0, 0);
     }
 
@@ -238,12 +245,16 @@ impl Network for Wire {
         links.messages += 1;
         links.bytes += payload.len() as u64;
         let ((lost, doubled, late), (some, by)) = (links.weather, links.stragglers);
+        let old = if message.lane == Lane::Call { 0 } else { links.old };
         let copies =
             1 + u64::from(may_come_twice(&message, &payload) && stage.dice(|d| d.often(doubled)));
         drop(links);
-        for _ in 0..copies {
+        for copy in 0..copies {
             if !stage.dice(|dice| dice.often(lost)) {
                 let mut way = WAY_US + stage.dice(|dice| Chance::below(dice, late));
+                if copy > 0 && old > 0 && stage.dice(|dice| dice.often(old)) {
+                    way += stage.dice(|dice| dice.between(OLD_US.0, OLD_US.1));
+                }
                 if some > 0 && stage.dice(|dice| dice.often(some)) {
                     way += stage.dice(|dice| dice.between(by, by + by / 2));
                 }

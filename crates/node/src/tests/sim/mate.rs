@@ -8,14 +8,17 @@ use crate::consistent::comparison::Comparisons;
 use crate::consistent::group::{Group, Shared};
 use crate::consistent::snapshot::{Pace, Snapshots};
 use crate::housekeeping::Bell;
-use crate::keeper::{Job, Keeper, record, store_error};
+use crate::keeper::{Done, Job, Keeper, record, store_error};
 use crate::metrics::Metrics;
 use crate::recovery::{DEFAULT_GROUP, DIRECTORY, Mended, Terms, replay, terms};
 use crate::world::SIMULATED;
 use base::{GroupId, LogIndex, NodeId, Placement, Result};
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
-use store::{Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Replay, Trees};
+use store::{
+    Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Position, Replay, Trees,
+};
 
 /// The most groups whose members share a node's log, store and disk.
 pub(super) const GROUPS_MAX: u64 = 3;
@@ -50,9 +53,25 @@ pub(super) struct Life {
     pub outbox: Outbox,
     pub log: Log,
     /// What the disk is busy with.
-    pub writing: Option<Vec<Job>>,
+    pub writing: Option<Writing>,
     /// When the log says again what must not be forgotten of it, microseconds.
     pub states_at: u64,
+}
+
+/// What is being written, and what of it is in the log's buffer or behind it.
+#[derive(Default)]
+pub(super) struct Writing {
+    pub jobs: VecDeque<Job>,
+    pub done: Vec<Done>,
+    pub sync: bool,
+    /// From where on the log is needed once this is written.
+    pub collapse: Option<Position>,
+}
+
+impl Writing {
+    pub fn of(jobs: Vec<Job>) -> Writing {
+        Writing { jobs: jobs.into(), ..Writing::default() }
+    }
 }
 
 /// A node's part in one group.
@@ -128,12 +147,10 @@ impl Mate {
     }
 
     /// Begins a life, from what the disk and the store hold.
-    pub fn start(&mut self, number: u64) {
+    pub fn start(&mut self, number: u64) -> Result<()> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
-        let opened = Log::open(disk, self.log_settings());
-        let (log, records) = opened.expect("a log that a crash left opens");
-        let (found, _) = replay(&log, records, &*self.trees, &self.terms(), &Mended::default())
-            .expect("it is replayed");
+        let (log, records) = Log::open(disk, self.log_settings()).map_err(store_error)?;
+        let (found, _) = replay(&log, records, &*self.trees, &self.terms(), &Mended::default())?;
         let (keeper, outbox, all) = (Keeper::new(), Outbox::default(), OnceLock::new());
         let _ = all.set(peers(outbox.clone()));
         keeper.publish(&log);
@@ -168,12 +185,14 @@ impl Mate {
         seats.iter().for_each(|seat: &Seat| remains::watch("a group", &seat.group));
         assert_eq!(seats.len(), self.placements.len(), "every group is found again");
         self.life = Some(Life { number, seats, keeper, outbox, log, writing: None, states_at: 0 });
+        Ok(())
     }
 
     /// The power goes: what was being written is there in part, what was not synced perhaps.
     pub fn crash(&mut self, chance: &mut Chance) {
         let Some(mut life) = self.life.take() else { return };
-        for job in life.writing.take().into_iter().flatten() {
+        let jobs = life.writing.take().into_iter().flat_map(|writing| writing.jobs);
+        for job in jobs {
             if chance.often(300) || life.log.append(&record(&job)).is_err() {
                 break;
             }
@@ -181,37 +200,24 @@ impl Mate {
         if chance.often(500) {
             let _ = life.log.commit(false); // It is cut short in any case.
         }
-        self.disk = self.disk.crash(&mut |choices| chance.below(choices as u64) as usize);
+        drop(life);
+        self.power_fails(chance);
         self.trees.crash().expect("memory");
         self.next_turn = u64::MAX;
     }
 
-    /// The disk has done what it was busy with.
-    pub fn written(&mut self) {
-        let Some(life) = &mut self.life else { return };
-        let (mut done, mut sync) = (Vec::new(), false);
-        for job in life.writing.take().into_iter().flatten() {
-            sync |= job.sync;
-            let start = life.log.end();
-            life.log.append(&record(&job)).expect("room");
-            done.push(job.done(start));
-        }
-        life.log.commit(sync).expect("a disk without faults");
-        life.keeper.publish(&life.log);
-        for done in done {
-            let seat = life.seats.iter().find(|seat| seat.group.id == done.group);
-            let Some(seat) = seat else { continue }; // The directory's statements.
-            seat.group.mailbox.lock().expect("one thread").extend([done]);
-        }
+    /// What was not synced is there or not.
+    pub fn power_fails(&mut self, chance: &mut Chance) {
+        self.disk = self.disk.crash(&mut |choices| chance.below(choices as u64) as usize);
     }
 
-    /// Makes the store durable as far as it is applied, and the log shorter, as the housekeeper
-    /// does; `keep` is what others may still want to be sent, group by group.
-    pub fn flush(&mut self, keep: &[LogIndex]) {
-        let Some(life) = &mut self.life else { return };
-        if life.writing.is_some() {
-            return;
-        }
+    /// Makes the store durable as far as it is applied, as the housekeeper does; what the disk is
+    /// busy with then lets the log become shorter. `keep` is what others may still want to be sent,
+    /// group by group. Gives whether it could be done now.
+    pub fn flush(&mut self, keep: &[LogIndex]) -> Result<bool> {
+        let Some(life) = self.life.as_mut().filter(|life| life.writing.is_none()) else {
+            return Ok(false);
+        };
         let end = life.log.end();
         let wanted = life.seats.iter().zip(keep).flat_map(|(Seat { group, .. }, keep)| {
             [group.log_needed_from(), group.state().values.runs.find(keep.next())]
@@ -222,13 +228,10 @@ impl Mate {
         for Seat { group, .. } in &life.seats {
             let (copied, _handed) = std::sync::mpsc::sync_channel(1);
             group.state().statement.copy = Some(copied);
-            group.turn(false).expect("it goes on");
+            group.turn(false)?;
         }
         let (jobs, _) = life.keeper.take();
-        life.writing = Some(jobs);
-        self.written();
-        let Some(life) = &mut self.life else { return };
-        life.log.collapse(keep_from).expect("a disk without faults");
-        life.keeper.publish(&life.log);
+        life.writing = Some(Writing { collapse: Some(keep_from), ..Writing::of(jobs) });
+        Ok(true)
     }
 }

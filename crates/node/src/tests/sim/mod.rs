@@ -3,17 +3,20 @@
 //!
 //! What `logic`'s simulator proves of the protocol, this one tries on everything around it: the
 //! driver, the records of the log, the values' bytes, tickets, leases as reads feel them, recovery.
-//! A crash leaves what a power cut may leave of the log, and of the store what was flushed.
+//! A crash leaves what a power cut may leave of the log, and of the store what was flushed. Disks
+//! fail, and processes end and leave the system its memory.
 //!
 //! Promises: one seed is one history.
 //! Never: asks the real time, or waits.
 //! Read next: `world.rs`, then `judge.rs`. More of them:
-//! `CREDENZA_SEEDS=20000 cargo test -p node sim::seeds::whatever -- --nocapture`.
+//! `CREDENZA_SEEDS=20000 cargo test -p node sim::seeds::whatever -- --nocapture`; one again:
+//! `./check seed N`.
 
 mod available;
 mod chance;
 mod clients;
 mod ending;
+mod errors;
 mod faults;
 mod histories;
 mod judge;
@@ -25,5 +28,6 @@ mod rot;
 mod seeds;
 mod snapshots;
 mod stage;
+mod weather;
 mod wire;
 mod world;

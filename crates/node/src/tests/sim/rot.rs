@@ -115,6 +115,10 @@ impl World {
             return true;
         }
         let Some(lost) = self.mates[which].lost() else {
+            if self.disk_failed(which) {
+                self.comes_back(which, "failed to mend");
+                return false;
+            }
             self.mates[which].is_healed();
             *self.counts.entry("damage refused").or_default() += 1;
             return true;
@@ -134,9 +138,28 @@ impl World {
             found.entry(group).or_default().insert(index, value);
         }
         let name = if found.is_empty() { "damage in vain" } else { "mended" };
-        self.mates[which].mended_with(&found).expect("what is lost was found");
+        if let Err(error) = self.mates[which].mended_with(&found) {
+            assert!(self.disk_failed(which), "what is lost was found: {error}");
+            self.comes_back(which, "failed to mend");
+            return false;
+        }
         *self.counts.entry(name).or_default() += 1;
         true
+    }
+
+    /// Somebody asks a member for a value that its own log lost.
+    pub(super) fn asks_for_one(&mut self) {
+        let (which, group) = (self.chance.below(self.mates.len() as u64), self.any_group());
+        let (mate, ahead) = (&self.mates[which as usize], self.chance.below(4));
+        let Some(life) = mate.life.as_ref().filter(|_| self.now >= mate.sleeps_until) else {
+            return;
+        };
+        mate.look_at_the_clock(self.now);
+        let index = LogIndex(life.applied(group).0 + ahead);
+        if let Ok(value) = life.group(group).decided_value(index) {
+            self.judges[group].given(index, value);
+            *self.counts.entry("given").or_default() += 1;
+        }
     }
 
     fn looks_again(&mut self, which: usize) {

@@ -16,7 +16,15 @@ const THREADS: usize = 2;
 const FLAWED_SEEDS: u64 = 5_000;
 
 fn history(seed: u64) -> (u64, Counts) {
-    let mut world = World::new(seed);
+    lived(World::new(seed))
+}
+
+/// A history drawn as they were before disks failed, for the seeds that were found then.
+fn older_history(seed: u64) -> (u64, Counts) {
+    lived(World::of(seed, true))
+}
+
+fn lived(mut world: World) -> (u64, Counts) {
     world.run(SECONDS * 1_000_000);
     world.heal();
     world.ends_well()
@@ -40,7 +48,23 @@ fn whatever_happens_no_acknowledged_write_is_lost_and_no_read_is_stale() {
             "snapshot",
             "damage",
             "mended",
+            "given",
             "several groups",
+            "kill",
+            "deaf",
+            "mute",
+            "cut",
+            "one way split",
+            "old message",
+            "disk error",
+            "then evicted",
+            "then without power",
+            "failed to start",
+            "sync failed",
+            "write failed",
+            "read failed",
+            "names failed",
+            "disk full",
         ];
         all_happened(&all, &wanted);
     }
@@ -51,12 +75,12 @@ fn whatever_happens_no_acknowledged_write_is_lost_and_no_read_is_stale() {
 fn histories_that_once_failed_hold() {
     // Staged behind a stop-sign, above what was promised: a collapse of the log dropped the first
     // of it, and the next life found a log that contradicted itself.
-    history(1_754);
+    older_history(1_754);
     // A master whose memory had values longer than its log went on trying to send them when memory,
     // too, had let go of them; the member was never told to take a snapshot.
-    history(2_107);
+    older_history(2_107);
     // Staged values before the newest run: a difference below nothing, where it is checked.
-    history(5_737);
+    older_history(5_737);
 }
 
 #[test]
@@ -68,12 +92,7 @@ fn one_seed_is_one_history() {
 
 #[test]
 fn a_broken_rule_is_noticed() {
-    let soon = [Flaw::TicketsWithoutTerms, Flaw::AcceptedUnsynced];
-    let rare = [
-        Flaw::GivesUndecided,
-        Flaw::ReadWithoutLease,
-        Flaw::OutcomeWithoutLease,
-        Flaw::RunsWithoutEnd,
-    ];
+    let soon = [Flaw::TicketsWithoutTerms, Flaw::AcceptedUnsynced, Flaw::GivesUndecided];
+    let rare = [Flaw::ReadWithoutLease, Flaw::OutcomeWithoutLease, Flaw::RunsWithoutEnd];
     all_are_noticed(&soon, &rare, FLAWED_SEEDS, history);
 }

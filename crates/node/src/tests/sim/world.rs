@@ -3,20 +3,18 @@
 use super::chance::Chance;
 use super::clients::{self, Client, Outcome};
 use super::judge::Judge;
-use super::mate::{GROUPS_MAX, Mate, group_id};
+use super::mate::{GROUPS_MAX, Mate, Writing, group_id};
 use super::snapshots::Fetcher;
+use super::weather::Weather;
 use crate::consistent::group::Group;
 use crate::consistent::snapshot::Staged;
-use base::{GroupId, LogIndex, NodeId, Part, Placement};
+use base::{LogIndex, NodeId, Part, Placement};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
 
 const KEYS: u64 = 4;
 const CLIENTS: usize = 6;
-/// Every message takes at least so long, microseconds.
-const WAY_US: u64 = 100;
-
 /// What happens at a moment.
 pub(super) enum Event {
     Arrives { from: usize, to: usize, group: usize, payload: Bytes },
@@ -38,8 +36,9 @@ pub(super) struct World {
     pub mates: Vec<Mate>,
     /// How many cuts lie on each way.
     pub cuts: BTreeMap<(usize, usize), u32>,
-    /// Messages lost and doubled, in thousandths, and how late they may be, microseconds.
-    pub weather: (u64, u64, u64),
+    pub weather: Weather,
+    /// As histories were before disks failed, and when networks were better.
+    pub older: bool,
     clients: Vec<Client>,
     /// One for each group.
     pub judges: Vec<Judge>,
@@ -65,6 +64,10 @@ impl World {
     }
 
     pub fn new(seed: u64) -> World {
+        World::of(seed, false)
+    }
+
+    pub fn of(seed: u64, older: bool) -> World {
         let mut chance = Chance::new(seed);
         let count = [3, 3, 4, 5][chance.below(4) as usize];
         // In some histories the last one keeps no rows; it joins when members are changed.
@@ -89,11 +92,7 @@ impl World {
             Mate { witness, ..Mate::new(node(which), placements.clone(), clock) }
         });
         let mates: Vec<_> = mates.collect();
-        let weather = match chance.below(3) {
-            0 => (0, 0, 500),
-            1 => (20, 20, 5_000),
-            _ => (chance.below(200), chance.below(200), chance.between(1_000, 60_000)),
-        };
+        let weather = Weather::of(&mut chance, older);
         let client = |which: usize| Client { idle_until: which as u64 * 1_000, call: None };
         let mut world = World {
             now: 0,
@@ -105,6 +104,7 @@ impl World {
             mates,
             cuts: BTreeMap::new(),
             weather,
+            older,
             clients: (0..CLIENTS).map(client).collect(),
             judges: (0..groups).map(|_| Judge::default()).collect(),
             lives: 0,
@@ -165,7 +165,9 @@ impl World {
         }
         self.lives += 1;
         self.mates[which].look_at_the_clock(self.now);
-        self.mates[which].start(self.lives);
+        if let Err(error) = self.mates[which].start(self.lives) {
+            return self.fails_to_start(which, &error);
+        }
         if let Some(life) = &self.mates[which].life {
             self.seen[which] = (0..self.judges.len()).map(|group| life.applied(group)).collect();
         }
@@ -186,7 +188,7 @@ impl World {
 
     fn written(&mut self, which: usize, number: u64) {
         if let Some(life) = self.mates[which].life.as_ref().filter(|life| life.number == number) {
-            for job in life.writing.iter().flatten() {
+            for job in life.writing.iter().flat_map(|writing| &writing.jobs) {
                 self.tell(|| {
                     let (ballot, index) = (job.ballot, job.index);
                     let digest = base::codec::checksum(&job.payload, 0) as u16;
@@ -202,8 +204,8 @@ impl World {
         let mate = &mut self.mates[which];
         if mate.life.as_ref().is_some_and(|life| life.number == number) {
             mate.look_at_the_clock(self.now);
-            mate.written();
-            self.wake(which, 0);
+            let written = mate.written();
+            self.keeps(which, written);
         }
     }
 
@@ -226,15 +228,14 @@ impl World {
         let own = u128::from(ahead) + u128::from(self.now) * u128::from(rate) / 1_000_000;
         crate::world::SIMULATED.set(Some(own as u64 * 1_000));
         let turns = life.seats.iter().map(|seat| seat.group.turn(false));
-        let sleep = turns.map(|sleep| sleep.expect("nothing fails here")).min();
-        let sleep = sleep.expect("there is a group");
+        let sleep = turns.min_by_key(|turn| turn.as_ref().ok().copied()).expect("there is a group");
         let sent = std::mem::take(&mut *life.outbox.lock().expect("one thread"));
         let number = life.number;
         let mut writes = None;
         if life.writing.is_none() {
             let (jobs, _) = life.keeper.take();
             if !jobs.is_empty() {
-                life.writing = Some(jobs);
+                life.writing = Some(Writing::of(jobs));
                 writes = Some(mate.slow_disk);
             }
         }
@@ -249,28 +250,14 @@ impl World {
         for (to, group, payload) in sent {
             self.send(which, to, group, payload);
         }
+        let sleep = match sleep {
+            Ok(sleep) => sleep,
+            Err(error) => return self.fails(which, &error),
+        };
         self.look_at_wanted(which);
         self.look_at_applied(which);
         self.look_at_clients(which);
         self.wake(which, sleep.as_micros() as u64);
-    }
-
-    fn send(&mut self, from: usize, to: NodeId, group: GroupId, payload: Bytes) {
-        let Some(to) = self.mates.iter().position(|mate| mate.node == to) else { return };
-        let group = (group.0 - group_id(0).0) as usize;
-        (self.now, from, to, &payload[..]).hash(&mut self.trace);
-        let (lost, doubled, late) = if self.troubled { self.weather } else { (0, 0, 500) };
-        self.tell(|| {
-            let message = logic::consensus::Message::read(&mut base::codec::Reader::new(&payload));
-            format!("{} -> {} {message:?}", from + 1, to + 1)
-        });
-        let copies = 1 + u64::from(self.chance.often(doubled));
-        for _ in 0..copies {
-            let way = WAY_US + self.chance.below(late);
-            if !self.chance.often(lost) {
-                self.at(way, Event::Arrives { from, to, group, payload: payload.clone() });
-            }
-        }
     }
 
     /// Everything newly applied is shown to the judge.
@@ -288,7 +275,7 @@ impl World {
         }
     }
 
-    fn look_at_clients(&mut self, which: usize) {
+    pub(super) fn look_at_clients(&mut self, which: usize) {
         for client in 0..self.clients.len() {
             if self.clients[client].call.as_ref().is_some_and(|call| call.mate == which) {
                 self.goes_on(client);
@@ -315,6 +302,9 @@ impl World {
         self.goes_on(which);
         let pause = self.chance.between(1_000, 5_000);
         self.at(pause, Event::Client(which));
+        if !self.older && self.chance.often(20) {
+            self.asks_for_one();
+        }
         let client = &self.clients[which];
         if client.call.is_some() || client.idle_until > self.now {
             return;

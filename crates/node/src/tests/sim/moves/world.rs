@@ -161,8 +161,9 @@ impl World {
         links.weather = match chance.below(3) {
             0 => (0, 0, 500),
             1 => (10, 20, 5_000),
-            _ => (chance.below(100), chance.below(150), chance.between(1_000, 40_000)),
+            _ => (chance.below(301), chance.below(501), chance.between(1_000, 60_000)),
         };
+        links.old = chance.below(501);
         let names = ["a", "b"].iter().take(1 + chance.below(2) as usize);
         let buckets: Vec<_> = names.map(|name| BucketName::parse(name).expect("a name")).collect();
         let known = known(count);

@@ -1,0 +1,178 @@
+//! Disks whose calls fail, and processes that end and leave the system its memory.
+//!
+//! As with a real node: a log that finds the disk full waits and tries again, and after any other
+//! error nothing more is acknowledged and the process ends. What it had written is where the
+//! system left it then: still to be read, though a failed sync marked it clean and no later one
+//! makes it durable unless it is written again; or back to what the disk has; or gone with the
+//! power.
+
+use super::chance::Chance;
+use super::mate::{Mate, Writing};
+use super::world::{Event, World};
+use crate::keeper::{record, store_error};
+use base::Error;
+use std::io::ErrorKind;
+use store::{Operation, StoreError};
+
+/// How long a full disk is left alone, as the keeper does, microseconds.
+const FULL_PAUSE_US: u64 = 50_000;
+/// So many tries find the disk full at most.
+const FULL_MAX: u64 = 20;
+/// A process that ended is begun again after this at the soonest and the latest, microseconds.
+const AGAIN_US: (u64, u64) = (20_000, 3_000_000);
+
+/// What the disk's first or second such call will find.
+const ERRORS: [(Operation, ErrorKind); 14] = [
+    (Operation::Sync, ErrorKind::Other),
+    (Operation::Sync, ErrorKind::Other),
+    (Operation::Sync, ErrorKind::StorageFull),
+    (Operation::Write, ErrorKind::Other),
+    (Operation::Write, ErrorKind::Other),
+    (Operation::Write, ErrorKind::StorageFull),
+    (Operation::Create, ErrorKind::StorageFull),
+    (Operation::Rename, ErrorKind::StorageFull),
+    (Operation::Create, ErrorKind::Other),
+    (Operation::Rename, ErrorKind::Other),
+    (Operation::Remove, ErrorKind::Other),
+    (Operation::SyncDirectory, ErrorKind::Other),
+    (Operation::Open, ErrorKind::Other),
+    (Operation::Read, ErrorKind::Other),
+];
+
+impl Mate {
+    /// One of its disk's next calls will fail; of those that find no room, several.
+    fn disk_will_fail(&mut self, chance: &mut Chance) {
+        let (operation, kind) = ERRORS[chance.below(ERRORS.len() as u64) as usize];
+        let waits = kind == ErrorKind::StorageFull && operation != Operation::Sync;
+        let (first, many) =
+            (chance.between(1, 3), if waits { chance.between(1, FULL_MAX) } else { 1 });
+        (first..first + many).for_each(|nth| self.disk.fail_nth(operation, nth, kind));
+    }
+
+    /// The process ends, and the machine goes on: what it has written can be read, and is as
+    /// durable as it was.
+    pub(super) fn is_killed(&mut self, chance: &mut Chance) {
+        let Some(mut life) = self.life.take() else { return };
+        let jobs = life.writing.take().into_iter().flat_map(|writing| writing.jobs);
+        for job in jobs {
+            if chance.often(300) || life.log.append(&record(&job)).is_err() {
+                break;
+            }
+        }
+        if chance.often(500) {
+            let _ = life.log.commit(chance.often(300)); // It is cut short in any case.
+        }
+        self.ends();
+    }
+
+    /// The process is no more, and with it all that the store had in memory.
+    fn ends(&mut self) {
+        self.life = None;
+        self.trees.crash().expect("memory");
+        self.next_turn = u64::MAX;
+    }
+
+    /// The disk has done what it was busy with, or failed. `Full`: the rest waits.
+    pub(super) fn written(&mut self) -> Result<(), StoreError> {
+        let Some(life) = &mut self.life else { return Ok(()) };
+        let Some(writing) = &mut life.writing else { return Ok(()) };
+        while let Some(job) = writing.jobs.front() {
+            let start = life.log.end();
+            life.log.append(&record(job))?;
+            writing.sync |= job.sync;
+            writing.done.push(job.done(start));
+            writing.jobs.pop_front();
+        }
+        life.log.commit(writing.sync)?;
+        life.keeper.publish(&life.log);
+        let Some(Writing { done, collapse, .. }) = life.writing.take() else { return Ok(()) };
+        for done in done {
+            let seat = life.seats.iter().find(|seat| seat.group.id == done.group);
+            let Some(seat) = seat else { continue }; // The directory's statements.
+            seat.group.mailbox.lock().expect("one thread").extend([done]);
+        }
+        if let Some(keep_from) = collapse {
+            life.log.collapse(keep_from)?;
+            life.keeper.publish(&life.log);
+        }
+        Ok(())
+    }
+}
+
+impl World {
+    pub(super) fn disk_will_fail(&mut self, which: usize) -> &'static str {
+        self.mates[which].disk_will_fail(&mut self.chance);
+        "faulty disk"
+    }
+
+    /// What the keeper does when the disk has answered.
+    pub(super) fn keeps(&mut self, which: usize, written: Result<(), StoreError>) {
+        match written {
+            Ok(()) => self.wake(which, 0),
+            Err(StoreError::Full) => {
+                assert!(self.disk_failed(which), "a full disk that is not");
+                let life = self.mates[which].life.as_ref().expect("it writes").number;
+                self.at(FULL_PAUSE_US, Event::Written { mate: which, life });
+            }
+            Err(error) => self.fails(which, &store_error(error)),
+        }
+    }
+
+    /// Counts what has failed of a node's disk; whether anything has.
+    pub(super) fn disk_failed(&mut self, which: usize) -> bool {
+        let failures = self.mates[which].disk.take_failures();
+        for (operation, kind) in &failures {
+            let name = match operation {
+                Operation::Sync => "sync failed",
+                _ if *kind == ErrorKind::StorageFull => "disk full",
+                Operation::Write => "write failed",
+                Operation::Open | Operation::Read => "read failed",
+                _ => "names failed",
+            };
+            *self.counts.entry(name).or_default() += 1;
+        }
+        !failures.is_empty()
+    }
+
+    /// A node fails with its disk: whoever waits is told so, and the process ends.
+    pub(super) fn fails(&mut self, which: usize, error: &Error) {
+        assert!(self.disk_failed(which), "{} fails, but its disk has not: {error}", which + 1);
+        self.tell(|| format!("{} fails: {error}", which + 1));
+        self.mates[which].look_at_the_clock(self.now);
+        if let Some(life) = &self.mates[which].life {
+            life.seats.iter().for_each(|seat| seat.group.fail(error.clone()));
+        }
+        self.look_at_clients(which);
+        self.mates[which].ends();
+        self.comes_back(which, "disk error");
+    }
+
+    /// A node can't start, for its disk failed.
+    pub(super) fn fails_to_start(&mut self, which: usize, error: &Error) {
+        assert!(self.disk_failed(which), "{} does not start: {error}", which + 1);
+        self.tell(|| format!("{} does not start: {error}", which + 1));
+        self.mates[which].ends();
+        self.comes_back(which, "failed to start");
+    }
+
+    /// Somebody begins a node again whose disk failed; what the system has in its memory may be
+    /// gone by then.
+    pub(super) fn comes_back(&mut self, which: usize, failed: &'static str) {
+        *self.counts.entry(failed).or_default() += 1;
+        let kept = match self.chance.below(3) {
+            0 => {
+                let chance = &mut self.chance;
+                self.mates[which].disk.evict(&mut |choices| chance.below(choices as u64) as usize);
+                "then evicted"
+            }
+            1 => {
+                self.mates[which].power_fails(&mut self.chance);
+                "then without power"
+            }
+            _ => "then the same machine",
+        };
+        *self.counts.entry(kept).or_default() += 1;
+        let time = self.chance.between(AGAIN_US.0, AGAIN_US.1);
+        self.at(time, Event::Starts(which));
+    }
+}
