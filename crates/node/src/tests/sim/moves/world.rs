@@ -132,6 +132,13 @@ impl World {
     /// A world in which everything goes wrong.
     pub(super) fn new(seed: u64) -> Rc<World> {
         let world = World::quiet(seed);
+        world.stage.dice(|dice| {
+            let mut links = links::at(&world.hub);
+            if dice.often(333) {
+                links.weather = (dice.below(301), dice.below(501), dice.between(1_000, 60_000));
+            }
+            links.old = dice.below(501);
+        });
         let begin = |task| world.stage.begin(None, task);
         for _ in 0..CLIENTS {
             begin(Box::pin(clients::live(Rc::clone(&world))) as Life);
@@ -161,9 +168,8 @@ impl World {
         links.weather = match chance.below(3) {
             0 => (0, 0, 500),
             1 => (10, 20, 5_000),
-            _ => (chance.below(301), chance.below(501), chance.between(1_000, 60_000)),
+            _ => (chance.below(100), chance.below(150), chance.between(1_000, 40_000)),
         };
-        links.old = chance.below(501);
         let names = ["a", "b"].iter().take(1 + chance.below(2) as usize);
         let buckets: Vec<_> = names.map(|name| BucketName::parse(name).expect("a name")).collect();
         let known = known(count);
