@@ -182,13 +182,12 @@ impl Inner {
         let plain = |kind, (name, help, value)| Sample { name, help, kind, labels: vec![], value };
         let counters = counters.into_iter().map(|row| plain(SampleKind::Counter, row));
         let gauges = gauges.into_iter().map(|row| plain(SampleKind::Gauge, row));
-        let groups = status.groups.iter().flat_map(group_samples);
+        let groups = status.groups.iter().flat_map(group_samples).chain(process::samples());
         let files = disk.free_files.map(|free| {
             let help = "Files (inodes) that can still be made under the data directory.";
             plain(SampleKind::Gauge, ("credenza_disk_free_files", help, free as f64))
         });
-        let of_node = counters.chain(gauges).chain(files).chain(process::samples());
-        of_node.chain(groups).chain(self.available_samples()).collect()
+        counters.chain(gauges).chain(files).chain(groups).chain(self.available_samples()).collect()
     }
 }
 

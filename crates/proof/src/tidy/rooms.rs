@@ -70,7 +70,7 @@ const STORE: &[Word] = &[
 ];
 
 const NODE: &[Word] = &[
-    word("std::fs", "a file is the store's business"),
+    word_but("std::fs", "a file is the store's business", &["process.rs"]),
     word("std::env", "settings are passed in, never reached for"),
     word("SystemTime", "no decision may hang on a wall clock: use the group's time"),
     word_but(
