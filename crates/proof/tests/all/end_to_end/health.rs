@@ -17,7 +17,8 @@ fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
     };
     let (name, rest) = head.split_once('{').unwrap_or((head, "}"));
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    assert!(name.chars().all(is_word) && name.starts_with("credenza_"), "a bad name: {line}");
+    let ours = name.starts_with("credenza_") || name.starts_with("process_");
+    assert!(name.chars().all(is_word) && ours, "a bad name: {line}");
     let mut labels = BTreeMap::new();
     let inner = rest.strip_suffix('}').unwrap_or_else(|| panic!("no end of labels: {line}"));
     for pair in inner.split("\",").filter(|pair| !pair.is_empty()) {
