@@ -1,20 +1,6 @@
 //! Ways in which this code could be wrong, for tests that must notice them.
 
-macro_rules! flaws {
-    ($($(#[$doc:meta])* $flaw:ident,)+) => {
-        /// A rule that can be broken.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum Flaw {
-            $($(#[$doc])* $flaw,)+
-        }
-
-        /// Every rule, by its name; none where none can be broken.
-        const NAMES: &[&str] =
-            if cfg!(feature = "mutants") { &[$(stringify!($flaw)),+] } else { &[] };
-    };
-}
-
-flaws! {
+store::flaws! {
     /// A ticket is good once its index is applied, whoever's value stands there.
     TicketsWithoutTerms,
     /// A master answers reads whether or not its lease lasts.

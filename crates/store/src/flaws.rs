@@ -7,16 +7,18 @@
 #[cfg(feature = "mutants")]
 use std::sync::OnceLock;
 
+/// The rules of one room that can be broken, of which each room has its own list.
+#[macro_export]
 macro_rules! flaws {
     ($($(#[$doc:meta])* $flaw:ident,)+) => {
-        /// A rule of this room that can be broken.
+        /// A rule that can be broken.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Flaw {
             $($(#[$doc])* $flaw,)+
         }
 
         /// Every rule, by its name; none where none can be broken.
-        pub const NAMES: &[&str] =
+        const NAMES: &[&str] =
             if cfg!(feature = "mutants") { &[$(stringify!($flaw)),+] } else { &[] };
     };
 }

@@ -10,7 +10,7 @@ use super::serve::Visit;
 use super::statistics::{Series, Surroundings};
 use super::translate::{View, on_master_refusal};
 use super::words::Wire;
-use node::Place;
+use node::{Place, Sample};
 use std::sync::PoisonError;
 
 const ALONE: &str = "drop master not supported for singletons";
@@ -83,9 +83,7 @@ fn nodes(visit: &Visit, place: &Place) -> Vec<Reached> {
 fn statistics(visit: &Visit, place: &Place) -> Vec<u8> {
     let node = &visit.shared.node;
     let samples = node.samples();
-    let sample = |name: &str| {
-        samples.iter().find(|sample| sample.name == name).map_or(0.0, |sample| sample.value)
-    };
+    let sample = |name: &str| Sample::value_of(&samples, name);
     let values = sample("credenza_values_total");
     let average = if values > 0.0 { sample("credenza_updates_total") / values } else { 0.0 };
     let resident = sample("process_resident_memory_bytes") / 1024.0;

@@ -4,7 +4,7 @@
 use super::client::Client;
 use super::translate::{REDIS_VERSION, Section};
 use crate::Shared;
-use node::Status;
+use node::{Sample, Status};
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -74,12 +74,6 @@ pub fn text(sections: &[Section], shared: &Shared, client: &Client, keys: Option
 
 type Lines = Vec<(&'static str, String)>;
 
-/// A sample's value; 0 when the node has no such sample.
-fn sample(shared: &Shared, name: &str) -> u64 {
-    let samples = shared.node.samples();
-    samples.iter().find(|sample| sample.name == name).map_or(0, |sample| sample.value as u64)
-}
-
 fn server(status: &Status, shared: &Shared, client: &Client) -> Lines {
     let seconds = status.uptime_ms / 1_000;
     vec![
@@ -108,7 +102,8 @@ fn clients(shared: &Shared) -> Lines {
 
 fn memory(status: &Status, shared: &Shared) -> Lines {
     let used = status.store.memory_bytes + status.store.cached_bytes;
-    let resident = sample(shared, "process_resident_memory_bytes");
+    let samples = shared.node.samples();
+    let resident = Sample::value_of(&samples, "process_resident_memory_bytes") as u64;
     vec![
         ("used_memory", used.to_string()),
         ("used_memory_human", human(used)),

@@ -8,7 +8,7 @@ use super::negotiate::welcome;
 use crate::counters::{Class, Operation, Tongue};
 use crate::shared::Shared;
 use base::NodeId;
-use node::{MemberStatus, Status};
+use node::{MemberStatus, Sample, Status};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -158,9 +158,7 @@ fn machine(all: &mut Map<String, Value>) {
 /// What the node counts for itself.
 fn repaired(shared: &Shared, all: &mut Map<String, Value>) {
     let samples = shared.node.samples();
-    let count = |name: &str| {
-        samples.iter().find(|sample| sample.name == name).map_or(0, |sample| sample.value as u64)
-    };
+    let count = |name: &str| Sample::value_of(&samples, name) as u64;
     let repairs = count("credenza_read_repairs_total");
     let second = shared.clock.unix_ms() / 1_000;
     let redirected = count("credenza_available_redirected_total");

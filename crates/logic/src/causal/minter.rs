@@ -63,6 +63,18 @@ pub struct Start {
     pub restored: bool,
 }
 
+impl Start {
+    /// A vnode that this node never had, in its first life.
+    pub const FIRST: Start = Start {
+        record: None,
+        life: 1,
+        held_before: false,
+        unsynced: false,
+        damaged: false,
+        restored: false,
+    };
+}
+
 /// A client's write, done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written<V> {

@@ -17,15 +17,7 @@ impl Kind for Sets {
     type Vnode = Minter;
 
     fn vnode(node: usize, partition: u32) -> Minter {
-        let fresh = Start {
-            record: None,
-            life: 1,
-            held_before: false,
-            unsynced: false,
-            damaged: false,
-            restored: false,
-        };
-        Minter::start(actor(node, partition).node, partition, fresh, 0).0
+        Minter::start(actor(node, partition).node, partition, Start::FIRST, 0).0
     }
 
     fn write(

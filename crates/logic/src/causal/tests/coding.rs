@@ -61,15 +61,7 @@ fn every_fall_of_a_replica_between_two_writes_of_a_key_adds_at_most_ten_bytes_to
     const FALLS: u64 = 50;
     let mut dice = Dice(11);
     let node = NodeId(dice.roll());
-    let found = Start {
-        record: None,
-        life: 1,
-        held_before: false,
-        unsynced: false,
-        damaged: false,
-        restored: false,
-    };
-    let (mut minter, _) = Minter::start(node, 41, found, 0);
+    let (mut minter, _) = Minter::start(node, 41, Start::FIRST, 0);
     let mut clock: Clock<Actor, u64> = Clock::empty();
     let mut sizes = Vec::new();
     for value in 0..=FALLS {

@@ -28,7 +28,7 @@ struct Replica {
 struct Cluster(Vec<Replica>);
 
 fn found(record: Option<Minter>) -> Start {
-    Start { record, life: 1, held_before: true, unsynced: false, damaged: false, restored: false }
+    Start { record, held_before: true, ..Start::FIRST }
 }
 
 fn fresh(node: u64, vnode: u32) -> Minter {

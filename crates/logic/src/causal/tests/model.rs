@@ -46,17 +46,7 @@ pub(super) enum Memory {
 
 impl World {
     pub(super) fn new(replicas: u64) -> World {
-        let minter = |node| {
-            let nothing = Start {
-                life: 1,
-                record: None,
-                held_before: false,
-                unsynced: false,
-                damaged: false,
-                restored: false,
-            };
-            Minter::start(NodeId(node), 7, nothing, 0).0
-        };
+        let minter = |node| Minter::start(NodeId(node), 7, Start::FIRST, 0).0;
         World {
             rows: (0..replicas).map(|_| (Clock::empty(), Plain::default())).collect(),
             minters: (1..=replicas).map(minter).collect(),

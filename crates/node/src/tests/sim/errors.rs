@@ -53,23 +53,8 @@ impl Mate {
     /// durable as it was.
     pub(super) fn is_killed(&mut self, chance: &mut Chance) {
         let Some(mut life) = self.life.take() else { return };
-        let jobs = life.writing.take().into_iter().flat_map(|writing| writing.jobs);
-        for job in jobs {
-            if chance.often(300) || life.log.append(&record(&job)).is_err() {
-                break;
-            }
-        }
-        if chance.often(500) {
-            let _ = life.log.commit(chance.often(300)); // It is cut short in any case.
-        }
+        life.is_cut_short(chance, |chance| chance.often(300));
         self.ends();
-    }
-
-    /// The process is no more, and with it all that the store had in memory.
-    fn ends(&mut self) {
-        self.life = None;
-        self.trees.crash().expect("memory");
-        self.next_turn = u64::MAX;
     }
 
     /// The disk has done what it was busy with, or failed. `Full`: the rest waits.

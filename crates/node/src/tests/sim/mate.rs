@@ -82,6 +82,23 @@ pub(super) struct Seat {
 }
 
 impl Life {
+    /// Whatever ends the process finds it writing: part of that is in the log, perhaps synced.
+    pub(super) fn is_cut_short(
+        &mut self,
+        chance: &mut Chance,
+        synced: impl FnOnce(&mut Chance) -> bool,
+    ) {
+        let jobs = self.writing.take().into_iter().flat_map(|writing| writing.jobs);
+        for job in jobs {
+            if chance.often(300) || self.log.append(&record(&job)).is_err() {
+                break;
+            }
+        }
+        if chance.often(500) {
+            let _ = self.log.commit(synced(chance)); // Its end comes in any case.
+        }
+    }
+
     /// Its part in the group that is the first, the second, ...
     pub fn group(&self, which: usize) -> &Arc<Group> {
         &self.seats[which].group
@@ -191,17 +208,15 @@ impl Mate {
     /// The power goes: what was being written is there in part, what was not synced perhaps.
     pub fn crash(&mut self, chance: &mut Chance) {
         let Some(mut life) = self.life.take() else { return };
-        let jobs = life.writing.take().into_iter().flat_map(|writing| writing.jobs);
-        for job in jobs {
-            if chance.often(300) || life.log.append(&record(&job)).is_err() {
-                break;
-            }
-        }
-        if chance.often(500) {
-            let _ = life.log.commit(false); // It is cut short in any case.
-        }
+        life.is_cut_short(chance, |_| false);
         drop(life);
         self.power_fails(chance);
+        self.ends();
+    }
+
+    /// The process is no more, and with it all that the store had in memory.
+    pub(super) fn ends(&mut self) {
+        self.life = None;
         self.trees.crash().expect("memory");
         self.next_turn = u64::MAX;
     }

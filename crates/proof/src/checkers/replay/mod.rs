@@ -121,9 +121,8 @@ fn judge(history: &[Call], log: &Log, report: &mut Report) -> Result<Vec<Found>,
         return Ok(found);
     }
     report.guessed = removals::ascribe(history, log, &claimed, &mut allowed, &mut found);
-    let mut told = places::sweep(history, log, &allowed).err().unwrap_or_default();
-    told.truncate(TOLD_MAX);
-    found.extend(told.into_iter().map(|words| Found { words, hangs_on_guess: true }));
+    let misplaced = places::misplaced(history, log, &allowed);
+    found.extend(misplaced.into_iter().map(|words| Found { words, hangs_on_guess: true }));
     Ok(found)
 }
 

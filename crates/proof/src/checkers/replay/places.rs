@@ -67,17 +67,9 @@ impl Allowed {
     }
 }
 
-/// For each call the least place that what ended before leaves to it. An error: calls that have
-/// none, each with the call that stands in its way.
-pub(super) fn sweep(
-    history: &[Call],
-    log: &Log,
-    allowed: &[Allowed],
-) -> Result<Vec<Place>, Vec<String>> {
+/// Calls to which what ended before leaves no place, each with the call that stands in its way.
+pub(super) fn misplaced(history: &[Call], log: &Log, allowed: &[Allowed]) -> Vec<String> {
     let (floors, least, stuck) = upwards(history, log, allowed);
-    if stuck.is_empty() {
-        return Ok(least);
-    }
     let words = stuck.into_iter().map(|at| {
         let floor = floors[at];
         let why = history.iter().zip(&least).zip(allowed).find(|((call, place), one)| {
@@ -88,7 +80,7 @@ pub(super) fn sweep(
         let index = log.index(floor);
         format!("{} has no place behind index {index}, which is that of {why}", history[at])
     });
-    Err(words.collect())
+    words.collect()
 }
 
 /// What had surely been done before each call began.

@@ -31,10 +31,9 @@ pub(super) fn ascribe(
         }
         let (floors, ceilings) = (floors(history, log, allowed), ceilings(history, log, allowed));
         let window = |at: &usize| {
-            let places = free.get(history[*at].key.as_str());
-            let within =
-                places.map(|all| all.range(floors[*at] + 1..=ceilings[*at].max(floors[*at] + 1)));
-            let mut within = within.into_iter().flatten().filter(|place| **place <= ceilings[*at]);
+            let places = free.get(history[*at].key.as_str()).into_iter();
+            let behind = places.flat_map(|all| all.range(floors[*at] + 1..));
+            let mut within = behind.take_while(|place| **place <= ceilings[*at]);
             (within.next().copied(), within.next().is_some())
         };
         let windows: Vec<_> = open.iter().map(|at| (*at, window(at))).collect();
