@@ -238,7 +238,7 @@ impl Replica {
     pub(super) fn unsent(&mut self, to: NodeId, after: LogIndex) {
         let Some(follower) = self.lead.follower(to) else { return };
         if follower.phase == Phase::Streaming && after < follower.sent {
-            follower.sent = after.max(follower.saved.unwrap_or(follower.from));
+            follower.sent = after.max(follower.done());
         }
     }
 

@@ -139,20 +139,13 @@ impl Group {
         let mut guard = self.state();
         let state = &mut *guard;
         let now = Millis(world::milliseconds());
+        self.go_on_sending(state, now);
         self.tick(state, now);
         for done in done {
             self.written(state, done);
         }
         for (from, payload) in came {
             self.receive(state, from, payload, now);
-        }
-        for (to, after) in std::mem::take(&mut state.rests.unsent) {
-            self.step(state, Event::Unsent { to, after }, &[]);
-        }
-        let rate = self.shared.catch_up_bytes_per_second;
-        for (to, after) in state.rests.ended(rate, state.decided, now.0) {
-            self.step(state, Event::Unsent { to, after }, &[]);
-            self.step(state, Event::Room { to }, &[]);
         }
         self.look_at_collapse(state);
         self.collect_expired(state)?;
@@ -185,6 +178,22 @@ impl Group {
         guard.rests = rests;
         let more = !guard.letters.is_empty() || !guard.jobs.is_empty();
         Ok(if more { Duration::ZERO } else { sleep.min(wait.unwrap_or(sleep)) })
+    }
+
+    /// What the last turn did not send, and what is to be sent now. Before anything that arrived:
+    /// an answer makes the replica send what follows the last that it believes was sent.
+    fn go_on_sending(&self, state: &mut State, now: Millis) {
+        for (to, after) in std::mem::take(&mut state.rests.unsent) {
+            self.step(state, Event::Unsent { to, after }, &[]);
+        }
+        let rate = self.shared.catch_up_bytes_per_second;
+        for (to, after) in state.rests.ended(rate, state.decided, now.0) {
+            self.step(state, Event::Unsent { to, after }, &[]);
+            self.step(state, Event::Room { to }, &[]);
+        }
+        for to in state.rests.retried(now.0) {
+            self.step(state, Event::Room { to }, &[]);
+        }
     }
 
     /// One event, and what the replica wants because of it. `came`: the values that a message

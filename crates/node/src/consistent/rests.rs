@@ -17,6 +17,8 @@ use std::time::Duration;
 pub(super) const PART_BYTES: usize = 128 * 1024;
 /// Before it is said that nothing was decided behind a part.
 const LEAST_MS: u64 = 2;
+/// Before it is tried again where there was no room, if no answer comes before.
+const RETRY_MS: u64 = 20;
 /// A value may be large: no rest is longer.
 const REST_MS_MAX: u64 = 100;
 /// What is brought is at least so many times what is added meanwhile.
@@ -28,8 +30,11 @@ pub(crate) struct Rests {
     /// Bytes of values that were proposed, ever.
     pub added: u64,
     /// Values that found no room: to whom, and behind which index. They go on when that member
-    /// answers.
+    /// answers, or after a while: it may have answered all there was before it is known that
+    /// these were not sent.
     pub unsent: Vec<(NodeId, LogIndex)>,
+    /// Whom that was about, and when it is tried again.
+    again: BTreeMap<NodeId, u64>,
     all: BTreeMap<NodeId, Rest>,
 }
 
@@ -48,6 +53,20 @@ impl Rests {
     pub(super) fn sent(&mut self, to: NodeId, bytes: usize, decided: LogIndex, now: u64) {
         let (bytes, added) = (bytes as u64, self.added);
         self.all.insert(to, Rest { since_ms: now, bytes, decided, added, after: None });
+    }
+
+    /// What lies behind this index found no room.
+    pub(super) fn full(&mut self, to: NodeId, after: LogIndex, now: u64) {
+        self.unsent.push((to, after));
+        self.again.insert(to, now + RETRY_MS);
+    }
+
+    /// To whom it is tried again now.
+    pub(super) fn retried(&mut self, now: u64) -> Vec<NodeId> {
+        let due = |at: &u64| *at <= now;
+        let nodes = self.again.iter().filter(|(_, at)| due(at)).map(|(node, _)| *node).collect();
+        self.again.retain(|_, at| !due(at));
+        nodes
     }
 
     /// Whether what lies behind this index must wait; then it is remembered.
@@ -85,7 +104,8 @@ impl Rests {
             return Some(Duration::ZERO);
         }
         let waits = self.all.values().any(|rest| rest.after.is_some());
-        waits.then_some(Duration::from_millis(1))
+        let again = (!self.again.is_empty()).then_some(RETRY_MS);
+        waits.then_some(1).or(again).map(Duration::from_millis)
     }
 }
 
@@ -122,6 +142,16 @@ mod tests {
         assert_eq!(rests.ended(RATE, LogIndex(8), 107), [(NODE, LogIndex(5))]);
         assert!(!rests.holds(NODE, LogIndex(6)) && rests.sleep().is_none());
         assert_eq!(sent().ended(0, LogIndex(8), 100), [(NODE, LogIndex(5))], "no rate, no rest");
+    }
+
+    #[test]
+    fn what_found_no_room_is_tried_again_though_nobody_answers() {
+        let mut rests = Rests::default();
+        rests.full(NODE, LogIndex(5), 100);
+        assert_eq!(std::mem::take(&mut rests.unsent), [(NODE, LogIndex(5))]);
+        assert!(rests.sleep().is_some() && rests.retried(119).is_empty());
+        assert_eq!(rests.retried(120), [NODE]);
+        assert!(rests.sleep().is_none() && rests.retried(120).is_empty());
     }
 
     #[test]

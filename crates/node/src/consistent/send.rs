@@ -92,23 +92,32 @@ impl Group {
             if lost || !asked_for && rests.holds_back(to, after) {
                 continue;
             }
-            let left = match values {
+            let now = world::milliseconds();
+            match values {
                 Carried::Here(values) => {
                     let full = self.send(peers, to, message, &values) == Sending::Full;
-                    full.then_some(after)
+                    if full && !asked_for {
+                        rests.full(to, after, now);
+                    }
                 }
                 Carried::InLog | Carried::None => {
                     if !asked_for && rests.holds(to, after) {
                         continue;
                     }
-                    let (left, bytes) = self.send_from_log(peers, to, message, after, upto)?;
-                    if bytes > 0 && !asked_for {
-                        rests.sent(to, bytes, decided, world::milliseconds());
+                    let (end, bytes) = self.send_from_log(peers, to, message, after, upto)?;
+                    if asked_for {
+                        continue; // Whoever asked asks for the rest.
                     }
-                    left
+                    if end == after {
+                        rests.full(to, after, now);
+                        continue;
+                    }
+                    rests.sent(to, bytes, decided, now);
+                    if end < upto {
+                        rests.holds(to, end);
+                    }
                 }
-            };
-            rests.unsent.extend(left.map(|after| (to, after)));
+            }
         }
         Ok(())
     }
@@ -141,9 +150,8 @@ impl Group {
     }
 
     /// Sends a first part of values that have left memory: reading takes long, so the rest comes
-    /// in later turns, between which clients are answered. Gives behind which index nothing was
-    /// sent, if there is more, or there was no room, or it is not written yet; and how many bytes
-    /// were sent.
+    /// in later turns, between which clients are answered. Gives up to where it was sent, and how
+    /// many bytes: none, where there was no room, or it is not written yet.
     fn send_from_log(
         &self,
         peers: &Peers,
@@ -151,15 +159,14 @@ impl Group {
         message: Message,
         after: LogIndex,
         upto: LogIndex,
-    ) -> Result<(Option<LogIndex>, usize)> {
+    ) -> Result<(LogIndex, usize)> {
         let values = self.read_back(after, upto)?;
         let end = LogIndex(after.0 + values.len() as u64);
         let message = Message { body: stretch(message.body, after, end), ..message };
         if values.is_empty() || self.send(peers, to, message, &values) == Sending::Full {
-            return Ok((Some(after), 0));
+            return Ok((after, 0));
         }
-        let bytes = values.iter().map(Bytes::len).sum();
-        Ok(((end < upto).then_some(end), bytes))
+        Ok((end, values.iter().map(Bytes::len).sum()))
     }
 
     /// The value under an index that this member knows to be decided.

@@ -13,6 +13,7 @@
 //! `./check seed N`.
 
 mod available;
+mod behind;
 mod chance;
 mod clients;
 mod ending;

@@ -31,7 +31,7 @@ pub(super) enum Event {
 pub(super) struct World {
     pub now: u64,
     sequence: u64,
-    events: BTreeMap<(u64, u64), Event>,
+    pub events: BTreeMap<(u64, u64), Event>,
     pub chance: Chance,
     pub mates: Vec<Mate>,
     /// How many cuts lie on each way.

@@ -1,0 +1,97 @@
+//! Who was away is sent what the others no longer have in memory, without waiting for what never
+//! comes.
+
+use super::world::{Event, World};
+use base::LogIndex;
+
+/// While one is away, microseconds.
+const AWAY_US: u64 = 20_000_000;
+/// By then it has what it missed, microseconds.
+const LEVEL_US: u64 = 20_000_000;
+/// A part takes its way, a sync, and its rest, of 2 ms where nobody writes, microseconds.
+const PAUSE_US: u64 = 20_000;
+
+/// A part that ended within its letter was noted as unsent only after the answer to it had come,
+/// and then nothing else was to come: each time, half a lease passed until the master asked. Where
+/// the one that is behind is needed for a majority, nobody was served for as long as that took.
+#[test]
+fn a_log_is_sent_without_pauses_to_who_was_away() {
+    for mut world in (0..8).map(World::calm).filter(World::has_three_voters) {
+        world.run(3_000_000);
+        let master = world.master(0).expect("nothing happens");
+        let away = (0..3).find(|which| *which != master).expect("there are three");
+        let others: Vec<_> = (0..world.mates.len()).filter(|which| *which != away).collect();
+        for other in &others {
+            world.cuts.extend([((away, *other), 1), ((*other, away), 1)]);
+        }
+        world.run(AWAY_US);
+        world.silence();
+        world.run(3_000_000);
+        others.iter().for_each(|other| world.forgets(*other));
+        while world.master(0).is_none() {
+            world.run(10_000);
+        }
+        let last = world.last(world.master(0).expect("it leads"));
+        let missed = last.0 - world.last(away).0;
+        assert!(missed > 500, "{missed} values");
+        world.cuts.clear();
+        let pause_us = world.longest_pause(away, last);
+        assert!(pause_us < PAUSE_US, "of {missed} values none came for {pause_us} us");
+        crate::world::SIMULATED.set(None);
+    }
+}
+
+impl World {
+    /// A world without faults.
+    fn calm(seed: u64) -> World {
+        let mut world = World::new(seed);
+        world.events.retain(|_, event| !matches!(event, Event::Fault));
+        world.troubled = false;
+        world
+    }
+
+    /// Whether one of the first three may go, and no more.
+    fn has_three_voters(&self) -> bool {
+        self.mates.len() <= 4 && self.mates.iter().all(|mate| !mate.witness)
+    }
+
+    /// Clients ask nothing any more.
+    fn silence(&mut self) {
+        self.events.retain(|_, event| !matches!(event, Event::Client(_)));
+    }
+
+    /// A node begins anew: what it applied is in its store, and in its log, but not in its memory.
+    fn forgets(&mut self, which: usize) {
+        let all = vec![LogIndex(0); self.judges.len()];
+        while !self.mates[which].flush(&all).expect("memory") {
+            self.run(1_000);
+        }
+        self.mates[which].crash(&mut self.chance);
+        self.at(0, Event::Starts(which));
+    }
+
+    /// The end of its log of the first group.
+    fn last(&self, which: usize) -> LogIndex {
+        let life = self.mates[which].life.as_ref().expect("it lives");
+        life.group(0).state().replica.last()
+    }
+
+    /// For how long at most nothing was added to a node's disk, from when something comes until it
+    /// has all, microseconds.
+    fn longest_pause(&mut self, which: usize, all: LogIndex) -> u64 {
+        let log = |world: &World| {
+            let life = world.mates[which].life.as_ref().expect("it lives");
+            life.log.end()
+        };
+        let (start, mut end, mut since, mut longest) = (self.now, log(self), None, 0);
+        while self.last(which) < all {
+            assert!(self.now < start + LEVEL_US, "it does not become level");
+            self.run(1_000);
+            if log(self) != end {
+                longest = longest.max(self.now - since.unwrap_or(self.now));
+                (end, since) = (log(self), Some(self.now));
+            }
+        }
+        longest
+    }
+}
