@@ -38,7 +38,7 @@ test-long: tools
 bench: tools
 	crates/bench/suites/peers.sh target/peers
 	cargo build --release --locked -p app \
-	  $$(command -v protoc >/dev/null && echo --features etcd)
+	  $$(protoc -o /dev/null google/protobuf/descriptor.proto 2>/dev/null && echo --features etcd)
 	$(BINARY) bench suite performance -d target/bench --documents docs $(if $(QUICK),--quick) \
 	  $(if $(POINT),--only $(POINT)) $(ARGS)
 

@@ -14,7 +14,9 @@ have() { command -v "$1" >/dev/null 2>&1; }
 packages=""
 have redis-server || packages="$packages redis-server"
 have redis-benchmark || packages="$packages redis-tools"
-have protoc || packages="$packages protobuf-compiler"
+# With its own definitions, which Debian has apart from it and only recommends.
+protoc -o /dev/null google/protobuf/descriptor.proto 2>/dev/null ||
+    packages="$packages protobuf-compiler libprotobuf-dev"
 have taskset || packages="$packages util-linux"
 if [ -n "$packages" ]; then
     if [ "$(id -u)" = 0 ] && have apt-get; then
