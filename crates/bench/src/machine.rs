@@ -1,6 +1,7 @@
 //! The machine a run happens on: what it is, and its cores, files and disk.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// What the machine is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -33,6 +34,14 @@ impl Machine {
             memory_bytes: memory_kib * 1024,
             kernel: format!("{} {}", text(system.sysname()), text(system.release())),
         }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Machine { processor, cores, memory_bytes, kernel } = self;
+        let memory_gb = memory_bytes.div_ceil(1 << 30);
+        write!(f, "{processor}, {cores} cores, {memory_gb} GB of memory, {kernel}")
     }
 }
 

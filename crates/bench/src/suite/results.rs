@@ -20,7 +20,7 @@ pub struct Results {
     pub started: String,
     /// The version of this program.
     pub credenza: String,
-    /// Where it ran.
+    /// Where it ran; what was known before may be of another.
     pub machine: Machine,
     /// What each server says of itself.
     pub versions: BTreeMap<String, String>,
@@ -30,6 +30,9 @@ pub struct Results {
     pub failures: Vec<String>,
     /// The codec's ways; empty: not measured.
     pub codec: Vec<Way>,
+    /// Where those ran, if not on `machine`.
+    #[serde(default)]
+    pub codec_elsewhere: Option<Machine>,
     /// In the order in which they were begun.
     pub points: Vec<Point>,
 }
@@ -47,6 +50,9 @@ pub struct Point {
     pub started: String,
     /// Whether it was a short look.
     pub quick: bool,
+    /// Where it ran, if not on the results' `machine`.
+    #[serde(default)]
+    pub elsewhere: Option<Machine>,
     /// Median of the runs.
     pub median: Median,
     /// Every run.
@@ -128,6 +134,7 @@ impl Results {
             left_out: Vec::new(),
             failures: Vec::new(),
             codec: Vec::new(),
+            codec_elsewhere: None,
             points: Vec::new(),
         }
     }
@@ -142,7 +149,9 @@ impl Results {
             let (measure, server) = (measure.to_string(), server.to_string());
             let (median, runs) = (Median::default(), Vec::new());
             let started = self.started.clone();
-            self.points.push(Point { measure, server, clients, started, quick, median, runs });
+            let elsewhere = None;
+            let point = Point { measure, server, clients, started, quick, elsewhere, median, runs };
+            self.points.push(point);
             self.points.len() - 1
         });
         let point = &mut self.points[at];
@@ -167,11 +176,11 @@ impl Results {
     }
 
     /// What is known with these results added: a measure that was run anew replaces what it was
-    /// before. Numbers of another machine are forgotten.
+    /// before. Measures of another machine stay, and say so: servers are compared within a measure.
     pub fn merged_into(&self, known: Option<Results>) -> Results {
         let mut all = self.clone();
-        let known = known.filter(|known| known.machine == self.machine);
-        let Some(known) = known else { return all };
+        let Some(mut known) = known else { return all };
+        known.are_told_by(&self.machine);
         let is_new = |name: &str| self.points.iter().any(|point| point.measure == name);
         all.points.extend(known.points.into_iter().filter(|point| !is_new(&point.measure)));
         for (server, version) in known.versions {
@@ -180,9 +189,19 @@ impl Results {
         let has_run = |server: &String| all.points.iter().any(|point| point.server == *server);
         all.left_out.retain(|server| !has_run(server));
         if all.codec.is_empty() {
-            all.codec = known.codec;
+            (all.codec, all.codec_elsewhere) = (known.codec, known.codec_elsewhere);
         }
         all
+    }
+
+    /// Makes this the machine that is not named.
+    fn are_told_by(&mut self, machine: &Machine) {
+        let before = std::mem::replace(&mut self.machine, machine.clone());
+        let points = self.points.iter_mut().map(|point| &mut point.elsewhere);
+        for elsewhere in points.chain([&mut self.codec_elsewhere]) {
+            let ran_on = elsewhere.take().unwrap_or_else(|| before.clone());
+            *elsewhere = Some(ran_on).filter(|ran_on| ran_on != machine);
+        }
     }
 
     /// Reads `results.json`; none if there is none, or one of another form.

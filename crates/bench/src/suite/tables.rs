@@ -6,6 +6,7 @@ use super::results::{Point, Results};
 use super::work::{Gives, Work};
 use crate::charts::short;
 use crate::codec::PUBLISHED;
+use crate::machine::Machine;
 
 /// A measure that was run, of each point in the order of the suite.
 pub fn points<'a>(suite: &'a Suite, results: &Results) -> Vec<(&'a str, Vec<&'a Measure>)> {
@@ -51,15 +52,11 @@ fn ratio_span(measure: &Measure, results: &Results, server: &str, clients: usize
 
 /// Everything; `charts_in` is the charts' folder as seen from the text.
 pub fn markdown(suite: &Suite, results: &Results, charts_in: &str) -> String {
-    let machine = &results.machine;
     let mut text = format!(
-        "# {}\n\n{}\n\nMachine: {}, {} cores, {} GB of memory, {}. Load: credenza {}.\n",
+        "# {}\n\n{}\n\nMachine: {}. Load: credenza {}.\n",
         capital(&results.name),
         results.about,
-        machine.processor,
-        machine.cores,
-        machine.memory_bytes.div_ceil(1 << 30),
-        machine.kernel,
+        results.machine,
         results.credenza
     );
     if let (Some(server), Some(driver)) = (suite.server_core, suite.driver_core) {
@@ -198,6 +195,8 @@ fn section(measure: &Measure, results: &Results) -> String {
     if !measure.note.is_empty() {
         text.push_str(&format!("{}\n\n", measure.note.trim()));
     }
+    let run = results.points.iter().find(|point| point.measure == measure.name);
+    text.push_str(&elsewhere(run.and_then(|point| point.elsewhere.as_ref())));
     text.push('|');
     columns.iter().for_each(|(name, _)| text.push_str(&format!(" {name} |")));
     text.push_str("\n|");
@@ -217,6 +216,11 @@ fn section(measure: &Measure, results: &Results) -> String {
     text
 }
 
+/// Says where it ran, if not on the machine that is named above all.
+fn elsewhere(machine: Option<&Machine>) -> String {
+    machine.map_or(String::new(), |machine| format!("Run on another machine: {machine}.\n\n"))
+}
+
 fn codec(results: &Results) -> String {
     if results.codec.is_empty() {
         return String::new();
@@ -226,7 +230,8 @@ fn codec(results: &Results) -> String {
         "\n## Codec\n\nAgain: `credenza bench codec`\n\nNumbers and strings written as bytes and \
          read back, each verified. Published for int32 in OCaml, 2013: {naive} million round trips \
          a second in a naive loop, {second} million in a second attempt, {words} million by whole \
-         words.\n\n| what | million round trips/s |\n|---|--:|\n"
+         words.\n\n{}| what | million round trips/s |\n|---|--:|\n",
+        elsewhere(results.codec_elsewhere.as_ref())
     );
     for way in &results.codec {
         text.push_str(&format!("| {} | {:.0} |\n", way.name, way.per_second / 1e6));

@@ -140,9 +140,6 @@ fn a_point_that_is_run_again_replaces_itself_and_leaves_the_others() {
     assert!(all.point("put", "b", 8).is_none(), "half a measure would compare two days");
     assert_eq!(all.point("put", "a", 8).map(|point| point.median.throughput), Some(1.0));
     assert!(all.point("judge", "a", 50).is_some_and(|point| point.quick));
-    let elsewhere = Machine { processor: "another".into(), ..Machine::default() };
-    let moved = Results::new(&suite, "later".into(), elsewhere).merged_into(Some(known));
-    assert!(moved.points.is_empty());
 }
 
 #[test]
@@ -229,6 +226,37 @@ fn a_server_that_does_not_start_is_noted_and_the_others_go_on() {
     let document = std::fs::read_to_string(folder.join("documents/performance.md"));
     assert!(document.expect("written").contains("a run failed: put on a with 1 clients"));
     std::fs::remove_dir_all(&folder).expect("removed");
+}
+
+#[test]
+fn measures_of_another_machine_stay_and_say_so() {
+    let (suite, _) = measured();
+    let clients = |measure: &str| if measure == "put" { 1 } else { 50 };
+    let on = |processor: &str, measure: &str, rate: f64| {
+        let machine = Machine { processor: processor.into(), ..Machine::default() };
+        let mut results = Results::new(&suite, "now".into(), machine);
+        results.add(
+            measure,
+            "a",
+            clients(measure),
+            false,
+            Run { throughput: rate, ..Run::default() },
+        );
+        results
+    };
+    let both = on("new", "put", 2.0).merged_into(Some(on("old", "judge", 1.0)));
+    let place = |all: &Results, measure: &str| {
+        let point = all.point(measure, "a", clients(measure)).expect("it was run");
+        (point.median.throughput, point.elsewhere.as_ref().map(|one| one.processor.clone()))
+    };
+    assert_eq!((both.machine.processor.as_str(), place(&both, "put")), ("new", (2.0, None)));
+    assert_eq!(place(&both, "judge"), (1.0, Some("old".into())));
+    let text = markdown(&suite, &both, "");
+    assert_eq!(text.matches("Run on another machine: old").count(), 1, "{text}");
+    // Back on the old one, what is new is elsewhere.
+    let back = on("old", "judge", 3.0).merged_into(Some(both));
+    assert_eq!(place(&back, "judge"), (3.0, None));
+    assert_eq!(place(&back, "put"), (2.0, Some("new".into())));
 }
 
 #[test]

@@ -22,14 +22,13 @@ pub(super) fn long() -> bool {
     std::env::var_os("CREDENZA_TEST_LONG").is_some()
 }
 
-/// The seeds of this run: `CREDENZA_SEED` alone, or `CREDENZA_SEEDS` of them, or so many as in
-/// every run, or in the long ones.
+/// The seeds of this run: `CREDENZA_SEED` alone, or `CREDENZA_SEEDS` of them (from that one on,
+/// where both are there: a long run in parts), or so many as in every run, or in the long ones.
 pub(super) fn seeds(every: u64, in_long: u64) -> Range<u64> {
     let named = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let many = named("CREDENZA_SEEDS").unwrap_or(if long() { in_long } else { every });
-    match named("CREDENZA_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..many,
+    match (named("CREDENZA_SEED"), named("CREDENZA_SEEDS")) {
+        (Some(seed), many) => seed..seed + many.unwrap_or(1),
+        (None, many) => 0..many.unwrap_or(if long() { in_long } else { every }),
     }
 }
 
