@@ -93,30 +93,25 @@ impl Group {
                 continue;
             }
             let now = world::milliseconds();
-            match values {
-                Carried::Here(values) => {
-                    let full = self.send(peers, to, message, &values) == Sending::Full;
-                    if full && !asked_for {
-                        rests.full(to, after, now);
-                    }
-                }
+            let full = match values {
+                Carried::Here(values) => self.send(peers, to, message, &values) == Sending::Full,
                 Carried::InLog | Carried::None => {
                     if !asked_for && rests.holds(to, after) {
                         continue;
                     }
                     let (end, bytes) = self.send_from_log(peers, to, message, after, upto)?;
-                    if asked_for {
-                        continue; // Whoever asked asks for the rest.
+                    if !asked_for && end > after {
+                        rests.sent(to, bytes, decided, now);
+                        if end < upto {
+                            rests.holds(to, end);
+                        }
                     }
-                    if end == after {
-                        rests.full(to, after, now);
-                        continue;
-                    }
-                    rests.sent(to, bytes, decided, now);
-                    if end < upto {
-                        rests.holds(to, end);
-                    }
+                    end == after
                 }
+            };
+            // Whoever asked asks for the rest.
+            if full && !asked_for {
+                rests.full(to, after, now);
             }
         }
         Ok(())

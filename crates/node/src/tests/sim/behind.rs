@@ -66,23 +66,18 @@ impl World {
         while !self.mates[which].flush(&all).expect("memory") {
             self.run(1_000);
         }
-        self.mates[which].crash(&mut self.chance);
-        self.at(0, Event::Starts(which));
+        self.loses_power(which, 0);
     }
 
     /// The end of its log of the first group.
     fn last(&self, which: usize) -> LogIndex {
-        let life = self.mates[which].life.as_ref().expect("it lives");
-        life.group(0).state().replica.last()
+        self.life(which).expect("it lives").group(0).state().replica.last()
     }
 
     /// For how long at most nothing was added to a node's disk, from when something comes until it
     /// has all, microseconds.
     fn longest_pause(&mut self, which: usize, all: LogIndex) -> u64 {
-        let log = |world: &World| {
-            let life = world.mates[which].life.as_ref().expect("it lives");
-            life.log.end()
-        };
+        let log = |world: &World| world.life(which).expect("it lives").log.end();
         let (start, mut end, mut since, mut longest) = (self.now, log(self), None, 0);
         while self.last(which) < all {
             assert!(self.now < start + LEVEL_US, "it does not become level");

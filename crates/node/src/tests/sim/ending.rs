@@ -21,7 +21,7 @@ impl World {
         self.chance.below(self.judges.len() as u64) as usize
     }
 
-    fn life(&self, which: usize) -> Option<&Life> {
+    pub(super) fn life(&self, which: usize) -> Option<&Life> {
         self.mates[which].life.as_ref()
     }
 

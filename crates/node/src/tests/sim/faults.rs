@@ -69,7 +69,7 @@ impl World {
         }
     }
 
-    fn loses_power(&mut self, which: usize, time: u64) {
+    pub(super) fn loses_power(&mut self, which: usize, time: u64) {
         match self.mates[which].life.is_some() || self.older {
             true => self.mates[which].crash(&mut self.chance),
             false => self.mates[which].power_fails(&mut self.chance),
