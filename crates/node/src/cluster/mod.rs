@@ -11,7 +11,7 @@ mod handing;
 mod join;
 pub(crate) mod lives;
 mod preferred;
-mod recover;
+pub(crate) mod recover;
 mod rejoin;
 mod slow;
 mod spread;

@@ -123,13 +123,7 @@ impl Remains {
 
     /// Makes this member the only one of a new cluster, with everything it has.
     pub async fn take_over(settings: NodeSettings) -> Result<Remains> {
-        let (again, offline) = (settings.clone(), move || take(&settings));
-        let taken = tokio::task::spawn_blocking(offline).await;
-        let (remains, lease_ms) =
-            taken.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "it broke off")))?;
-        let name = remains.name.clone();
-        // Alone it needs nobody, and nobody may reach it yet.
-        let alone = NodeSettings { peers: None, name, lease_ms, ..again };
+        let (remains, alone) = cut_off(settings).await?;
         let node = Node::start(alone).await?;
         let groups: Vec<_> = remains.groups.iter().map(|group| group.group).collect();
         let inner = &node.inner;
@@ -142,6 +136,17 @@ impl Remains {
         node.stop().await?;
         written.map(|()| remains)
     }
+}
+
+/// The part of taking over that is done offline; gives how the node starts behind it: alone it
+/// needs nobody, and nobody may reach it yet.
+pub(crate) async fn cut_off(settings: NodeSettings) -> Result<(Remains, NodeSettings)> {
+    let (again, offline) = (settings.clone(), move || take(&settings));
+    let taken = tokio::task::spawn_blocking(offline).await;
+    let (remains, lease_ms) =
+        taken.unwrap_or_else(|_| Err(Error::new(Reason::StoreFailed, "it broke off")))?;
+    let name = remains.name.clone();
+    Ok((remains, NodeSettings { peers: None, name, lease_ms, ..again }))
 }
 
 /// The ring, as it is applied here.

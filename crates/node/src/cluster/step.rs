@@ -1,7 +1,7 @@
 //! Takes the step that `steward` names, and then sees to the group's quorum.
 //!
 //! Promises: a quorum is wished for a group, and in force only where it fits the members that the
-//! group has by then; else a majority is.
+//! group has by then; else a majority is. A node that speaks to nobody takes nobody in.
 
 use super::steward::{Parts, Seen, Step, next_step, words};
 use super::{parts_of, saved};
@@ -20,6 +20,9 @@ pub(super) fn take_step(inner: &Inner, group: &Group, known: &ClusterDescription
         next_step(&Seen { wanted: &wanted, now: &now, saved: &saved(group), master: inner.node });
     let said = words(&now, &step, |node| inner.name_of(node)).join(", ");
     match step {
+        // It speaks to nobody, so nobody comes near: a survivor, say, before the directory has
+        // forgotten the lost. To change members would cost it its office for a moment.
+        Step::HandOver(_) | Step::Reconfigure(_) if inner.peers.get().is_none() => return Ok(()),
         Step::Rest | Step::Wait(_) => {
             let quorum = quorum_of(&now, placement.quorum);
             if group.configuration().quorum() != quorum {

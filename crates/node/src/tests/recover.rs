@@ -3,6 +3,7 @@
 use super::house::{put, wait};
 use super::many::{Cluster, leads};
 use super::{bytes, reason};
+use crate::cluster::recover::cut_off;
 use crate::{Node, Remains};
 use base::{BucketName, GroupId, Part, Reason};
 use std::time::Duration;
@@ -84,6 +85,29 @@ async fn one_that_is_left_goes_on_with_all_it_has_and_the_lost_are_refused() {
     cluster.stop(0).await;
     cluster.put(third, &default(), "later", "v").await;
     assert_eq!(cluster.get(fourth, &default(), "k19").await, Some(bytes("v")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_is_left_takes_nobody_in_before_the_lost_are_forgotten() {
+    let mut cluster = Cluster::new(3).await;
+    first_leads(&cluster, 2).await;
+    for which in 0..3 {
+        cluster.stop(which).await;
+    }
+    let (remains, alone) = cut_off(cluster.settings(0)).await.expect("it goes");
+    let node = Node::start(alone).await.expect("it starts");
+    // The directory still says that there are three, and this is looked at four times a second.
+    assert_eq!(node.inner.catalog.cluster().members.len(), 3);
+    let groups: Vec<_> = node.inner.groups.all();
+    let before: Vec<_> = groups.iter().map(|group| group.configuration()).collect();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for (group, before) in groups.iter().zip(before) {
+        assert_eq!(before.members().len(), 1);
+        assert_eq!(group.configuration(), before, "else it leaves its office for a moment");
+        assert!(leads(group));
+    }
+    assert_eq!(remains.groups.len(), groups.len());
+    node.stop().await.expect("it stops");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
