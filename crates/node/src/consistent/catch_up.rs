@@ -11,7 +11,7 @@ use super::records;
 use super::seals::OWN;
 use super::snapshot::{Fetched, Staged};
 use crate::keeper::{Done, store_error};
-use base::{GroupId, LogIndex, NodeId, Reason, Result};
+use base::{GroupId, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::Event;
 use std::sync::Arc;
@@ -93,7 +93,8 @@ impl Group {
 
     /// A record was written: is it the one that was waited for?
     pub(super) fn note_firm(state: &mut State, done: &Done) {
-        if done.kind == Kind::Decided && done.index > LogIndex(0) {
+        let staged = state.arrived.staged.as_ref().map(Staged::upto);
+        if done.kind == Kind::Decided && Some(done.index) == staged {
             state.arrived.synced = true;
         }
     }
@@ -140,6 +141,8 @@ impl Group {
         self.applied.advance(upto);
         let configuration = (base, configuration);
         self.step(state, Event::Installed { upto, configuration }, &[]);
+        // Whatever was accepted while it came stands before this.
+        state.jobs.push(records::superseded(self.id, upto));
         Ok(())
     }
 }

@@ -72,9 +72,16 @@ pub(crate) fn decided(group: GroupId, upto: LogIndex, sync: bool) -> Job {
     Job { decided: upto, ..empty(group, Kind::Decided, sync) }
 }
 
-/// Once it is written, everything before it is on disk; its index (not 0) tells it from others.
+/// Stands before a snapshot of everything up to `index`, which is installed once this is written:
+/// everything before it is on disk then. Its index (not 0) tells it from others, and a later life
+/// that values up to there are the snapshot's.
 pub(crate) fn firm(group: GroupId, upto: LogIndex, index: LogIndex) -> Job {
     Job { index, ..decided(group, upto, true) }
+}
+
+/// Stands behind such a snapshot.
+pub(crate) fn superseded(group: GroupId, index: LogIndex) -> Job {
+    Job { index, ..decided(group, LogIndex(0), false) }
 }
 
 /// Nothing waits for it: the `adopt` behind it is synced, and it with that.

@@ -186,7 +186,8 @@ impl Group {
     }
 
     /// Reads values behind `after` back from the log, as many as go into one message; none, if they
-    /// are collapsed or not written yet.
+    /// are collapsed or not written yet, or the process has no descriptor left to read with: who
+    /// lacks them is sent them when it has.
     pub(super) fn read_back(&self, after: LogIndex, upto: LogIndex) -> Result<Vec<Bytes>> {
         let kept = self.kept_values(after, upto)?;
         if !kept.is_empty() {
@@ -203,7 +204,7 @@ impl Group {
         for record in self.shared.reader.read_from(position) {
             let record = match record {
                 Ok((_, record)) => record,
-                Err(ReadError::Collapsed { .. }) => break,
+                Err(ReadError::Collapsed { .. } | ReadError::NoDescriptors) => break,
                 Err(ReadError::Store(error)) => return Err(damaged_log(store_error(error))),
             };
             let value = matches!(record.kind, Kind::Accept | Kind::Stage);

@@ -181,7 +181,7 @@ impl Values {
     /// The last index whose value can be had neither from the log nor from memory. It rises when
     /// the log is collapsed, and when memory lets go of what had not been in the log any more.
     pub(crate) fn floor(&self) -> LogIndex {
-        let logged = self.runs.entries.keys().next().copied();
+        let logged = self.runs.first();
         let floor = logged.map_or(self.first, |logged| logged.min(self.first));
         LogIndex(floor.0 - 1)
     }
@@ -200,11 +200,14 @@ pub(crate) struct Runs {
     spoiled: bool,
     staged: BTreeMap<LogIndex, Position>,
     staged_under: Ballot,
+    /// A snapshot takes the place of everything up to here: what the log holds of it may never
+    /// have counted, or there are values missing.
+    superseded: LogIndex,
 }
 
 impl Runs {
     /// A record of the group. `staged` is what its field `decided` says where it is a truncate: how
-    /// many staged values it adopts.
+    /// many staged values it adopts. A `Decided` with an index stands before and behind a snapshot.
     pub(crate) fn record(
         &mut self,
         kind: Kind,
@@ -226,6 +229,7 @@ impl Runs {
             Kind::Truncate => {
                 self.adopted(ballot, LogIndex(index.0.saturating_sub(staged.0)), index);
             }
+            Kind::Decided => self.installed(index),
             _ => {}
         }
     }
@@ -268,9 +272,8 @@ impl Runs {
     }
 
     fn installed(&mut self, upto: LogIndex) {
-        let behind = self.find(upto.next()).filter(|_| self.last > upto);
-        self.entries = self.entries.split_off(&upto.next());
-        self.entries.extend(behind.map(|position| (upto.next(), position)));
+        self.superseded = self.superseded.max(upto);
+        self.spoiled |= upto > self.last;
         self.last = self.last.max(upto);
     }
 
@@ -285,8 +288,19 @@ impl Runs {
         self.entries.retain(|_, position| *position >= start);
     }
 
-    /// Where to look for a value: it is the first one of its index at or behind this.
+    /// The first value that can be had from the log.
+    fn first(&self) -> Option<LogIndex> {
+        let first = self.entries.keys().next()?;
+        Some((*first).max(self.superseded.next()))
+    }
+
+    /// Where to look for a value: it is the first one of its index at or behind this. None: it
+    /// can't be had from the log.
     pub(crate) fn find(&self, index: LogIndex) -> Option<Position> {
+        if index <= self.superseded { None } else { self.place(index) }
+    }
+
+    fn place(&self, index: LogIndex) -> Option<Position> {
         self.entries.range(..=index).next_back().map(|(_, position)| *position)
     }
 
@@ -306,7 +320,7 @@ impl Runs {
         promised: Ballot,
         staging: Option<Ballot>,
     ) -> Option<Position> {
-        let unapplied = if applied < self.last { self.find(applied.next()) } else { None };
+        let unapplied = if applied < self.last { self.place(applied.next()) } else { None };
         let counts = [Some(promised), staging].contains(&Some(self.staged_under));
         let staged = self.staged.values().next().copied().filter(|_| counts);
         unapplied.into_iter().chain(staged).min()

@@ -61,7 +61,7 @@ impl Disk for FileDisk {
         // Without NONBLOCK a planted pipe would hold the start for ever.
         let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let open = || fs::openat(&self.directory, plain(name), flags, Mode::empty());
-        let descriptor = retry_on_intr(open)?;
+        let descriptor = retry_on_intr(open).map_err(refused)?;
         if FileType::from_raw_mode(fs::fstat(&descriptor)?.st_mode) != FileType::RegularFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
@@ -97,6 +97,14 @@ impl Disk for FileDisk {
     fn free_space(&self) -> io::Result<u64> {
         let figures = fs::fstatvfs(&self.directory)?;
         Ok(figures.f_bavail.saturating_mul(figures.f_frsize))
+    }
+}
+
+/// Why a file can't be opened: what passes by itself is told from what does not.
+pub(super) fn refused(error: Errno) -> io::Error {
+    match error {
+        Errno::MFILE | Errno::NFILE => io::Error::new(io::ErrorKind::WouldBlock, error),
+        other => other.into(),
     }
 }
 

@@ -36,7 +36,8 @@ pub trait Disk: Send + Sync {
     /// Makes a file of `length` zero bytes with its space reserved; an error if the name is taken.
     /// Neither its name nor its content is durable before the syncs.
     fn create(&self, name: &str, length: u64) -> io::Result<Arc<dyn DiskFile>>;
-    /// Opens a file that is there.
+    /// Opens a file that is there. An error of the kind `WouldBlock`: no descriptor is left now,
+    /// and later one may be.
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn DiskFile>>;
     /// Gives a file another name. Durable after `sync_directory`.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;

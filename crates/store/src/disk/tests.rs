@@ -1,7 +1,7 @@
 //! The disk's own promises: whole writes, no links, and a memory disk that loses what was not
 //! synced.
 
-use super::file::{read_whole, sync_through, write_whole};
+use super::file::{read_whole, refused, sync_through, write_whole};
 use super::*;
 use rustix::io::Errno;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -52,6 +52,17 @@ fn an_interrupted_sync_goes_on_and_a_failed_one_is_never_tried_again() {
     let failed = sync_through(|| answers.pop().expect("asked twice"));
     assert_eq!(failed, Err(Errno::IO));
     assert_eq!(answers, [Ok(())], "a failed sync was tried again");
+}
+
+#[test]
+fn a_process_without_descriptors_is_told_so_and_everything_else_is_as_it_was() {
+    for error in [Errno::MFILE, Errno::NFILE] {
+        let told = refused(error);
+        assert_eq!(told.kind(), io::ErrorKind::WouldBlock);
+        assert!(told.to_string().contains("files"), "and in words: {told}");
+    }
+    assert_eq!(refused(Errno::NOENT).kind(), io::ErrorKind::NotFound);
+    assert_eq!(refused(Errno::IO).raw_os_error(), Some(Errno::IO.raw_os_error()));
 }
 
 #[test]

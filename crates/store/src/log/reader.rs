@@ -17,6 +17,7 @@ use super::{Log, Position};
 use crate::StoreError;
 use crate::disk::{Access, Disk};
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// Why a reader could not go on.
@@ -28,6 +29,10 @@ pub enum ReadError {
         /// Where the log begins now.
         start: Position,
     },
+    /// No descriptor is left to open a segment with; nothing is wrong with the log, and later the
+    /// same can be read.
+    #[error("no file descriptor is left to read the log with")]
+    NoDescriptors,
     /// What was read is damaged, the system refused, or the log is no longer open.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -212,7 +217,7 @@ impl LogRecords {
         let Some(header) = found else { return Ok(false) };
         let opened = self.open(header);
         self.reader.look(|state| state.holds(header.sequence))?;
-        let walk = self.walk.insert(opened?);
+        let walk = self.walk.insert(opened.map_err(refused)?);
         // What was committed may end before the first frame.
         self.at = self.at.max(walk.position(walk.offset));
         Ok(true)
@@ -235,6 +240,16 @@ impl LogRecords {
             ..=HEADER_BYTES => Ok(Walk::new(segment)),
             offset => Walk::at(segment, offset),
         }
+    }
+}
+
+/// What the system refused for now is told from what it refused.
+fn refused(error: StoreError) -> ReadError {
+    match error {
+        StoreError::Io { source, .. } if source.kind() == ErrorKind::WouldBlock => {
+            ReadError::NoDescriptors
+        }
+        other => other.into(),
     }
 }
 

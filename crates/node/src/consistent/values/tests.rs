@@ -151,6 +151,39 @@ fn a_snapshot_takes_the_place_of_all_it_holds() {
     assert_eq!(shown(&values, 10), Some("v10".into()));
 }
 
+/// What the log held of it may have been replaced by others meanwhile, or is not all there: a
+/// later life, too, neither sends it nor says that it could (seed 9204).
+#[test]
+fn what_a_snapshot_took_the_place_of_is_not_looked_for_in_the_log_in_any_life() {
+    let at = |runs: &Runs, index| runs.find(LogIndex(index)).map(|at| at.0);
+    let shows = |runs: &mut Runs, kind, round, index, position| {
+        runs.record(kind, ballot(round), LogIndex(index), LogIndex(0), Position(position));
+    };
+    // The log ends before the snapshot does.
+    let mut runs = Runs::default();
+    (1..=3).for_each(|index| shows(&mut runs, Kind::Accept, 1, index, index * 10));
+    shows(&mut runs, Kind::Decided, 0, 6, 40);
+    shows(&mut runs, Kind::Truncate, 2, 6, 50);
+    shows(&mut runs, Kind::Accept, 2, 7, 60);
+    assert_eq!([2, 3, 5, 6, 7].map(|index| at(&runs, index)), [None, None, None, None, Some(60)]);
+    let mut values = Values::restored(LogIndex(7), [], runs);
+    assert_eq!(values.floor(), LogIndex(6));
+    values.collapse(Position(70));
+    assert_eq!(values.floor(), LogIndex(7));
+    // The log ends behind it, with what others may yet replace.
+    let mut runs = Runs::default();
+    (1..=6).for_each(|index| shows(&mut runs, Kind::Accept, 1, index, index * 10));
+    shows(&mut runs, Kind::Decided, 0, 4, 70);
+    assert_eq!([3, 4, 5, 6].map(|index| at(&runs, index)), [None, None, Some(10), Some(10)]);
+    assert_eq!(Values::restored(LogIndex(6), [], runs).floor(), LogIndex(4));
+    // It was to come, and did not: what the log brings is needed until it is applied.
+    let mut runs = Runs::default();
+    shows(&mut runs, Kind::Accept, 1, 1, 10);
+    shows(&mut runs, Kind::Decided, 0, 4, 20);
+    (2..=3).for_each(|index| shows(&mut runs, Kind::Accept, 1, index, index * 20));
+    assert_eq!(runs.needed(LogIndex(1), ballot(1), None), Some(Position(40)));
+}
+
 #[test]
 fn behind_values_that_do_not_count_another_run_begins() {
     let at = |values: &Values, index| values.runs.find(LogIndex(index)).map(|at| at.0);

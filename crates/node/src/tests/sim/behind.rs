@@ -3,6 +3,8 @@
 
 use super::world::{Event, World};
 use base::LogIndex;
+use std::io::ErrorKind;
+use store::Operation;
 
 /// While one is away, microseconds.
 const AWAY_US: u64 = 20_000_000;
@@ -17,31 +19,60 @@ const PAUSE_US: u64 = 20_000;
 #[test]
 fn a_log_is_sent_without_pauses_to_who_was_away() {
     for mut world in (0..8).map(World::calm).filter(World::has_three_voters) {
-        world.run(3_000_000);
-        let master = world.master(0).expect("nothing happens");
-        let away = (0..3).find(|which| *which != master).expect("there are three");
-        let others: Vec<_> = (0..world.mates.len()).filter(|which| *which != away).collect();
-        for other in &others {
-            world.cuts.extend([((away, *other), 1), ((*other, away), 1)]);
-        }
-        world.run(AWAY_US);
-        world.silence();
-        world.run(3_000_000);
-        others.iter().for_each(|other| world.forgets(*other));
-        while world.master(0).is_none() {
-            world.run(10_000);
-        }
-        let last = world.last(world.master(0).expect("it leads"));
-        let missed = last.0 - world.last(away).0;
-        assert!(missed > 500, "{missed} values");
+        let (away, last) = world.falls_behind();
         world.cuts.clear();
         let pause_us = world.longest_pause(away, last);
-        assert!(pause_us < PAUSE_US, "of {missed} values none came for {pause_us} us");
+        assert!(pause_us < PAUSE_US, "none came for {pause_us} us");
+        crate::world::SIMULATED.set(None);
+    }
+}
+
+/// A process that has no descriptor left can't read its log now, and that is all: it goes on, and
+/// so does the other once there is one.
+#[test]
+fn a_log_that_can_not_be_read_for_want_of_descriptors_is_read_later() {
+    for mut world in (0..3).map(World::calm).filter(World::has_three_voters) {
+        let (away, last) = world.falls_behind();
+        let master = world.master(0).expect("it leads");
+        let refused = 10;
+        (1..=refused).for_each(|nth| {
+            world.mates[master].disk.fail_nth(Operation::Open, nth, ErrorKind::WouldBlock)
+        });
+        world.cuts.clear();
+        let pause_us = world.longest_pause(away, last);
+        // It tries again after 20 ms.
+        let most_us = refused * 2 * 20_000;
+        assert!(pause_us < most_us, "none came for {pause_us} us");
+        let failures = world.mates[master].disk.take_failures();
+        assert_eq!(failures.len() as u64, refused, "all of them were in its way");
+        assert_eq!(world.master(0), Some(master), "it leads as before");
         crate::world::SIMULATED.set(None);
     }
 }
 
 impl World {
+    /// One is away until the others have forgotten what it lacks; gives it, and the end of the log.
+    fn falls_behind(&mut self) -> (usize, LogIndex) {
+        self.run(3_000_000);
+        let master = self.master(0).expect("nothing happens");
+        let away = (0..3).find(|which| *which != master).expect("there are three");
+        let others: Vec<_> = (0..self.mates.len()).filter(|which| *which != away).collect();
+        for other in &others {
+            self.cuts.extend([((away, *other), 1), ((*other, away), 1)]);
+        }
+        self.run(AWAY_US);
+        self.silence();
+        self.run(3_000_000);
+        others.iter().for_each(|other| self.forgets(*other));
+        while self.master(0).is_none() {
+            self.run(10_000);
+        }
+        let last = self.last(self.master(0).expect("it leads"));
+        let missed = last.0 - self.last(away).0;
+        assert!(missed > 500, "{missed} values");
+        (away, last)
+    }
+
     /// A world without faults.
     fn calm(seed: u64) -> World {
         let mut world = World::new(seed);

@@ -81,6 +81,9 @@ fn histories_that_once_failed_hold() {
     older_history(2_107);
     // Staged values before the newest run: a difference below nothing, where it is checked.
     older_history(5_737);
+    // A life after a snapshot took what the log held before it for what the snapshot stood for: the
+    // master never sent what the member lacked, and could have sent what had been replaced.
+    history(9_204);
 }
 
 #[test]

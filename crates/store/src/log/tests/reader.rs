@@ -4,6 +4,7 @@
 use super::*;
 use crate::disk::Operation;
 use proptest::prelude::*;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What was appended, with the positions before and behind each record.
@@ -230,6 +231,25 @@ fn damage_in_the_middle_is_an_error_that_names_file_and_offset() {
 }
 
 #[test]
+fn without_descriptors_it_says_so_and_gives_the_same_once_there_are_some() {
+    let (disk, log, written) = many();
+    // Before the first segment, and between two.
+    for (nth, before) in [(1, false), (2, true)] {
+        disk.fail_nth(Operation::Open, nth, ErrorKind::WouldBlock);
+        let found: Vec<_> = log.reader().read_from(Position(0)).collect();
+        let (last, good) = found.split_last().expect("an error at least");
+        assert!(matches!(last, Err(ReadError::NoDescriptors)), "{last:?}");
+        assert_eq!(!good.is_empty(), before);
+        let wanted = expected(&written, Position(0), good.len());
+        assert!(good.iter().map(|it| it.as_ref().expect("good")).eq(&wanted));
+        assert_eq!(all(&log.reader(), Position(0)).expect("reads").len(), written.len());
+    }
+    disk.fail_nth(Operation::Open, 1, ErrorKind::Other);
+    let refused = all(&log.reader(), Position(0)).expect_err("another error is none of these");
+    assert!(matches!(refused, ReadError::Store(StoreError::Io { .. })), "{refused}");
+}
+
+#[test]
 fn a_collapse_under_a_reader_is_told_and_its_reused_file_is_never_read() {
     let (_, mut log, mut written) = many();
     let mut at_start = log.reader().read_from(Position(0));
@@ -256,7 +276,7 @@ fn a_collapse_under_a_reader_is_told_and_its_reused_file_is_never_read() {
 fn a_position_behind_a_footer_is_where_the_next_segment_begins() {
     let (disk, mut log, _) = many();
     let mut records = log.reader().read_from(log.end());
-    disk.fail_nth(Operation::Rename, 1, std::io::ErrorKind::StorageFull);
+    disk.fail_nth(Operation::Rename, 1, ErrorKind::StorageFull);
     let full = loop {
         match log.append(&record(9, 700).as_record()) {
             Ok(_) => {}
@@ -297,7 +317,7 @@ fn what_was_not_committed_and_what_a_closed_log_held_is_not_read() {
     (0..100).for_each(|_| append(&mut log, &mut written, 400));
     let reader = log.reader();
     assert!(all(&reader, Position(0)).expect("reads").is_empty(), "nothing was committed");
-    disk.fail_nth(Operation::Sync, 1, std::io::ErrorKind::Other);
+    disk.fail_nth(Operation::Sync, 1, ErrorKind::Other);
     assert!(log.commit(true).is_err());
     assert!(all(&reader, Position(0)).expect("reads").is_empty(), "the sync failed");
     drop(log);
