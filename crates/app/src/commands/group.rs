@@ -167,8 +167,9 @@ impl Create {
         }
         let number = plain(&made["group"]);
         let mine = |group: &&Value| group["group"] == made["group"];
-        let view = View::of(&self.address).await?;
-        let shown = view.cluster["groups"].as_array().into_iter().flatten().find(mine);
+        // It is made, whether or not this can be shown.
+        let cluster = View::of(&self.address).await.map_or(Value::Null, |view| view.cluster);
+        let shown = cluster["groups"].as_array().into_iter().flatten().find(mine);
         let members = shown.map_or_else(String::new, |group| members_text(&group["wanted"]));
         output::text(&format!(
             "group {number}: {members}\nuse it: credenza bucket create NAME --group {number}\n"

@@ -147,10 +147,13 @@ impl Ring {
     pub async fn run(self) -> Outcome {
         match self.step {
             Some(step) => step.run().await,
-            None if self.give_out => self.with.show(&give_out(&self.with.address).await?).await,
             None => {
-                let ring = self.with.get(PATH).await?;
-                self.with.show(&ring).await
+                let names = self.with.names_for_people().await?;
+                let ring = match self.give_out {
+                    true => give_out(&self.with.address).await?,
+                    false => self.with.get(PATH).await?,
+                };
+                show(&ring, names)
             }
         }
     }
@@ -176,13 +179,13 @@ impl Step {
             Step::Double(with) => (json!({ "change": "double" }), with),
             Step::Halve(with) => (json!({ "change": "halve" }), with),
             Step::Plan(with) => {
-                let plan = with.get(PLAN).await?;
-                return with.show_plan(&plan).await;
+                let names = with.names_for_people().await?;
+                return plan_shown(&with.get(PLAN).await?, names);
             }
             Step::Cancel(with) => {
+                let names = with.names_for_people().await?;
                 let call = Call::new(Method::POST, format!("{PATH}/cancel"));
-                let ring = with.client()?.call(call).await?.json()?;
-                return with.show(&ring).await;
+                return show(&with.client()?.call(call).await?.json()?, names);
             }
             Step::Short(step) => return step.run().await,
         };
@@ -201,8 +204,15 @@ impl With {
 
     /// Lays a change down, and shows the plan.
     async fn lay_down(&self, wish: Value) -> Outcome {
+        let names = self.names_for_people().await?;
         let plan = self.client()?.call(Call::json(Method::POST, PLAN, wish.to_string())).await?;
-        self.show_plan(&plan.json()?).await
+        plan_shown(&plan.json()?, names)
+    }
+
+    /// What is shown to people besides an answer, none for programs. Asked for before anything is
+    /// changed: what was done is never told as if it had failed.
+    async fn names_for_people(&self) -> Outcome<Option<Names>> {
+        if self.json { Ok(None) } else { self.names().await.map(Some) }
     }
 
     async fn names(&self) -> Outcome<Names> {
@@ -211,15 +221,6 @@ impl With {
 
     async fn transfers(&self) -> Outcome<Value> {
         self.get(&format!("{PATH}/transfers")).await
-    }
-
-    async fn show(&self, ring: &Value) -> Outcome {
-        if self.json {
-            return output::json(ring);
-        }
-        let names = self.names().await?;
-        output::text(&format!("epoch {}\n\n", plain(&ring["epoch"])))?;
-        output::table(&["member", "partitions"], shares(ring, &names))
     }
 
     /// Who is down is seen, not told: what is left is to say what can be done.
@@ -235,13 +236,6 @@ impl With {
              replace {node} NEW` to a new member; then `credenza cluster remove {node}`"
         );
         Err(Failure::new(Kind::Invalid, text))
-    }
-
-    async fn show_plan(&self, plan: &Value) -> Outcome {
-        if self.json {
-            return output::json(plan);
-        }
-        show_plan(plan, &self.names().await?)
     }
 
     /// Begins exactly what it shows.
@@ -292,6 +286,18 @@ impl With {
             tokio::time::sleep(PAUSE).await;
         }
     }
+}
+
+/// The ring, by names; without names as JSON.
+fn show(ring: &Value, names: Option<Names>) -> Outcome {
+    let Some(names) = names else { return output::json(ring) };
+    output::text(&format!("epoch {}\n\n", plain(&ring["epoch"])))?;
+    output::table(&["member", "partitions"], shares(ring, &names))
+}
+
+/// A plan in the same way.
+fn plan_shown(plan: &Value, names: Option<Names>) -> Outcome {
+    names.map_or_else(|| output::json(plan), |names| show_plan(plan, &names))
 }
 
 /// Whether everything has gone over and nobody has anything left.
