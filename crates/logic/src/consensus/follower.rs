@@ -216,12 +216,14 @@ impl Replica {
             // It speaks of a log that a snapshot has replaced since: tell it of the present one.
             return self.promise_again(effects);
         }
-        let same = |staging: &Staging| staging.from == from && staging.upto == upto;
+        // What comes of a configuration that is over goes under a ballot of its own.
+        let whole = Staging { ballot, from, have: from, upto };
+        let same = |staging: &Staging| Staging { have: from, ..*staging } == whole;
         if broken(Rule::AdoptedAsAWhole) {
             self.staging = Some(Staging { ballot, from, have: from, upto: from });
         } else if !self.staging.as_ref().is_some_and(same) {
             self.unstage();
-            self.staging = Some(Staging { ballot, from, have: from, upto });
+            self.staging = Some(whole);
         }
         self.adopt_if_complete(effects);
     }
@@ -256,7 +258,9 @@ impl Replica {
     pub(super) fn accept(&mut self, after: LogIndex, upto: LogIndex, effects: &mut Vec<Effect>) {
         let master = self.promised.node;
         if self.accepted_ballot < self.promised {
-            let Some(staging) = self.staging else {
+            // Never into what is being learnt: that is decided, and this need not be.
+            let of_this = |staging: &Staging| staging.ballot == self.promised;
+            let Some(staging) = self.staging.filter(of_this) else {
                 return self.promise_again(effects);
             };
             if after > staging.have {

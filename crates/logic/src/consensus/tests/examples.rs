@@ -239,6 +239,43 @@ fn who_learns_what_is_over_asks_for_each_part_once() {
     assert_eq!(hears(&mut replica, part(40, 50), 1_740), vec![]);
 }
 
+/// What comes of a configuration that is over is decided. What its last master sends a member that
+/// has promised it, and has not adopted its log yet, need not be, and must not be mixed with it
+/// (seed 57432 of the cluster).
+#[test]
+fn what_a_master_sends_is_never_taken_for_what_is_learnt() {
+    let master = NodeId(9);
+    let promised = Ballot { round: 3, node: master };
+    let both = configuration(&[member(9, Part::Voter), member(1, Part::Voter)]).expect("sound");
+    let accepted_ballot = Ballot { round: 1, node: master };
+    let remembered = Restored { promised, accepted_ballot, ..remembered(both) };
+    let says = |replica: &mut Replica, body, now| {
+        let message = Message { configuration: ConfigurationId(1), ballot: promised, body };
+        let (signs, now, mut effects) = (Vec::new(), Millis(now), Vec::new());
+        replica.step(Event::Received { from: master, message, signs, now }, &mut effects);
+        effects
+    };
+    let (from, upto) = (LogIndex(5), LogIndex(10));
+    let accept = Body::Accept { after: from, upto, decided: from };
+    let brings = |end| Body::Learn { after: from, upto: LogIndex(end), end: upto };
+    for end in [5, 7] {
+        let mut replica = Replica::restore(remembered.clone()).expect("sound");
+        replica.step(Event::Started { now: Millis(0) }, &mut Vec::new());
+        hears(&mut replica, brings(end), 1_000);
+        // The word that goes before these was lost.
+        let effects = says(&mut replica, accept, 1_001);
+        let stages = |effect: &Effect| matches!(effect, Effect::Stage { .. });
+        assert!(!effects.iter().any(stages), "{effects:?}");
+        says(&mut replica, Body::Adopt { from, upto }, 1_002);
+        let effects = says(&mut replica, accept, 1_003);
+        let adopted = effects.iter().find_map(|effect| match effect {
+            Effect::Adopt { ballot, .. } => Some(*ballot),
+            _ => None,
+        });
+        assert_eq!(adopted, Some(promised), "{effects:?}");
+    }
+}
+
 #[test]
 fn who_has_nothing_gets_rows_instead_of_a_long_history() {
     let both = configuration(&[member(3, Part::Voter), member(9, Part::Voter)]).expect("sound");

@@ -106,6 +106,12 @@ fn no_history_loses_contradicts_or_reads_back() {
     }
 }
 
+/// A master's values went into what was being learnt of its configuration, which was over.
+#[test]
+fn a_history_that_once_failed_holds() {
+    live(57_432);
+}
+
 #[test]
 fn a_seed_is_a_history() {
     for seed in [3, 11, 40] {
