@@ -216,16 +216,22 @@ impl Replica {
             // It speaks of a log that a snapshot has replaced since: tell it of the present one.
             return self.promise_again(effects);
         }
-        // What comes of a configuration that is over goes under a ballot of its own.
-        let whole = Staging { ballot, from, have: from, upto };
-        let same = |staging: &Staging| Staging { have: from, ..*staging } == whole;
+        let same = |staging: &Staging| {
+            self.is_of_promised(staging) && staging.from == from && staging.upto == upto
+        };
         if broken(Rule::AdoptedAsAWhole) {
             self.staging = Some(Staging { ballot, from, have: from, upto: from });
         } else if !self.staging.as_ref().is_some_and(same) {
             self.unstage();
-            self.staging = Some(whole);
+            self.staging = Some(Staging { ballot, from, have: from, upto });
         }
         self.adopt_if_complete(effects);
+    }
+
+    /// What comes of a configuration that is over is staged under a ballot of its own: it is
+    /// decided, and what this master sends need not be.
+    fn is_of_promised(&self, staging: &Staging) -> bool {
+        staging.ballot == self.promised || broken(Rule::StagedUnderOneBallot)
     }
 
     fn adopt_if_complete(&mut self, effects: &mut Vec<Effect>) {
@@ -258,9 +264,7 @@ impl Replica {
     pub(super) fn accept(&mut self, after: LogIndex, upto: LogIndex, effects: &mut Vec<Effect>) {
         let master = self.promised.node;
         if self.accepted_ballot < self.promised {
-            // Never into what is being learnt: that is decided, and this need not be.
-            let of_this = |staging: &Staging| staging.ballot == self.promised;
-            let Some(staging) = self.staging.filter(of_this) else {
+            let Some(staging) = self.staging.filter(|staging| self.is_of_promised(staging)) else {
                 return self.promise_again(effects);
             };
             if after > staging.have {

@@ -39,6 +39,7 @@ fn damage_that_comes_at_work_is_found_and_never_served() {
         let victim = if cluster.master() == 3 { 2 } else { 3 };
         told.join(fill_up(&mut cluster, victim, 780 + 10 * round));
         cluster.must_be_level();
+        let before = cluster.server(victim).said().len();
         let table = largest_table(&cluster.how(victim).data.clone());
         for percent in [20, 50, 80] {
             spoil(&table, end(&table) * percent / 100, rot);
@@ -46,7 +47,7 @@ fn damage_that_comes_at_work_is_found_and_never_served() {
         figures.faults += 1;
         let output = cluster.tool(1, &["group", "verify"]);
         verified += usize::from(output.status.code() == Some(DAMAGED));
-        all.push(found(&mut cluster, victim));
+        all.push(found(&mut cluster, victim, before));
         cluster.must_settle();
         cluster.must_be_level();
     }
@@ -65,8 +66,9 @@ fn damage_that_comes_at_work_is_found_and_never_served() {
     assert!(all.contains(&Found::Ended), "nobody read what was damaged");
 }
 
-/// What became of the damage; afterwards the node is whole again.
-fn found(cluster: &mut Cluster, victim: usize) -> Found {
+/// What became of the damage; afterwards the node is whole again. `before`: how much it had said in
+/// this life, of damage in an earlier one, too.
+fn found(cluster: &mut Cluster, victim: usize, before: usize) -> Found {
     if cluster.server(victim).wait(3 * SECOND).is_some() {
         let said = cluster.server(victim).said();
         assert!(said.contains("damage"), "it ended for another reason: {said}");
@@ -80,7 +82,7 @@ fn found(cluster: &mut Cluster, victim: usize) -> Found {
     if let Ok(rows) = cluster.try_store(victim) {
         assert!(rows == cluster.store(cluster.master()), "damaged rows were served");
     }
-    let said = cluster.server(victim).said();
+    let said = cluster.server(victim).said().split_off(before);
     assert!(!said.contains("is damaged at byte"), "it met damage and lives on: {said}");
     cluster.stop(victim);
     let (code, words) = checked(&cluster.how(victim).data.clone());

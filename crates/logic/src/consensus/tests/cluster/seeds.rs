@@ -75,13 +75,13 @@ fn live_or_say(seed: u64) -> History {
     })
 }
 
-/// The seeds to live through: one by name, or the first so many.
+/// The seeds to live through: one by name, or so many from there on, or the first so many.
 fn seeds() -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    match number("CREDENZA_SEED") {
-        Some(seed) => seed..seed + 1,
-        None if std::env::var("CREDENZA_TEST_LONG").is_ok() => 0..100_000,
-        None => 0..number("CREDENZA_SEEDS").unwrap_or(1_000),
+    match (number("CREDENZA_SEED"), number("CREDENZA_SEEDS")) {
+        (Some(seed), count) => seed..seed + count.unwrap_or(1),
+        (None, None) if std::env::var("CREDENZA_TEST_LONG").is_ok() => 0..100_000,
+        (None, count) => 0..count.unwrap_or(1_000),
     }
 }
 
