@@ -250,8 +250,8 @@ impl Replica {
         let upto = upto.max(self.decided);
         self.synced = self.synced.max(Some(upto));
         if ballot != self.promised || ballot == Ballot::default() {
-            // What it may count for now, its promise has told; but it may be all that was learnt of a
-            // configuration that is over, and then nothing else comes.
+            // What it may count for now, its promise has told; but it may be all that was learnt
+            // of a configuration that is over, and then nothing else comes.
             return self.settle(effects);
         }
         self.promise_saved = ballot; // The adoption's record implies it.
