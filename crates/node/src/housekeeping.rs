@@ -48,11 +48,19 @@ pub(crate) struct Statements {
 }
 
 /// What is known of a dropped bucket.
-struct Reclaimed {
+pub(crate) struct Reclaimed {
     /// Since when, milliseconds.
     seen: u64,
+    /// While this node is the master of its group: the last value that may hold an update of it.
+    last: Option<LogIndex>,
     /// Its space is back.
     done: bool,
+}
+
+impl Reclaimed {
+    pub(crate) fn seen_at(now: u64) -> Reclaimed {
+        Reclaimed { seen: now, last: None, done: false }
+    }
 }
 
 /// Wakes the thread before its pause is over.
@@ -175,8 +183,8 @@ impl Inner {
         reclaimed.retain(|bucket, _| dropped.iter().any(|(dropped, _)| dropped == bucket));
         for (bucket, group) in dropped {
             let now = world::milliseconds();
-            let seen = reclaimed.entry(bucket).or_insert(Reclaimed { seen: now, done: false });
-            if !seen.done && self.reclaim(bucket, group, now - seen.seen)? {
+            let seen = reclaimed.entry(bucket).or_insert(Reclaimed::seen_at(now));
+            if !seen.done && self.reclaim(bucket, group, seen, now)? {
                 seen.done = true;
                 busy = true;
             }
@@ -246,22 +254,30 @@ impl Inner {
         Ok(())
     }
 
-    /// Gives a dropped bucket's space back; `false`: not now, look again. `since`: for how long it
-    /// is known to be dropped, milliseconds.
-    fn reclaim(&self, bucket: BucketId, group: GroupId, since: u64) -> Result<bool> {
+    /// Gives a dropped bucket's space back; `false`: not now, look again. Never waits for what is
+    /// to be applied: that may wait for a flush, and this thread is the one that flushes.
+    pub(crate) fn reclaim(
+        &self,
+        bucket: BucketId,
+        group: GroupId,
+        seen: &mut Reclaimed,
+        now: u64,
+    ) -> Result<bool> {
         let Some(group) = self.groups.get(group) else { return Ok(true) };
-        // Another node's last updates of it may still be on their way here.
-        if !group.master.load(Ordering::Acquire) && since < RECLAIM_MS {
-            return Ok(false);
-        }
-        // Updates that found the bucket before it was retired are in a value by now, or were
-        // refused.
-        let last = group.last_ticket();
-        while last.is_some_and(|last| group.applied.index() < last) {
-            if self.stopping.load(Ordering::Acquire) || !group.master.load(Ordering::Acquire) {
+        if group.master.load(Ordering::Acquire) {
+            // Updates that found the bucket before it was retired are in a value by now, or were
+            // refused.
+            let applied = group.applied.index();
+            let last = *seen.last.get_or_insert_with(|| group.last_ticket().unwrap_or(applied));
+            if applied < last {
                 return Ok(false);
             }
-            std::thread::sleep(Duration::from_millis(5));
+        } else {
+            seen.last = None;
+            // Another node's last updates of it may still be on their way here.
+            if now - seen.seen < RECLAIM_MS {
+                return Ok(false);
+            }
         }
         let mut prefix = Vec::new();
         layout::row_key(group.id, bucket, &[], &mut prefix);

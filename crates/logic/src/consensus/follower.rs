@@ -322,6 +322,16 @@ impl Replica {
         }
     }
 
+    /// The same, when another was promised in between. Where its log is being adopted from what was
+    /// decided before, its master must hear of that: what is decided is never replaced.
+    pub(super) fn settle_late(&mut self, effects: &mut Vec<Effect>) {
+        self.settle(effects);
+        if self.staging.is_some_and(|staging| staging.from < self.decided) {
+            self.unstage();
+            self.promise_again(effects);
+        }
+    }
+
     /// What we lack is collapsed where we asked for it, or where it should have come from.
     pub(super) fn behind(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
         let of_master = ballot == self.promised && ballot.node == from;

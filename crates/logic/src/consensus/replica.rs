@@ -252,7 +252,7 @@ impl Replica {
         if ballot != self.promised || ballot == Ballot::default() {
             // What it may count for now, its promise has told; but it may be all that was learnt
             // of a configuration that is over, and then nothing else comes.
-            return self.settle(effects);
+            return self.settle_late(effects);
         }
         self.promise_saved = ballot; // The adoption's record implies it.
         if ballot.node != self.node {

@@ -318,7 +318,7 @@ impl Shelf {
                     self.state().closing = true;
                 }
             }
-            let applied = self.apply_done(stopping).await;
+            let applied = self.apply_done(&stop).await;
             if let Err(error) = applied {
                 self.fail(error.clone());
                 return Err(error);
@@ -337,7 +337,7 @@ impl Shelf {
         }
     }
 
-    async fn apply_done(&self, stopping: bool) -> Result<()> {
+    async fn apply_done(&self, stop: &watch::Receiver<bool>) -> Result<()> {
         let done =
             std::mem::take(&mut *self.mailbox.lock().expect("no one panics while holding it"));
         let Some(upto) = done.iter().map(|done| done.index.0).max() else { return Ok(()) };
@@ -348,8 +348,9 @@ impl Shelf {
                 front.map(|sent| (sent.index, sent.payload.clone()))
             };
             let Some((index, payload)) = next else { return Ok(()) };
-            // The disk is behind. A stopping node must come to its end, whatever memory that takes.
-            while self.trees.pressure().must_wait() && !stopping {
+            // The disk is behind. A node that stops must come to its end, whatever memory that takes:
+            // nobody flushes for it any more.
+            while self.trees.pressure().must_wait() && !*stop.borrow() {
                 self.bell.ring();
                 world::sleep(FULL_PAUSE).await;
             }

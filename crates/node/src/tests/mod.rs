@@ -19,6 +19,7 @@ mod moves;
 mod order;
 mod overload;
 mod preferred;
+mod pressed;
 mod quorums;
 mod recover;
 mod sessions;

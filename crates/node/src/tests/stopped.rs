@@ -14,7 +14,7 @@ use std::time::Duration;
 use store::{Change, DataDir, MemoryTrees, StoreError, Trees};
 
 /// Has a thread hold something until what comes back is dropped.
-fn held(hold: impl FnOnce(&dyn Fn()) + Send + 'static) -> std::sync::mpsc::Sender<()> {
+pub(super) fn held(hold: impl FnOnce(&dyn Fn()) + Send + 'static) -> std::sync::mpsc::Sender<()> {
     let (held, has_it) = channel();
     let (lets_go, until) = channel::<()>();
     std::thread::spawn(move || {
@@ -48,7 +48,7 @@ async fn a_stop_waits_for_who_writes_files_and_the_directory_stays_locked_meanwh
     DataDir::open(place.path()).expect("it is free");
 }
 
-async fn directory(node: &Node, call: DirectoryCall) {
+pub(super) async fn directory(node: &Node, call: DirectoryCall) {
     let bucket = BucketName::parse("gone").expect("a name");
     let request = super::request(Call::Directory(call));
     node.handle(base::Request { bucket, ..request }).await.expect("it is done");

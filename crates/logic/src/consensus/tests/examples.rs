@@ -3,8 +3,8 @@
 use super::machine::NODE;
 use crate::consensus::lease::Lease;
 use crate::consensus::{
-    Body, Configuration, ConfigurationError, Effect, Event, LeaseClock, MEMBERS_MAX, Member,
-    Message, Replay, ReplayError, Replica, RestoreError, Restored, VOTERS_MAX,
+    Accepted, Body, Configuration, ConfigurationError, Effect, Event, LeaseClock, MEMBERS_MAX,
+    Member, Message, Replay, ReplayError, Replica, RestoreError, Restored, VOTERS_MAX,
 };
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
 
@@ -274,6 +274,57 @@ fn what_a_master_sends_is_never_taken_for_what_is_learnt() {
         });
         assert_eq!(adopted, Some(promised), "{effects:?}");
     }
+}
+
+/// A log is being adopted when a record of the one before comes to the disk, and shows that more of
+/// that one is decided: what is decided stays, and the master begins anew behind it (seed 37000 of
+/// the node).
+#[test]
+fn what_is_decided_late_is_not_replaced_by_what_is_being_adopted() {
+    let both = configuration(&[member(9, Part::Voter), member(1, Part::Voter)]).expect("sound");
+    let master = |round| Ballot { round, node: NodeId(9) };
+    let (first, second) = (master(1), master(3));
+    let remembered = Restored { promised: first, accepted_ballot: first, ..remembered(both) };
+    let mut replica = Replica::restore(remembered).expect("sound");
+    let mut step = |event| {
+        let mut effects = Vec::new();
+        replica.step(event, &mut effects);
+        effects
+    };
+    let says = |ballot, body| Event::Received {
+        from: NodeId(9),
+        message: Message { configuration: ConfigurationId(1), ballot, body },
+        signs: Vec::new(),
+        now: Millis(1_000),
+    };
+    let accept = |after, upto, decided| {
+        let [after, upto, decided] = [after, upto, decided].map(LogIndex);
+        Body::Accept { after, upto, decided }
+    };
+    step(Event::Started { now: Millis(0) });
+    step(says(first, accept(5, 7, 5)));
+    step(says(first, Body::Decide { upto: LogIndex(6) }));
+    step(says(second, Body::Prepare { released: Ballot::default() }));
+    step(Event::PromiseSaved { ballot: second });
+    step(says(second, Body::Adopt { from: LogIndex(5), upto: LogIndex(8) }));
+    let effects = step(Event::Saved { ballot: first, upto: LogIndex(7) });
+    assert!(effects.contains(&Effect::Decided { upto: LogIndex(6) }), "{effects:?}");
+    let tells = |log: Accepted| log.decided == LogIndex(6) && log.last == LogIndex(7);
+    let told = |effect: &Effect| match effect {
+        Effect::Send { message, .. } => match message.body {
+            Body::Promise { log } => tells(log),
+            _ => false,
+        },
+        _ => false,
+    };
+    assert!(effects.iter().any(told), "its master hears of it: {effects:?}");
+    // What was sent before that has no place any more.
+    let effects = step(says(second, accept(5, 8, 5)));
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Adopt { .. })), "{effects:?}");
+    step(says(second, Body::Adopt { from: LogIndex(6), upto: LogIndex(8) }));
+    let effects = step(says(second, accept(6, 8, 6)));
+    let (from, upto) = (LogIndex(6), LogIndex(8));
+    assert!(effects.contains(&Effect::Adopt { ballot: second, from, upto }), "{effects:?}");
 }
 
 #[test]

@@ -34,7 +34,7 @@ async fn call(node: &Node, call: AvailableCall) -> Result<Body> {
     ask(node, &bucket(), Call::Available(call)).await.map(|reply| reply.body)
 }
 
-fn storing(key: &str, value: &str, context: Option<&Context>) -> AvailableCall {
+pub(super) fn storing(key: &str, value: &str, context: Option<&Context>) -> AvailableCall {
     AvailableCall::Store(Box::new(Store {
         key: bytes(key),
         content: Content::plain(bytes(value)),

@@ -84,6 +84,8 @@ fn histories_that_once_failed_hold() {
     // A life after a snapshot took what the log held before it for what the snapshot stood for: the
     // master never sent what the member lacked, and could have sent what had been replaced.
     history(9_204);
+    // What was decided came to be known while a log was being adopted that began before it.
+    history(37_000);
 }
 
 #[test]

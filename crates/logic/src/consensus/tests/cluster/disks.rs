@@ -78,10 +78,26 @@ impl World {
         !self.changing && part == Some(Part::Witness)
     }
 
+    /// What a witness let go of, or began behind when it had been away for long, a voter must have
+    /// and know to be decided. One that has it and does not know yet needs another that knows; the
+    /// witness can't tell. Whoever loses the last disk that can waits for an operator.
+    fn is_last_that_knows(&self, node: usize) -> bool {
+        let (witnesses, voters): (Vec<_>, Vec<_>) =
+            (0..self.slots.len()).partition(|at| self.is_witness(*at));
+        let gone = witnesses.into_iter().map(|at| self.slots[at].floor).max();
+        let knows = |at: usize| {
+            let machine = &self.slots[at].machine;
+            machine.on_disk.1.decided.max(LogIndex(machine.flushed.len() as u64))
+        };
+        let known = voters.into_iter().filter(|at| *at != node).map(knows).max();
+        gone > known
+    }
+
     /// All that a node ever wrote is gone, and it comes back under its old name. At most one in a
     /// history: two would be a majority of three.
     pub fn wipe(&mut self, node: usize) {
-        if self.slots.iter().any(|slot| !slot.identity.log_intact) {
+        let another = self.slots.iter().any(|slot| !slot.identity.log_intact);
+        if another || self.is_last_that_knows(node) {
             return;
         }
         self.crash(node);

@@ -1,0 +1,116 @@
+//! The store is full and nobody flushes it: who may wait for that, and who must not.
+//!
+//! Promises: that nobody flushes is certain, for the test holds the lock that a flush takes.
+
+use super::available::storing;
+use super::house::wait;
+use super::stopped::{directory, held};
+use super::{Place, request, set};
+use crate::housekeeping::Reclaimed;
+use crate::recovery::DEFAULT_GROUP;
+use crate::{Flow, Node, NodeSettings, Submitted};
+use base::{BucketName, Call, DirectoryCall, Reason};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+/// So that few values fill it.
+const MEMORY_BYTES: u64 = 16 << 20;
+const VALUE_BYTES: usize = 300_000;
+/// So many wait, once it is full.
+const WAITING: usize = 4;
+
+async fn start(place: &Place) -> Node {
+    let settings = NodeSettings { memory_bytes_max: MEMORY_BYTES, ..place.settings() };
+    Node::start(settings).await.expect("it starts")
+}
+
+/// Nobody flushes until what comes back is dropped.
+fn nobody_flushes(node: &Node) -> Sender<()> {
+    let inner = node.inner.clone();
+    held(move |hold| {
+        let _one = inner.flushing.lock().expect("plain");
+        hold();
+    })
+}
+
+/// Writes until the store takes no more; gives the last write, which waits.
+async fn fill(node: &Node, bucket: &BucketName, call: impl Fn(usize) -> Call) -> Flow {
+    let (mut flow, mut waiting) = (Flow::default(), 0);
+    for n in 0.. {
+        if node.inner.trees.pressure().must_wait() {
+            waiting += 1;
+        }
+        if waiting > WAITING {
+            break;
+        }
+        let request = base::Request { bucket: bucket.clone(), ..request(call(n)) };
+        match node.submit(&mut flow, request) {
+            Submitted::Ready(Err(error)) => assert_eq!(error.reason, Reason::Overloaded),
+            Submitted::Ready(Ok(_)) => panic!("a write waits for the log"),
+            Submitted::Pending(..) => {}
+            Submitted::Later(answer) | Submitted::Apart(_, answer) => drop(tokio::spawn(answer)),
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    flow
+}
+
+/// A thread that flushes and gives space back must not wait for updates that wait for a flush: a
+/// master of whose buckets two were dropped under load served nothing any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_gives_a_bucket_s_space_back_waits_for_no_update() {
+    let place = Place::new();
+    let node = start(&place).await;
+    directory(&node, DirectoryCall::CreateBucket(Vec::new())).await;
+    let flushes = nobody_flushes(&node);
+    directory(&node, DirectoryCall::DropBucket).await;
+    // Others are at work for moments; the thread that waits for the flush is all the time.
+    let mut times = 0;
+    wait("someone at work", || {
+        times = if node.inner.workers.any() { times + 1 } else { 0 };
+        (times > 40).then_some(())
+    })
+    .await;
+    let value = "v".repeat(VALUE_BYTES);
+    let write = |n: usize| Call::Update(set(&n.to_string(), &value));
+    let flow = fill(&node, &BucketName::default(), write).await;
+    let last = flow.last.expect("some wait");
+    let group = node.inner.groups.find(DEFAULT_GROUP).expect("it is there");
+    assert!(group.applied.index() < last.index, "the store is full");
+
+    let (bucket, of) = node.inner.directory.dropped().expect("readable")[0];
+    let inner = node.inner.clone();
+    let now = crate::world::milliseconds();
+    let asked = tokio::task::spawn_blocking(move || {
+        inner.reclaim(bucket, of, &mut Reclaimed::seen_at(now), now)
+    });
+    let given = tokio::time::timeout(Duration::from_secs(10), asked).await;
+    let given = given.expect("it waits for what waits for a flush").expect("no panic");
+    assert_eq!(given, Ok(false), "not before those updates are applied");
+
+    drop(flushes);
+    node.decided(last).await.expect("it is decided");
+    wait("the space", || {
+        node.inner.directory.dropped().expect("readable").is_empty().then_some(())
+    })
+    .await;
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_brings_available_writes_home_though_nobody_flushes_any_more() {
+    let place = Place::new();
+    let node = start(&place).await;
+    let bucket = BucketName::new(BucketName::AVAILABLE, "b").expect("a name");
+    let flushes = nobody_flushes(&node);
+    let value = "v".repeat(VALUE_BYTES);
+    let write = |n: usize| Call::Available(storing(&n.to_string(), &value, None));
+    fill(&node, &bucket, write).await;
+    wait("a write that waits", || node.inner.shelf.log_needed_from()).await;
+    let stopping = node.clone();
+    let stopped = tokio::spawn(async move { stopping.stop().await });
+    let home = tokio::time::timeout(Duration::from_secs(10), node.inner.shelf.ends()).await;
+    assert_eq!(home, Ok(true), "what was begun waits for a flush that never comes");
+    drop(flushes);
+    stopped.await.expect("no panic").expect("it stops");
+}
