@@ -51,8 +51,8 @@ pub(crate) struct Statements {
 pub(crate) struct Reclaimed {
     /// Since when, milliseconds.
     seen: u64,
-    /// While this node is the master of its group: the last value that may hold an update of it.
-    last: Option<LogIndex>,
+    /// The last value that may hold an update of it, as its group's master took it in this term.
+    last: Option<(u64, LogIndex)>,
     /// Its space is back.
     done: bool,
 }
@@ -267,13 +267,14 @@ impl Inner {
         if group.master.load(Ordering::Acquire) {
             // Updates that found the bucket before it was retired are in a value by now, or were
             // refused.
-            let applied = group.applied.index();
-            let last = *seen.last.get_or_insert_with(|| group.last_ticket().unwrap_or(applied));
+            let (term, applied) = (group.applied.term(), group.applied.index());
+            let noted = seen.last.filter(|(of, _)| *of == term);
+            let (_, last) = noted.unwrap_or_else(|| (term, group.last_ticket().unwrap_or(applied)));
+            seen.last = Some((term, last));
             if applied < last {
                 return Ok(false);
             }
         } else {
-            seen.last = None;
             // Another node's last updates of it may still be on their way here.
             if now - seen.seen < RECLAIM_MS {
                 return Ok(false);

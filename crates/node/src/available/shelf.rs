@@ -348,7 +348,7 @@ impl Shelf {
                 front.map(|sent| (sent.index, sent.payload.clone()))
             };
             let Some((index, payload)) = next else { return Ok(()) };
-            // The disk is behind. A node that stops must come to its end, whatever memory that takes:
+            // The disk is behind. A stopping node must come to its end, whatever memory that takes:
             // nobody flushes for it any more.
             while self.trees.pressure().must_wait() && !*stop.borrow() {
                 self.bell.ring();
