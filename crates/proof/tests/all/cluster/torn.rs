@@ -1,10 +1,10 @@
 //! F-24: the remains of a write that never ended are cut off; a hole in what was written never is.
 
 use super::damage::checked;
-use super::{DAMAGED, Trial, plan, waits_for_the_long_tests};
-use proof::rigs::rot::{Rot, spoil, tail};
+use super::{DAMAGED, SECOND, Trial, plan, waits_for_the_long_tests};
+use proof::rigs::rot::{Rot, files, spoil, tail};
 use proof::rigs::{Cluster, Options, Scratch, alone};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What befalls the log of a node that was killed.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +30,9 @@ const HARMS: [Harm; 10] = [
 ];
 /// Where a segment's first frame begins.
 const FRAMES: usize = 4_096;
+/// So much is to be written in the newest segment, and so much to be free: one that has just begun
+/// has no place for a hole and no true frame to be torn, and behind a full one nothing is read.
+const ROOM: usize = 128 << 10;
 
 /// How often which of the three ends came.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,10 +67,9 @@ fn torn_tails_in_a_cluster_are_cut_and_holes_never_are() {
 /// While nothing may be fetched from the others, a torn tail keeps nobody from starting, and a hole
 /// does; what has a hole then gets from the others what it lacks.
 fn befalls(cluster: &mut Cluster, victim: usize, harm: Harm, ends: &mut Ends) {
-    cluster.kill(victim);
+    let (segment, end) = killed_within_a_segment(cluster, victim);
     let as_ever = cluster.how(victim).clone();
     *cluster.how(victim) = as_ever.clone().with(&["--repair", "off"]);
-    let (segment, end) = tail(&as_ever.data.join("log"));
     match harm {
         Harm::Torn(bytes) => {
             tear(&segment, end, bytes);
@@ -90,6 +92,24 @@ fn befalls(cluster: &mut Cluster, victim: usize, harm: Harm, ends: &mut Ends) {
             cluster.begin(victim);
             ends.mended += 1;
         }
+    }
+}
+
+/// Kills a node while it is well within a segment; gives that, and where its frames end.
+fn killed_within_a_segment(cluster: &mut Cluster, victim: usize) -> (PathBuf, usize) {
+    loop {
+        cluster.kill(victim);
+        let log = cluster.how(victim).data.join("log");
+        let (segment, end) = tail(&log);
+        let named = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "log");
+        let newest = files(&log).into_iter().rfind(named);
+        let length = segment.metadata().expect("it is there").len() as usize;
+        let has_room = end >= FRAMES + ROOM && end + ROOM <= length;
+        if newest.is_some_and(|newest| newest == segment) && has_room {
+            return (segment, end);
+        }
+        cluster.begin(victim);
+        std::thread::sleep(SECOND);
     }
 }
 
