@@ -45,6 +45,9 @@ impl World {
         if self.slots[node].machine.install(&snapshot) {
             let upto = LogIndex(snapshot.len() as u64);
             self.slots[node].floor = self.slots[node].floor.max(upto);
+            if self.is_witness(node) {
+                self.slots[node].marked = upto;
+            }
             let configuration = self.judge.configuration_at(upto);
             self.step(node, Event::Installed { upto, configuration });
         }
@@ -78,19 +81,19 @@ impl World {
         !self.changing && part == Some(Part::Witness)
     }
 
-    /// What a witness let go of, or began behind when it had been away for long, a voter must have
-    /// and know to be decided. One that has it and does not know yet needs another that knows; the
-    /// witness can't tell. Whoever loses the last disk that can waits for an operator.
+    /// What a witness began behind when it had been away for long, a voter must have and know to be
+    /// decided. One that has it and does not know yet needs another that knows; the witness can't
+    /// tell. Whoever loses the last disk that can waits for an operator.
     fn is_last_that_knows(&self, node: usize) -> bool {
         let (witnesses, voters): (Vec<_>, Vec<_>) =
             (0..self.slots.len()).partition(|at| self.is_witness(*at));
-        let gone = witnesses.into_iter().map(|at| self.slots[at].floor).max();
+        let missed = witnesses.into_iter().map(|at| self.slots[at].marked).max();
         let knows = |at: usize| {
             let machine = &self.slots[at].machine;
             machine.on_disk.1.decided.max(LogIndex(machine.flushed.len() as u64))
         };
         let known = voters.into_iter().filter(|at| *at != node).map(knows).max();
-        gone > known
+        missed > known
     }
 
     /// All that a node ever wrote is gone, and it comes back under its old name. At most one in a

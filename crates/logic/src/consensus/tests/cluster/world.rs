@@ -20,8 +20,7 @@ pub struct Slot {
     pub identity: Identity,
     pub machine: Machine,
     pub up: bool,
-    /// What it held when its disk was lost. It counts: that is a failure after a save, not a lie
-    /// about one.
+    /// What its lost disk held. It counts: that is a failure after a save, not a lie about one.
     pub lost: Option<Machine>,
     /// Counts its lives: what a disk was doing for an earlier one concerns nobody.
     pub life: u64,
@@ -34,6 +33,8 @@ pub struct Slot {
     pub snapshot_under_way: bool,
     /// Values up to here are gone from its log.
     pub floor: LogIndex,
+    /// As a witness it began anew behind this: it never had what is before.
+    pub marked: LogIndex,
 }
 
 impl Slot {
@@ -132,6 +133,7 @@ impl World {
                     syncing: false,
                     snapshot_under_way: false,
                     floor: LogIndex(0),
+                    marked: LogIndex(0),
                 }
             })
             .collect();
@@ -258,8 +260,7 @@ impl World {
         slot.life += 1;
         slot.syncing = false;
         slot.snapshot_under_way = false;
-        let life = slot.life;
-        let now = self.clock(node);
+        let (life, now) = (slot.life, self.clock(node));
         self.step(node, Event::Started { now });
         if self.slots[node].floor > LogIndex(0) {
             let upto = self.slots[node].floor;
