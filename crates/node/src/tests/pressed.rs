@@ -3,14 +3,14 @@
 //! Promises: that nobody flushes is certain, for the test holds the lock that a flush takes.
 
 use super::available::storing;
+use super::buckets::space_is_back;
 use super::house::wait;
-use super::stopped::{directory, held};
+use super::stopped::{a_dropped_bucket_waits_for_a_flush, nobody_flushes};
 use super::{Place, request, set};
 use crate::housekeeping::Reclaimed;
 use crate::recovery::DEFAULT_GROUP;
 use crate::{Flow, Node, NodeSettings, Submitted};
-use base::{BucketName, Call, DirectoryCall, Reason};
-use std::sync::mpsc::Sender;
+use base::{BucketName, Call, Reason};
 use std::time::Duration;
 
 /// So that few values fill it.
@@ -22,15 +22,6 @@ const WAITING: usize = 4;
 async fn start(place: &Place) -> Node {
     let settings = NodeSettings { memory_bytes_max: MEMORY_BYTES, ..place.settings() };
     Node::start(settings).await.expect("it starts")
-}
-
-/// Nobody flushes until what comes back is dropped.
-fn nobody_flushes(node: &Node) -> Sender<()> {
-    let inner = node.inner.clone();
-    held(move |hold| {
-        let _one = inner.flushing.lock().expect("plain");
-        hold();
-    })
 }
 
 /// Writes until the store takes no more; gives the last write, which waits.
@@ -61,16 +52,7 @@ async fn fill(node: &Node, bucket: &BucketName, call: impl Fn(usize) -> Call) ->
 async fn who_gives_a_bucket_s_space_back_waits_for_no_update() {
     let place = Place::new();
     let node = start(&place).await;
-    directory(&node, DirectoryCall::CreateBucket(Vec::new())).await;
-    let flushes = nobody_flushes(&node);
-    directory(&node, DirectoryCall::DropBucket).await;
-    // Others are at work for moments; the thread that waits for the flush is all the time.
-    let mut times = 0;
-    wait("someone at work", || {
-        times = if node.inner.workers.any() { times + 1 } else { 0 };
-        (times > 40).then_some(())
-    })
-    .await;
+    let flushes = a_dropped_bucket_waits_for_a_flush(&node).await;
     let value = "v".repeat(VALUE_BYTES);
     let write = |n: usize| Call::Update(set(&n.to_string(), &value));
     let flow = fill(&node, &BucketName::default(), write).await;
@@ -90,10 +72,7 @@ async fn who_gives_a_bucket_s_space_back_waits_for_no_update() {
 
     drop(flushes);
     node.decided(last).await.expect("it is decided");
-    wait("the space", || {
-        node.inner.directory.dropped().expect("readable").is_empty().then_some(())
-    })
-    .await;
+    assert!(space_is_back(&node).await, "it was given up for good");
     node.stop().await.expect("it stops");
 }
 

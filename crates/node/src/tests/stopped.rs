@@ -9,12 +9,12 @@ use crate::consistent::snapshot::Staged;
 use base::{BucketName, Call, ConfigurationId, DirectoryCall, GroupId, Reason};
 use logic::consensus::Configuration;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 use store::{Change, DataDir, MemoryTrees, StoreError, Trees};
 
 /// Has a thread hold something until what comes back is dropped.
-pub(super) fn held(hold: impl FnOnce(&dyn Fn()) + Send + 'static) -> std::sync::mpsc::Sender<()> {
+fn held(hold: impl FnOnce(&dyn Fn()) + Send + 'static) -> Sender<()> {
     let (held, has_it) = channel();
     let (lets_go, until) = channel::<()>();
     std::thread::spawn(move || {
@@ -48,23 +48,26 @@ async fn a_stop_waits_for_who_writes_files_and_the_directory_stays_locked_meanwh
     DataDir::open(place.path()).expect("it is free");
 }
 
-pub(super) async fn directory(node: &Node, call: DirectoryCall) {
+async fn directory(node: &Node, call: DirectoryCall) {
     let bucket = BucketName::parse("gone").expect("a name");
     let request = super::request(Call::Directory(call));
     node.handle(base::Request { bucket, ..request }).await.expect("it is done");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_gives_a_bucket_s_space_back_is_at_work() {
-    let place = Place::new();
-    let node = place.start().await;
-    directory(&node, DirectoryCall::CreateBucket(Vec::new())).await;
+/// Nobody flushes until what comes back is dropped.
+pub(super) fn nobody_flushes(node: &Node) -> Sender<()> {
     let inner = node.inner.clone();
-    let flushes = held(move |hold| {
+    held(move |hold| {
         let _one = inner.flushing.lock().expect("plain");
         hold();
-    });
-    directory(&node, DirectoryCall::DropBucket).await;
+    })
+}
+
+/// The same, and who gives the space of a dropped bucket back waits for it, at work.
+pub(super) async fn a_dropped_bucket_waits_for_a_flush(node: &Node) -> Sender<()> {
+    directory(node, DirectoryCall::CreateBucket(Vec::new())).await;
+    let flushes = nobody_flushes(node);
+    directory(node, DirectoryCall::DropBucket).await;
     // Others are at work for moments; who waits for the flush is all the time.
     let mut times = 0;
     wait("someone at work", || {
@@ -72,6 +75,14 @@ async fn who_gives_a_bucket_s_space_back_is_at_work() {
         (times > 40).then_some(())
     })
     .await;
+    flushes
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_gives_a_bucket_s_space_back_is_at_work() {
+    let place = Place::new();
+    let node = place.start().await;
+    let flushes = a_dropped_bucket_waits_for_a_flush(&node).await;
     drop(flushes);
     node.stop().await.expect("it stops");
 }
