@@ -133,6 +133,7 @@ fn sweep(home: &Path) {
             continue;
         }
         for mounted in mount::mounted_below(&entry.path()) {
+            let _ = run(&["fsfreeze", "-u", &mounted]); // It may have been left so.
             let _ = run(&["umount", "-l", &mounted]);
         }
         let _ = std::fs::remove_dir_all(entry.path());

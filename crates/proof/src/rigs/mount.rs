@@ -1,5 +1,5 @@
-//! A file system of the test's own, in a file: it can be filled, made read-only, and lose its
-//! power.
+//! A file system of the test's own, in a file: it can be filled, made read-only, frozen, and lose
+//! its power.
 
 use super::{compiled, must, run, text};
 use std::path::{Path, PathBuf};
@@ -47,6 +47,7 @@ pub struct Mount {
     point: PathBuf,
     mib: usize,
     mounted: bool,
+    frozen: bool,
 }
 
 impl Mount {
@@ -55,7 +56,7 @@ impl Mount {
         let image = folder.join(format!("{}.img", system.word()));
         let point = folder.join(format!("{}.mount", system.word()));
         std::fs::create_dir_all(&point).expect("the scratch folder can be written");
-        let mut mount = Mount { system, image, point, mib, mounted: false };
+        let mut mount = Mount { system, image, point, mib, mounted: false, frozen: false };
         if !matches!(system, System::Memory { .. }) {
             let file = std::fs::File::create(&mount.image).expect("the image can be made");
             file.set_len((mib as u64) << 20).expect("a sparse file costs nothing");
@@ -115,6 +116,18 @@ impl Mount {
         self.mount();
     }
 
+    /// Its disk hangs: no call that writes returns until [`Mount::thaw`].
+    pub fn freeze(&mut self) {
+        must(&["fsfreeze", "-f", text(&self.point)]);
+        self.frozen = true;
+    }
+
+    /// Its disk answers again, and does what it was asked.
+    pub fn thaw(&mut self) {
+        must(&["fsfreeze", "-u", text(&self.point)]);
+        self.frozen = false;
+    }
+
     /// The device it lies on, as `MAJOR:MINOR`.
     pub fn device(&self) -> String {
         must(&["findmnt", "-n", "-o", "MAJ:MIN", text(&self.point)]).trim().into()
@@ -150,6 +163,9 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
+        if self.frozen {
+            let _ = run(&["fsfreeze", "-u", text(&self.point)]); // Or nobody could unmount it.
+        }
         if self.mounted && !run(&["umount", text(&self.point)]).status.success() {
             let _ = run(&["umount", "-l", text(&self.point)]);
         }
