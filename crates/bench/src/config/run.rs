@@ -71,8 +71,21 @@ impl Operation {
     pub const ALL: [Operation; 15] = {
         use Operation::*;
         [
-            Get, GetExisting, Put, Delete, Update, TestAndSet, Range, Sequence, Exists, MultiGet,
-            PutExpiring, Increment, Push, Pop, SessionPut,
+            Get,
+            GetExisting,
+            Put,
+            Delete,
+            Update,
+            TestAndSet,
+            Range,
+            Sequence,
+            Exists,
+            MultiGet,
+            PutExpiring,
+            Increment,
+            Push,
+            Pop,
+            SessionPut,
         ]
     };
 

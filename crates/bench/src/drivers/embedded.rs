@@ -219,10 +219,9 @@ fn call_of(call: &Call<'_>) -> base::Call {
             mode: Steps::AllOrNothing,
         }),
         // `supports` refuses what would come here.
-        Call::Resp(_) => base::Call::Update(Update::Sequence {
-            steps: Vec::new(),
-            mode: Steps::AllOrNothing,
-        }),
+        Call::Resp(_) => {
+            base::Call::Update(Update::Sequence { steps: Vec::new(), mode: Steps::AllOrNothing })
+        }
     }
 }
 

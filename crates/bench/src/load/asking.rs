@@ -186,7 +186,9 @@ impl<'a> State<'a> {
                 driver.begin(number, &Call::TestAndSet { key: &self.key, expected, wanted });
                 flight.swap = Some(Box::new(swap));
             }
-            Operation::Increment => driver.begin(number, &Call::Resp(RespCall::Increment(&self.key))),
+            Operation::Increment => {
+                driver.begin(number, &Call::Resp(RespCall::Increment(&self.key)))
+            }
             Operation::Pop => {
                 let queue = self.config.queue.as_bytes();
                 let call = match &flight.context {

@@ -109,6 +109,13 @@ impl Mount {
         must(&[text(&compiled("godown")), text(&self.point)]);
     }
 
+    /// Makes every write and sync of it wait until the guard is dropped, as a disk does that hangs:
+    /// no call fails, none returns.
+    pub fn freeze(&self) -> Frozen {
+        must(&["fsfreeze", "-f", text(&self.point)]);
+        Frozen { point: self.point.clone() }
+    }
+
     /// After a cut: power is back.
     pub fn power_again(&mut self) {
         self.unmount();
@@ -145,6 +152,19 @@ impl Mount {
     pub fn free(&self) -> u64 {
         let all = rustix::fs::statvfs(&self.point).expect("it is mounted");
         all.f_bavail * all.f_frsize
+    }
+}
+
+/// A file system whose writes wait. A process that waits for one can't even be killed, so the guard
+/// must go before the process is waited for, also when a test panics.
+#[derive(Debug)]
+pub struct Frozen {
+    point: PathBuf,
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _ = run(&["fsfreeze", "-u", text(&self.point)]);
     }
 }
 

@@ -102,7 +102,11 @@ pub fn charts(soak: &Soak, all: &[SoakRun]) -> Result<Vec<(String, String, Strin
         let x = Axis::new("seconds", Scale::Linear);
         let chart = Chart { title: format!("{}: {title}", soak.name), x, y, series };
         let svg = chart.lines()?;
-        drawn.push((format!("{}.svg", file_label(&format!("{} {kind}", soak.name))), chart.title, svg));
+        drawn.push((
+            format!("{}.svg", file_label(&format!("{} {kind}", soak.name))),
+            chart.title,
+            svg,
+        ));
         Ok::<(), String>(())
     };
     let lines = |figures: &[String], scale: &Scale| {
@@ -121,7 +125,12 @@ pub fn charts(soak: &Soak, all: &[SoakRun]) -> Result<Vec<(String, String, Strin
         let shown: &[&str] = if load.is_probe { &["p50", "p99", "max"] } else { &["p50", "p99"] };
         let figures: Vec<_> = shown.iter().map(|figure| of(figure)).collect();
         let axis = Axis::new("milliseconds", Scale::Logarithmic);
-        add(&of("latency"), format!("latency of {}", load.name), axis, lines(&figures, &Scale::Logarithmic))?;
+        add(
+            &of("latency"),
+            format!("latency of {}", load.name),
+            axis,
+            lines(&figures, &Scale::Logarithmic),
+        )?;
         if !load.is_probe {
             let axis = Axis::new("operations/s", Scale::Linear);
             let rates = lines(&[of("rate")], &Scale::Linear);

@@ -155,15 +155,17 @@ impl SoakRun {
             let of = |figure: &str| {
                 self.whole.get(&format!("{load} {figure}")).copied().unwrap_or_default()
             };
-            let failed = of("failed") + of("unserved");
-            let failed = if failed > 0.0 { format!(" FAILED {failed}") } else { String::new() };
-            format!(
-                "{load} {:.0}/s p50 {:.2} p99.9 {:.1} max {:.0} ms{failed}",
+            let mut text = format!(
+                "{load} {:.0}/s p50 {:.2} p99.9 {:.1} max {:.0} ms",
                 of("rate"),
                 of("p50"),
                 of("p99.9"),
                 of("max")
-            )
+            );
+            for what in ["failed", "unserved"].into_iter().filter(|what| of(what) > 0.0) {
+                text.push_str(&format!(" {} {what}", of(what)));
+            }
+            text
         });
         loads.collect::<Vec<_>>().join("; ")
     }

@@ -61,10 +61,7 @@ fn rows(metrics: Option<SocketAddr>) -> Option<(f64, f64)> {
         let values = lines.filter_map(|rest| rest.rsplit_once(' ')?.1.parse::<f64>().ok());
         values.reduce(|sum, value| sum + value)
     };
-    Some((
-        sum("credenza_store_rows_walked_total")?,
-        sum("credenza_store_rows_returned_total")?,
-    ))
+    Some((sum("credenza_store_rows_walked_total")?, sum("credenza_store_rows_returned_total")?))
 }
 
 fn told(address: SocketAddr) -> std::io::Result<String> {
