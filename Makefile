@@ -2,6 +2,8 @@
 .PHONY: help run cluster test test-long bench install build tools
 
 PREFIX ?= /usr/local
+# A point belongs to one suite; without SUITE it is one of the first.
+SUITE ?= $(if $(POINT),performance,performance growth)
 BINARY := target/release/credenza
 
 help:
@@ -9,7 +11,8 @@ help:
 	@echo "make cluster     build, then run three nodes on this machine with data in ./dev (ARGS='--nodes 5' adds options)"
 	@echo "make test        every check and test (what CI runs)"
 	@echo "make test-long   the same for hours: all seeds, all fault rigs; goes on where it was stopped (NAMES=cluster:: some)"
-	@echo "make bench       measure beside etcd and Redis, write docs/performance.md (QUICK=1: 8 minutes; POINT=redis-sync: one point)"
+	@echo "make bench       measure beside etcd and Redis, write docs/performance.md and docs/performance/growth.md"
+	@echo "                 (QUICK=1: 20 minutes; SUITE=growth: one of the two; POINT=redis-sync: one point)"
 	@echo "make install     put the binary into $(PREFIX)/bin (PREFIX=... elsewhere)"
 
 # The allocator brings C code; without root the missing package is named.
@@ -39,8 +42,9 @@ bench: tools
 	crates/bench/suites/peers.sh target/peers
 	cargo build --release --locked -p app \
 	  $$(protoc -o /dev/null google/protobuf/descriptor.proto 2>/dev/null && echo --features etcd)
-	$(BINARY) bench suite performance -d target/bench --documents docs $(if $(QUICK),--quick) \
-	  $(if $(POINT),--only $(POINT)) $(ARGS)
+	set -e; for suite in $(SUITE); do \
+	  $(BINARY) bench suite $$suite -d target/bench --documents docs $(if $(QUICK),--quick) \
+	    $(if $(POINT),--only "$(POINT)") $(ARGS); done
 
 install: build
 	install -D -m 0755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/credenza

@@ -132,13 +132,13 @@ impl DvvArguments {
 
 #[derive(Args, Debug)]
 struct SuiteArguments {
-    /// The suite: a file, or `performance`, `both-cores` or `smoke`
+    /// The suite: a file, or `performance`, `growth`, `both-cores` or `smoke`
     #[arg(value_name = "SUITE", default_value = "performance")]
     file: String,
     /// A short look: few rounds of few seconds
     #[arg(long)]
     quick: bool,
-    /// Put the results into performance.md of this folder of documents
+    /// Write the suite's document (performance.md, performance/growth.md) into this folder
     #[arg(long, value_name = "DIR")]
     documents: Option<PathBuf>,
     /// Where results are written

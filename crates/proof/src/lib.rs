@@ -7,8 +7,10 @@
 pub mod attentive;
 pub mod checkers;
 pub mod client;
+pub mod everyday;
 pub mod history;
 pub mod load;
+pub mod probes;
 pub mod recorder;
 pub mod report;
 pub mod rigs;

@@ -54,13 +54,39 @@ pub enum Operation {
     Exists,
     /// Reads `multi_get_keys` rows in one request.
     MultiGet,
+    /// Writes a row that expires after a time drawn from `expiry_s`. RESP only, as all that follow.
+    PutExpiring,
+    /// Adds one to a counter.
+    Increment,
+    /// Appends the key to the end of `queue`: keys are pushed in their order.
+    Push,
+    /// Takes the first of `queue`: a look, then the removal of what was found; timed as one.
+    Pop,
+    /// Opens a session, writes a row through it, and closes it. Credenza only.
+    SessionPut,
 }
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Operation; 10] = {
+    pub const ALL: [Operation; 15] = {
         use Operation::*;
-        [Get, GetExisting, Put, Delete, Update, TestAndSet, Range, Sequence, Exists, MultiGet]
+        [
+            Get,
+            GetExisting,
+            Put,
+            Delete,
+            Update,
+            TestAndSet,
+            Range,
+            Sequence,
+            Exists,
+            MultiGet,
+            PutExpiring,
+            Increment,
+            Push,
+            Pop,
+            SessionPut,
+        ]
     };
 
     /// Its name in configs.
@@ -76,7 +102,18 @@ impl Operation {
             Operation::Sequence => "sequence",
             Operation::Exists => "exists",
             Operation::MultiGet => "multi_get",
+            Operation::PutExpiring => "put_expiring",
+            Operation::Increment => "increment",
+            Operation::Push => "push",
+            Operation::Pop => "pop",
+            Operation::SessionPut => "session_put",
         }
+    }
+
+    /// True if only the RESP driver has it.
+    pub fn is_of_resp_alone(self) -> bool {
+        use Operation::*;
+        matches!(self, PutExpiring | Increment | Push | Pop | SessionPut)
     }
 }
 
@@ -140,6 +177,10 @@ pub struct Config {
     pub multi_get_keys: usize,
     /// Puts in a `sequence`.
     pub sequence_steps: usize,
+    /// Least and greatest time to live of a `put_expiring`, in seconds.
+    pub expiry_s: [u64; 2],
+    /// Name of the queue of `push` and `pop`: a sorted set in Redis, a prefix of keys in Credenza.
+    pub queue: String,
     /// Whose disk's fdatasync time is put in the report; none: not measured.
     pub disk_dir: Option<PathBuf>,
     /// Whom to drive.
@@ -187,6 +228,8 @@ impl Config {
             range_rows: items.read("range_rows", 100, count(100_000))?,
             multi_get_keys: items.read("multi_get_keys", 10, count(10_000))?,
             sequence_steps: items.read("sequence_steps", 10, count(10_000))?,
+            expiry_s: items.read("expiry_s", [1, 30], span_of)?,
+            queue: items.read("queue", "queue:".into(), |item| item.text().map(String::from))?,
             disk_dir: items.read("disk_dir", None, |i| path(i).map(Some))?,
             driver: DriverConfig::read(&mut items)?,
             text,
@@ -253,6 +296,17 @@ fn schedule_of(item: &Item) -> Result<Schedule, String> {
 fn cores_of(item: &Item) -> Result<Vec<usize>, String> {
     let core = |item: &Item| item.integer(0, 1023).map(|core| core as usize);
     item.list()?.iter().map(core).collect()
+}
+
+/// `[least, greatest]` seconds.
+fn span_of(item: &Item) -> Result<[u64; 2], String> {
+    let seconds = |item: &Item| item.integer(1, 1_000_000_000);
+    match item.list()? {
+        [least, greatest] if seconds(least)? <= seconds(greatest)? => {
+            Ok([seconds(least)?, seconds(greatest)?])
+        }
+        _ => Err(item.error("wants [least, greatest] seconds")),
+    }
 }
 
 fn interval_of(item: &Item) -> Result<Duration, String> {

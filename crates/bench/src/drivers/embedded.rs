@@ -62,8 +62,8 @@ impl Target for EmbeddedTarget {
         format!("credenza {} in process", self.node.status().version)
     }
 
-    fn supports(&self, _operation: Operation) -> Result<(), String> {
-        Ok(())
+    fn supports(&self, operation: Operation) -> Result<(), String> {
+        super::without_resp("embedded", operation)
     }
 
     fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong> {
@@ -218,6 +218,10 @@ fn call_of(call: &Call<'_>) -> base::Call {
             steps: rows.iter().map(|(row, value)| set(row, value)).collect(),
             mode: Steps::AllOrNothing,
         }),
+        // `supports` refuses what would come here.
+        Call::Resp(_) => {
+            base::Call::Update(Update::Sequence { steps: Vec::new(), mode: Steps::AllOrNothing })
+        }
     }
 }
 

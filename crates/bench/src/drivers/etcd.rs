@@ -55,8 +55,8 @@ impl Target for EtcdTarget {
         self.version.clone()
     }
 
-    fn supports(&self, _operation: Operation) -> Result<(), String> {
-        Ok(())
+    fn supports(&self, operation: Operation) -> Result<(), String> {
+        super::without_resp("etcd", operation)
     }
 
     fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong> {
@@ -206,6 +206,8 @@ impl Asked {
                 let puts = puts.map(|(key, value)| TxnOp::put(key.clone(), value.clone(), None));
                 Asked::Sequence(Txn::new().and_then(puts.collect::<Vec<_>>()))
             }
+            // `supports` refuses what would come here.
+            Call::Resp(_) => Asked::Sequence(Txn::new()),
         }
     }
 

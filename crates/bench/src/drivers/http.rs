@@ -68,8 +68,8 @@ impl Target for HttpTarget {
         self.version.clone()
     }
 
-    fn supports(&self, _operation: Operation) -> Result<(), String> {
-        Ok(())
+    fn supports(&self, operation: Operation) -> Result<(), String> {
+        super::without_resp("http", operation)
     }
 
     fn driver(&self, clients: usize) -> Result<Box<dyn Driver>, Wrong> {
@@ -176,6 +176,8 @@ impl Tongue for Http {
                 self.post("update", "", &update, out);
                 Expected::Old
             }
+            // `supports` refuses what would come here.
+            Call::Resp(_) => Expected::Status,
         }
     }
 

@@ -62,6 +62,37 @@ pub enum Call<'a> {
     Exists(&'a [u8]),
     /// Several rows.
     MultiGet(&'a [Vec<u8>]),
+    /// What only the RESP driver can ask; `supports` of the others refuses it.
+    Resp(RespCall<'a>),
+}
+
+/// Requests that only RESP servers are asked.
+#[derive(Clone, Copy, Debug)]
+pub enum RespCall<'a> {
+    /// Writes a row that expires after so many seconds.
+    PutExpiring(&'a [u8], &'a [u8], u64),
+    /// Adds one to a counter.
+    Increment(&'a [u8]),
+    /// Puts a key with its value at the end of a queue.
+    Push {
+        /// The queue's name.
+        queue: &'a [u8],
+        /// The key; later ones are greater.
+        key: &'a [u8],
+        /// Its value, where the server's queue holds values.
+        value: &'a [u8],
+    },
+    /// Returns the first key of a queue.
+    First(&'a [u8]),
+    /// Removes a key from a queue.
+    Remove {
+        /// The queue's name.
+        queue: &'a [u8],
+        /// The key, as `First` gave it.
+        key: &'a [u8],
+    },
+    /// Opens a session, writes a row through it, closes it.
+    SessionPut(&'a [u8], &'a [u8]),
 }
 
 /// What a server answered.
@@ -146,6 +177,14 @@ pub trait Target: Send + Sync {
 
     /// Ends what was started.
     fn close(&self) -> Result<(), String>;
+}
+
+/// The answer of `supports` for drivers that are not RESP's.
+fn without_resp(driver: &str, operation: Operation) -> Result<(), String> {
+    match operation.is_of_resp_alone() {
+        true => Err(format!("the driver `{driver}` has no `{}`: take `resp`", operation.name())),
+        false => Ok(()),
+    }
 }
 
 /// Finds the server or starts the node.

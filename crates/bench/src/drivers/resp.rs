@@ -1,8 +1,8 @@
 //! RESP: Credenza's fast door, and Redis.
 
-use super::resp_reply::{Reply, reply};
+use super::resp_reply::{Reply, first_bulk, reply};
 use super::sockets::{Addresses, Parsed, Tongue, ask, connect};
-use super::{Answer, Call, Driver, Failure, Target};
+use super::{Answer, Call, Driver, Failure, RespCall, Target};
 use crate::config::{Operation, RespConfig};
 use crate::wrong::Wrong;
 use std::io::Write;
@@ -21,6 +21,8 @@ pub struct RespTarget {
 pub struct Resp {
     greeting: Vec<u8>,
     greetings: usize,
+    /// Queues are sorted sets; else they are keys with a prefix.
+    redis: bool,
 }
 
 /// What must be known of a request to read its reply.
@@ -38,13 +40,15 @@ pub enum Expected {
     Page,
     /// So many replies that only must be no errors, then an array without an error in it.
     Block(usize),
+    /// A page or a list, of which the first key counts.
+    First,
 }
 
 impl RespTarget {
     /// Connects to the first and asks who is there.
     pub fn find(config: &RespConfig) -> Result<RespTarget, Wrong> {
         let addresses = Addresses::resolve(&config.addresses)?;
-        let mut tongue = Resp { greeting: Vec::new(), greetings: 0 };
+        let mut tongue = Resp::default();
         if let Some(password) = &config.password {
             command(&[b"AUTH", password.as_bytes()], &mut tongue.greeting);
             tongue.greetings += 1;
@@ -72,6 +76,7 @@ impl RespTarget {
             lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
         };
         let credenza = line("credenza_version").is_some();
+        tongue.redis = !credenza;
         let version = match (line("credenza_version"), line("redis_version")) {
             (Some(version), _) => format!("credenza {version}"),
             (None, Some(version)) => format!("redis {version}"),
@@ -88,11 +93,13 @@ impl Target for RespTarget {
 
     fn supports(&self, operation: Operation) -> Result<(), String> {
         match operation {
-            Operation::Range | Operation::TestAndSet if !self.credenza => Err(format!(
-                "the driver `resp` can't do `{}` on {}: only Credenza has that command",
-                operation.name(),
-                self.version
-            )),
+            Operation::Range | Operation::TestAndSet | Operation::SessionPut if !self.credenza => {
+                Err(format!(
+                    "the driver `resp` can't do `{}` on {}: only Credenza has that command",
+                    operation.name(),
+                    self.version
+                ))
+            }
             _ => Ok(()),
         }
     }
@@ -179,6 +186,7 @@ impl Tongue for Resp {
                 command(&[b"EXEC"], out);
                 Expected::Block(rows.len() + 1)
             }
+            Call::Resp(call) => self.encode_resp(&call, out),
         }
     }
 
@@ -203,9 +211,12 @@ impl Tongue for Resp {
             Some(Err(_)) => return Parsed::Broken,
             None => return Parsed::Partial,
         };
-        let answer = match failed {
-            Some(failure) => Err(failure),
-            None => answer_of(found, expected),
+        let answer = match (failed, found, expected) {
+            (Some(failure), ..) => Err(failure),
+            (None, Reply::Array { error: None, .. }, Expected::First) => {
+                Ok(Answer::Value(first_bulk(&input[at..at + bytes])))
+            }
+            _ => answer_of(found, expected),
         };
         Parsed::Reply(at + bytes, answer)
     }
@@ -219,6 +230,45 @@ impl Tongue for Resp {
                 .map_err(refused)?;
         }
         Ok(())
+    }
+}
+
+impl Resp {
+    /// As it is spoken to Redis.
+    #[cfg(test)]
+    pub fn of_redis() -> Resp {
+        Resp { redis: true, ..Resp::default() }
+    }
+
+    /// A queue is what each server has for "the first key of an order, then gone": in Redis a sorted
+    /// set whose members all have one score, in Credenza the keys with a prefix.
+    fn encode_resp(&self, call: &RespCall<'_>, out: &mut Vec<u8>) -> Expected {
+        match (*call, self.redis) {
+            (RespCall::PutExpiring(key, value, seconds), _) => {
+                command(&[b"SET", key, value, b"EX", seconds.to_string().as_bytes()], out);
+            }
+            (RespCall::Increment(key), _) => command(&[b"INCR", key], out),
+            (RespCall::Push { queue, key, .. }, true) => command(&[b"ZADD", queue, b"0", key], out),
+            (RespCall::Push { queue, key, value }, false) => {
+                command(&[b"SET", &[queue, key].concat(), value], out);
+            }
+            (RespCall::First(queue), redis) => {
+                match redis {
+                    true => command(&[b"ZRANGE", queue, b"0", b"0"], out),
+                    false => command(&[b"CREDENZA.PREFIX", queue, b"LIMIT", b"1"], out),
+                }
+                return Expected::First;
+            }
+            (RespCall::Remove { queue, key }, true) => command(&[b"ZREM", queue, key], out),
+            (RespCall::Remove { key, .. }, false) => command(&[b"DEL", key], out),
+            (RespCall::SessionPut(key, value), _) => {
+                command(&[b"CREDENZA.SESSION", b"OPEN"], out);
+                command(&[b"CREDENZA.RETRY", b"1", b"SET", key, value], out);
+                command(&[b"CREDENZA.SESSION", b"CLOSE"], out);
+                return Expected::Block(2);
+            }
+        }
+        Expected::Status
     }
 }
 

@@ -37,6 +37,26 @@ pub fn reply(input: &[u8]) -> Option<Result<(Reply<'_>, usize), NoReply>> {
     nested(input, DEPTH_MAX)
 }
 
+/// The first bulk of a whole array; of one that ends with an array, the first of that. So the first
+/// key of a page and the first member of a list are found alike.
+pub fn first_bulk(input: &[u8]) -> Option<&[u8]> {
+    let (line, mut at) = line(input)?;
+    let count = number(line.strip_prefix(b"*")?)?;
+    let mut first = None;
+    for place in 0..count {
+        let rest = &input[at..];
+        if rest.starts_with(b"*") && place + 1 == count {
+            return first_bulk(rest);
+        }
+        let (found, bytes) = nested(rest, DEPTH_MAX)?.ok()?;
+        if let (0, Reply::Bulk(word)) = (place, found) {
+            first = Some(word);
+        }
+        at += bytes;
+    }
+    first
+}
+
 fn nested(input: &[u8], depth: usize) -> Option<Result<(Reply<'_>, usize), NoReply>> {
     let (line, end) = line(input)?;
     let Some((&mark, text)) = line.split_first() else { return Some(Err(NoReply)) };

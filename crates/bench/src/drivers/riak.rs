@@ -141,6 +141,7 @@ impl Tongue for Riak {
             }
             // `supports` refuses what would come here.
             Call::TestAndSet { .. } | Call::Range(..) | Call::Sequence(_) | Call::MultiGet(_) => {}
+            Call::Resp(_) => {}
         }
         Expected::Done
     }

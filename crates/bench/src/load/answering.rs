@@ -36,6 +36,13 @@ impl State<'_> {
             recorder.found(flight.operation, found);
         }
         let succeeded = !matches!(result, Outcome::Error(_));
+        if let (Operation::Pop, 0, Ok(Answer::Value(Some(first)))) =
+            (operation, flight.stage, &answer)
+        {
+            flight.context = Some(Box::from(*first));
+            flight.stage = 1;
+            return self.next_calls.push((client, flight));
+        }
         if operation == Operation::Update && succeeded {
             let part = if flight.stage == 0 { Leg::Get } else { Leg::Put };
             recorder.leg(flight.operation, part, at - flight.sent);
@@ -44,7 +51,8 @@ impl State<'_> {
             }
         }
         // What the client thought is no time of the server's.
-        let think = if flight.stage == 1 { self.config.think_time } else { Duration::ZERO };
+        let thought = operation == Operation::Update && flight.stage == 1;
+        let think = if thought { self.config.think_time } else { Duration::ZERO };
         recorder.record(flight.operation, flight.intended + think, flight.sent, at, &result);
         self.landed(client);
         self.free(client, at);
@@ -68,6 +76,8 @@ impl State<'_> {
         match (operation, answer) {
             (Operation::GetExisting, answer) if is_absent(answer) => self.wrong("not_found"),
             (_, answer) if is_absent(answer) => Outcome::Missing,
+            // The value of its look is a key.
+            (Operation::Pop, _) => Outcome::Ok,
             (_, Answer::Value(Some(value)) | Answer::Row(Found { value: Some(value), .. }))
                 if self.config.verify =>
             {

@@ -2,7 +2,7 @@
 
 use super::clients::{Client, Draw, Flight, Swap};
 use crate::config::{Config, Operation};
-use crate::drivers::{Call, Driver};
+use crate::drivers::{Call, Driver, RespCall};
 use crate::generators::{Blob, Key, seal};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -185,6 +185,30 @@ impl<'a> State<'a> {
                 let expected = swap.expected.as_deref();
                 driver.begin(number, &Call::TestAndSet { key: &self.key, expected, wanted });
                 flight.swap = Some(Box::new(swap));
+            }
+            Operation::Increment => {
+                driver.begin(number, &Call::Resp(RespCall::Increment(&self.key)))
+            }
+            Operation::Pop => {
+                let queue = self.config.queue.as_bytes();
+                let call = match &flight.context {
+                    Some(key) => RespCall::Remove { queue, key },
+                    None => RespCall::First(queue),
+                };
+                driver.begin(number, &Call::Resp(call));
+            }
+            Operation::PutExpiring | Operation::Push | Operation::SessionPut => {
+                let [least, greatest] = self.config.expiry_s;
+                let dice = &mut self.clients[number].dice;
+                let seconds = least + dice.below(greatest - least + 1);
+                let value = value(self.config, dice, &self.blob, &self.key, &mut self.value);
+                let (key, queue) = (&self.key[..], self.config.queue.as_bytes());
+                let call = match operation {
+                    Operation::PutExpiring => RespCall::PutExpiring(key, value, seconds),
+                    Operation::Push => RespCall::Push { queue, key, value },
+                    _ => RespCall::SessionPut(key, value),
+                };
+                driver.begin(number, &Call::Resp(call));
             }
             Operation::MultiGet => {
                 self.more_keys(number, &flight, self.config.multi_get_keys);

@@ -18,7 +18,7 @@ pub struct Flight {
     pub sent: Instant,
     /// The key.
     pub key: Key,
-    /// What the get of an update gave for its put.
+    /// What the get of an update gave for its put, or the key that a pop found.
     pub context: Option<Box<[u8]>>,
     /// What a test_and_set expected and wanted.
     pub swap: Option<Box<Swap>>,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::{Items, Operation, Schedule};
-use crate::drivers::{Answer, Call, Driver, Failure, Sink};
+use crate::drivers::{Answer, Call, Driver, Failure, RespCall, Sink};
 use crate::generators::Dice;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -58,6 +58,11 @@ impl Driver for ServerDriver {
         let text = match call {
             Call::Get(key) => format!("get {}", String::from_utf8_lossy(key)),
             Call::Put(key, _) => format!("put {}", String::from_utf8_lossy(key)),
+            // A look answers with a value, as a get does.
+            Call::Resp(RespCall::First(queue)) => format!("get {}", String::from_utf8_lossy(queue)),
+            Call::Resp(RespCall::Remove { key, .. }) => {
+                format!("remove {}", String::from_utf8_lossy(key))
+            }
             other => format!("{other:?}"),
         };
         self.begun.push_back((client, text));
@@ -228,6 +233,22 @@ fn an_update_is_a_get_and_a_put_of_one_key_and_one_operation() {
     let asked = server.0.asked.lock().expect("whole").clone();
     assert_eq!(asked, ["get 0", "put 0", "get 1", "put 1", "get 2", "put 2"]);
     assert_eq!((run.ok(), run.operations[0].latency.len()), (3, 3));
+}
+
+#[test]
+fn a_pop_removes_what_its_look_found_and_an_empty_queue_is_no_error() {
+    let server = rule(|many, text| match (many, text) {
+        (1, "get queue:") => (Duration::ZERO, Ok(Some(b"queue:7".to_vec()))),
+        _ => fine(),
+    });
+    let run = server.run(
+        "operations = [['pop', 1]]\nduration = '10s'\nconcurrent = 1\nverify = true\n\
+         value_generator = ['fixed_bin', 100]\nkey_generator = ['sequential_int', 2]",
+    );
+    let asked = server.0.asked.lock().expect("whole").clone();
+    assert_eq!(asked, ["get queue:", "remove queue:7", "get queue:"]);
+    let pop = &run.operations[0];
+    assert_eq!((pop.ok, pop.missing, pop.errors.len(), pop.latency.len()), (2, 1, 0, 2));
 }
 
 #[test]

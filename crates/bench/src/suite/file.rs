@@ -1,8 +1,10 @@
 //! What a suite's file says: servers, loads, and which of them meet.
 
+use super::soak::{self, Soak};
 use super::work::{PORTS, Words, Work, filled};
 use crate::config::{Config, Item, Items, duration_of};
 use std::collections::BTreeMap;
+use std::path::{Component, PathBuf};
 use std::time::Duration;
 
 /// A suite.
@@ -23,6 +25,10 @@ pub struct Suite {
     pub servers: BTreeMap<String, Server>,
     /// In the order of the file.
     pub measures: Vec<Measure>,
+    /// In the order of the file.
+    pub soaks: Vec<Soak>,
+    /// Where results go within a folder of documents; its charts go into a folder of that name.
+    pub document: PathBuf,
 }
 
 /// A server: how it is started, made ready and spoken to.
@@ -98,10 +104,22 @@ impl Suite {
         }
         base.merge(wish.settings.clone());
         let share = quick.as_ref().map_or(1.0, |quick| quick.share);
+        let of_soaks = soak::Around {
+            base: &base.clone(),
+            settings: &wish.settings,
+            quick: quick.is_some(),
+            servers: &servers,
+        };
+        let soaks = items.read("soak", Vec::new(), |item| {
+            item.list()?.iter().map(|item| Soak::read(item, &of_soaks)).collect::<Result<_, _>>()
+        })?;
         let around = Around { base, prepare, wish, share, servers: &servers };
-        let measures = items.need("a suite", "measure", |item| {
+        let measures = items.read("measure", Vec::new(), |item| {
             item.list()?.iter().map(|item| around.measure(item)).collect::<Result<Vec<_>, _>>()
         })?;
+        if measures.is_empty() && soaks.is_empty() {
+            return Err("a suite needs a `measure` or a `soak`".into());
+        }
         let suite = Suite {
             name: items.need("a suite", "name", text)?,
             about: items.read("about", String::new(), text)?,
@@ -109,8 +127,10 @@ impl Suite {
             server_core: items.read("server_core", None, core)?,
             driver_core: items.read("driver_core", None, core)?,
             codec: items.read("codec", Duration::ZERO, |item| duration_of(item, 1.0))?,
+            document: items.read("document", "performance.md".into(), path_of)?,
             servers,
             measures,
+            soaks,
         };
         items.end()?;
         suite.check()?;
@@ -119,10 +139,15 @@ impl Suite {
 
     /// Every load is read once, so that a mistake in the last one is found before the first.
     fn check(&self) -> Result<(), String> {
+        let words = ["data", "program", "peers"].into_iter().chain(PORTS);
+        let words: Words = words.map(|word| (word, "1".to_string())).collect();
+        for soak in &self.soaks {
+            for name in &soak.servers {
+                soak.configs(name, &self.servers[name], &words, self.driver_core)?;
+            }
+        }
         for (measure, clients) in self.points() {
             for name in &measure.servers {
-                let words = ["data", "program", "peers"].into_iter().chain(PORTS);
-                let words = words.map(|word| (word, "1".to_string())).collect();
                 measure.config(&self.servers[name], clients, &words, self.driver_core)?;
             }
         }
@@ -211,6 +236,16 @@ impl Around<'_> {
             Some(name) => Err(item.error(format!("there is no server `{name}` in this suite"))),
             None => Ok(measure),
         }
+    }
+}
+
+/// A Markdown file within a folder of documents.
+fn path_of(item: &Item) -> Result<PathBuf, String> {
+    let path = PathBuf::from(item.text()?);
+    let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
+    match is_inside && path.extension().is_some_and(|kind| kind == "md") {
+        true => Ok(path),
+        false => Err(item.error("wants a path such as \"performance.md\"")),
     }
 }
 

@@ -10,6 +10,7 @@ mod output;
 mod point;
 mod process;
 mod results;
+mod soak;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -29,8 +30,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// The suites that every binary holds, by name.
-const SUITES: [(&str, &str); 3] = [
+const SUITES: [(&str, &str); 4] = [
     ("performance", include_str!("../../suites/performance.toml")),
+    ("growth", include_str!("../../suites/growth.toml")),
     ("both-cores", include_str!("../../suites/both-cores.toml")),
     ("smoke", include_str!("../../suites/smoke.toml")),
 ];
@@ -99,7 +101,7 @@ pub fn run(
     let known = options
         .documents
         .as_deref()
-        .and_then(|documents| Results::read(&documents.join("performance")));
+        .and_then(|documents| Results::read(&output::folder_of(&suite, documents)));
     let rounds = |own: Option<usize>| options.repeat.or(own).unwrap_or(suite.repeat);
     let most = suite.measures.iter().map(|measure| rounds(measure.repeat)).max().unwrap_or(0);
     for round in 1..=most {
@@ -110,6 +112,7 @@ pub fn run(
             output::write_document(&suite, &all, documents)?;
         }
     }
+    soaks(&suite, options, (&place, known.as_ref()), &mut results, say)?;
     // What is left of the data directories' parent is empty.
     let _ = std::fs::remove_dir(&data);
     let text = output::write(&suite, &results, &folder)?;
@@ -160,8 +163,44 @@ fn turns(
     Ok(())
 }
 
+/// Every soak that is asked for, once: its servers take turns, and then its bounds are judged.
+fn soaks(
+    suite: &Suite,
+    options: &SuiteOptions,
+    (place, known): (&point::Place, Option<&Results>),
+    results: &mut Results,
+    say: &mut dyn FnMut(&str),
+) -> Result<(), String> {
+    let quick = options.wish.quick;
+    for soak in suite.soaks.iter().filter(|soak| soak.is_asked(&options.only, quick)) {
+        for server in &soak.servers {
+            if results.left_out.contains(server) {
+                continue;
+            }
+            let run = soak::run(suite, soak, server, place);
+            let line = run.as_ref().map_or_else(Clone::clone, soak::SoakRun::line);
+            say(&format!("{:<24} {server:<18} {line}\n", soak.name));
+            match run {
+                Ok(run) => results.add_soak(run, quick),
+                Err(error) => results.failures.push(error),
+            }
+            results.write(&place.logs)?;
+        }
+        for verdict in soak::verdicts(soak, &results.soaks) {
+            say(&format!("{:<24} {}\n", soak.name, verdict.line()));
+        }
+        if let Some(documents) = &options.documents {
+            output::write_document(suite, &results.merged_into(known.cloned()), documents)?;
+        }
+    }
+    Ok(())
+}
+
 fn check_names(suite: &Suite, only: &[String]) -> Result<(), String> {
-    let points = || suite.measures.iter().map(|measure| &measure.point);
+    let points = || {
+        let points = suite.measures.iter().map(|measure| &measure.point);
+        points.chain(suite.soaks.iter().map(|soak| &soak.name))
+    };
     let is_known = |name: &String| {
         name == CODEC
             || points().any(|point| point == name)

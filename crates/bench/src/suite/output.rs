@@ -2,11 +2,12 @@
 
 use super::file::{Measure, Suite};
 use super::results::{Point, Results};
+use super::soak;
 use super::tables::{markdown, points, ratio};
 use super::work::Work;
 use crate::charts::{Axis, Chart, Scale, Series};
 use crate::report::file_label;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Writes `results.md`, `results.json` and the charts; gives the Markdown text.
 pub fn write(suite: &Suite, results: &Results, folder: &Path) -> Result<String, String> {
@@ -17,14 +18,20 @@ pub fn write(suite: &Suite, results: &Results, folder: &Path) -> Result<String, 
     Ok(text)
 }
 
-/// Writes `performance.md`, and the charts and numbers into `performance/`.
+/// The folder of a suite's charts and numbers: beside its document, with its name.
+pub fn folder_of(suite: &Suite, documents: &Path) -> PathBuf {
+    documents.join(suite.document.with_extension(""))
+}
+
+/// Writes the suite's document, and the charts and numbers into the folder beside it.
 pub fn write_document(suite: &Suite, results: &Results, documents: &Path) -> Result<(), String> {
-    let folder = documents.join("performance");
+    let folder = folder_of(suite, documents);
     super::make(&folder)?;
     write_charts(suite, results, &folder)?;
     results.write(&folder)?;
-    let text = markdown(suite, results, "performance/");
-    write_file(&documents.join("performance.md"), &text)
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let text = markdown(suite, results, &format!("{name}/"));
+    write_file(&documents.join(&suite.document), &text)
 }
 
 fn write_file(path: &Path, text: &str) -> Result<(), String> {
@@ -34,6 +41,11 @@ fn write_file(path: &Path, text: &str) -> Result<(), String> {
 fn write_charts(suite: &Suite, results: &Results, folder: &Path) -> Result<(), String> {
     for (_, measures) in points(suite, results) {
         for (name, _, chart) in charts(&measures, results)? {
+            write_file(&folder.join(name), &chart)?;
+        }
+    }
+    for soak in &suite.soaks {
+        for (name, _, chart) in soak::charts(soak, &results.soaks)? {
             write_file(&folder.join(name), &chart)?;
         }
     }

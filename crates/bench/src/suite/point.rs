@@ -35,7 +35,7 @@ pub struct Place {
 }
 
 /// A data directory that goes away with this.
-struct Data(PathBuf);
+pub struct Data(PathBuf);
 
 impl Drop for Data {
     fn drop(&mut self) {
@@ -52,23 +52,37 @@ impl View for Nobody {
     }
 }
 
-/// Runs one point once.
-pub fn run(
+/// A server that answers, with fresh data. Dropped, it is ended and its data deleted.
+pub struct Started {
+    /// How it is spoken to.
+    pub target: Box<dyn Target>,
+    /// Its processes, which end before their data goes.
+    pub process: Processes,
+    /// Its data.
+    pub data: Data,
+    /// What its placeholders stand for.
+    pub words: Words,
+    /// The settings of its first load.
+    pub config: Config,
+    /// Median of 4 KiB writes with fdatasync before it began, microseconds.
+    pub fdatasync_us: f64,
+}
+
+/// Starts a server and makes it ready; `config_of` gives the settings of what will be asked of it.
+pub fn start(
     suite: &Suite,
-    measure: &Measure,
     name: &str,
-    clients: usize,
     place: &Place,
-) -> Result<Run, String> {
+    config_of: &dyn Fn(&Words) -> Result<Config, String>,
+) -> Result<Started, String> {
     let server = &suite.servers[name];
-    let of = |error: String| format!("{} on {name} with {clients} clients: {error}", measure.name);
     let data = Data(place.data.join(format!("{name}-{}", std::process::id())));
     // Left by an earlier run of the same number that was killed.
     let _ = std::fs::remove_dir_all(&data.0);
-    std::fs::create_dir_all(&data.0).map_err(|error| of(error.to_string()))?;
-    let fdatasync_us = disk::fdatasync_us(&data.0).map_err(of)?;
-    let mut words = words(place, &data.0)?;
-    let config = measure.config(server, clients, &words, suite.driver_core)?;
+    std::fs::create_dir_all(&data.0).map_err(|error| error.to_string())?;
+    let fdatasync_us = disk::fdatasync_us(&data.0)?;
+    let words = words(place, &data.0)?;
+    let config = config_of(&words)?;
     let log = place.logs.join(format!("{name}.log"));
     let commands = std::iter::once(&server.command).chain(&server.others).enumerate();
     let started: Result<Vec<_>, _> = commands
@@ -79,9 +93,25 @@ pub fn run(
             Process::start(&command, suite.server_core, &data.0, &log)
         })
         .collect();
-    let mut process = Processes(started.map_err(of)?);
-    let target = ready(&config, &mut process).map_err(|wrong| of(wrong.text))?;
-    set_up(server, &words).map_err(of)?;
+    let mut process = Processes(started?);
+    let target = ready(&config, &mut process).map_err(|wrong| wrong.text)?;
+    set_up(server, &words)?;
+    Ok(Started { target, process, data, words, config, fdatasync_us })
+}
+
+/// Runs one point once.
+pub fn run(
+    suite: &Suite,
+    measure: &Measure,
+    name: &str,
+    clients: usize,
+    place: &Place,
+) -> Result<Run, String> {
+    let server = &suite.servers[name];
+    let of = |error: String| format!("{} on {name} with {clients} clients: {error}", measure.name);
+    let first = |words: &Words| measure.config(server, clients, words, suite.driver_core);
+    let Started { target, mut process, data, mut words, config, fdatasync_us } =
+        start(suite, name, place, &first).map_err(of)?;
     if let Some(load) = &measure.prepare {
         let prepare = self::config(load, server, None, &words, suite.driver_core)?;
         let done = load::run(&prepare, &*target, &AtomicBool::new(false), &mut Nobody);
@@ -173,19 +203,26 @@ fn words(place: &Place, data: &Path) -> Result<Words, String> {
 }
 
 /// A server's processes: one, or the members of a cluster.
-struct Processes(Vec<Process>);
+pub struct Processes(Vec<Process>);
 
 impl Processes {
-    fn check(&mut self) -> Result<(), String> {
+    /// An error if one has ended by itself.
+    pub fn check(&mut self) -> Result<(), String> {
         self.0.iter_mut().try_for_each(Process::check)
     }
 
-    fn cpu_seconds(&self) -> f64 {
+    /// CPU seconds they have used.
+    pub fn cpu_seconds(&self) -> f64 {
         self.0.iter().map(Process::cpu_seconds).sum()
     }
 
     fn memory_bytes(&self) -> u64 {
         self.0.iter().map(Process::memory_bytes).sum()
+    }
+
+    /// Memory they hold now, bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        self.0.iter().map(Process::resident_bytes).sum()
     }
 }
 

@@ -60,9 +60,18 @@ impl Process {
 
     /// Most memory it has held, bytes.
     pub fn memory_bytes(&self) -> u64 {
+        self.status_bytes("VmHWM:")
+    }
+
+    /// Memory it holds now, bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        self.status_bytes("VmRSS:")
+    }
+
+    fn status_bytes(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let status = status.unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
         kib.unwrap_or(0) * 1024
     }

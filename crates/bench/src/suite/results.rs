@@ -1,12 +1,13 @@
 //! What a suite has measured.
 
 use super::file::Suite;
+use super::soak::SoakRun;
 use crate::charts::short;
 use crate::codec::Way;
 use crate::machine::Machine;
 use crate::report::Percentiles;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// All of it.
@@ -35,6 +36,9 @@ pub struct Results {
     pub codec_elsewhere: Option<Machine>,
     /// In the order in which they were begun.
     pub points: Vec<Point>,
+    /// In the order in which they were begun.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub soaks: Vec<SoakRun>,
 }
 
 /// One load on one server with so many clients.
@@ -136,7 +140,15 @@ impl Results {
             codec: Vec::new(),
             codec_elsewhere: None,
             points: Vec::new(),
+            soaks: Vec::new(),
         }
+    }
+
+    /// Adds a soak; of one that is repeated the last counts.
+    pub fn add_soak(&mut self, run: SoakRun, quick: bool) {
+        self.versions.insert(run.server.clone(), run.version.clone());
+        self.soaks.retain(|known| (&known.soak, &known.server) != (&run.soak, &run.server));
+        self.soaks.push(SoakRun { started: self.started.clone(), quick, ..run });
     }
 
     /// Adds a run.
@@ -183,10 +195,14 @@ impl Results {
         known.are_told_by(&self.machine);
         let is_new = |name: &str| self.points.iter().any(|point| point.measure == name);
         all.points.extend(known.points.into_iter().filter(|point| !is_new(&point.measure)));
+        let is_new = |name: &str| self.soaks.iter().any(|run| run.soak == name);
+        all.soaks.extend(known.soaks.into_iter().filter(|run| !is_new(&run.soak)));
         for (server, version) in known.versions {
             all.versions.entry(server).or_insert(version);
         }
-        let has_run = |server: &String| all.points.iter().any(|point| point.server == *server);
+        let of_points = all.points.iter().map(|point| &point.server);
+        let run: BTreeSet<_> = of_points.chain(all.soaks.iter().map(|run| &run.server)).collect();
+        let has_run = |server: &String| run.contains(server);
         all.left_out.retain(|server| !has_run(server));
         if all.codec.is_empty() {
             (all.codec, all.codec_elsewhere) = (known.codec, known.codec_elsewhere);
@@ -198,7 +214,8 @@ impl Results {
     fn are_told_by(&mut self, machine: &Machine) {
         let before = std::mem::replace(&mut self.machine, machine.clone());
         let points = self.points.iter_mut().map(|point| &mut point.elsewhere);
-        for elsewhere in points.chain([&mut self.codec_elsewhere]) {
+        let soaks = self.soaks.iter_mut().map(|run| &mut run.elsewhere);
+        for elsewhere in points.chain(soaks).chain([&mut self.codec_elsewhere]) {
             let ran_on = elsewhere.take().unwrap_or_else(|| before.clone());
             *elsewhere = Some(ran_on).filter(|ran_on| ran_on != machine);
         }

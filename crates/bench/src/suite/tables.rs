@@ -3,6 +3,7 @@
 use super::file::{Measure, Suite};
 use super::output::charts;
 use super::results::{Point, Results};
+use super::soak;
 use super::work::{Gives, Work};
 use crate::charts::short;
 use crate::codec::PUBLISHED;
@@ -64,15 +65,7 @@ pub fn markdown(suite: &Suite, results: &Results, charts_in: &str) -> String {
             "The server is bound to core {server}, the load to core {driver} of the same machine."
         ));
     }
-    text.push_str(
-        " One server runs at a time, with a fresh data directory; servers take turns; the median \
-         of the rounds counts. A ratio is ours / theirs; in brackets are its lowest and highest \
-         value in one round. `fdatasync` is the median time of a 4 KiB write made durable just \
-         before; `server us/op` is the server's CPU time for one operation, which a busy machine \
-         changes least; latencies are microseconds. `(bound)`: the load's core was full, so the \
-         server could do more. Numbers of one machine compare servers; they say little of \
-         another.\n",
-    );
+    text.push_str(if suite.measures.is_empty() { SOAKS } else { MEASURES });
     for (server, version) in &results.versions {
         text.push_str(&format!("\n- {server}: {version}"));
     }
@@ -92,6 +85,9 @@ pub fn markdown(suite: &Suite, results: &Results, charts_in: &str) -> String {
         for (file, title, _) in charts(&measures, results).unwrap_or_default() {
             text.push_str(&format!("\n![{title}]({charts_in}{file})\n"));
         }
+    }
+    for soak in &suite.soaks {
+        text.push_str(&soak::section(soak, &results.soaks, charts_in));
     }
     text.push_str(&codec(results));
     text
@@ -133,6 +129,22 @@ fn goals(suite: &Suite, results: &Results) -> String {
     }
     format!("\n## Goals\n\n| what | found | goal | reached |\n|---|--:|--:|---|\n{rows}")
 }
+
+/// What is to be known of all measures.
+const MEASURES: &str = " One server runs at a time, with a fresh data directory; servers take turns; \
+     the median of the rounds counts. A ratio is ours / theirs; in brackets are its lowest and \
+     highest value in one round. `fdatasync` is the median time of a 4 KiB write made durable just \
+     before; `server us/op` is the server's CPU time for one operation, which a busy machine \
+     changes least; latencies are microseconds. `(bound)`: the load's core was full, so the server \
+     could do more. Numbers of one machine compare servers; they say little of another.\n";
+
+/// What is to be known of all soaks.
+const SOAKS: &str = " One server runs at a time, with a fresh data directory. A soak runs several \
+     loads at once and looks every second. The load `lone` is one client whose requests are due at \
+     fixed times: what it waits, any client waits. A latency counts from when the request was due. \
+     `server us/op` is the server's CPU time for one operation of any load. `unserved`: due and \
+     never sent, or never answered. Numbers of one machine compare servers; they say little of \
+     another.\n";
 
 type Column = (&'static str, fn(&Cell<'_>) -> String);
 

@@ -20,7 +20,7 @@ mod trace;
 pub use clock::Clock;
 pub use cluster::{Bench, Cluster, Copies, Mended, Options, Said, Wires, wait};
 pub use group::{DiskGroup, MemoryGroup};
-pub use mount::{Mount, System};
+pub use mount::{Frozen, Mount, System};
 pub use network::Network;
 pub use switch::{Counts, Link};
 pub use trace::Trace;
@@ -133,7 +133,8 @@ fn sweep(home: &Path) {
             continue;
         }
         for mounted in mount::mounted_below(&entry.path()) {
-            let _ = run(&["fsfreeze", "-u", &mounted]); // It may have been left so.
+            // What a killed test froze would keep its writers for ever.
+            let _ = run(&["fsfreeze", "-u", &mounted]);
             let _ = run(&["umount", "-l", &mounted]);
         }
         let _ = std::fs::remove_dir_all(entry.path());

@@ -47,7 +47,6 @@ pub struct Mount {
     point: PathBuf,
     mib: usize,
     mounted: bool,
-    frozen: bool,
 }
 
 impl Mount {
@@ -56,7 +55,7 @@ impl Mount {
         let image = folder.join(format!("{}.img", system.word()));
         let point = folder.join(format!("{}.mount", system.word()));
         std::fs::create_dir_all(&point).expect("the scratch folder can be written");
-        let mut mount = Mount { system, image, point, mib, mounted: false, frozen: false };
+        let mut mount = Mount { system, image, point, mib, mounted: false };
         if !matches!(system, System::Memory { .. }) {
             let file = std::fs::File::create(&mount.image).expect("the image can be made");
             file.set_len((mib as u64) << 20).expect("a sparse file costs nothing");
@@ -110,22 +109,17 @@ impl Mount {
         must(&[text(&compiled("godown")), text(&self.point)]);
     }
 
+    /// Makes every write and sync of it wait until the guard is dropped, as a disk does that hangs:
+    /// no call fails, none returns.
+    pub fn freeze(&self) -> Frozen {
+        must(&["fsfreeze", "-f", text(&self.point)]);
+        Frozen { point: self.point.clone() }
+    }
+
     /// After a cut: power is back.
     pub fn power_again(&mut self) {
         self.unmount();
         self.mount();
-    }
-
-    /// Its disk hangs: no call that writes returns until [`Mount::thaw`].
-    pub fn freeze(&mut self) {
-        must(&["fsfreeze", "-f", text(&self.point)]);
-        self.frozen = true;
-    }
-
-    /// Its disk answers again, and does what it was asked.
-    pub fn thaw(&mut self) {
-        must(&["fsfreeze", "-u", text(&self.point)]);
-        self.frozen = false;
     }
 
     /// The device it lies on, as `MAJOR:MINOR`.
@@ -161,11 +155,21 @@ impl Mount {
     }
 }
 
+/// A file system whose writes wait. A process that waits for one can't even be killed, so the guard
+/// must go before the process is waited for, also when a test panics.
+#[derive(Debug)]
+pub struct Frozen {
+    point: PathBuf,
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _ = run(&["fsfreeze", "-u", text(&self.point)]);
+    }
+}
+
 impl Drop for Mount {
     fn drop(&mut self) {
-        if self.frozen {
-            let _ = run(&["fsfreeze", "-u", text(&self.point)]); // Or nobody could unmount it.
-        }
         if self.mounted && !run(&["umount", text(&self.point)]).status.success() {
             let _ = run(&["umount", "-l", text(&self.point)]);
         }

@@ -33,7 +33,7 @@ fn another_is_master_while_the_disk_of_the_preferred_one_hangs() {
     let (mut gap, mut written) = (Duration::ZERO, 0);
     for node in [1, 3] {
         trial.fault(&mut cluster, |cluster| {
-            cluster.disk(node).freeze();
+            let frozen_disk = cluster.disk(node).freeze();
             let begun = Instant::now();
             let (longest, many) = writes_for(cluster, node, frozen);
             (gap, written) = (gap.max(longest), written + many);
@@ -43,7 +43,7 @@ fn another_is_master_while_the_disk_of_the_preferred_one_hangs() {
             must_say_so(cluster, node);
             let most = 4 * frozen;
             assert!(begun.elapsed() < most, "the machine was too busy to tell");
-            cluster.disk(node).thaw();
+            drop(frozen_disk);
         });
     }
     wait("the preferred master", || match cluster.master() {

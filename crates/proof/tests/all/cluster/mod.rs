@@ -23,6 +23,7 @@ mod members;
 mod moves;
 mod once;
 mod snapshots;
+mod soak;
 mod space;
 mod torn;
 mod wires;

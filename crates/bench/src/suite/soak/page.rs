@@ -1,0 +1,150 @@
+//! A soak's section of the results: tables, verdicts, and plots over time.
+
+use super::bounds::ends;
+use super::{BUSY, MEMORY, SERVER_US, Soak, SoakRun, WALKED, verdicts};
+use crate::charts::{Axis, Chart, Scale, Series as Line, short};
+use crate::report::file_label;
+use std::fmt::Write;
+
+/// The plots of a soak: what is drawn, its unit, the scale.
+const PLOTS: [(&str, &str, Scale); 3] = [
+    (SERVER_US, "microseconds of the server's processor time per operation", Scale::Logarithmic),
+    (MEMORY, "MiB", Scale::Linear),
+    (WALKED, "rows walked per row returned", Scale::Logarithmic),
+];
+
+/// The section of a soak that was run; `charts_in` is the charts' folder as seen from the text.
+pub fn section(soak: &Soak, all: &[SoakRun], charts_in: &str) -> String {
+    let runs: Vec<_> = all.iter().filter(|run| run.soak == soak.name).collect();
+    if runs.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n## {}\n\n", capital(&soak.name));
+    if !soak.note.is_empty() {
+        let _ = write!(text, "{}\n\n", soak.note.trim());
+    }
+    let _ = write!(text, "Again: `make bench SUITE=growth POINT=\"{}\"`\n\n", soak.name);
+    for verdict in verdicts(soak, all) {
+        let _ = writeln!(text, "- {}", verdict.line().replace("MISSED", "**missed**"));
+    }
+    for run in &runs {
+        text.push_str(&marks(run));
+    }
+    text.push_str(
+        "\n| server | load | operations/s | p50 ms | p99 | p99.9 | max | failed | unserved |\n\
+         |---|---|--:|--:|--:|--:|--:|--:|--:|\n",
+    );
+    for run in &runs {
+        for load in &soak.loads {
+            if run.whole.contains_key(&format!("{} rate", load.name)) {
+                row(&mut text, run, &load.name);
+            }
+        }
+    }
+    text.push_str(
+        "\n| server | us/op, first tenth | last tenth | memory MiB, first | last | rows walked \
+         per row returned, first | last |\n|---|--:|--:|--:|--:|--:|--:|\n",
+    );
+    for run in &runs {
+        let _ = write!(text, "| {} |", run.server);
+        for name in [SERVER_US, MEMORY, WALKED] {
+            match run.series.get(name) {
+                Some(series) => {
+                    let (first, last) = ends(series);
+                    let _ = write!(text, " {} | {} |", short(first), short(last));
+                }
+                None => text.push_str(" | |"),
+            }
+        }
+        text.push('\n');
+    }
+    for (file, title, _) in charts(soak, all).unwrap_or_default() {
+        let _ = write!(text, "\n![{title}]({charts_in}{file})\n");
+    }
+    text
+}
+
+fn row(text: &mut String, run: &SoakRun, load: &str) {
+    let figure = |name: &str| run.whole.get(&format!("{load} {name}")).copied().unwrap_or_default();
+    let _ = write!(text, "| {} | {load} | {:.0} |", run.server, figure("rate"));
+    for name in ["p50", "p99", "p99.9", "max"] {
+        let _ = write!(text, " {:.2} |", figure(name));
+    }
+    let _ = writeln!(text, " {} | {} |", figure("failed"), figure("unserved"));
+}
+
+/// What is to be known of a run's circumstances.
+fn marks(run: &SoakRun) -> String {
+    let mut marks = Vec::new();
+    if run.quick {
+        marks.push("a short look".to_string());
+    }
+    if run.load_average > BUSY {
+        marks.push(format!("a busy machine (load average {:.1} before)", run.load_average));
+    }
+    if let Some(machine) = &run.elsewhere {
+        marks.push(format!("another machine: {machine}"));
+    }
+    match marks.is_empty() {
+        true => String::new(),
+        false => format!("- {}: {}\n", run.server, marks.join("; ")),
+    }
+}
+
+/// The charts of a soak: file name, what they show, SVG.
+pub fn charts(soak: &Soak, all: &[SoakRun]) -> Result<Vec<(String, String, String)>, String> {
+    let runs: Vec<_> = all.iter().filter(|run| run.soak == soak.name).collect();
+    let mut drawn = Vec::new();
+    let mut add = |kind: &str, title: String, y: Axis, series: Vec<Line>| {
+        if series.iter().all(|line| line.points.is_empty()) {
+            return Ok(());
+        }
+        let x = Axis::new("seconds", Scale::Linear);
+        let chart = Chart { title: format!("{}: {title}", soak.name), x, y, series };
+        let svg = chart.lines()?;
+        drawn.push((
+            format!("{}.svg", file_label(&format!("{} {kind}", soak.name))),
+            chart.title,
+            svg,
+        ));
+        Ok::<(), String>(())
+    };
+    let lines = |figures: &[String], scale: &Scale| {
+        let each = runs.iter().flat_map(|run| {
+            figures.iter().filter_map(|figure| {
+                let mut points = run.series.get(figure)?.clone();
+                // Nothing has no place on a logarithmic axis.
+                points.retain(|(_, height)| *scale != Scale::Logarithmic || *height > 0.0);
+                Some(Line { name: format!("{} {figure}", run.server), points })
+            })
+        });
+        each.collect::<Vec<_>>()
+    };
+    for load in &soak.loads {
+        let of = |figure: &str| format!("{} {figure}", load.name);
+        let shown: &[&str] = if load.is_probe { &["p50", "p99", "max"] } else { &["p50", "p99"] };
+        let figures: Vec<_> = shown.iter().map(|figure| of(figure)).collect();
+        let axis = Axis::new("milliseconds", Scale::Logarithmic);
+        add(
+            &of("latency"),
+            format!("latency of {}", load.name),
+            axis,
+            lines(&figures, &Scale::Logarithmic),
+        )?;
+        if !load.is_probe {
+            let axis = Axis::new("operations/s", Scale::Linear);
+            let rates = lines(&[of("rate")], &Scale::Linear);
+            add(&of("rate"), format!("rate of {}", load.name), axis, rates)?;
+        }
+    }
+    for (figure, unit, scale) in PLOTS {
+        let series = lines(&[figure.to_string()], &scale);
+        add(figure, figure.to_string(), Axis::new(unit, scale), series)?;
+    }
+    Ok(drawn)
+}
+
+fn capital(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}

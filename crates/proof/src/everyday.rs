@@ -1,0 +1,311 @@
+//! Everyday loads that leave garbage: keys that expire, keys that are touched, a queue, a time
+//! series, counters, sequences, range reads. Each has one client, which goes to the next node when it
+//! is refused, and knows what its own answers must be.
+//!
+//! They stand beside the recorders, whose judges look at single keys: what a client checks here
+//! concerns an order of keys, a sum, or two keys at once.
+
+use crate::client::{Fate, Resp, Word};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a client waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long it rests after each step, and before it tries the next node.
+const PAUSE: Duration = Duration::from_millis(4);
+const REST: Duration = Duration::from_millis(20);
+/// Items in the queue, points in the series.
+const QUEUE_ITEMS: u64 = 200;
+const SERIES_POINTS: u64 = 500;
+
+/// What a client does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Expiring,
+    Touches,
+    Queue,
+    Series,
+    Counter,
+    Sequences,
+    Ranges,
+}
+
+const ALL: [Work; 7] = [
+    Work::Expiring,
+    Work::Touches,
+    Work::Queue,
+    Work::Series,
+    Work::Counter,
+    Work::Sequences,
+    Work::Ranges,
+];
+
+/// What all clients were told.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// Steps that were acknowledged.
+    pub ok: u64,
+    /// Steps that were refused.
+    pub fail: u64,
+    /// Steps whose outcome stays unknown.
+    pub info: u64,
+    /// Answers that contradict what the client knew, in words.
+    pub wrong: Vec<String>,
+    /// Acknowledged steps by second.
+    pub by_second: Vec<u64>,
+}
+
+/// Clients at work.
+pub struct Everyday {
+    clock: Instant,
+    stop: Arc<AtomicBool>,
+    by_second: Arc<Mutex<Vec<u64>>>,
+    clients: Vec<JoinHandle<Told>>,
+}
+
+impl Everyday {
+    /// Starts one client for each kind of work, spread over the nodes.
+    pub fn start(nodes: &[SocketAddr], seed: u64) -> Everyday {
+        let (clock, stop) = (Instant::now(), Arc::new(AtomicBool::new(false)));
+        let by_second = Arc::new(Mutex::new(Vec::new()));
+        let begin = |(at, work): (usize, Work)| {
+            let (nodes, stop, by_second) = (nodes.to_vec(), stop.clone(), by_second.clone());
+            let dice = StdRng::seed_from_u64(seed.wrapping_mul(31) + at as u64);
+            let mut client = Client { work, dice, told: Told::default(), known: Known::default() };
+            std::thread::spawn(move || {
+                client.work(&nodes, at, &stop, &|| note(&by_second, clock));
+                client.told
+            })
+        };
+        let clients = ALL.into_iter().enumerate().map(begin).collect();
+        Everyday { clock, stop, by_second, clients }
+    }
+
+    /// Seconds since they began.
+    pub fn seconds(&self) -> u64 {
+        self.clock.elapsed().as_secs()
+    }
+
+    /// Stops them and returns what they were told.
+    pub fn stop(self) -> Told {
+        self.stop.store(true, Ordering::SeqCst);
+        let mut all = Told::default();
+        for client in self.clients {
+            let told = client.join().expect("a client does not panic");
+            all.ok += told.ok;
+            all.fail += told.fail;
+            all.info += told.info;
+            all.wrong.extend(told.wrong);
+        }
+        all.by_second = self.by_second.lock().expect("no panic holds it").clone();
+        all
+    }
+}
+
+fn note(by_second: &Mutex<Vec<u64>>, clock: Instant) {
+    let second = clock.elapsed().as_secs() as usize;
+    let mut counts = by_second.lock().expect("no panic holds it");
+    let length = counts.len().max(second + 1);
+    counts.resize(length, 0);
+    counts[second] += 1;
+}
+
+/// What a client knows of its keys.
+#[derive(Debug, Default)]
+struct Known {
+    /// The next item, point, number.
+    next: u64,
+    /// The last acknowledged one.
+    acked: u64,
+    /// Steps since then whose outcome is unknown.
+    unknown: u64,
+    /// Items that were pushed and not popped.
+    waiting: u64,
+}
+
+struct Client {
+    work: Work,
+    dice: StdRng,
+    told: Told,
+    known: Known,
+}
+
+impl Client {
+    fn work(&mut self, nodes: &[SocketAddr], at: usize, stop: &AtomicBool, note: &dyn Fn()) {
+        for at in at.. {
+            if let Ok(mut redis) = Resp::with_patience(nodes[at % nodes.len()], PATIENCE) {
+                while !stop.load(Ordering::SeqCst) && self.turn(&mut redis, note).is_ok() {
+                    std::thread::sleep(PAUSE);
+                }
+            }
+            if stop.load(Ordering::SeqCst) {
+                return;
+            }
+            std::thread::sleep(REST);
+        }
+    }
+
+    /// One step; an error means that the client is not served here.
+    fn turn(&mut self, redis: &mut Resp, note: &dyn Fn()) -> io::Result<()> {
+        match self.step(redis) {
+            Ok(Fate::Ok) => {
+                self.told.ok += 1;
+                note();
+                Ok(())
+            }
+            Ok(Fate::Fail) => {
+                self.told.fail += 1;
+                Err(io::ErrorKind::ConnectionRefused.into())
+            }
+            Ok(Fate::Info) | Err(_) => {
+                self.told.info += 1;
+                self.known.unknown += 1;
+                Err(io::ErrorKind::ConnectionAborted.into())
+            }
+        }
+    }
+
+    fn step(&mut self, redis: &mut Resp) -> io::Result<Fate> {
+        match self.work {
+            Work::Expiring => {
+                let (key, life) =
+                    (self.dice.random_range(0..20_000), self.dice.random_range(1..=5));
+                Ok(redis.say(&format!("SET expiring-{key:05} x EX {life}"))?.fate())
+            }
+            Work::Touches => {
+                let key = self.dice.random_range(0..50);
+                Ok(redis.say(&format!("SET touched-{key:02} x EX 5"))?.fate())
+            }
+            Work::Queue => self.queue(redis),
+            Work::Series => self.series(redis),
+            Work::Counter => self.count(redis),
+            Work::Sequences => self.sequence(redis),
+            Work::Ranges => self.range(redis),
+        }
+    }
+
+    /// Pushes behind the last item or pops the first; items come in the order of their pushes.
+    fn queue(&mut self, redis: &mut Resp) -> io::Result<Fate> {
+        if self.known.waiting < QUEUE_ITEMS || self.dice.random_bool(0.5) {
+            self.known.next += 1;
+            let word = redis.say(&format!("SET queue-{:012} x", self.known.next))?;
+            self.known.waiting += u64::from(word.fate() != Fate::Fail);
+            return Ok(word.fate());
+        }
+        let word = redis.say("CREDENZA.PREFIX queue- LIMIT 1 KEYS")?;
+        if word.fate() != Fate::Ok {
+            return Ok(word.fate());
+        }
+        let Some(key) = first_key(&word) else {
+            self.known.waiting = 0;
+            return Ok(Fate::Ok);
+        };
+        let number = number_of(&key);
+        // An item whose removal was acknowledged never comes again.
+        self.expect(number > self.known.acked, || format!("queue: {key} came again"));
+        let word = redis.say(&format!("DEL {key}"))?;
+        if word.fate() == Fate::Ok {
+            self.known.acked = self.known.acked.max(number);
+            self.known.waiting = self.known.waiting.saturating_sub(1);
+        }
+        Ok(word.fate())
+    }
+
+    /// Appends a point, drops the oldest, and reads where the series begins.
+    fn series(&mut self, redis: &mut Resp) -> io::Result<Fate> {
+        self.known.next += 1;
+        let word = redis.say(&format!("SET series-{:012} x", self.known.next))?;
+        if word.fate() != Fate::Ok || self.known.next <= SERIES_POINTS {
+            return Ok(word.fate());
+        }
+        let oldest = self.known.next - SERIES_POINTS;
+        let word = redis.say(&format!("DEL series-{oldest:012}"))?;
+        if word.fate() != Fate::Ok {
+            return Ok(word.fate());
+        }
+        self.known.acked = oldest;
+        let word = redis.say("CREDENZA.PREFIX series- LIMIT 1000 KEYS")?;
+        if word.fate() == Fate::Ok {
+            let keys = keys_of(&word);
+            let here = |number: u64| keys.contains(&format!("series-{number:012}"));
+            let newest = self.known.next;
+            self.expect(!here(oldest), || format!("series: {oldest} is there after its delete"));
+            self.expect(here(newest), || format!("series: {newest} is not there"));
+        }
+        Ok(word.fate())
+    }
+
+    /// Adds one; the answer is the sum of what was acknowledged, and of unknown steps at most.
+    fn count(&mut self, redis: &mut Resp) -> io::Result<Fate> {
+        let word = redis.say("INCR everyday-counter")?;
+        if let Word::Number(sum) = word {
+            let Known { acked, unknown, .. } = self.known;
+            let may = acked + 1..=acked + 1 + unknown;
+            self.expect(may.contains(&(sum as u64)), || format!("counter: {sum}, not {may:?}"));
+            // Those that are still unknown may be applied later.
+            self.known.unknown = may.end().saturating_sub(sum as u64);
+            self.known.acked = sum as u64;
+        }
+        Ok(word.fate())
+    }
+
+    /// Writes two keys that hold together, then reads both.
+    fn sequence(&mut self, redis: &mut Resp) -> io::Result<Fate> {
+        let value = self.dice.random::<u32>();
+        for step in ["MULTI", "SET left VALUE", "SET right VALUE"] {
+            let word = redis.say(&step.replace("VALUE", &value.to_string()))?;
+            if word.fate() != Fate::Ok {
+                return Ok(word.fate());
+            }
+        }
+        let word = redis.say("EXEC")?;
+        if word.fate() != Fate::Ok {
+            return Ok(word.fate());
+        }
+        let word = redis.say("MGET left right")?;
+        if word.fate() == Fate::Ok {
+            let wanted = Word::Bulk(Some(value.to_string().into_bytes()));
+            // One of its own whose outcome is unknown may be applied later, but never by half.
+            let is_mine = self.known.unknown > 0 || word.list().first() == Some(&wanted);
+            let is_whole = matches!(word.list(), [left, right] if left == right);
+            self.expect(is_mine && is_whole, || format!("sequence: {value}, found {word:?}"));
+        }
+        Ok(word.fate())
+    }
+
+    /// Reads a page over what others write and delete.
+    fn range(&mut self, redis: &mut Resp) -> io::Result<Fate> {
+        let word = redis.say("CREDENZA.RANGE [expiring- (touched-99 LIMIT 500 KEYS")?;
+        if word.fate() == Fate::Ok {
+            let sorted = keys_of(&word).is_sorted_by(|one, other| one < other);
+            self.expect(sorted, || "range: keys are out of order".into());
+        }
+        Ok(word.fate())
+    }
+
+    fn expect(&mut self, holds: bool, words: impl FnOnce() -> String) {
+        if !holds {
+            self.told.wrong.push(words());
+        }
+    }
+}
+
+/// The keys of a page of keys.
+fn keys_of(page: &Word) -> Vec<String> {
+    let keys = page.list().get(1).map_or(&[][..], Word::list).iter();
+    keys.filter_map(|key| Some(String::from_utf8_lossy(key.bytes()?).into_owned())).collect()
+}
+
+fn first_key(page: &Word) -> Option<String> {
+    keys_of(page).into_iter().next()
+}
+
+fn number_of(key: &str) -> u64 {
+    key.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or_default()
+}

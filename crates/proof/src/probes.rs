@@ -1,0 +1,197 @@
+//! Open-loop probes: writes that are due at fixed times at every node, whatever became of the ones
+//! before. The longest time without an acknowledgement is what a fault cost clients.
+//!
+//! A client that waits for its answer before it asks again would hide a pause behind one call.
+//! Each node therefore has several lanes, connections of their own, whose turns are spread evenly.
+
+use crate::client::{Fate, Resp};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Lanes of each node. A node that answers none of them is asked again every `PERIOD / LANES`.
+const LANES: u32 = 10;
+/// How often a lane asks.
+const PERIOD: Duration = Duration::from_secs(1);
+/// How long a lane waits for an answer before it connects anew.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a lane rests that could not connect.
+const REST: Duration = Duration::from_millis(20);
+
+/// Probes at work.
+pub struct Probes {
+    clock: Instant,
+    stop: Arc<AtomicBool>,
+    lanes: Vec<JoinHandle<(usize, Vec<Answer>)>>,
+}
+
+/// One acknowledged probe.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    due: Duration,
+    at: Duration,
+}
+
+/// Acknowledgements of all probes.
+#[derive(Clone, Debug, Default)]
+pub struct Acknowledged {
+    /// By node, counted from 0; each in the order of time.
+    nodes: Vec<Vec<Answer>>,
+}
+
+/// A time without an acknowledgement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pause {
+    /// Its length.
+    pub length: Duration,
+    /// When it began, on the probes' clock.
+    pub from: Duration,
+    /// At which node, from 1.
+    pub node: usize,
+}
+
+impl Probes {
+    /// Starts the probes; their keys are `probe-NODE-LANE` of the default bucket.
+    pub fn start(nodes: &[SocketAddr]) -> Probes {
+        let (clock, stop) = (Instant::now(), Arc::new(AtomicBool::new(false)));
+        let begin = |(node, lane): (usize, u32)| {
+            let (address, stop) = (nodes[node], stop.clone());
+            std::thread::spawn(move || (node, probe(address, (node, lane), clock, &stop)))
+        };
+        let lanes = (0..nodes.len()).flat_map(|node| (0..LANES).map(move |lane| (node, lane)));
+        let lanes = lanes.map(begin).collect();
+        Probes { clock, stop, lanes }
+    }
+
+    /// The time on the probes' clock.
+    pub fn now(&self) -> Duration {
+        self.clock.elapsed()
+    }
+
+    /// Stops them and returns what was acknowledged.
+    pub fn stop(self) -> Acknowledged {
+        self.stop.store(true, Ordering::SeqCst);
+        let mut all = Acknowledged::default();
+        for lane in self.lanes {
+            let (node, answers) = lane.join().expect("a probe does not panic");
+            all.nodes.resize(all.nodes.len().max(node + 1), Vec::new());
+            all.nodes[node].extend(answers);
+        }
+        all.nodes.iter_mut().for_each(|answers| answers.sort_by_key(|answer| answer.at));
+        all
+    }
+}
+
+fn probe(
+    address: SocketAddr,
+    (node, lane): (usize, u32),
+    clock: Instant,
+    stop: &AtomicBool,
+) -> Vec<Answer> {
+    let key = format!("probe-{node}-{lane}");
+    let (mut answers, mut connection) = (Vec::new(), None);
+    let mut due = lane * PERIOD / LANES;
+    while !stop.load(Ordering::SeqCst) {
+        let now = clock.elapsed();
+        if now < due {
+            std::thread::sleep((due - now).min(PERIOD / 10));
+            continue;
+        }
+        if connection.is_none() {
+            connection = Resp::with_patience(address, PATIENCE).ok();
+        }
+        let said = connection.as_mut().map(|redis| redis.say(&format!("SET {key} {due:?}")));
+        match said {
+            Some(Ok(word)) if word.fate() == Fate::Ok => {
+                answers.push(Answer { due, at: clock.elapsed() });
+            }
+            // A refusal is an answer: the lane's next turn comes in time.
+            Some(Ok(_)) => {}
+            Some(Err(_)) | None => {
+                connection = None;
+                std::thread::sleep(REST);
+            }
+        }
+        // Turns that passed meanwhile are other lanes' turns, too.
+        while due <= clock.elapsed() {
+            due += PERIOD;
+        }
+    }
+    answers
+}
+
+impl Acknowledged {
+    /// The longest pause between two moments at these nodes, from 1, each taken for itself.
+    pub fn longest(&self, nodes: &[usize], (from, to): (Duration, Duration)) -> Pause {
+        let each = nodes.iter().map(|node| {
+            let answers = self.nodes.get(node - 1).map_or(&[][..], Vec::as_slice);
+            let within = answers.iter().map(|one| one.at).filter(|at| (from..to).contains(at));
+            let moments: Vec<_> = [from].into_iter().chain(within).chain([to]).collect();
+            let pauses = moments.windows(2).map(|pair| Pause {
+                length: pair[1] - pair[0],
+                from: pair[0],
+                node: *node,
+            });
+            pauses.max().unwrap_or_default()
+        });
+        each.max().unwrap_or_default()
+    }
+
+    /// The time below which so many per thousand of the probes' latencies are that were due between
+    /// two moments at these nodes, from 1. Probes that were never acknowledged are not among them:
+    /// they are pauses.
+    pub fn latency(
+        &self,
+        nodes: &[usize],
+        (from, to): (Duration, Duration),
+        thousandth: usize,
+    ) -> Duration {
+        let answers = nodes.iter().filter_map(|node| self.nodes.get(node - 1)).flatten();
+        let due = answers.filter(|one| (from..to).contains(&one.due));
+        let mut times: Vec<_> = due.map(|one| one.at.saturating_sub(one.due)).collect();
+        times.sort_unstable();
+        times.get(times.len() * thousandth / 1000).copied().unwrap_or_default()
+    }
+
+    /// How many were acknowledged.
+    pub fn count(&self) -> u64 {
+        self.nodes.iter().map(|answers| answers.len() as u64).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(number: f64) -> Duration {
+        Duration::from_secs_f64(number)
+    }
+
+    fn told(nodes: &[&[f64]]) -> Acknowledged {
+        let answer = |at: &f64| Answer { due: seconds(at - 0.01), at: seconds(*at) };
+        let nodes = nodes.iter().map(|times| times.iter().map(answer).collect());
+        Acknowledged { nodes: nodes.collect() }
+    }
+
+    #[test]
+    fn the_longest_pause_is_found_at_the_ends_between_answers_and_where_there_is_none() {
+        let all = told(&[&[1.0, 1.1, 3.0, 3.1], &[1.0, 2.0, 3.0]]);
+        let span = (seconds(0.5), seconds(4.0));
+        let pause = all.longest(&[1, 2], span);
+        assert_eq!((pause.length, pause.from, pause.node), (seconds(1.9), seconds(1.1), 1));
+        assert_eq!(all.longest(&[2], span).length, seconds(1.0));
+        // Nobody answered: the whole time is a pause; so is all that comes behind the last answer.
+        assert_eq!(all.longest(&[3], span).length, seconds(3.5));
+        assert_eq!(all.longest(&[1], (seconds(3.0), seconds(9.0))).length, seconds(5.9));
+    }
+
+    #[test]
+    fn latencies_count_from_the_intended_start() {
+        let all = told(&[&[1.0, 2.0, 3.0]]);
+        let found = all.latency(&[1], (seconds(0.0), seconds(9.0)), 990);
+        assert!(found.as_millis().abs_diff(10) <= 1, "{found:?}");
+        assert_eq!(all.latency(&[2], (seconds(0.0), seconds(9.0)), 990), Duration::ZERO);
+    }
+}
