@@ -15,8 +15,10 @@ const SEEDS: u64 = 1_500;
 const VALUES: usize = 9;
 /// Maintenance begins after so many points at most.
 const BEGINS_MAX: u64 = 150;
-/// Time stands still: one seed is one interleaving.
+/// One seed is one interleaving: time passes with the driver's turns alone, which may leave a value
+/// open for a while.
 const NOW_NS: u64 = 1_000_000_000_000;
+const TURN_NS: u64 = 100_000;
 
 /// Values are written, decided and acknowledged while the log is truncated; then the process is
 /// killed. The next start must find all of them.
@@ -39,7 +41,8 @@ fn acknowledged_while_truncated(seed: u64, flaw: Option<Flaw>) {
     let driver = move || {
         here();
         let mut tickets = Vec::new();
-        loop {
+        for turn in 0.. {
+            SIMULATED.set(Some(NOW_NS + turn * TURN_NS));
             if tickets.len() < VALUES {
                 tickets.push(sole.submit(tickets.len()));
             }
