@@ -192,6 +192,7 @@ impl World {
         }
         let leads = |group: &usize| self.life(which).is_some_and(|life| life.leads(*group));
         assert!(!groups.iter().any(leads), "it leads, and its disk hangs");
+        self.mates[which].look_at_the_clock(self.now);
         let hangs = self.life(which).is_some_and(|life| life.keeper.hangs(super::mate::LEASE_MS));
         let name = if hangs { "hung at the end" } else { "nothing to write at the end" };
         *self.counts.entry(name).or_default() += 1;
