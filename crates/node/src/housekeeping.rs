@@ -228,12 +228,7 @@ impl Inner {
 
     /// Gives a dropped bucket's space back; `false`: not now, look again. Never waits for what is
     /// to be applied: that may wait for a flush, and this thread is the one that flushes.
-    pub(crate) fn reclaim(
-        &self,
-        bucket: BucketId,
-        seen: &mut Reclaimed,
-        now: u64,
-    ) -> Result<bool> {
+    pub(crate) fn reclaim(&self, bucket: BucketId, seen: &mut Reclaimed, now: u64) -> Result<bool> {
         let Some(group) = self.groups.get(seen.group) else { return Ok(true) };
         if !seen.is_over(&group.sight(), now) {
             return Ok(false);
@@ -272,7 +267,7 @@ impl Group {
     pub(crate) fn log_needed_from(&self) -> Option<Position> {
         let state = self.state();
         let (replica, applied, flight) =
-            (&state.replica, self.applied.index(), &state.in_flight);
+            (&state.replica, self.applied.index(), &state.values.in_flight);
         let ballots = [Some(replica.promised()), replica.staging()];
         let known = state.values.runs.needed(applied, ballots, flight.adopts());
         known.into_iter().chain(flight.oldest()).min()

@@ -21,8 +21,8 @@ use crate::world;
 use base::{Ballot, Error, GroupId, LogIndex, Reason};
 use bytes::Bytes;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use store::{Kind, Log, Owner, Position, Record, StoreError};
 
@@ -96,7 +96,8 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     pub(crate) fn new() -> Arc<Keeper> {
-        let queue = Queue { jobs: VecDeque::new(), collapse: None, stopping: false, stopped: false };
+        let queue =
+            Queue { jobs: VecDeque::new(), collapse: None, stopping: false, stopped: false };
         Arc::new(Keeper {
             queue: Mutex::new(queue),
             wake: Condvar::new(),
@@ -194,19 +195,13 @@ impl Keeper {
         let queue = self.queue();
         if !queue.stopping {
             drop(
-                self.wake
-                    .wait_timeout(queue, FULL_PAUSE)
-                    .expect("no one panics while holding it"),
+                self.wake.wait_timeout(queue, FULL_PAUSE).expect("no one panics while holding it"),
             );
         }
     }
 
     /// The thread's life: one step after another.
-    pub(crate) fn run(
-        &self,
-        writer: &mut Writer,
-        mailbox: &dyn Mailbox,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn run(&self, writer: &mut Writer, mailbox: &dyn Mailbox) -> Result<(), StoreError> {
         let ended = loop {
             match writer.step(mailbox) {
                 Ok(Step::Went) => {}

@@ -13,7 +13,6 @@ const INTERVAL_BUCKETS_SHOWN: usize = 100;
 impl Inner {
     pub(crate) fn status(&self) -> Status {
         let store = self.store_status();
-        let (sync_us_p50, sync_us_p99) = self.metrics.sync_percentiles();
         let full = self.space.is_full();
         let interval_buckets = self.catalog.interval_buckets(INTERVAL_BUCKETS_SHOWN);
         let mut warnings = Vec::new();
@@ -62,17 +61,7 @@ impl Inner {
             ready,
             groups,
             snapshots: self.snapshots.progress().iter().map(|one| one.status()).collect(),
-            log: LogStatus {
-                bytes: self.keeper.bytes(),
-                segments: self.keeper.segments(),
-                syncs: self.metrics.syncs.load(Ordering::Relaxed),
-                sync_us_p50,
-                sync_us_p99,
-                sync_us_mean: self.metrics.sync_mean_us(),
-                slow: self.metrics.is_slow(),
-                hangs: self.keeper.hangs(self.settings.lease_ms),
-                unanswered_ms: self.keeper.unanswered_ms(),
-            },
+            log: self.log_status(),
             store,
             disk: DiskStatus {
                 total_bytes: self.space.total_bytes(),
@@ -86,6 +75,21 @@ impl Inner {
             members: cluster.members,
             available: self.available_status(),
             warnings,
+        }
+    }
+
+    fn log_status(&self) -> LogStatus {
+        let (sync_us_p50, sync_us_p99) = self.metrics.sync_percentiles();
+        LogStatus {
+            bytes: self.keeper.bytes(),
+            segments: self.keeper.segments(),
+            syncs: self.metrics.syncs.load(Ordering::Relaxed),
+            sync_us_p50,
+            sync_us_p99,
+            sync_us_mean: self.metrics.sync_mean_us(),
+            slow: self.metrics.is_slow(),
+            hangs: self.keeper.hangs(self.settings.lease_ms),
+            unanswered_ms: self.keeper.unanswered_ms(),
         }
     }
 
@@ -165,18 +169,6 @@ impl Inner {
         ];
         #[rustfmt::skip]
         let gauges = [
-            ("credenza_log_sync_seconds_p50", "Median of the last syncs.",
-             log.sync_us_p50 as f64 / 1e6),
-            ("credenza_log_sync_seconds_p99", "99th percentile of the last syncs.",
-             log.sync_us_p99 as f64 / 1e6),
-            ("credenza_log_slow", "1 while syncs take so long that they bound the node.",
-             u64::from(log.slow) as f64),
-            ("credenza_log_hangs", "1 while the disk does not finish what the log asked of it.",
-             u64::from(log.hangs) as f64),
-            ("credenza_log_unanswered_seconds", "For how long the log has waited for the disk now.",
-             log.unanswered_ms as f64 / 1e3),
-            ("credenza_log_bytes", "Log that can't be collapsed yet.", log.bytes as f64),
-            ("credenza_log_segments", "Segments of the log.", log.segments as f64),
             ("credenza_store_disk_bytes", "Bytes of the store's files.", store.disk_bytes as f64),
             ("credenza_store_memory_bytes", "Bytes of the store not yet flushed.",
              store.memory_bytes as f64),
@@ -192,9 +184,9 @@ impl Inner {
             ("credenza_buckets", "Buckets.", status.buckets as f64),
             ("credenza_uptime_seconds", "Time since the start.", status.uptime_ms as f64 / 1e3),
         ];
-        let plain = |kind, (name, help, value)| Sample { name, help, kind, labels: vec![], value };
         let counters = counters.into_iter().map(|row| plain(SampleKind::Counter, row));
-        let gauges = gauges.into_iter().map(|row| plain(SampleKind::Gauge, row));
+        let gauges = gauges.into_iter().chain(log_rows(log));
+        let gauges = gauges.map(|row| plain(SampleKind::Gauge, row));
         let groups = status.groups.iter().flat_map(group_samples).chain(process::samples());
         let files = disk.free_files.map(|free| {
             let help = "Files (inodes) that can still be made under the data directory.";
@@ -202,6 +194,32 @@ impl Inner {
         });
         counters.chain(gauges).chain(files).chain(groups).chain(self.available_samples()).collect()
     }
+}
+
+/// A sample's name, what it is, and its number.
+type Row = (&'static str, &'static str, f64);
+
+fn plain(kind: SampleKind, (name, help, value): Row) -> Sample {
+    Sample { name, help, kind, labels: vec![], value }
+}
+
+/// What is measured of the log.
+#[rustfmt::skip]
+fn log_rows(log: &LogStatus) -> [Row; 7] {
+    [
+        ("credenza_log_sync_seconds_p50", "Median of the last syncs.",
+         log.sync_us_p50 as f64 / 1e6),
+        ("credenza_log_sync_seconds_p99", "99th percentile of the last syncs.",
+         log.sync_us_p99 as f64 / 1e6),
+        ("credenza_log_slow", "1 while syncs take so long that they bound the node.",
+         u64::from(log.slow) as f64),
+        ("credenza_log_hangs", "1 while the disk does not finish what the log asked of it.",
+         u64::from(log.hangs) as f64),
+        ("credenza_log_unanswered_seconds", "For how long the log has waited for the disk now.",
+         log.unanswered_ms as f64 / 1e3),
+        ("credenza_log_bytes", "Log that can't be collapsed yet.", log.bytes as f64),
+        ("credenza_log_segments", "Segments of the log.", log.segments as f64),
+    ]
 }
 
 /// What of a group's replicas is not the same, in sentences.

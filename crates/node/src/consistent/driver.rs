@@ -166,7 +166,7 @@ impl Group {
         jobs.extend(head.iter().flat_map(|head| head.records(self.id, copy.is_some())));
         // Under the lock, and before they are handed over: whoever truncates the log sees them
         // here, or read where it ends before they were written.
-        state.in_flight.hand_over(self.shared.keeper.end(), &jobs);
+        state.values.in_flight.hand_over(self.shared.keeper.end(), &jobs);
         drop(guard);
         self.shared.keeper.write(jobs);
         drop(copy); // Who asked for it hears that the keeper has it.

@@ -10,7 +10,6 @@ use super::catch_up::Arrived;
 use super::clock::Clock;
 use super::comparison::Comparisons;
 use super::evaluate::evaluate;
-use super::in_flight::InFlight;
 use super::layout::Mark;
 use super::office::{Office, not_master};
 use super::pace::Pace;
@@ -170,8 +169,6 @@ pub(crate) struct State {
     /// Where the log began when that was looked at last.
     pub log_start: Position,
     pub statement: Statement,
-    /// Records that the log writer has.
-    pub in_flight: InFlight,
     /// Nothing new is taken; mastership is given back when everything taken is proposed.
     pub retiring: bool,
     /// The driver has ended.
@@ -247,7 +244,6 @@ impl Group {
                 ticks: super::ticks::Ticks::default(),
                 log_start: Position(0),
                 statement: Statement::due(),
-                in_flight: InFlight::default(),
                 retiring: false,
                 ended: false,
                 scratch: Vec::new(),

@@ -68,7 +68,7 @@ impl Group {
     /// A record is as firm as it asked to be.
     pub(super) fn written(&self, state: &mut State, done: Done) {
         Group::note_firm(state, &done);
-        state.in_flight.processed(&done);
+        state.values.in_flight.processed(&done);
         let Done { kind, ballot, index, decided, start, .. } = done;
         state.values.runs.record(kind, ballot, index, decided, start);
         let event = match kind {

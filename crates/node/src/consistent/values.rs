@@ -8,6 +8,7 @@
 //! unless it was staged and there was much of that; memory beyond that is bounded.
 //! Never: reads or writes the log itself.
 
+use super::in_flight::InFlight;
 use base::{Ballot, LogIndex};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -49,6 +50,8 @@ pub(crate) struct Values {
     staged_under: Ballot,
     staged_bytes: usize,
     pub runs: Runs,
+    /// Records of which `runs` does not know yet.
+    pub in_flight: InFlight,
 }
 
 impl Values {
@@ -68,6 +71,7 @@ impl Values {
             staged_under: Ballot::default(),
             staged_bytes: 0,
             runs,
+            in_flight: InFlight::default(),
         };
         tail.into_iter().for_each(|payload| values.keep(Some(payload), true));
         values

@@ -25,8 +25,7 @@ impl<T> Mutex<T> {
     pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         point();
         let guarded = |guard| MutexGuard { mutex: self, guard };
-        let poisoned =
-            |error: PoisonError<_>| Err(PoisonError::new(guarded(error.into_inner())));
+        let poisoned = |error: PoisonError<_>| Err(PoisonError::new(guarded(error.into_inner())));
         while takes_turns() {
             match self.0.try_lock() {
                 Ok(guard) => return Ok(guarded(guard)),
@@ -75,10 +74,7 @@ impl Condvar {
         self.real.notify_all();
     }
 
-    pub(crate) fn wait<'a, T>(
-        &self,
-        guard: MutexGuard<'a, T>,
-    ) -> LockResult<MutexGuard<'a, T>> {
+    pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let MutexGuard { mutex, guard } = guard;
         if !takes_turns() {
             let again = |guard| MutexGuard { mutex, guard };

@@ -1,5 +1,5 @@
-//! Small cases of log writer, maintenance, driver and clients as threads, in many interleavings: the
-//! product's own loops, of which one runs at a time (`sync/turns.rs`).
+//! Small cases of log writer, maintenance, and a driver with its client as threads, in many
+//! interleavings: the product's own loops, of which one runs at a time (`sync/turns.rs`).
 
 use super::truncation::Sole;
 use crate::flaws::{BROKEN, Flaw};
@@ -7,19 +7,21 @@ use crate::flush::Step;
 use crate::sync::{Turns, point};
 use crate::world::SIMULATED;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Interleavings in every run.
-const SEEDS: u64 = 300;
-/// Values of a case: more than a segment holds.
-const VALUES: usize = 6;
-/// Rounds of maintenance.
-const ROUNDS: usize = 2;
-/// Time stands still: one seed is one interleaving.
+const SEEDS: u64 = 1_500;
+/// Values of a case: three fill a segment.
+const VALUES: usize = 9;
+/// Maintenance begins after so many points at most.
+const BEGINS_MAX: u64 = 150;
+/// One seed is one interleaving: time passes with the driver's turns alone, which may leave a value
+/// open for a while.
 const NOW_NS: u64 = 1_000_000_000_000;
+const TURN_NS: u64 = 100_000;
 
 /// Values are written, decided and acknowledged while the log is truncated; then the process is
-/// killed. Whether the next start finds all of them.
+/// killed. The next start must find all of them.
 fn acknowledged_while_truncated(seed: u64, flaw: Option<Flaw>) {
     let here = || {
         SIMULATED.set(Some(NOW_NS));
@@ -28,51 +30,43 @@ fn acknowledged_while_truncated(seed: u64, flaw: Option<Flaw>) {
     here();
     let (sole, mut writer) = Sole::new();
     sole.begin(&mut writer);
-    let (sole, writer) = (&sole, &mut writer);
-    let (acknowledged, rounds) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
+    let (sole, writer, maintained) = (&sole, &mut writer, &AtomicBool::new(false));
     let log_writer = move || {
         here();
         let keeper = sole.inner.keeper.clone();
         keeper.run(writer, &sole.post).expect("a disk without faults");
         keeper.has_stopped();
     };
+    // A client whose values are under way together, and their driver.
     let driver = move || {
         here();
-        let done = |counter: &AtomicUsize, all| counter.load(Ordering::Acquire) == all;
-        while !done(acknowledged, VALUES) || !done(rounds, ROUNDS) {
+        let mut tickets = Vec::new();
+        for turn in 0.. {
+            SIMULATED.set(Some(NOW_NS + turn * TURN_NS));
+            if tickets.len() < VALUES {
+                tickets.push(sole.submit(tickets.len()));
+            }
             sole.turn();
+            let acknowledged = tickets.iter().filter(|ticket| sole.has(**ticket)).count();
+            if acknowledged == VALUES && maintained.load(Ordering::Acquire) {
+                break;
+            }
             point();
         }
         sole.inner.keeper.stop();
     };
     let maintenance = move || {
         here();
-        for _ in 0..ROUNDS {
-            let mut flush = sole.flush();
-            while flush.step().expect("memory") != Step::Ended {
-                point();
-            }
-            rounds.fetch_add(1, Ordering::AcqRel);
+        (0..seed % BEGINS_MAX).for_each(|_| point());
+        let mut flush = sole.flush();
+        while flush.step().expect("memory") != Step::Ended {
+            point();
         }
+        maintained.store(true, Ordering::Release);
     };
-    let client = move || {
-        here();
-        for n in 0..VALUES {
-            let ticket = sole.submit(n);
-            // Pairs of values are under way together.
-            while n % 2 == 1 && !sole.has(ticket) {
-                point();
-            }
-            acknowledged.fetch_add(1, Ordering::AcqRel);
-        }
-    };
-    Turns::play(
-        seed,
-        vec![Box::new(log_writer), Box::new(driver), Box::new(maintenance), Box::new(client)],
-    );
+    Turns::play(seed, vec![Box::new(log_writer), Box::new(driver), Box::new(maintenance)]);
     let found = sole.starts_again().expect("acknowledged writes are lost");
-    let last = sole.group.applied.index();
-    assert_eq!(found, last, "what was applied is found again");
+    assert_eq!(found, sole.group.applied.index(), "what was applied is found again");
 }
 
 fn clean_up() {

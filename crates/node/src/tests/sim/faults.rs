@@ -224,6 +224,11 @@ impl World {
             self.mates[which].hangs_until = self.now;
             self.mates[which].disk.fail_no_more();
             self.mates[which].sleeps_until = self.now;
+            // What hung returns now.
+            if let Some(life) = self.mates[which].life.as_ref().map(|life| life.number) {
+                self.at(0, Event::Written { mate: which, life });
+                self.at(0, Event::Maintains { mate: which, life });
+            }
             self.at(1_000, Event::Starts(which));
             self.at(2_000, Event::Turn(which));
             self.mates[which].next_turn = self.now + 2_000;

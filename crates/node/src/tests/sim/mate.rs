@@ -8,8 +8,8 @@ use crate::consistent::Mailbox;
 use crate::consistent::comparison::Comparisons;
 use crate::consistent::group::{Group, Shared};
 use crate::consistent::snapshot::{Pace, Snapshots};
-use crate::housekeeping::Bell;
 use crate::flush::{Flush, Step};
+use crate::housekeeping::Bell;
 use crate::keeper::{self, Done, Keeper, Writer, record, store_error};
 use crate::metrics::Metrics;
 use crate::recovery::{DEFAULT_GROUP, DIRECTORY, Mended, Terms, replay, terms};
@@ -100,9 +100,8 @@ impl Life {
     pub fn begin_flush(&mut self, trees: Arc<dyn Trees>, keep: Option<&[LogIndex]>) {
         let end = self.keeper.end();
         let wanted = self.seats.iter().zip(keep.unwrap_or_default());
-        let wanted = wanted.filter_map(|(Seat { group, .. }, keep)| {
-            group.state().values.runs.find(keep.next())
-        });
+        let wanted = wanted
+            .filter_map(|(Seat { group, .. }, keep)| group.state().values.runs.find(keep.next()));
         let spare_bytes = end.0 - wanted.min().unwrap_or(end).min(end).0;
         let groups = self.seats.iter().map(|seat| seat.group.clone()).collect();
         self.flush = Some(Flush::new(trees, self.keeper.clone(), groups, None, spare_bytes));

@@ -69,6 +69,7 @@ fn whatever_happens_no_acknowledged_write_is_lost_and_no_read_is_stale() {
             "names failed",
             "disk full",
             "maintenance",
+            "fall",
             "hang",
             "hung at the end",
             "spared",

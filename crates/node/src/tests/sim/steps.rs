@@ -14,12 +14,17 @@ use base::LogIndex;
 const ROUNDS_US: (u64, u64) = (20_000, 400_000);
 /// A driver that is waited for is looked at so often, microseconds.
 const LOOK_US: u64 = 500;
+/// A process that was killed behind a round of maintenance begins again after this, microseconds.
+const AGAIN_US: u64 = 100_000;
 /// For so long a disk hangs, microseconds.
 const HANGS_US: (u64, u64) = (200_000, 6_000_000);
 /// For so long it hangs at the end of a history, and so long nobody's writes may stop, microseconds:
-/// two leases until it is noticed, and an election.
+/// two leases until it is noticed, an election, and the two seconds that a client waits for an
+/// answer of a node that gives none: all of the few clients may be waiting there.
 const LAST_HANG_US: u64 = 6_000_000;
-const GAP_US_MAX: u64 = 2_000_000;
+const GAP_US_MAX: u64 = 4_000_000;
+/// So often it is looked at that time, microseconds.
+const LOOKS_US: u64 = 20_000;
 
 impl Mate {
     /// When a step can be taken that is due now; a call of a disk that hangs returns later.
@@ -34,8 +39,8 @@ impl World {
     /// while.
     fn gap(&mut self) -> u64 {
         match self.steps.below(8) {
-            0 => self.steps.below(30_000),
-            1 | 2 => self.steps.below(2_000),
+            0 | 1 => self.steps.below(30_000),
+            2 | 3 => self.steps.below(2_000),
             _ => 0,
         }
     }
@@ -111,6 +116,11 @@ impl World {
         match step {
             Ok(Step::Ended) => {
                 life.flush = None;
+                // What is applied by now, and not durable, is in the log alone, which is truncated.
+                if self.troubled && self.steps.often(50) {
+                    let soon = self.steps.below(30_000);
+                    self.at(soon, Event::Falls { mate: which, life: number });
+                }
                 return self.wake(which, 0);
             }
             Ok(Step::Waits) => {
@@ -122,6 +132,16 @@ impl World {
                 self.at(gap, Event::Maintains { mate: which, life: number });
             }
             Err(error) => self.fails(which, &error),
+        }
+    }
+
+    /// A process is killed behind a round of maintenance.
+    pub(super) fn falls(&mut self, which: usize, number: u64) {
+        let lives = |mate: &Mate| mate.life.as_ref().is_some_and(|life| life.number == number);
+        if self.troubled && lives(&self.mates[which]) {
+            self.mates[which].is_killed(&mut self.chance);
+            self.at(AGAIN_US, Event::Starts(which));
+            *self.counts.entry("fall").or_default() += 1;
         }
     }
 
@@ -164,8 +184,8 @@ impl World {
         self.mates[which].hangs_until = begin + LAST_HANG_US;
         self.tell(|| format!("the disk of {} hangs", which + 1));
         self.wrote_at.iter_mut().for_each(|at| *at = begin);
-        while self.now < begin + LAST_HANG_US {
-            self.run(20_000);
+        while self.now + LOOKS_US < begin + LAST_HANG_US {
+            self.run(LOOKS_US);
             for group in &groups {
                 let gap = self.now - self.wrote_at[*group];
                 assert!(gap < GAP_US_MAX, "no write of group {group} for {gap} us: a disk hangs");
@@ -173,6 +193,7 @@ impl World {
         }
         let leads = |group: &usize| self.life(which).is_some_and(|life| life.leads(*group));
         assert!(!groups.iter().any(leads), "it leads, and its disk hangs");
+        self.mates[which].look_at_the_clock(self.now);
         let hangs = self.life(which).is_some_and(|life| life.keeper.hangs(super::mate::LEASE_MS));
         let name = if hangs { "hung at the end" } else { "nothing to write at the end" };
         *self.counts.entry(name).or_default() += 1;
