@@ -10,14 +10,16 @@
 //! Promises: no acknowledged write is lost, histories are linearizable or causal, and clients' own
 //! checks hold, whatever was drawn. The long form holds pauses, rates and memory against bounds.
 //! Never: counts a pause at a node that the fault itself keeps from serving.
-//! Read next: `faults.rs`, then `hostile.rs` and `timeline.rs`.
+//! Read next: `faults.rs` and `faulty.rs`, then `hostile.rs` and `timeline.rs`.
 
 mod faults;
+mod faulty;
 mod hostile;
 mod timeline;
 
 use super::{SECOND, STEPS_MAX, percentile, waits_for_the_long_tests, writing};
-use faults::{ALL, Fault, Faulty};
+use faults::{ALL, Fault};
+use faulty::Faulty;
 use proof::attentive::{self, Attentive};
 use proof::checkers::causal::{Deed, judge};
 use proof::checkers::check;
