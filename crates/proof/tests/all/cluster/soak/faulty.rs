@@ -120,7 +120,11 @@ impl Faulty {
         let hurt = self.victims(fault, dice);
         let leaves_majority = hurt.len() <= self.minority();
         let seconds = if long() { 3.0..8.0 } else { 1.5..2.5 };
-        let hold = Duration::from_secs_f64(dice.random_range(seconds));
+        let mut hold = Duration::from_secs_f64(dice.random_range(seconds));
+        // Longer than the pause that is allowed for: a master that stays would not show otherwise.
+        if matches!(fault, HungDiskOfMaster | HungDiskOfFollower) {
+            hold += 3 * SECOND;
+        }
         let mut one = Ongoing { fault, hurt, leaves_majority, hold, frozen: None, filler: None };
         match fault {
             KillMaster | KillFollower | KillMajority | KillAll | WipedMember => self.kill(&one),
