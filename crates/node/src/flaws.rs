@@ -57,6 +57,10 @@ store::flaws! {
     SaysTheNewest,
     /// A hint goes though the key has other owners by now.
     HintGoesAnywhere,
+    /// The log is truncated past records that their group has not processed.
+    TruncatesUnprocessed,
+    /// A master whose disk hangs stays master.
+    HangsInOffice,
 }
 
 #[cfg(test)]

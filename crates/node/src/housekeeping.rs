@@ -2,18 +2,18 @@
 //! dropped buckets' space back, watch the disk, say again in the log what must not be forgotten of
 //! it.
 //!
-//! One thread of its own, so that nothing here ever blocks an answer. The order of a flush is what
-//! makes collapsing safe: first note how far the log may be needed, then seal the store's tables,
-//! then make them durable, then copy to the log's head what lives only there, and only then let
-//! whole segments go.
+//! One thread of its own, so that nothing here ever blocks an answer. How the store is made durable
+//! and the log truncated tells `flush.rs`.
 
 use crate::consistent::group::Group;
 use crate::consistent::layout;
+use crate::flush::{Flush, Step};
 use crate::keeper::store_error;
+use crate::reclaimed::Reclaimed;
 use crate::recovery::DIRECTORY;
 use crate::space::Figures;
 use crate::{Inner, world};
-use base::{BucketId, GroupId, Kind, LogIndex, Result};
+use base::{BucketId, Kind, LogIndex, Result};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -33,8 +33,6 @@ const COLLAPSE_PART: u64 = 4;
 /// So much of it is kept for members that lag, where there are any.
 const KEPT_PART: u64 = 2;
 
-/// A node that is not master of the group gives a dropped bucket's space back after this.
-const RECLAIM_MS: u64 = 5_000;
 /// The directory of several members forgets a dropped bucket after this.
 const FORGET_MS: u64 = 30_000;
 
@@ -45,22 +43,6 @@ pub(crate) struct Statements {
     next: usize,
     /// So many groups have not done so since something was written.
     left: usize,
-}
-
-/// What is known of a dropped bucket.
-pub(crate) struct Reclaimed {
-    /// Since when, milliseconds.
-    seen: u64,
-    /// The last value that may hold an update of it, as its group's master took it in this term.
-    last: Option<(u64, LogIndex)>,
-    /// Its space is back.
-    done: bool,
-}
-
-impl Reclaimed {
-    pub(crate) fn seen_at(now: u64) -> Reclaimed {
-        Reclaimed { seen: now, last: None, done: false }
-    }
 }
 
 /// Wakes the thread before its pause is over.
@@ -180,15 +162,23 @@ impl Inner {
         }
         let mut put_off = false;
         let dropped = self.directory.dropped()?;
-        reclaimed.retain(|bucket, _| dropped.iter().any(|(dropped, _)| dropped == bucket));
-        for (bucket, group) in dropped {
-            let now = world::milliseconds();
-            let seen = reclaimed.entry(bucket).or_insert(Reclaimed::seen_at(now));
-            if !seen.done && self.reclaim(bucket, group, seen, now)? {
+        let now = world::milliseconds();
+        for (bucket, group) in &dropped {
+            reclaimed.entry(*bucket).or_insert(Reclaimed::seen_at(now, *group));
+        }
+        for (bucket, seen) in reclaimed.iter_mut().filter(|(_, seen)| !seen.done) {
+            if self.reclaim(*bucket, seen, now)? {
                 seen.done = true;
                 busy = true;
             }
-            put_off |= !seen.done || !self.forget(bucket, now - seen.seen)?;
+            put_off |= !seen.done;
+        }
+        let known = |bucket: &BucketId| dropped.iter().any(|(dropped, _)| dropped == bucket);
+        reclaimed.retain(|bucket, seen| !seen.done || known(bucket));
+        for (bucket, _) in dropped {
+            let seen = reclaimed.get(&bucket).filter(|seen| seen.done).map(|seen| seen.seen);
+            let Some(seen) = seen else { continue };
+            put_off |= !self.forget(bucket, now.saturating_sub(seen))?;
         }
         if !put_off {
             *looked_at = applied;
@@ -219,38 +209,20 @@ impl Inner {
     /// not needed.
     pub(crate) fn flush_and_collapse(&self) -> Result<()> {
         let _one = self.flushing.lock().expect("no one panics while holding it");
-        // What an earlier round sealed and could not write, for lack of space: no more is sealed
-        // before, since writers, deletes among them, wait when two tables are.
-        self.trees.flush().map_err(store_error)?;
-        let end = self.keeper.end();
         let groups = self.groups.all();
         // What is collapsed can only be sent to members as a snapshot, which costs far more.
         let shared = groups.iter().any(|group| !group.is_alone());
         let spare = if shared { self.settings.log_bytes_max / KEPT_PART } else { 0 };
-        let mut keep_from = Position(end.0.saturating_sub(spare));
-        for group in &groups {
-            if let Some(start) = group.log_needed_from() {
-                keep_from = keep_from.min(start);
+        let (trees, keeper) = (self.trees.clone(), self.keeper.clone());
+        let mut round = Flush::new(trees, keeper, groups, Some(self.shelf.clone()), spare);
+        loop {
+            match round.step()? {
+                Step::Went => {}
+                Step::Waits => round.wait(),
+                Step::Ended => break,
             }
         }
-        if let Some(start) = self.shelf.log_needed_from() {
-            keep_from = keep_from.min(start);
-        }
-        let applied: Vec<_> = groups.iter().map(|group| group.applied.index()).collect();
-        self.trees.rotate().map_err(store_error)?;
-        self.trees.flush().map_err(store_error)?;
-        let mut copies = Vec::new();
-        for (group, applied) in groups.iter().zip(applied) {
-            group.durable.store(applied.0, Ordering::Relaxed);
-            copies.extend(group.copy_to_head()?);
-        }
-        // A driver that has ended drops its side; then the node is stopping or has failed.
-        for copy in copies {
-            let _ = copy.recv();
-        }
-        self.keeper.collapse(keep_from);
-        self.flushed_at.store(end.0, Ordering::Relaxed);
-        tracing::debug!(target: "store", log_needed_from = keep_from.0, "flushed");
+        self.flushed_at.store(round.end().0, Ordering::Relaxed);
         Ok(())
     }
 
@@ -259,26 +231,12 @@ impl Inner {
     pub(crate) fn reclaim(
         &self,
         bucket: BucketId,
-        group: GroupId,
         seen: &mut Reclaimed,
         now: u64,
     ) -> Result<bool> {
-        let Some(group) = self.groups.get(group) else { return Ok(true) };
-        if group.master.load(Ordering::Acquire) {
-            // Updates that found the bucket before it was retired are in a value by now, or were
-            // refused.
-            let (term, applied) = (group.applied.term(), group.applied.index());
-            let noted = seen.last.filter(|(of, _)| *of == term);
-            let (_, last) = noted.unwrap_or_else(|| (term, group.last_ticket().unwrap_or(applied)));
-            seen.last = Some((term, last));
-            if applied < last {
-                return Ok(false);
-            }
-        } else {
-            // Another node's last updates of it may still be on their way here.
-            if now - seen.seen < RECLAIM_MS {
-                return Ok(false);
-            }
+        let Some(group) = self.groups.get(seen.group) else { return Ok(true) };
+        if !seen.is_over(&group.sight(), now) {
+            return Ok(false);
         }
         let mut prefix = Vec::new();
         layout::row_key(group.id, bucket, &[], &mut prefix);
@@ -313,8 +271,11 @@ impl Group {
     /// Where the first record begins that a restart would still need.
     pub(crate) fn log_needed_from(&self) -> Option<Position> {
         let state = self.state();
-        let (replica, applied) = (&state.replica, self.applied.index());
-        state.values.runs.needed(applied, replica.promised(), replica.staging())
+        let (replica, applied, flight) =
+            (&state.replica, self.applied.index(), &state.in_flight);
+        let ballots = [Some(replica.promised()), replica.staging()];
+        let known = state.values.runs.needed(applied, ballots, flight.adopts());
+        known.into_iter().chain(flight.oldest()).min()
     }
 
     /// Whether it wrote since it was asked last.
@@ -328,15 +289,9 @@ impl Group {
         self.wake.notify_one();
     }
 
-    fn last_ticket(&self) -> Option<base::LogIndex> {
-        let state = self.state();
-        let open = state.open.as_ref().filter(|open| open.updates > 0);
-        open.or(state.pending.back()).map(|batch| batch.index)
-    }
-
     /// Has the driver write what lives only in the log to its head; it says so when that is handed
     /// to the keeper. None: the driver has ended.
-    fn copy_to_head(&self) -> Result<Option<Receiver<()>>> {
+    pub(crate) fn copy_to_head(&self) -> Result<Option<Receiver<()>>> {
         let (done, handed) = std::sync::mpsc::sync_channel(1);
         {
             let mut state = self.state();

@@ -6,25 +6,32 @@
 //! (LWN, *PostgreSQL's fsync surprise*).
 //!
 //! Promises: jobs are written in the order they were given; `Done` comes after they are as firm as
-//! they asked.
+//! they asked; how long the disk has not answered is known while it does not.
 //! Never: retries a sync; knows what a payload says.
+//! Read next: `keeper/writer.rs`, what the thread does, step by step.
+
+mod writer;
+
+pub(crate) use writer::{Step, Writer};
 
 use crate::consistent::Mailbox;
 use crate::metrics::Metrics;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::world;
 use base::{Ballot, Error, GroupId, LogIndex, Reason};
 use bytes::Bytes;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 use store::{Kind, Log, Owner, Position, Record, StoreError};
 
-/// Rounds are cut here, so that one buffer of the log bounds the memory of a write.
-const ROUND_BYTES_MAX: usize = 16 << 20;
 /// How long a full disk is left alone before it is tried again.
 const FULL_PAUSE: Duration = Duration::from_millis(50);
-/// After this long without work the log is told that all of it is durable.
-const SETTLE_PAUSE: Duration = Duration::from_millis(100);
+
+/// A disk that does not finish what was asked of it for so many leases hangs. Less, and a write of
+/// 64 MiB to a slow disk would look like it; more, and groups whose master is here wait longer.
+const HANGS_LEASES: u64 = 2;
 
 /// One record to write.
 pub(crate) struct Job {
@@ -60,10 +67,16 @@ impl Job {
 }
 
 struct Queue {
-    jobs: Vec<Job>,
+    jobs: VecDeque<Job>,
     collapse: Option<Position>,
     stopping: bool,
     stopped: bool,
+}
+
+impl Queue {
+    fn has_work(&self) -> bool {
+        !self.jobs.is_empty() || self.collapse.is_some() || self.stopping
+    }
 }
 
 /// What the thread and the node share.
@@ -74,6 +87,8 @@ pub(crate) struct Keeper {
     start: AtomicU64,
     segments: AtomicU64,
     no_space: AtomicBool,
+    /// Since when the writer waits for the disk, in nanoseconds; 0: it does not.
+    works_since: AtomicU64,
     /// Something was given: for a simulation, which has no thread to wake.
     #[cfg(test)]
     pub(crate) given: tokio::sync::Notify,
@@ -81,7 +96,7 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     pub(crate) fn new() -> Arc<Keeper> {
-        let queue = Queue { jobs: Vec::new(), collapse: None, stopping: false, stopped: false };
+        let queue = Queue { jobs: VecDeque::new(), collapse: None, stopping: false, stopped: false };
         Arc::new(Keeper {
             queue: Mutex::new(queue),
             wake: Condvar::new(),
@@ -89,6 +104,7 @@ impl Keeper {
             start: AtomicU64::new(0),
             segments: AtomicU64::new(0),
             no_space: AtomicBool::new(false),
+            works_since: AtomicU64::new(0),
             #[cfg(test)]
             given: tokio::sync::Notify::new(),
         })
@@ -142,12 +158,95 @@ impl Keeper {
         self.segments.store(u64::from(log.segments()), Ordering::Relaxed);
     }
 
-    /// What waits to be written, and from where on the log is needed: for a simulation, which is
-    /// its own thread.
-    #[cfg(test)]
-    pub(crate) fn take(&self) -> (Vec<Job>, Option<Position>) {
+    /// Takes what waits to be written: its records behind those in `jobs`, from where on the log
+    /// is needed, and whether the node stops.
+    fn take_into(&self, jobs: &mut VecDeque<Job>) -> (Option<Position>, bool) {
         let mut queue = self.queue();
-        (std::mem::take(&mut queue.jobs), queue.collapse.take())
+        match jobs.is_empty() {
+            true => std::mem::swap(&mut queue.jobs, jobs),
+            false => jobs.append(&mut queue.jobs),
+        }
+        (queue.collapse.take(), queue.stopping)
+    }
+
+    /// Whether something waits for the writer: for a simulation, which is its own thread.
+    #[cfg(test)]
+    pub(crate) fn has_work(&self) -> bool {
+        self.queue().has_work()
+    }
+
+    /// Waits until something is given, or for so long.
+    fn rest(&self, pause: Option<Duration>) {
+        let queue = self.queue();
+        if queue.has_work() {
+            return;
+        }
+        match pause {
+            None => drop(self.wake.wait(queue).expect("no one panics while holding it")),
+            Some(pause) => {
+                drop(self.wake.wait_timeout(queue, pause).expect("no one panics while holding it"));
+            }
+        }
+    }
+
+    /// Leaves a full disk alone for a while, unless the node stops.
+    fn rest_full(&self) {
+        let queue = self.queue();
+        if !queue.stopping {
+            drop(
+                self.wake
+                    .wait_timeout(queue, FULL_PAUSE)
+                    .expect("no one panics while holding it"),
+            );
+        }
+    }
+
+    /// The thread's life: one step after another.
+    pub(crate) fn run(
+        &self,
+        writer: &mut Writer,
+        mailbox: &dyn Mailbox,
+    ) -> Result<(), StoreError> {
+        let ended = loop {
+            match writer.step(mailbox) {
+                Ok(Step::Went) => {}
+                Ok(Step::Idle(pause)) => self.rest(pause),
+                Ok(Step::Full) => self.rest_full(),
+                Ok(Step::Ended) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        self.works_since(0);
+        ended
+    }
+
+    /// The thread has ended: whoever waits for that goes on.
+    pub(crate) fn has_stopped(&self) {
+        self.queue().stopped = true;
+        self.wake.notify_all();
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.queue().stopping
+    }
+
+    /// The writer waits for the disk since then, in nanoseconds; 0: no longer.
+    fn works_since(&self, now: u64) {
+        self.works_since.store(now, Ordering::Release);
+    }
+
+    /// Whether the disk hangs: what the writer asked of it is not done for two leases, by this
+    /// node's clock. A disk that is full counts, too: nothing is saved either way.
+    pub(crate) fn hangs(&self, lease_ms: u64) -> bool {
+        self.unanswered_ms() >= lease_ms.saturating_mul(HANGS_LEASES)
+    }
+
+    /// For how long the disk has not finished what the writer waits for, in milliseconds.
+    pub(crate) fn unanswered_ms(&self) -> u64 {
+        match self.works_since.load(Ordering::Acquire) {
+            0 => 0,
+            since => world::nanoseconds().saturating_sub(since) / 1_000_000,
+        }
     }
 
     /// Where the log begins: what stood before is collapsed.
@@ -178,173 +277,23 @@ impl Keeper {
         mailbox: Arc<dyn Mailbox>,
         metrics: Arc<Metrics>,
     ) -> Result<(), Error> {
-        let (unsynced_since, unsettled) = (None, false);
-        let mut writer = Writer { log, keeper: self.clone(), metrics, unsynced_since, unsettled };
-        writer.publish();
+        let mut writer = Writer::new(log, self.clone(), metrics, interval);
         let keeper = self.clone();
         std::thread::Builder::new()
             .name("keeper".into())
             .spawn(move || {
+                let ended = keeper.run(&mut writer, &*mailbox);
                 // The log is closed, and its own thread ended, before anyone is told that this one
                 // has.
-                if let Err(error) =
-                    writer.run(interval, &*mailbox).and_then(|()| writer.log.close())
-                {
+                if let Err(error) = ended.and_then(|()| writer.close()) {
                     mailbox.failed(store_error(error));
                 }
-                keeper.queue().stopped = true;
-                keeper.wake.notify_all();
+                keeper.has_stopped();
             })
             .map(|_| ())
             .map_err(|error| {
                 Error::new(Reason::TooMany, format!("the log's thread can't be started: {error}"))
             })
-    }
-}
-
-/// The thread's own part.
-struct Writer {
-    log: Log,
-    keeper: Arc<Keeper>,
-    metrics: Arc<Metrics>,
-    /// When the oldest record that is written but not synced was written, in nanoseconds.
-    unsynced_since: Option<u64>,
-    /// Whether the log does not say yet that all of it is durable.
-    unsettled: bool,
-}
-
-impl Writer {
-    fn run(&mut self, interval: Duration, mailbox: &dyn Mailbox) -> Result<(), StoreError> {
-        let (mut jobs, mut done) = (Vec::new(), Vec::new());
-        loop {
-            let (collapse, stopping) = self.wait(&mut jobs, interval);
-            let mut sync = stopping || self.due(interval);
-            let mut begun = self.log.end().0;
-            for job in jobs.drain(..) {
-                sync |= job.sync;
-                done.push(self.append(&job)?);
-                if self.log.end().0 - begun > ROUND_BYTES_MAX as u64 {
-                    self.commit(sync, &mut done, mailbox)?;
-                    begun = self.log.end().0;
-                }
-            }
-            if sync || !done.is_empty() {
-                self.commit(sync, &mut done, mailbox)?;
-            } else if self.unsettled && collapse.is_none() {
-                self.settle()?;
-            }
-            if let Some(keep_from) = collapse {
-                let segments = self.log.collapse(keep_from)?;
-                tracing::debug!(target: "log", keep_from = keep_from.0, segments, "collapsed");
-                self.publish();
-            }
-            if stopping {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Waits for something to do and takes all of it.
-    fn wait(&self, jobs: &mut Vec<Job>, interval: Duration) -> (Option<Position>, bool) {
-        let mut queue = self.keeper.queue();
-        loop {
-            if !queue.jobs.is_empty() || queue.collapse.is_some() || queue.stopping {
-                std::mem::swap(&mut queue.jobs, jobs);
-                return (queue.collapse.take(), queue.stopping);
-            }
-            let wake = &self.keeper.wake;
-            let left = match self.unsynced_since {
-                None if self.unsettled => SETTLE_PAUSE,
-                None => {
-                    queue = wake.wait(queue).expect("no one panics while holding it");
-                    continue;
-                }
-                Some(_) if self.due(interval) => return (None, false),
-                Some(since) => {
-                    let spent = world::nanoseconds().saturating_sub(since);
-                    interval.saturating_sub(Duration::from_nanos(spent))
-                }
-            };
-            let waited = wake.wait_timeout(queue, left).expect("no one panics while holding it");
-            queue = waited.0;
-            if self.unsynced_since.is_none() && waited.1.timed_out() && queue.jobs.is_empty() {
-                return (None, queue.stopping);
-            }
-        }
-    }
-
-    fn due(&self, interval: Duration) -> bool {
-        self.unsynced_since
-            .is_some_and(|since| world::nanoseconds() - since >= interval.as_nanos() as u64)
-    }
-
-    fn append(&mut self, job: &Job) -> Result<Done, StoreError> {
-        let start = self.log.end();
-        self.patiently(|log| log.append(&record(job)))?;
-        Ok(job.done(start))
-    }
-
-    /// Repeats what found the disk full until it has room: nothing was acknowledged, and nothing is
-    /// forgotten.
-    fn patiently<T>(
-        &mut self,
-        mut write: impl FnMut(&mut Log) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        loop {
-            match write(&mut self.log) {
-                Err(StoreError::Full) => {
-                    if !self.keeper.no_space.swap(true, Ordering::AcqRel) {
-                        tracing::warn!(target: "log", "no space for the log: writes wait for some");
-                    }
-                    std::thread::sleep(FULL_PAUSE);
-                }
-                other => {
-                    self.keeper.no_space.store(false, Ordering::Release);
-                    return other;
-                }
-            }
-        }
-    }
-
-    /// The log is idle: from now on it says that all of it is durable, so that damage at its end
-    /// can be told from a tail that a crash tore.
-    fn settle(&mut self) -> Result<(), StoreError> {
-        self.unsettled = false;
-        match self.log.settle() {
-            // It says so the next time.
-            Err(StoreError::Full) => Ok(()),
-            settled => settled,
-        }
-    }
-
-    fn commit(
-        &mut self,
-        sync: bool,
-        done: &mut Vec<Done>,
-        mailbox: &dyn Mailbox,
-    ) -> Result<(), StoreError> {
-        let before = world::nanoseconds();
-        self.patiently(|log| log.commit(sync))?;
-        self.unsettled = true;
-        if sync {
-            self.unsynced_since = None;
-            let took_us = (world::nanoseconds() - before) / 1_000;
-            self.metrics.synced(took_us, done.len() as u64);
-            let (records, end) = (done.len(), self.log.end().0);
-            tracing::debug!(target: "log", records, end, took_us, "synced");
-        } else {
-            self.unsynced_since.get_or_insert(before);
-        }
-        self.publish();
-        if !done.is_empty() {
-            mailbox.done(done);
-            done.clear();
-        }
-        Ok(())
-    }
-
-    fn publish(&self) {
-        self.keeper.publish(&self.log);
     }
 }
 

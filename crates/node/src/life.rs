@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::recovery::{self, DIRECTORY, Recovered, RecoveredGroup, recover};
 use crate::stopping::{Workers, going_down};
 use crate::transfer::Transfers;
-use crate::{Inner, Node, NodeSettings, audit, cluster, exchange, transfer, world};
+use crate::{Inner, Node, NodeSettings, audit, cluster, disk_alarm, exchange, transfer, world};
 use base::{BucketName, ClusterDescription, Error, Lived, NodeId, Placement, Reason, Result};
 use logic::consensus::Configuration;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -188,6 +188,7 @@ fn watch_over(node: &Node) {
     tokio::spawn(cluster::tend(node.clone(), inner.stop.subscribe()));
     tokio::spawn(heirs::tend(inner.clone(), inner.stop.subscribe()));
     tokio::spawn(audit::audit(inner.clone(), inner.stop.subscribe()));
+    tokio::spawn(disk_alarm::watch(inner.clone(), inner.stop.subscribe()));
     world::spawn(transfer::tend(inner.clone(), inner.stop.subscribe()));
 }
 

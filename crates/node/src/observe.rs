@@ -27,6 +27,13 @@ impl Inner {
                  a quicker one takes over, unless masters are set"
             ));
         }
+        if self.keeper.hangs(self.settings.lease_ms) {
+            let seconds = self.keeper.unanswered_ms() / 1_000;
+            warnings.push(format!(
+                "the disk hangs: what was written to the log is not answered for {seconds} s; no \
+                 write ends here, and where this node is master others that go on take over"
+            ));
+        }
         // With other members every value is synced before it counts.
         let alone = |group: &Arc<Group>| group.is_alone();
         if !interval_buckets.is_empty() && self.groups.all().iter().any(alone) {
@@ -63,6 +70,8 @@ impl Inner {
                 sync_us_p99,
                 sync_us_mean: self.metrics.sync_mean_us(),
                 slow: self.metrics.is_slow(),
+                hangs: self.keeper.hangs(self.settings.lease_ms),
+                unanswered_ms: self.keeper.unanswered_ms(),
             },
             store,
             disk: DiskStatus {
@@ -162,6 +171,10 @@ impl Inner {
              log.sync_us_p99 as f64 / 1e6),
             ("credenza_log_slow", "1 while syncs take so long that they bound the node.",
              u64::from(log.slow) as f64),
+            ("credenza_log_hangs", "1 while the disk does not finish what the log asked of it.",
+             u64::from(log.hangs) as f64),
+            ("credenza_log_unanswered_seconds", "For how long the log has waited for the disk now.",
+             log.unanswered_ms as f64 / 1e3),
             ("credenza_log_bytes", "Log that can't be collapsed yet.", log.bytes as f64),
             ("credenza_log_segments", "Segments of the log.", log.segments as f64),
             ("credenza_store_disk_bytes", "Bytes of the store's files.", store.disk_bytes as f64),

@@ -158,6 +158,10 @@ pub struct LogStatus {
     pub sync_us_mean: u64,
     /// That is so long that it bounds the node.
     pub slow: bool,
+    /// The disk does not finish what the log asked of it: for two leases at least.
+    pub hangs: bool,
+    /// For how long the log has waited for it now, milliseconds.
+    pub unanswered_ms: u64,
 }
 
 /// The local store.

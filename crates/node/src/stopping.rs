@@ -20,6 +20,8 @@ const LAST_WORDS_WAIT: Duration = Duration::from_secs(1);
 const LAST_WORDS_PAUSE: Duration = Duration::from_millis(2);
 /// A stop waits this long for what is in flight.
 const STOP_WAIT: Duration = Duration::from_secs(30);
+/// The same while the log has no room on the disk: what is in flight can't end.
+const STOP_WAIT_FULL: Duration = Duration::from_secs(1);
 
 /// Who writes files of the data directory beside the keeper and the stop itself: merges, gives
 /// space back, makes copies, takes a snapshot in. A stop waits for all of them and lets nobody
@@ -136,7 +138,8 @@ pub(crate) async fn stop(inner: &Arc<Inner>) -> Result<()> {
         }
         inner.shelf.ends().await
     };
-    let retired = tokio::time::timeout(STOP_WAIT, retired).await;
+    let wait = if inner.keeper.no_space() { STOP_WAIT_FULL } else { STOP_WAIT };
+    let retired = tokio::time::timeout(wait, retired).await;
     let (in_time, vnodes_ended) = (retired.is_ok(), retired.unwrap_or(false));
     last_words_said(inner).await;
     if let Some(peers) = inner.peers.get() {

@@ -164,6 +164,8 @@ fn status(shared: &Shared) -> Value {
             "sync_us_p99": status.log.sync_us_p99,
             "sync_us_mean": status.log.sync_us_mean,
             "slow": status.log.slow,
+            "hangs": status.log.hangs,
+            "unanswered_ms": status.log.unanswered_ms,
         },
         "store": {
             "disk_bytes": status.store.disk_bytes,

@@ -198,6 +198,7 @@ fn credenza(status: &Status, shared: &Shared, client: &Client) -> Lines {
         ("sync_us_p50", status.log.sync_us_p50.to_string()),
         ("sync_us_p99", status.log.sync_us_p99.to_string()),
         ("log_slow", u8::from(status.log.slow).to_string()),
+        ("log_hangs", u8::from(status.log.hangs).to_string()),
         ("disk_bytes", status.store.disk_bytes.to_string()),
         ("disk_free_bytes", status.disk.free_bytes.to_string()),
         ("disk_full", u8::from(status.disk.full).to_string()),

@@ -1,6 +1,7 @@
 //! How mastership ends on purpose: handed over to another voter, or given back with a life.
 
 use super::effect::{Asked, Effect, Refusal};
+use super::lead::Follower;
 use super::lease::Bound;
 use super::message::Body;
 use super::replica::{Replica, Stage};
@@ -46,6 +47,40 @@ impl Replica {
         let until = self.clock.bound(self.now);
         self.bound = Bound { ballot: Ballot { round, node: heir }, until };
         self.send_under(ballot, heir, Body::HandOver, effects);
+    }
+
+    /// Whether only this master's own disk keeps values from being decided: it hangs, and others,
+    /// enough to elect one of them and to save a value, have on disk what it lacks. Where nobody could take over, or
+    /// nothing is held up, a master goes on, and answers reads.
+    pub(super) fn holds_up_others(&self) -> bool {
+        if !self.hangs || !self.stage.replicates() {
+            return false;
+        }
+        let mut others = self.ahead();
+        let leads = |follower: &Follower| self.configuration.leads(follower.node);
+        others.clone().count() >= self.configuration.quorums().most() && others.any(leads)
+    }
+
+    /// Voters that have on disk what this one, their master, has not.
+    fn ahead(&self) -> impl Iterator<Item = &Follower> + Clone {
+        self.lead.followers.iter().filter(|follower| {
+            self.configuration.votes(follower.node) && follower.saved > self.synced
+        })
+    }
+
+    /// Leaves the lead without having decided what is in flight, to the voter that has most of it.
+    /// Nothing hangs on what that one has: like anyone who stands it asks for promises, and takes
+    /// over whatever may have been decided. Only the lease is given back, as in a hand-over, so
+    /// that nobody waits for its end.
+    pub(super) fn resign(&mut self, effects: &mut Vec<Effect>) {
+        let heirs = self.ahead().filter(|follower| self.configuration.leads(follower.node));
+        let heir = heirs.max_by_key(|follower| (follower.saved, follower.moved, follower.node));
+        let heir = heir.map(|follower| follower.node);
+        let ballot = self.promised;
+        self.follow(effects);
+        if let Some(heir) = heir {
+            self.leave_to(heir, ballot, effects);
+        }
     }
 
     /// The master gives its place to us.

@@ -118,6 +118,13 @@ pub enum Event {
         /// Whether it leaves mastership to the other.
         yields: bool,
     },
+    /// This node's disk has answered nothing for long, though something was to be saved; or it
+    /// answers again. Until then this replica does not stand, and a master leaves its place to
+    /// others that go on.
+    Disk {
+        /// Whether it hangs.
+        hangs: bool,
+    },
     /// The node is stopping: take nothing new, finish what is in flight, then give mastership back.
     Retire,
 }

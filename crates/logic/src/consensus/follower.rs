@@ -18,7 +18,8 @@ impl Replica {
         let bound = self.bound.ballot.node != self.node
             && self.now < self.bound.until
             && !broken(Rule::GrantForbidsStanding);
-        if self.stage != Stage::Following || self.dismissed || bound {
+        // Whoever can't save a promise can't lead; the master that it knows may be in office.
+        if self.stage != Stage::Following || self.dismissed || bound || self.hangs {
             return;
         }
         if self.leader.take().is_some() {
@@ -51,7 +52,7 @@ impl Replica {
 
     /// Whether this replica may become master.
     pub(super) fn may_lead(&self) -> bool {
-        self.configuration.leads(self.node) && !self.yields
+        self.configuration.leads(self.node) && !self.yields && !self.hangs
     }
 
     fn other_voters(&self) -> impl Iterator<Item = NodeId> + '_ {
@@ -65,7 +66,7 @@ impl Replica {
         let granted = self.bound.ballot.node != from && self.now < self.bound.until;
         let seeks = self.stage == Stage::Following && self.election.connected && self.may_lead();
         let standing = Standing {
-            bound: leads || (granted && !self.stage.replicates()),
+            bound: leads || self.hangs || (granted && !self.stage.replicates()),
             candidate: seeks || self.stage.attempts(),
             log: self.accepted(),
         };
@@ -105,10 +106,9 @@ impl Replica {
             return self.promise_again(effects);
         }
         let lower = ballot < self.promised && !broken(Rule::PromisesRise);
-        let leads = self.in_office();
         let granted =
             self.bound.forbids(ballot, released, self.now) && !broken(Rule::GrantForbidsPromises);
-        if lower || leads || granted {
+        if lower || self.in_office() || granted {
             return self.refuse(from, ballot, effects);
         }
         if self.stage.attempts() || self.stage.replicates() {

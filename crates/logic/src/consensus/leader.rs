@@ -307,7 +307,9 @@ impl Replica {
                 Stage::Promising | Stage::Fetching => self.follow(effects),
                 Stage::Adopting | Stage::Leading => {
                     self.follow(effects);
-                    self.stand(Ballot::default(), effects);
+                    if !self.hangs {
+                        self.stand(Ballot::default(), effects);
+                    }
                 }
                 _ => {}
             };
@@ -323,8 +325,11 @@ impl Replica {
 
     /// What time brings to a master and to whoever tries to become one.
     pub(super) fn lead_on(&mut self, effects: &mut Vec<Effect>) {
-        if self.stage.attempts() && self.now >= self.lead.ends {
+        if self.stage.attempts() && (self.now >= self.lead.ends || self.hangs) {
             return self.follow(effects);
+        }
+        if self.holds_up_others() {
+            return self.resign(effects);
         }
         if self.stage.replicates() {
             let heard = self.lead.contact.agreed().unwrap_or(self.lead.ends);

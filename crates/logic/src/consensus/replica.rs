@@ -89,6 +89,8 @@ pub struct Replica {
     pub(super) full: bool,
     /// Another voter is to be master whenever anyone is.
     pub(super) yields: bool,
+    /// This node's disk answers nothing: a promise could not be kept, nor a value.
+    pub(super) hangs: bool,
     pub(super) staging: Option<Staging>,
     /// The index of the stop-sign the present configuration began with.
     pub(super) base: LogIndex,
@@ -139,6 +141,7 @@ impl Replica {
             kept: LogIndex(0),
             full: false,
             yields: false,
+            hangs: false,
             staging: None,
             base: restored.base,
             signs: restored.signs,
@@ -173,6 +176,7 @@ impl Replica {
             Event::Room { .. } => {}
             Event::Full { full } => self.become_full(full, effects),
             Event::Yield { yields } => self.yields = yields,
+            Event::Disk { hangs } => self.hangs = hangs,
             Event::Collapsed { upto } => self.floor = self.floor.max(upto.min(self.decided)),
             Event::Installed { upto, configuration } => {
                 self.installed(upto, configuration, effects);

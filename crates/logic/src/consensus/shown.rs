@@ -38,6 +38,11 @@ impl Replica {
         self.decided
     }
 
+    /// The highest index that a master was heard to call decided; this log may not reach so far.
+    pub fn heard_decided(&self) -> LogIndex {
+        self.heard.1
+    }
+
     /// The last index whose value can't be sent any more.
     pub fn floor(&self) -> LogIndex {
         self.floor
@@ -118,7 +123,7 @@ impl Replica {
             Stage::Following if settled && self.leader.is_some() => {
                 (self.bound.ballot.node != self.node).then_some(self.bound.until)
             }
-            Stage::Leading if settled && self.lead.heir.is_none() => {
+            Stage::Leading if settled && self.lead.heir.is_none() && !self.hangs => {
                 let level = |follower: &Follower| {
                     follower.phase == Phase::Streaming && follower.saved >= Some(self.last)
                 };
@@ -133,6 +138,11 @@ impl Replica {
     /// Whether it leaves mastership to another.
     pub fn yields(&self) -> bool {
         self.yields
+    }
+
+    /// Whether its disk is said to answer nothing.
+    pub fn hangs(&self) -> bool {
+        self.hangs
     }
 
     /// How far each member has come; only a master knows of the others.

@@ -91,7 +91,7 @@ impl Tending {
         for group in inner.groups.all() {
             if group.master.load(Ordering::Acquire) {
                 quietly("a group's members", take_step(inner, &group, &known));
-                quietly("the preferred master", self.prefer(inner, &group, &known));
+                quietly("the preferred master", self.prefer(inner, &group, &known).await);
                 quietly("a quicker master", self.give_way(inner, &group, &known));
                 quietly("a master with room", self.make_room(inner, &group, &known).await);
             } else {
@@ -193,8 +193,13 @@ impl Tending {
         }
     }
 
-    /// Hands a group over to one that is preferred.
-    fn prefer(&mut self, inner: &Inner, group: &Group, known: &ClusterDescription) -> Result<()> {
+    /// Hands a group over to one that is preferred, unless its disk hangs.
+    async fn prefer(
+        &mut self,
+        inner: &Inner,
+        group: &Group,
+        known: &ClusterDescription,
+    ) -> Result<()> {
         let set = inner.settings.names_masters();
         let Some(wanted) = wanted(known, group.id).filter(|_| set) else { return Ok(()) };
         let order = inner.settings.masters_among(known);
@@ -204,6 +209,9 @@ impl Tending {
         let wish = Wish { order: &order, pause_ms: inner.settings.prefer_pause_ms };
         let heir = self.fit.due(group.id, &seen, wish, &linked, world::milliseconds());
         let Some(heir) = heir else { return Ok(()) };
+        if told::hangs(inner, heir).await {
+            return Ok(());
+        }
         group.hand_over(heir)?;
         let name = inner.name_of(heir);
         tracing::info!(target: "node", group = group.id.0, name, "the preferred master takes over");

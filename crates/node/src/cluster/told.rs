@@ -6,10 +6,12 @@
 //! answer   = how many u32 | their ids u64 ...
 //! question = 3 | 1
 //! answer   = how many u32
+//! question = 3 | 3
+//! answer   = 1 byte: whether its disk hangs
 //! ```
 //! Only a master that may answer reads by itself says who is in its group; everybody else declines.
-//! The second question is declined by a node that is slow or full, that is about to stop, or that
-//! told somebody else a moment ago: that one may be handing it a group.
+//! The second question is declined by a node that is slow or full or whose disk hangs, that is about
+//! to stop, or that told somebody else a moment ago: that one may be handing it a group.
 
 use super::handing;
 use crate::consistent::group::Group;
@@ -31,6 +33,8 @@ const WITHIN: Duration = Duration::from_secs(1);
 
 /// What follows it where one asks of how many groups a node is master.
 const ABOUT_LEADS: u8 = 1;
+/// What follows it where one asks whether a node's disk hangs.
+const ABOUT_DISK: u8 = 3;
 /// So long a node that told this tells nobody else, milliseconds.
 const TOLD_MS: u64 = 1_000;
 
@@ -38,6 +42,11 @@ const TOLD_MS: u64 = 1_000;
 pub(crate) fn tell(inner: &Inner, peers: &Peers, asked: &Asked) {
     if asked.payload[..] == [ABOUT_MEMBERS, ABOUT_LEADS] {
         return tell_leads(inner, peers, asked);
+    }
+    if asked.payload[..] == [ABOUT_MEMBERS, ABOUT_DISK] {
+        let hangs = inner.keeper.hangs(inner.settings.lease_ms);
+        let _ = peers.answer(asked, Bytes::copy_from_slice(&[u8::from(hangs)])); // As below.
+        return;
     }
     if asked.payload.starts_with(&[ABOUT_MEMBERS, handing::HAND_OVER]) {
         return handing::told(inner, peers, asked);
@@ -63,7 +72,8 @@ fn tell_leads(inner: &Inner, peers: &Peers, asked: &Asked) {
     let now = world::milliseconds();
     let told = inner.groups.asked_to_lead.load(Ordering::Acquire);
     let busy = told != 0 && now < told + TOLD_MS;
-    let unfit = inner.metrics.is_slow() || inner.space.is_full();
+    let hangs = inner.keeper.hangs(inner.settings.lease_ms);
+    let unfit = inner.metrics.is_slow() || inner.space.is_full() || hangs;
     if busy || unfit || inner.stopping.load(Ordering::Acquire) {
         peers.decline(asked);
         return;
@@ -89,6 +99,13 @@ pub(super) async fn led_by(inner: &Inner, node: NodeId) -> Option<usize> {
     let mut reader = Reader::new(&answer);
     let count = reader.u32("how many groups").ok()?;
     reader.end("how many groups").ok().map(|()| count as usize)
+}
+
+/// Whether a node says that its disk hangs: then it can't save the promise that it needs to lead.
+pub(super) async fn hangs(inner: &Inner, node: NodeId) -> bool {
+    let Some(peers) = inner.peers.get() else { return false };
+    let question = Bytes::from_static(&[ABOUT_MEMBERS, ABOUT_DISK]);
+    peers.ask(node, DIRECTORY, question, WITHIN).await.is_ok_and(|answer| answer[..] == [1])
 }
 
 /// Who is in a group now, as its master says; none: it was not found.

@@ -24,7 +24,6 @@ use logic::consensus::{Asked, Configuration, Effect, Event, Refusal, Role, Value
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use store::Kind;
 use tokio::sync::watch;
 
 /// Hints looked at in one value that collects what expired.
@@ -164,8 +163,11 @@ impl Group {
         if let Some(error) = state.failed.clone() {
             return Err(error);
         }
-        drop(guard);
         jobs.extend(head.iter().flat_map(|head| head.records(self.id, copy.is_some())));
+        // Under the lock, and before they are handed over: whoever truncates the log sees them
+        // here, or read where it ends before they were written.
+        state.in_flight.hand_over(self.shared.keeper.end(), &jobs);
+        drop(guard);
         self.shared.keeper.write(jobs);
         drop(copy); // Who asked for it hears that the keeper has it.
         self.post(letters, (&mut rests, decided))?;
@@ -266,19 +268,6 @@ impl Group {
             // It stays in the queue, and is proposed when there is room.
             Asked::Propose => {}
         }
-    }
-
-    /// A record is as firm as it asked to be.
-    fn written(&self, state: &mut State, done: crate::keeper::Done) {
-        Group::note_firm(state, &done);
-        let crate::keeper::Done { kind, ballot, index, decided, start, .. } = done;
-        state.values.runs.record(kind, ballot, index, decided, start);
-        let event = match kind {
-            Kind::Promise => Event::PromiseSaved { ballot },
-            Kind::Accept | Kind::Truncate => Event::Saved { ballot, upto: index },
-            _ => return,
-        };
-        self.step(state, event, &[]);
     }
 
     /// What the log let go of can't be sent any more.

@@ -10,6 +10,7 @@ use super::catch_up::Arrived;
 use super::clock::Clock;
 use super::comparison::Comparisons;
 use super::evaluate::evaluate;
+use super::in_flight::InFlight;
 use super::layout::Mark;
 use super::office::{Office, not_master};
 use super::pace::Pace;
@@ -32,6 +33,7 @@ use crate::metrics::Metrics;
 use crate::peers::Peers;
 use crate::recovery::{DIRECTORY, RecoveredGroup};
 use crate::submit::Ticket;
+use crate::sync::{Mutex, MutexGuard};
 use crate::world;
 use base::limits::{
     UNDECIDED_BYTES_MAX, UNDECIDED_UPDATES_MAX, VALUE_BATCH_BYTES, VALUE_UPDATES_MAX,
@@ -45,7 +47,7 @@ use bytes::Bytes;
 use logic::consensus::{Effect, ReadToken, Refusal, Replica};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use store::{LogReader, Position, Trees};
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -92,7 +94,7 @@ pub(crate) struct Group {
     /// Buckets that left it.
     pub seals: Arc<Seals>,
     /// What a witness keeps in place of rows.
-    pub(super) keeping: Option<Mutex<Keeping>>,
+    pub(super) keeping: Option<std::sync::Mutex<Keeping>>,
     /// What changes of a bucket that is being copied.
     pub tracking: Tracking,
     pub applied: Applied,
@@ -168,6 +170,8 @@ pub(crate) struct State {
     /// Where the log began when that was looked at last.
     pub log_start: Position,
     pub statement: Statement,
+    /// Records that the log writer has.
+    pub in_flight: InFlight,
     /// Nothing new is taken; mastership is given back when everything taken is proposed.
     pub retiring: bool,
     /// The driver has ended.
@@ -243,6 +247,7 @@ impl Group {
                 ticks: super::ticks::Ticks::default(),
                 log_start: Position(0),
                 statement: Statement::due(),
+                in_flight: InFlight::default(),
                 retiring: false,
                 ended: false,
                 scratch: Vec::new(),

@@ -17,6 +17,7 @@ pub(crate) mod comparison;
 pub(crate) mod driver;
 mod evaluate;
 pub(crate) mod group;
+mod in_flight;
 pub(crate) mod layout;
 mod office;
 pub(crate) mod outcome;

@@ -5,6 +5,7 @@
 //! nothing else, however many groups a node has.
 
 use super::group::{Group, State};
+use crate::flaws::{Flaw, flawed};
 use base::{Millis, NodeId};
 use logic::consensus::{Event, Role};
 use std::sync::atomic::Ordering;
@@ -35,6 +36,7 @@ impl Group {
             state.ticks.next = u64::MAX;
         } else if now.0 >= state.ticks.next || state.ticks.next == u64::MAX {
             self.yield_to_forced(state);
+            self.look_at_disk(state);
             self.step(state, Event::Tick { now }, &[]);
             state.ticks.last = now.0;
             state.ticks.next = now.0 + 1;
@@ -48,6 +50,18 @@ impl Group {
         let yields = forced != self.shared.node && state.replica.configuration().leads(forced);
         if yields != state.replica.yields() {
             self.step(state, Event::Yield { yields }, &[]);
+        }
+    }
+
+    /// The disk under the log hangs, or answers again: told before the time is, for the same reason.
+    /// Where this node alone is to be master nobody could take its place.
+    fn look_at_disk(&self, state: &mut State) {
+        let forced = NodeId(self.shared.forced_master.load(Ordering::Acquire));
+        let alone = forced == self.shared.node;
+        let hangs = self.shared.keeper.hangs(self.shared.lease_ms) && !alone;
+        let hangs = hangs && !flawed(Flaw::HangsInOffice);
+        if hangs != state.replica.hangs() {
+            self.step(state, Event::Disk { hangs }, &[]);
         }
     }
 

@@ -312,16 +312,16 @@ impl Runs {
     }
 
     /// From where on the log is needed to bring back what is not applied yet, and what is staged:
-    /// under this promise, whose mark may still be on its way here, or under the ballot for which
-    /// more is still awaited.
+    /// under one of these ballots (the one promised, and the one for which more is still awaited),
+    /// or under any, while an adoption that makes it count is on its way to the log.
     pub(crate) fn needed(
         &self,
         applied: LogIndex,
-        promised: Ballot,
-        staging: Option<Ballot>,
+        ballots: [Option<Ballot>; 2],
+        adopts: bool,
     ) -> Option<Position> {
         let unapplied = if applied < self.last { self.place(applied.next()) } else { None };
-        let counts = [Some(promised), staging].contains(&Some(self.staged_under));
+        let counts = adopts || ballots.contains(&Some(self.staged_under));
         let staged = self.staged.values().next().copied().filter(|_| counts);
         unapplied.into_iter().chain(staged).min()
     }

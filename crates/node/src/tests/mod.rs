@@ -6,8 +6,10 @@ mod buckets;
 mod cluster;
 mod cost;
 mod forwarded;
+mod full_log;
 mod groups;
 pub(crate) mod house;
+mod interleavings;
 mod lasting;
 mod leaving;
 mod lives;
@@ -28,6 +30,7 @@ mod spread;
 mod staged;
 mod stopped;
 mod time;
+mod truncation;
 mod whole;
 mod witness;
 

@@ -7,7 +7,7 @@ use super::buckets::space_is_back;
 use super::house::wait;
 use super::stopped::{a_dropped_bucket_waits_for_a_flush, nobody_flushes};
 use super::{Place, request, set};
-use crate::housekeeping::Reclaimed;
+use crate::reclaimed::Reclaimed;
 use crate::recovery::DEFAULT_GROUP;
 use crate::{Flow, Node, NodeSettings, Submitted};
 use base::{BucketName, Call, Reason};
@@ -64,7 +64,7 @@ async fn who_gives_a_bucket_s_space_back_waits_for_no_update() {
     let inner = node.inner.clone();
     let now = crate::world::milliseconds();
     let asked = tokio::task::spawn_blocking(move || {
-        inner.reclaim(bucket, of, &mut Reclaimed::seen_at(now), now)
+        inner.reclaim(bucket, &mut Reclaimed::seen_at(now, of), now)
     });
     let given = tokio::time::timeout(Duration::from_secs(10), asked).await;
     let given = given.expect("it waits for what waits for a flush").expect("no panic");

@@ -1,5 +1,5 @@
-//! A file system of the test's own, in a file: it can be filled, made read-only, and lose its
-//! power.
+//! A file system of the test's own, in a file: it can be filled, made read-only, frozen, and lose
+//! its power.
 
 use super::{compiled, must, run, text};
 use std::path::{Path, PathBuf};

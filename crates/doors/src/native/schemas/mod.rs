@@ -333,6 +333,8 @@ fn status(schemas: &mut Map<String, Value>) {
     let mut log = counts(&["bytes", "segments", "syncs", "sync_us_p50", "sync_us_p99"]);
     log["sync_us_mean"] = count.clone();
     log["slow"] = flag.clone();
+    log["hangs"] = flag.clone();
+    log["unanswered_ms"] = count.clone();
     let store =
         counts(&["disk_bytes", "memory_bytes", "cached_rows", "cached_bytes", "rows_about"]);
     let mut hints = counts(&["rows", "since_ms_ago"]);

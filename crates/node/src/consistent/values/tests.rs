@@ -101,7 +101,8 @@ fn a_value_that_left_memory_is_found_where_its_last_life_in_the_log_begins() {
 fn the_log_is_needed_from_the_first_value_that_is_not_applied_or_still_staged() {
     let mut values = written(5);
     let needed = |values: &Values, applied: u64, round: u64| {
-        values.runs.needed(LogIndex(applied), ballot(round), None).map(|at| at.0)
+        let ballots = [Some(ballot(round)), None];
+        values.runs.needed(LogIndex(applied), ballots, false).map(|at| at.0)
     };
     assert_eq!(needed(&values, 5, 1), None);
     assert_eq!(needed(&values, 3, 1), Some(4 << 20));
@@ -110,9 +111,15 @@ fn the_log_is_needed_from_the_first_value_that_is_not_applied_or_still_staged() 
     assert_eq!(needed(&values, 3, 2), Some(4 << 20));
     assert_eq!(needed(&values, 5, 3), None, "a higher promise made it void");
     // What is learned after a stop-sign is staged under a ballot that is promised when it is whole.
-    let learning = |staging| values.runs.needed(LogIndex(5), ballot(1), staging).map(|at| at.0);
+    let learning = |staging| {
+        let ballots = [Some(ballot(1)), staging];
+        values.runs.needed(LogIndex(5), ballots, false).map(|at| at.0)
+    };
     assert_eq!(learning(Some(ballot(2))), Some(9 << 20));
     assert_eq!((learning(Some(ballot(3))), learning(None)), (None, None), "that is given up");
+    // Its adoption is in the log, and another ballot was promised before that was processed.
+    let adopting = values.runs.needed(LogIndex(5), [Some(ballot(3)), None], true);
+    assert_eq!(adopting, Some(Position(9 << 20)));
     // The copy of an older mark does not end the staging.
     record(&mut values, Kind::Truncate, 1, 5, 0, 10 << 20);
     assert_eq!(needed(&values, 5, 2), Some(9 << 20));
@@ -181,7 +188,8 @@ fn what_a_snapshot_took_the_place_of_is_not_looked_for_in_the_log_in_any_life() 
     shows(&mut runs, Kind::Accept, 1, 1, 10);
     shows(&mut runs, Kind::Decided, 0, 4, 20);
     (2..=3).for_each(|index| shows(&mut runs, Kind::Accept, 1, index, index * 20));
-    assert_eq!(runs.needed(LogIndex(1), ballot(1), None), Some(Position(40)));
+    let ballots = [Some(ballot(1)), None];
+    assert_eq!(runs.needed(LogIndex(1), ballots, false), Some(Position(40)));
 }
 
 #[test]

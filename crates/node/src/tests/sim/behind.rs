@@ -1,7 +1,7 @@
 //! Who was away is sent what the others no longer have in memory, without waiting for what never
 //! comes.
 
-use super::world::{Event, World};
+use super::world::{Era, Event, World};
 use base::LogIndex;
 use std::io::ErrorKind;
 use store::Operation;
@@ -75,7 +75,7 @@ impl World {
 
     /// A world without faults.
     fn calm(seed: u64) -> World {
-        let mut world = World::new(seed);
+        let mut world = World::of(seed, Era::Whole);
         world.events.retain(|_, event| !matches!(event, Event::Fault));
         world.troubled = false;
         world
@@ -108,7 +108,7 @@ impl World {
     /// For how long at most nothing was added to a node's disk, from when something comes until it
     /// has all, microseconds.
     fn longest_pause(&mut self, which: usize, all: LogIndex) -> u64 {
-        let log = |world: &World| world.life(which).expect("it lives").log.end();
+        let log = |world: &World| world.life(which).expect("it lives").writer.log().end();
         let (start, mut end, mut since, mut longest) = (self.now, log(self), None, 0);
         while self.last(which) < all {
             assert!(self.now < start + LEVEL_US, "it does not become level");

@@ -27,14 +27,8 @@ impl World {
 
     /// After all trouble: a master, every member level with it, and the same rows everywhere.
     pub(super) fn ends_well(mut self) -> (u64, BTreeMap<&'static str, u64>) {
-        let groups = 0..self.judges.len();
-        let wrote = |world: &World| world.counts.get("wrote").copied().unwrap_or(0);
-        let (before, begin) = (wrote(&self), self.now);
-        while !groups.clone().all(|group| self.is_level(group)) || wrote(&self) < before + 20 {
-            assert!(self.now < begin + 60_000_000, "no progress: {:?}", self.counts);
-            self.run(50_000);
-        }
-        for group in groups {
+        self.becomes_level();
+        for group in 0..self.judges.len() {
             self.look_at_rows(group);
             let last = self.seen.iter().map(|seen| seen[group].0).max();
             *self.counts.entry("values").or_default() += last.unwrap_or(0);
@@ -45,6 +39,17 @@ impl World {
         }
         std::mem::take(&mut self.judges).into_iter().for_each(|judge| judge.judge());
         (self.trace.finish(), self.counts)
+    }
+
+    /// Until every member of every group has what its master has, and some more was written.
+    pub(super) fn becomes_level(&mut self) {
+        let groups = 0..self.judges.len();
+        let wrote = |world: &World| world.counts.get("wrote").copied().unwrap_or(0);
+        let (before, begin) = (wrote(self), self.now);
+        while !groups.clone().all(|group| self.is_level(group)) || wrote(self) < before + 20 {
+            assert!(self.now < begin + 60_000_000, "no progress: {:?}", self.counts);
+            self.run(50_000);
+        }
     }
 
     fn is_level(&self, group: usize) -> bool {

@@ -7,9 +7,9 @@
 //! power.
 
 use super::chance::Chance;
-use super::mate::{Mate, Writing};
+use super::mate::Mate;
 use super::world::{Event, World};
-use crate::keeper::{record, store_error};
+use crate::keeper::{Step, store_error};
 use base::Error;
 use std::io::ErrorKind;
 use store::{Operation, StoreError};
@@ -57,30 +57,17 @@ impl Mate {
         self.ends();
     }
 
-    /// The disk has done what it was busy with, or failed. `Full`: the rest waits.
+    /// The disk has done what it was busy with, or failed, and whoever is to know is told. `Full`:
+    /// the rest waits.
     pub(super) fn written(&mut self) -> Result<(), StoreError> {
         let Some(life) = &mut self.life else { return Ok(()) };
-        let Some(writing) = &mut life.writing else { return Ok(()) };
-        while let Some(job) = writing.jobs.front() {
-            let start = life.log.end();
-            life.log.append(&record(job))?;
-            writing.sync |= job.sync;
-            writing.done.push(job.done(start));
-            writing.jobs.pop_front();
+        loop {
+            match life.write()? {
+                Step::Full => return Err(StoreError::Full),
+                Step::Went if !life.writer.rests() => {}
+                _ => return Ok(()),
+            }
         }
-        life.log.commit(writing.sync)?;
-        life.keeper.publish(&life.log);
-        let Some(Writing { done, collapse, .. }) = life.writing.take() else { return Ok(()) };
-        for done in done {
-            let seat = life.seats.iter().find(|seat| seat.group.id == done.group);
-            let Some(seat) = seat else { continue }; // The directory's statements.
-            seat.group.mailbox.lock().expect("one thread").extend([done]);
-        }
-        if let Some(keep_from) = collapse {
-            life.log.collapse(keep_from)?;
-            life.keeper.publish(&life.log);
-        }
-        Ok(())
     }
 }
 

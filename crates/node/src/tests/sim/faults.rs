@@ -1,7 +1,7 @@
 //! What goes wrong, and when.
 
 use super::mate::Mate;
-use super::world::{Event, World};
+use super::world::{Era, Event, World};
 use base::{ConfigurationId, LogIndex, Part};
 use logic::consensus::{Configuration, Member};
 
@@ -14,7 +14,11 @@ impl World {
         self.at(pause, Event::Fault);
         let which = self.victim();
         let time = self.chance.between(20_000, 3_000_000);
-        let kind = self.chance.below(if self.older { 11 } else { 15 });
+        let kind = self.chance.below(match self.era {
+            Era::Reliable => 11,
+            Era::Whole => 15,
+            Era::Stepped => 17,
+        });
         let name = match kind {
             0 | 1 => self.crash(which, time),
             2 => {
@@ -51,6 +55,7 @@ impl World {
                 "kill"
             }
             11..=13 => self.disk_will_fail(which),
+            15.. => self.hangs(which),
             _ => {
                 self.flush(which);
                 "flush"
@@ -196,6 +201,9 @@ impl World {
         if self.now < self.mates[which].sleeps_until {
             return;
         }
+        if self.era == Era::Stepped {
+            return self.begin_flush(which, Some(&keep));
+        }
         match self.mates[which].flush(&keep) {
             Ok(true) => {
                 if let Err(error) = self.mates[which].written() {
@@ -213,6 +221,7 @@ impl World {
         self.cuts.clear();
         for which in 0..self.mates.len() {
             self.mates[which].slow_disk = false;
+            self.mates[which].hangs_until = self.now;
             self.mates[which].disk.fail_no_more();
             self.mates[which].sleeps_until = self.now;
             self.at(1_000, Event::Starts(which));

@@ -4,26 +4,30 @@ use super::chance::Chance;
 use super::remains;
 use super::rot::Rot;
 use super::wire::{Outbox, peers};
+use crate::consistent::Mailbox;
 use crate::consistent::comparison::Comparisons;
 use crate::consistent::group::{Group, Shared};
 use crate::consistent::snapshot::{Pace, Snapshots};
 use crate::housekeeping::Bell;
-use crate::keeper::{Done, Job, Keeper, record, store_error};
+use crate::flush::{Flush, Step};
+use crate::keeper::{self, Done, Keeper, Writer, record, store_error};
 use crate::metrics::Metrics;
 use crate::recovery::{DEFAULT_GROUP, DIRECTORY, Mended, Terms, replay, terms};
 use crate::world::SIMULATED;
-use base::{GroupId, LogIndex, NodeId, Placement, Result};
-use std::collections::VecDeque;
+use base::{Error, GroupId, LogIndex, NodeId, Placement, Result};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use store::{
-    Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Position, Replay, Trees,
+    Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Replay, StoreError, Trees,
 };
 
 /// The most groups whose members share a node's log, store and disk.
 pub(super) const GROUPS_MAX: u64 = 3;
 /// Length of the lease, milliseconds.
 pub(super) const LEASE_MS: u64 = 600;
+/// What need not be synced is not, unless something else is: as histories were.
+const NEVER: Duration = Duration::from_secs(1 << 30);
 
 pub(super) struct Mate {
     pub node: NodeId,
@@ -39,6 +43,10 @@ pub(super) struct Mate {
     /// When its next turn is due.
     pub next_turn: u64,
     pub slow_disk: bool,
+    /// No call of its disk returns before this time.
+    pub hangs_until: u64,
+    /// How long a record that need not be synced waits for a sync.
+    pub interval: Duration,
     /// It keeps no rows.
     pub witness: bool,
     /// Its log can't be read everywhere.
@@ -51,27 +59,11 @@ pub(super) struct Life {
     pub seats: Vec<Seat>,
     pub keeper: Arc<Keeper>,
     pub outbox: Outbox,
-    pub log: Log,
-    /// What the disk is busy with.
-    pub writing: Option<Writing>,
+    pub writer: Writer,
+    /// The round of maintenance that is under way.
+    pub flush: Option<Flush>,
     /// When the log says again what must not be forgotten of it, microseconds.
     pub states_at: u64,
-}
-
-/// What is being written, and what of it is in the log's buffer or behind it.
-#[derive(Default)]
-pub(super) struct Writing {
-    pub jobs: VecDeque<Job>,
-    pub done: Vec<Done>,
-    pub sync: bool,
-    /// From where on the log is needed once this is written.
-    pub collapse: Option<Position>,
-}
-
-impl Writing {
-    pub fn of(jobs: Vec<Job>) -> Writing {
-        Writing { jobs: jobs.into(), ..Writing::default() }
-    }
 }
 
 /// A node's part in one group.
@@ -88,15 +80,32 @@ impl Life {
         chance: &mut Chance,
         synced: impl FnOnce(&mut Chance) -> bool,
     ) {
-        let jobs = self.writing.take().into_iter().flat_map(|writing| writing.jobs);
-        for job in jobs {
-            if chance.often(300) || self.log.append(&record(&job)).is_err() {
+        for job in self.writer.take_unwritten() {
+            if chance.often(300) || self.writer.log_mut().append(&record(&job)).is_err() {
                 break;
             }
         }
         if chance.often(500) {
-            let _ = self.log.commit(synced(chance)); // Its end comes in any case.
+            let _ = self.writer.log_mut().commit(synced(chance)); // Its end comes in any case.
         }
+    }
+
+    /// The log writer's next step.
+    pub fn write(&mut self) -> std::result::Result<keeper::Step, StoreError> {
+        self.writer.step(&Post(&self.seats))
+    }
+
+    /// A round of maintenance begins. `keep` is what others may still want to be sent, group by
+    /// group; none: nothing is kept for them.
+    pub fn begin_flush(&mut self, trees: Arc<dyn Trees>, keep: Option<&[LogIndex]>) {
+        let end = self.keeper.end();
+        let wanted = self.seats.iter().zip(keep.unwrap_or_default());
+        let wanted = wanted.filter_map(|(Seat { group, .. }, keep)| {
+            group.state().values.runs.find(keep.next())
+        });
+        let spare_bytes = end.0 - wanted.min().unwrap_or(end).min(end).0;
+        let groups = self.seats.iter().map(|seat| seat.group.clone()).collect();
+        self.flush = Some(Flush::new(trees, self.keeper.clone(), groups, None, spare_bytes));
     }
 
     /// Its part in the group that is the first, the second, ...
@@ -110,6 +119,23 @@ impl Life {
 
     pub fn applied(&self, which: usize) -> LogIndex {
         self.group(which).applied.index()
+    }
+}
+
+/// Brings the log writer's news to the groups.
+struct Post<'a>(&'a [Seat]);
+
+impl Mailbox for Post<'_> {
+    fn done(&self, done: &[Done]) {
+        for done in done {
+            let seat = self.0.iter().find(|seat| seat.group.id == done.group);
+            let Some(seat) = seat else { continue }; // The directory's statements.
+            seat.group.mailbox.lock().expect("one thread").extend([*done]);
+        }
+    }
+
+    fn failed(&self, error: Error) {
+        panic!("only the log writer's thread says so: {error}");
     }
 }
 
@@ -132,6 +158,8 @@ impl Mate {
             sleeps_until: 0,
             next_turn: u64::MAX,
             slow_disk: false,
+            hangs_until: 0,
+            interval: NEVER,
             witness: false,
             rot: None,
         }
@@ -170,15 +198,16 @@ impl Mate {
         let (found, _) = replay(&log, records, &*self.trees, &self.terms(), &Mended::default())?;
         let (keeper, outbox, all) = (Keeper::new(), Outbox::default(), OnceLock::new());
         let _ = all.set(peers(outbox.clone()));
-        keeper.publish(&log);
         let metrics = Arc::<Metrics>::default();
+        let reader = log.reader();
+        let writer = Writer::new(log, keeper.clone(), metrics.clone(), self.interval);
         let snapshots =
             Snapshots::new(self.trees.clone(), (metrics.clone(), Arc::default()), Pace::default());
         let shared = Shared {
             node: self.node,
             trees: self.trees.clone(),
             keeper: keeper.clone(),
-            reader: log.reader(),
+            reader,
             metrics,
             snapshots,
             comparisons: Comparisons::new(self.trees.clone()),
@@ -201,7 +230,7 @@ impl Mate {
         let seats: Vec<_> = seats.collect();
         seats.iter().for_each(|seat: &Seat| remains::watch("a group", &seat.group));
         assert_eq!(seats.len(), self.placements.len(), "every group is found again");
-        self.life = Some(Life { number, seats, keeper, outbox, log, writing: None, states_at: 0 });
+        self.life = Some(Life { number, seats, keeper, outbox, writer, flush: None, states_at: 0 });
         Ok(())
     }
 
@@ -226,27 +255,24 @@ impl Mate {
         self.disk = self.disk.crash(&mut |choices| chance.below(choices as u64) as usize);
     }
 
-    /// Makes the store durable as far as it is applied, as the housekeeper does; what the disk is
-    /// busy with then lets the log become shorter. `keep` is what others may still want to be sent,
-    /// group by group. Gives whether it could be done now.
+    /// Makes the store durable as far as it is applied, in one go, while nothing is written. Gives
+    /// whether it could be done now.
     pub fn flush(&mut self, keep: &[LogIndex]) -> Result<bool> {
-        let Some(life) = self.life.as_mut().filter(|life| life.writing.is_none()) else {
+        let Some(life) = self.life.as_mut().filter(|life| life.writer.rests()) else {
             return Ok(false);
         };
-        let end = life.log.end();
-        let wanted = life.seats.iter().zip(keep).flat_map(|(Seat { group, .. }, keep)| {
-            [group.log_needed_from(), group.state().values.runs.find(keep.next())]
-        });
-        let keep_from = wanted.flatten().min().unwrap_or(end).min(end);
-        self.trees.rotate().expect("memory");
-        self.trees.flush().expect("memory");
-        for Seat { group, .. } in &life.seats {
-            let (copied, _handed) = std::sync::mpsc::sync_channel(1);
-            group.state().statement.copy = Some(copied);
-            group.turn(false)?;
+        life.begin_flush(self.trees.clone(), Some(keep));
+        while let Some(flush) = &mut life.flush {
+            match flush.step()? {
+                Step::Went => {}
+                Step::Waits => {
+                    for Seat { group, .. } in &life.seats {
+                        group.turn(false)?;
+                    }
+                }
+                Step::Ended => life.flush = None,
+            }
         }
-        let (jobs, _) = life.keeper.take();
-        life.writing = Some(Writing { collapse: Some(keep_from), ..Writing::of(jobs) });
         Ok(true)
     }
 }

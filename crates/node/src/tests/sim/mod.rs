@@ -29,6 +29,7 @@ mod rot;
 mod seeds;
 mod snapshots;
 mod stage;
+mod steps;
 mod weather;
 mod wire;
 mod world;

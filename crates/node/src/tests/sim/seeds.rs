@@ -1,7 +1,7 @@
 //! Histories, and what they must amount to.
 
 use super::histories::{Counts, all_are_noticed, all_happened, live_through, seeds};
-use super::world::World;
+use super::world::{Era, World};
 use crate::flaws::Flaw;
 
 /// Simulated seconds of trouble in one history.
@@ -12,6 +12,8 @@ const SEEDS_LONG: u64 = 20_000;
 /// Threads that live through them.
 const THREADS: usize = 2;
 
+/// Histories within which the broken rules between threads must show.
+const STEPPED_SEEDS: u64 = 1_000;
 /// Histories within which every broken rule must show.
 const FLAWED_SEEDS: u64 = 5_000;
 
@@ -19,14 +21,15 @@ fn history(seed: u64) -> (u64, Counts) {
     lived(World::new(seed))
 }
 
-/// A history drawn as they were before disks failed, for the seeds that were found then.
-fn older_history(seed: u64) -> (u64, Counts) {
-    lived(World::of(seed, true))
+/// A history drawn as they were in another era, for the seeds that were found then.
+fn history_of(seed: u64, era: Era) -> (u64, Counts) {
+    lived(World::of(seed, era))
 }
 
 fn lived(mut world: World) -> (u64, Counts) {
     world.run(SECONDS * 1_000_000);
     world.heal();
+    world.lives_through_a_hang();
     world.ends_well()
 }
 
@@ -65,6 +68,10 @@ fn whatever_happens_no_acknowledged_write_is_lost_and_no_read_is_stale() {
             "read failed",
             "names failed",
             "disk full",
+            "maintenance",
+            "hang",
+            "hung at the end",
+            "spared",
         ];
         all_happened(&all, &wanted);
     }
@@ -75,17 +82,17 @@ fn whatever_happens_no_acknowledged_write_is_lost_and_no_read_is_stale() {
 fn histories_that_once_failed_hold() {
     // Staged behind a stop-sign, above what was promised: a collapse of the log dropped the first
     // of it, and the next life found a log that contradicted itself.
-    older_history(1_754);
+    history_of(1_754, Era::Reliable);
     // A master whose memory had values longer than its log went on trying to send them when memory,
     // too, had let go of them; the member was never told to take a snapshot.
-    older_history(2_107);
+    history_of(2_107, Era::Reliable);
     // Staged values before the newest run: a difference below nothing, where it is checked.
-    older_history(5_737);
+    history_of(5_737, Era::Reliable);
     // A life after a snapshot took what the log held before it for what the snapshot stood for: the
     // master never sent what the member lacked, and could have sent what had been replaced.
-    history(9_204);
+    history_of(9_204, Era::Whole);
     // What was decided came to be known while a log was being adopted that began before it.
-    history(37_000);
+    history_of(37_000, Era::Whole);
 }
 
 #[test]
@@ -100,4 +107,11 @@ fn a_broken_rule_is_noticed() {
     let soon = [Flaw::TicketsWithoutTerms, Flaw::AcceptedUnsynced, Flaw::GivesUndecided];
     let rare = [Flaw::ReadWithoutLease, Flaw::OutcomeWithoutLease, Flaw::RunsWithoutEnd];
     all_are_noticed(&soon, &rare, FLAWED_SEEDS, history);
+}
+
+/// Those that only show where the threads of a node are taken step by step, or disks hang.
+#[test]
+fn a_broken_rule_between_threads_is_noticed() {
+    let soon = [Flaw::TruncatesUnprocessed, Flaw::HangsInOffice];
+    all_are_noticed(&soon, &[], STEPPED_SEEDS, history);
 }

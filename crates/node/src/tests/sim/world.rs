@@ -3,7 +3,7 @@
 use super::chance::Chance;
 use super::clients::{self, Client, Outcome};
 use super::judge::Judge;
-use super::mate::{GROUPS_MAX, Mate, Writing, group_id};
+use super::mate::{GROUPS_MAX, Mate, group_id};
 use super::snapshots::Fetcher;
 use super::weather::Weather;
 use crate::consistent::group::Group;
@@ -12,9 +12,26 @@ use base::{LogIndex, NodeId, Part, Placement};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
+use std::time::Duration;
 
 const KEYS: u64 = 4;
 const CLIENTS: usize = 6;
+/// A record that need not be synced is, after so long.
+const INTERVAL: Duration = Duration::from_millis(500);
+/// Values of clients are padded up to so many bytes, so that segments of the log fill.
+const PADDING_BYTES_MAX: u64 = 2_000;
+
+/// How histories are drawn: seeds of an older era keep their meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Era {
+    /// Before disks failed, and when networks were better.
+    Reliable,
+    /// When the log writer and maintenance did in one go what they do.
+    Whole,
+    /// They are taken step by step, disks hang, and groups may have one voter.
+    Stepped,
+}
+
 /// What happens at a moment.
 pub(super) enum Event {
     Arrives { from: usize, to: usize, group: usize, payload: Bytes },
@@ -26,6 +43,8 @@ pub(super) enum Event {
     Heals { from: usize, to: usize },
     Asked { from: NodeId, by: Fetcher },
     Staged { by: Fetcher, staged: Option<Box<Staged>> },
+    Housekeeping,
+    Maintains { mate: usize, life: u64 },
 }
 
 pub(super) struct World {
@@ -33,12 +52,17 @@ pub(super) struct World {
     sequence: u64,
     pub events: BTreeMap<(u64, u64), Event>,
     pub chance: Chance,
+    /// Of when the threads of a node go on.
+    pub steps: Chance,
     pub mates: Vec<Mate>,
     /// How many cuts lie on each way.
     pub cuts: BTreeMap<(usize, usize), u32>,
     pub weather: Weather,
-    /// As histories were before disks failed, and when networks were better.
+    pub era: Era,
+    /// Before disks failed, and when networks were better.
     pub older: bool,
+    /// When a write of each group was acknowledged last.
+    pub wrote_at: Vec<u64>,
     clients: Vec<Client>,
     /// One for each group.
     pub judges: Vec<Judge>,
@@ -64,14 +88,17 @@ impl World {
     }
 
     pub fn new(seed: u64) -> World {
-        World::of(seed, false)
+        World::of(seed, Era::Stepped)
     }
 
-    pub fn of(seed: u64, older: bool) -> World {
-        let mut chance = Chance::new(seed);
-        let count = [3, 3, 4, 5][chance.below(4) as usize];
+    pub fn of(seed: u64, era: Era) -> World {
+        let (mut chance, older) = (Chance::new(seed), era == Era::Reliable);
+        let mut steps = Chance::new(seed.wrapping_add(0x57E9_57E9));
+        let alone = era == Era::Stepped && steps.often(150);
+        let several = [3, 3, 4, 5][chance.below(4) as usize];
+        let count = if alone { 1 } else { several };
         // In some histories the last one keeps no rows; it joins when members are changed.
-        let witnessed = count != 4 && chance.often(400);
+        let witnessed = count != 4 && chance.often(400) && !alone;
         let is_witness = |which: usize| witnessed && which + 1 == count;
         let voters = if count == 4 || witnessed { count - 1 } else { count };
         let node = |which: usize| NodeId(which as u64 + 1);
@@ -89,7 +116,11 @@ impl World {
             // Within the drift that leases allow for: one in a hundred between any two.
             let clock = (chance.below(1 << 40), 996_000 + chance.below(8_000));
             let witness = is_witness(which);
-            Mate { witness, ..Mate::new(node(which), placements.clone(), clock) }
+            let mut mate = Mate::new(node(which), placements.clone(), clock);
+            if era == Era::Stepped {
+                mate.interval = INTERVAL;
+            }
+            Mate { witness, ..mate }
         });
         let mates: Vec<_> = mates.collect();
         let weather = Weather::of(&mut chance, older);
@@ -99,12 +130,15 @@ impl World {
             sequence: 0,
             events: BTreeMap::new(),
             chance,
+            steps,
             seen: vec![vec![LogIndex(0); groups]; count],
             installed: vec![vec![LogIndex(0); groups]; count],
             mates,
             cuts: BTreeMap::new(),
             weather,
+            era,
             older,
+            wrote_at: vec![0; groups],
             clients: (0..CLIENTS).map(client).collect(),
             judges: (0..groups).map(|_| Judge::default()).collect(),
             lives: 0,
@@ -117,6 +151,9 @@ impl World {
         (0..count).for_each(|which| world.at(0, Event::Starts(which)));
         (0..CLIENTS).for_each(|which| world.at(which as u64 * 1_000, Event::Client(which)));
         world.at(1_000_000, Event::Fault);
+        if era == Era::Stepped {
+            world.at(1_000_000, Event::Housekeeping);
+        }
         world
     }
 
@@ -146,7 +183,12 @@ impl World {
             Event::Arrives { from, to, group, payload } => self.arrives((from, to), group, payload),
             Event::Turn(which) if self.mates[which].next_turn == self.now => self.turn(which),
             Event::Turn(_) => {}
+            Event::Written { mate, life } if self.era == Era::Stepped => {
+                self.writer_steps(mate, life);
+            }
             Event::Written { mate, life } => self.written(mate, life),
+            Event::Housekeeping => self.housekeeping(),
+            Event::Maintains { mate, life } => self.maintains(mate, life),
             Event::Client(which) => self.client(which),
             Event::Starts(which) => self.starts(which),
             Event::Fault => self.fault(),
@@ -160,6 +202,10 @@ impl World {
     }
 
     fn starts(&mut self, which: usize) {
+        let returns = self.mates[which].hangs_until;
+        if returns > self.now {
+            return self.at(returns - self.now, Event::Starts(which));
+        }
         if self.mates[which].life.is_some() || !self.mends(which) {
             return;
         }
@@ -188,7 +234,7 @@ impl World {
 
     fn written(&mut self, which: usize, number: u64) {
         if let Some(life) = self.mates[which].life.as_ref().filter(|life| life.number == number) {
-            for job in life.writing.iter().flat_map(|writing| &writing.jobs) {
+            for job in life.writer.unwritten() {
                 self.tell(|| {
                     let (ballot, index) = (job.ballot, job.index);
                     let digest = base::codec::checksum(&job.payload, 0) as u16;
@@ -232,12 +278,9 @@ impl World {
         let sent = std::mem::take(&mut *life.outbox.lock().expect("one thread"));
         let number = life.number;
         let mut writes = None;
-        if life.writing.is_none() {
-            let (jobs, _) = life.keeper.take();
-            if !jobs.is_empty() {
-                life.writing = Some(Writing::of(jobs));
-                writes = Some(mate.slow_disk);
-            }
+        if life.writer.rests() && life.keeper.has_work() {
+            life.write().expect("it takes what waits");
+            writes = Some(mate.slow_disk);
         }
         if let Some(slow) = writes {
             let takes = if slow {
@@ -285,7 +328,11 @@ impl World {
 
     fn goes_on(&mut self, which: usize) {
         let client = &mut self.clients[which];
+        let group = client.call.as_ref().map(|call| call.group);
         let Some(outcome) = client.go_on(&self.mates, self.now, &mut self.judges) else { return };
+        if let (Outcome::Wrote, Some(group)) = (outcome, group) {
+            self.wrote_at[group] = self.now;
+        }
         (self.now, which, outcome).hash(&mut self.trace);
         let name = match outcome {
             Outcome::Wrote => "wrote",
@@ -328,7 +375,12 @@ impl World {
         mate.look_at_the_clock(self.now);
         self.clients[which].call = if writes {
             self.values += 1;
-            let value = Bytes::from(format!("v{}", self.values));
+            let mut value = format!("v{}", self.values);
+            if self.era == Era::Stepped && self.steps.often(300) {
+                let width = self.steps.below(PADDING_BYTES_MAX) as usize;
+                value = format!("{value:width$}");
+            }
+            let value = Bytes::from(value);
             clients::write((place, group), life, key, value, self.now)
         } else if probes {
             clients::probe((place, group), life, key, self.now, &mut self.judges[group])

@@ -41,4 +41,5 @@ stories!(
     read_asks_a_majority,
     two_save_and_four_elect,
     who_yields_never_leads,
+    master_whose_disk_hangs,
 );

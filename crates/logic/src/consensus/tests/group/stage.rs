@@ -128,6 +128,9 @@ fn of_node(world: &mut World, command: &str, args: &mut ArgumentConsumer) -> Ans
         // yield NODE: it leaves mastership to others. claim NODE: no longer so.
         "yield" => world.step(name, Event::Yield { yields: true }, &[]),
         "claim" => world.step(name, Event::Yield { yields: false }, &[]),
+        // hang NODE: it is told that its disk hangs. answer NODE: no longer so.
+        "hang" => world.step(name, Event::Disk { hangs: true }, &[]),
+        "answer" => world.step(name, Event::Disk { hangs: false }, &[]),
         // crash NODE [kept=N]: so many unsynced records stay.
         "crash" => {
             let kept = args.take_key("kept").unwrap_or("0").parse()?;

@@ -8,7 +8,7 @@ use super::wire::{self, End, Hub, Wire};
 use crate::consistent::Mailbox;
 use crate::directory::rows::RING;
 use crate::exchange::Exchange;
-use crate::keeper::{Job, record};
+use crate::keeper::{Writer, record};
 use crate::life::{self, Parts, Post};
 use crate::peers::Peers;
 use crate::recovery::{DIRECTORY, Mended, replay, terms};
@@ -29,6 +29,9 @@ const REAP_AFTER_MS: u64 = 2_500;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// What has gone over to other nodes is kept so long: longer than a client waits.
 const GRACE_MS: u64 = 2_000;
+
+/// What need not be synced is not, unless something else is, or the history says so.
+const NEVER: Duration = Duration::from_secs(1 << 30);
 
 pub(super) struct Mate {
     pub which: usize,
@@ -55,13 +58,7 @@ pub(super) struct Place {
 /// What dies with the node.
 pub(super) struct Life {
     pub inner: Arc<Inner>,
-    desk: Arc<Mutex<Writing>>,
-}
-
-/// The log, and what the disk is busy with.
-struct Writing {
-    log: Log,
-    jobs: Vec<Job>,
+    desk: Arc<Mutex<Writer>>,
 }
 
 /// What all nodes are told.
@@ -177,7 +174,9 @@ impl Mate {
         let incarnation = self.place.begun;
         wire::at(hub).begins(self.which, End { node: self.node, incarnation, process, sink });
         life::tend_vnodes(&inner);
-        let desk = Arc::new(Mutex::new(Writing { log, jobs: Vec::new() }));
+        let (keeper, metrics) = (inner.keeper.clone(), inner.metrics.clone());
+        let writer = Writer::new(log, keeper, metrics, NEVER);
+        let desk = Arc::new(Mutex::new(writer));
         let writes = write(inner.clone(), desk.clone(), self.slow_disk.clone());
         here().begin(Some(self.which), writes);
         self.life = Some(Life { inner, desk });
@@ -199,17 +198,17 @@ impl Mate {
         let Some(life) = self.life.take() else { return };
         wire::ends(hub, self.which);
         stage.kill(self.which);
-        let mut writing = life.desk.lock().expect("one thread");
-        for job in std::mem::take(&mut writing.jobs) {
+        let mut writer = life.desk.lock().expect("one thread");
+        for job in writer.take_unwritten() {
             let cut = stage.dice(|dice| dice.often(300));
-            if cut || writing.log.append(&record(&job)).is_err() {
+            if cut || writer.log_mut().append(&record(&job)).is_err() {
                 break;
             }
         }
         if stage.dice(|dice| dice.often(500)) {
-            let _ = writing.log.commit(false); // It is cut short in any case.
+            let _ = writer.log_mut().commit(false); // It is cut short in any case.
         }
-        drop(writing);
+        drop(writer);
         let disk = &self.place.disk;
         let after = stage
             .dice(|dice| disk.crash(&mut |choices| Chance::below(dice, choices as u64) as usize));
@@ -232,15 +231,15 @@ impl Mate {
     /// Makes the store durable as far as it is applied, and the log shorter.
     pub(super) fn flush(&mut self) {
         let Some(life) = &self.life else { return };
-        let mut writing = life.desk.lock().expect("one thread");
-        if !writing.jobs.is_empty() {
+        let mut writer = life.desk.lock().expect("one thread");
+        if !writer.rests() {
             return;
         }
-        let end = writing.log.end();
+        let end = writer.log().end();
         let keep_from = life.inner.shelf.log_needed_from().unwrap_or(end).min(end);
         make_durable(&self.place.trees);
-        writing.log.collapse(keep_from).expect("a disk without faults");
-        life.inner.keeper.publish(&writing.log);
+        writer.log_mut().collapse(keep_from).expect("a disk without faults");
+        life.inner.keeper.publish(writer.log());
     }
 
     /// Takes everything from the store that a bad disk could take without a word.
@@ -284,36 +283,31 @@ impl Told {
 }
 
 /// The disk: takes what is given, writes it, and says so.
-async fn write(inner: Arc<Inner>, desk: Arc<Mutex<Writing>>, slow: Arc<Mutex<bool>>) {
+async fn write(inner: Arc<Inner>, desk: Arc<Mutex<Writer>>, slow: Arc<Mutex<bool>>) {
     let post: Arc<dyn Mailbox> = Arc::new(Post::of(&inner));
     loop {
         if crate::world::timeout(INTERVAL, inner.keeper.given.notified()).await.is_none() {
-            desk.lock().expect("one thread").log.commit(true).expect("a disk without faults");
+            let mut writer = desk.lock().expect("one thread");
+            writer.log_mut().commit(true).expect("a disk without faults");
         }
         loop {
-            let (jobs, _) = inner.keeper.take();
-            if jobs.is_empty() {
+            if !inner.keeper.has_work() {
                 break;
             }
-            desk.lock().expect("one thread").jobs = jobs;
+            step(&desk, &post);
             let (low, high) =
                 if *slow.lock().expect("one thread") { (5_000, 300_000) } else { (100, 3_000) };
             let takes = here().dice(|dice| dice.between(low, high));
             let asleep = here().rest(takes);
             asleep.await;
-            let (mut done, mut sync) = (Vec::new(), false);
-            {
-                let mut writing = desk.lock().expect("one thread");
-                for job in std::mem::take(&mut writing.jobs) {
-                    sync |= job.sync;
-                    let start = writing.log.end();
-                    writing.log.append(&record(&job)).expect("room");
-                    done.push(job.done(start));
-                }
-                writing.log.commit(sync).expect("a disk without faults");
-                inner.keeper.publish(&writing.log);
-            }
-            post.done(&done);
+            while step(&desk, &post) {}
         }
     }
+}
+
+/// The log writer's next step; whether its round goes on.
+fn step(desk: &Mutex<Writer>, post: &Arc<dyn Mailbox>) -> bool {
+    let mut writer = desk.lock().expect("one thread");
+    writer.step(&**post).expect("a disk without faults");
+    !writer.rests()
 }

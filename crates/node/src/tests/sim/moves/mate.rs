@@ -6,7 +6,7 @@ use super::super::remains;
 use super::super::stage::{Stage, here};
 use crate::consistent::Mailbox;
 use crate::exchange::Exchange;
-use crate::keeper::{Job, record};
+use crate::keeper::{Writer, record};
 use crate::life::{self, Parts, Post};
 use crate::peers::{Network, Peers};
 use crate::recovery::{Mended, replay, terms};
@@ -14,6 +14,7 @@ use crate::{Inner, NodeSettings, transfer, world};
 use base::{ClusterDescription, NodeId};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use store::{Ahead, Change, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Trees};
 
 /// Length of the lease, milliseconds.
@@ -23,6 +24,9 @@ pub(super) const LEASE_MS: u64 = 600;
 pub(super) type Takes = (u64, u64);
 pub(super) const QUICK: Takes = (100, 3_000);
 pub(super) const SLOW: Takes = (5_000, 300_000);
+
+/// What need not be synced is not, unless something else is, or the history says so.
+const NEVER: Duration = Duration::from_secs(1 << 30);
 
 pub(super) struct Mate {
     which: usize,
@@ -38,13 +42,7 @@ pub(super) struct Mate {
 /// What dies with the node.
 struct Life {
     inner: Arc<Inner>,
-    desk: Arc<Mutex<Writing>>,
-}
-
-/// The log, and what the disk is busy with.
-struct Writing {
-    log: Log,
-    jobs: Vec<Job>,
+    desk: Arc<Mutex<Writer>>,
 }
 
 impl Mate {
@@ -119,7 +117,9 @@ impl Mate {
         links::at(hub).begins(self.which, end);
         inner.groups.all().into_iter().for_each(|group| life::drive(&inner, group));
         world::spawn(transfer::tend(inner.clone(), inner.stop.subscribe()));
-        let desk = Arc::new(Mutex::new(Writing { log, jobs: Vec::new() }));
+        let (keeper, metrics) = (inner.keeper.clone(), inner.metrics.clone());
+        let writer = Writer::new(log, keeper, metrics, NEVER);
+        let desk = Arc::new(Mutex::new(writer));
         let writes = write(inner.clone(), desk.clone(), self.disk_takes.clone());
         here().begin(Some(self.which), writes);
         self.life = Some(Life { inner, desk });
@@ -130,17 +130,17 @@ impl Mate {
         let Some(life) = self.life.take() else { return };
         links::ends(hub, self.which);
         stage.kill(self.which);
-        let mut writing = life.desk.lock().expect("one thread");
-        for job in std::mem::take(&mut writing.jobs) {
+        let mut writer = life.desk.lock().expect("one thread");
+        for job in writer.take_unwritten() {
             let cut = stage.dice(|dice| dice.often(300));
-            if cut || writing.log.append(&record(&job)).is_err() {
+            if cut || writer.log_mut().append(&record(&job)).is_err() {
                 break;
             }
         }
         if stage.dice(|dice| dice.often(500)) {
-            let _ = writing.log.commit(false); // It is cut short in any case.
+            let _ = writer.log_mut().commit(false); // It is cut short in any case.
         }
-        drop(writing);
+        drop(writer);
         let disk = &self.disk;
         let choose = |dice: &mut Chance| {
             disk.crash(&mut |choices| Chance::below(dice, choices as u64) as usize)
@@ -151,32 +151,26 @@ impl Mate {
 }
 
 /// The disk: takes what is given, writes it, and says so.
-async fn write(inner: Arc<Inner>, desk: Arc<Mutex<Writing>>, takes: Arc<Mutex<Takes>>) {
+async fn write(inner: Arc<Inner>, desk: Arc<Mutex<Writer>>, takes: Arc<Mutex<Takes>>) {
     let post: Arc<dyn Mailbox> = Arc::new(Post::of(&inner));
     loop {
         inner.keeper.given.notified().await;
         loop {
-            let (jobs, _) = inner.keeper.take();
-            if jobs.is_empty() {
+            if !inner.keeper.has_work() {
                 break;
             }
-            desk.lock().expect("one thread").jobs = jobs;
+            step(&desk, &post);
             let (low, high) = *takes.lock().expect("one thread");
             let asleep = here().rest(here().dice(|dice| dice.between(low, high)));
             asleep.await;
-            let (mut done, mut sync) = (Vec::new(), false);
-            {
-                let mut writing = desk.lock().expect("one thread");
-                for job in std::mem::take(&mut writing.jobs) {
-                    sync |= job.sync;
-                    let start = writing.log.end();
-                    writing.log.append(&record(&job)).expect("room");
-                    done.push(job.done(start));
-                }
-                writing.log.commit(sync).expect("a disk without faults");
-                inner.keeper.publish(&writing.log);
-            }
-            post.done(&done);
+            while step(&desk, &post) {}
         }
     }
+}
+
+/// The log writer's next step; whether its round goes on.
+fn step(desk: &Mutex<Writer>, post: &Arc<dyn Mailbox>) -> bool {
+    let mut writer = desk.lock().expect("one thread");
+    writer.step(&**post).expect("a disk without faults");
+    !writer.rests()
 }

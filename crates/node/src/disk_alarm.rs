@@ -1,0 +1,41 @@
+//! The alarm of a disk that hangs: calls on the log's files that do not return.
+//!
+//! The log writer says since when it waits (`keeper.rs`). Groups whose master is here look at that
+//! by themselves with every tick (`consistent/ticks.rs`), since a master must give way without
+//! anybody's help; this task only says so in the log, for nobody else can while the disk hangs.
+
+use crate::{Inner, world};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// So often in the length of a lease it looks.
+const LOOKS_PER_LEASE: u64 = 4;
+
+/// Goes on until the node stops.
+pub(crate) async fn watch(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
+    let lease_ms = inner.settings.lease_ms;
+    let pause = Duration::from_millis((lease_ms / LOOKS_PER_LEASE).max(1));
+    let mut hangs_for = 0;
+    while !*stop.borrow() {
+        let unanswered_ms = inner.keeper.unanswered_ms();
+        match inner.keeper.hangs(lease_ms) {
+            true => {
+                if hangs_for == 0 {
+                    tracing::warn!(
+                        target: "log", unanswered_ms,
+                        "the disk hangs: what was written to the log is not answered; where this \
+                         node is master, others that go on take over"
+                    );
+                }
+                hangs_for = unanswered_ms;
+            }
+            false if hangs_for > 0 => {
+                tracing::info!(target: "log", hung_ms = hangs_for, "the disk answers again");
+                hangs_for = 0;
+            }
+            false => {}
+        }
+        world::rest(&mut stop, pause).await;
+    }
+}

@@ -1,0 +1,159 @@
+//! One round of maintenance: the store is made durable, and the log is truncated as far as nobody
+//! needs it, in steps.
+//!
+//! The order is what makes truncation safe: first note how far the log may be needed, then seal the
+//! store's tables, then make them durable, then copy to the log's head what lives only there, and
+//! only then let whole segments go. The housekeeper takes one step after another; a simulation lets
+//! the log writer and the drivers run between any two of them.
+//!
+//! Promises: no record is let go of whose value the store does not hold durably, or that its group
+//! has not processed.
+//! Never: waits, but for [`Flush::wait`]; runs beside another round (see `Inner::flushing`).
+
+use crate::available::shelf::Shelf;
+use crate::consistent::group::Group;
+use crate::keeper::{Keeper, store_error};
+use base::{LogIndex, Result};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use store::{Position, Trees};
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Something was done, and the next step may be taken at once.
+    Went,
+    /// A group's driver has a turn first.
+    Waits,
+    /// The log writer was told how much of the log may go; the round is over.
+    Ended,
+}
+
+/// The next step.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    FlushEarlier,
+    Note,
+    Seal,
+    Flush,
+    AskCopies,
+    AwaitCopies,
+    Collapse,
+    End,
+}
+
+/// See the head of this file.
+pub(crate) struct Flush {
+    trees: Arc<dyn Trees>,
+    keeper: Arc<Keeper>,
+    groups: Vec<Arc<Group>>,
+    /// None: there are no vnodes.
+    shelf: Option<Arc<Shelf>>,
+    /// So many bytes of log are kept for members that lag.
+    spare_bytes: u64,
+    phase: Phase,
+    /// Where the log ended when the round began.
+    end: Position,
+    /// From here on it is needed.
+    keep_from: Position,
+    /// What each group had applied before the tables were sealed.
+    applied: Vec<LogIndex>,
+    copies: VecDeque<Receiver<()>>,
+}
+
+impl Flush {
+    pub(crate) fn new(
+        trees: Arc<dyn Trees>,
+        keeper: Arc<Keeper>,
+        groups: Vec<Arc<Group>>,
+        shelf: Option<Arc<Shelf>>,
+        spare_bytes: u64,
+    ) -> Flush {
+        Flush {
+            trees,
+            keeper,
+            groups,
+            shelf,
+            spare_bytes,
+            phase: Phase::FlushEarlier,
+            end: Position(0),
+            keep_from: Position(0),
+            applied: Vec::new(),
+            copies: VecDeque::new(),
+        }
+    }
+
+    /// Does what comes next.
+    pub(crate) fn step(&mut self) -> Result<Step> {
+        self.phase = match self.phase {
+            // What an earlier round sealed and could not write, for lack of space: no more is
+            // sealed before, since writers, deletes among them, wait when two tables are.
+            Phase::FlushEarlier => {
+                self.trees.flush().map_err(store_error)?;
+                Phase::Note
+            }
+            Phase::Note => {
+                self.note();
+                Phase::Seal
+            }
+            Phase::Seal => {
+                self.trees.rotate().map_err(store_error)?;
+                Phase::Flush
+            }
+            Phase::Flush => {
+                self.trees.flush().map_err(store_error)?;
+                Phase::AskCopies
+            }
+            Phase::AskCopies => {
+                for (group, applied) in self.groups.iter().zip(&self.applied) {
+                    group.durable.store(applied.0, Ordering::Relaxed);
+                    self.copies.extend(group.copy_to_head()?);
+                }
+                Phase::AwaitCopies
+            }
+            Phase::AwaitCopies => match self.copies.front().map(Receiver::try_recv) {
+                Some(Err(TryRecvError::Empty)) => return Ok(Step::Waits),
+                // A driver that has ended drops its side; then the node is stopping or has failed.
+                Some(Ok(()) | Err(TryRecvError::Disconnected)) => {
+                    self.copies.pop_front();
+                    Phase::AwaitCopies
+                }
+                None => Phase::Collapse,
+            },
+            Phase::Collapse => {
+                self.keeper.collapse(self.keep_from);
+                tracing::debug!(
+                    target: "store", log_needed_from = self.keep_from.0, "flushed"
+                );
+                Phase::End
+            }
+            Phase::End => return Ok(Step::Ended),
+        };
+        Ok(Step::Went)
+    }
+
+    /// How far the log may be needed. Where it ends is looked at first: whatever is written after
+    /// that is kept.
+    fn note(&mut self) {
+        self.end = self.keeper.end();
+        self.keep_from = Position(self.end.0.saturating_sub(self.spare_bytes));
+        let groups = self.groups.iter().filter_map(|group| group.log_needed_from());
+        let shelf = self.shelf.iter().filter_map(|shelf| shelf.log_needed_from());
+        self.keep_from = groups.chain(shelf).fold(self.keep_from, Position::min);
+        self.applied = self.groups.iter().map(|group| group.applied.index()).collect();
+    }
+
+    /// Waits for the driver that a step waits for.
+    pub(crate) fn wait(&mut self) {
+        if let Some(copy) = self.copies.pop_front() {
+            let _ = copy.recv(); // See above.
+        }
+    }
+
+    /// Where the log ended when the round began: everything applied by then is durable.
+    pub(crate) fn end(&self) -> Position {
+        self.end
+    }
+}

@@ -1,0 +1,55 @@
+//! A node whose log finds no room on the disk ends when it is told to.
+
+use crate::consistent::{Mailbox, records};
+use crate::keeper::{Done, Keeper};
+use crate::recovery::DEFAULT_GROUP;
+use base::{Ballot, Error, Reason};
+use std::io::ErrorKind;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use store::{Disk, Honesty, Log, LogSettings, MemoryDisk, Operation};
+
+/// So many writes find no room: more than are tried while the test lasts.
+const TRIES: u64 = 100_000;
+/// Longest wait, however much else the machine does.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Passes on why nothing more is written.
+struct Failures(Mutex<Sender<Error>>);
+
+impl Mailbox for Failures {
+    fn done(&self, _: &[Done]) {
+        panic!("nothing can be written");
+    }
+
+    fn failed(&self, error: Error) {
+        self.0.lock().expect("one thread").send(error).expect("the test waits");
+    }
+}
+
+#[test]
+fn a_log_writer_without_room_ends_with_its_node_and_says_why() {
+    let disk = MemoryDisk::new(Honesty::Honest);
+    let files = Arc::new(disk.clone()) as Arc<dyn Disk>;
+    let settings = LogSettings { segment_bytes: 16 << 10, id: 1, ..LogSettings::default() };
+    let (log, _) = Log::open(files, settings).expect("an empty disk");
+    (1..=TRIES).for_each(|nth| disk.fail_nth(Operation::Write, nth, ErrorKind::StorageFull));
+    let (failed, failures) = channel();
+    let keeper = Keeper::new();
+    let mailbox = Arc::new(Failures(Mutex::new(failed)));
+    keeper.start(log, Duration::from_secs(1), mailbox, Arc::default()).expect("a thread");
+    keeper.write([records::promise(DEFAULT_GROUP, Ballot::default())]);
+    while !keeper.no_space() {
+        std::thread::yield_now();
+    }
+    let (ended, ends) = channel();
+    let stopping = keeper.clone();
+    std::thread::spawn(move || {
+        stopping.stop();
+        let _ = ended.send(()); // The test may have given up.
+    });
+    ends.recv_timeout(PATIENCE).expect("the stop waits for room");
+    let error = failures.recv_timeout(PATIENCE).expect("it says why");
+    assert_eq!(error.reason, Reason::OutOfSpace);
+}

@@ -1,0 +1,181 @@
+//! The threads of a node, step by step: the log writer and the round of maintenance, with whatever
+//! else happens between any two steps of theirs; and disks that hang.
+//!
+//! The steps are the product's own. When each is taken is drawn from dice of their own, so that
+//! what else is drawn does not depend on them.
+
+use super::mate::Mate;
+use super::world::{Era, Event, World};
+use crate::flush::Step;
+use crate::keeper::{self, store_error};
+use base::LogIndex;
+
+/// From one round of maintenance anywhere to the next, microseconds.
+const ROUNDS_US: (u64, u64) = (20_000, 400_000);
+/// A driver that is waited for is looked at so often, microseconds.
+const LOOK_US: u64 = 500;
+/// For so long a disk hangs, microseconds.
+const HANGS_US: (u64, u64) = (200_000, 6_000_000);
+/// For so long it hangs at the end of a history, and so long nobody's writes may stop, microseconds:
+/// two leases until it is noticed, and an election.
+const LAST_HANG_US: u64 = 6_000_000;
+const GAP_US_MAX: u64 = 2_000_000;
+
+impl Mate {
+    /// When a step can be taken that is due now; a call of a disk that hangs returns later.
+    fn can_step_at(&self, now: u64, asks_disk: bool) -> u64 {
+        let hangs_until = if asks_disk { self.hangs_until } else { 0 };
+        self.sleeps_until.max(hangs_until).max(now)
+    }
+}
+
+impl World {
+    /// Mostly the next step follows at once; sometimes the thread is not given a processor for a
+    /// while.
+    fn gap(&mut self) -> u64 {
+        match self.steps.below(8) {
+            0 => self.steps.below(30_000),
+            1 | 2 => self.steps.below(2_000),
+            _ => 0,
+        }
+    }
+
+    /// The disk is done, or the log writer's thread goes on.
+    pub(super) fn writer_steps(&mut self, which: usize, number: u64) {
+        let now = self.now;
+        let mate = &mut self.mates[which];
+        let returns = match &mate.life {
+            Some(life) if life.number == number && !life.writer.rests() => {
+                mate.can_step_at(now, life.writer.asks_disk())
+            }
+            _ => return,
+        };
+        if returns > now {
+            return self.at(returns - now, Event::Written { mate: which, life: number });
+        }
+        mate.look_at_the_clock(now);
+        let life = mate.life.as_mut().expect("looked at");
+        let step = life.write();
+        let (rests, asks_disk) = (life.writer.rests(), life.writer.asks_disk());
+        match step {
+            Ok(keeper::Step::Full) => return self.keeps(which, Err(store::StoreError::Full)),
+            Ok(_) => {}
+            Err(error) => return self.fails(which, &store_error(error)),
+        }
+        if rests {
+            return self.wake(which, 0);
+        }
+        // A group that was told goes on; what the disk is asked next takes its time.
+        self.wake(which, 0);
+        let gap = self.gap() + if asks_disk { self.steps.between(100, 3_000) } else { 0 };
+        self.at(gap, Event::Written { mate: which, life: number });
+    }
+
+    /// A round of maintenance begins somewhere, now and then.
+    pub(super) fn housekeeping(&mut self) {
+        let pause = self.steps.between(ROUNDS_US.0, ROUNDS_US.1);
+        self.at(pause, Event::Housekeeping);
+        let which = self.steps.below(self.mates.len() as u64) as usize;
+        // Seldom is the log kept for others: who lags needs a snapshot then.
+        let keep = (0..self.judges.len()).map(|group| {
+            let applied = |mate: &Mate| Some(mate.life.as_ref()?.applied(group));
+            self.mates.iter().filter_map(applied).min().unwrap_or_default()
+        });
+        let keep: Vec<_> = keep.collect();
+        let keeps = self.steps.often(300);
+        self.begin_flush(which, keeps.then_some(&keep[..]));
+    }
+
+    /// A round of maintenance begins, unless one is under way.
+    pub(super) fn begin_flush(&mut self, which: usize, keep: Option<&[LogIndex]>) {
+        let mate = &mut self.mates[which];
+        let trees = mate.trees.clone();
+        let Some(life) = mate.life.as_mut().filter(|life| life.flush.is_none()) else { return };
+        life.begin_flush(trees, keep);
+        let number = life.number;
+        *self.counts.entry("maintenance").or_default() += 1;
+        self.at(0, Event::Maintains { mate: which, life: number });
+    }
+
+    /// The housekeeper's thread goes on.
+    pub(super) fn maintains(&mut self, which: usize, number: u64) {
+        let now = self.now;
+        let mate = &mut self.mates[which];
+        let returns = mate.can_step_at(now, true);
+        let Some(life) = mate.life.as_mut().filter(|life| life.number == number) else { return };
+        if returns > now {
+            return self.at(returns - now, Event::Maintains { mate: which, life: number });
+        }
+        let Some(flush) = &mut life.flush else { return };
+        let step = flush.step();
+        match step {
+            Ok(Step::Ended) => {
+                life.flush = None;
+                return self.wake(which, 0);
+            }
+            Ok(Step::Waits) => {
+                self.wake(which, 0);
+                self.at(LOOK_US, Event::Maintains { mate: which, life: number });
+            }
+            Ok(Step::Went) => {
+                let gap = self.gap();
+                self.at(gap, Event::Maintains { mate: which, life: number });
+            }
+            Err(error) => self.fails(which, &error),
+        }
+    }
+
+    /// A disk answers nothing for a while.
+    pub(super) fn hangs(&mut self, which: usize) -> &'static str {
+        let time = self.steps.between(HANGS_US.0, HANGS_US.1);
+        self.mates[which].hangs_until = self.now + time;
+        "hang"
+    }
+
+    /// Whether a group can do without a node: enough others vote to elect one, and to save a value,
+    /// and one of them may lead.
+    fn can_spare(&self, group: usize, which: usize) -> bool {
+        let Some(master) = self.master(group).and_then(|master| self.life(master)) else {
+            return false;
+        };
+        let configuration = master.group(group).configuration();
+        let node = self.mates[which].node;
+        let others: Vec<_> = configuration.voters().filter(|voter| *voter != node).collect();
+        let needed = configuration.quorums().most();
+        let leads = others.iter().any(|voter| configuration.leads(*voter));
+        leads && others.len() >= needed
+    }
+
+    /// After all trouble one disk hangs, mostly a master's: writes go on in every group that can do
+    /// without it, and who has it leads none of those by then.
+    pub(super) fn lives_through_a_hang(&mut self) {
+        if self.era < Era::Stepped {
+            return;
+        }
+        self.becomes_level();
+        let group = self.steps.below(self.judges.len() as u64) as usize;
+        let which = match self.master(group).filter(|_| self.steps.often(700)) {
+            Some(master) => master,
+            None => self.steps.below(self.mates.len() as u64) as usize,
+        };
+        let groups = (0..self.judges.len()).filter(|group| self.can_spare(*group, which));
+        let groups: Vec<_> = groups.collect();
+        let begin = self.now;
+        self.mates[which].hangs_until = begin + LAST_HANG_US;
+        self.tell(|| format!("the disk of {} hangs", which + 1));
+        self.wrote_at.iter_mut().for_each(|at| *at = begin);
+        while self.now < begin + LAST_HANG_US {
+            self.run(20_000);
+            for group in &groups {
+                let gap = self.now - self.wrote_at[*group];
+                assert!(gap < GAP_US_MAX, "no write of group {group} for {gap} us: a disk hangs");
+            }
+        }
+        let leads = |group: &usize| self.life(which).is_some_and(|life| life.leads(*group));
+        assert!(!groups.iter().any(leads), "it leads, and its disk hangs");
+        let hangs = self.life(which).is_some_and(|life| life.keeper.hangs(super::mate::LEASE_MS));
+        let name = if hangs { "hung at the end" } else { "nothing to write at the end" };
+        *self.counts.entry(name).or_default() += 1;
+        *self.counts.entry("spared").or_default() += groups.len() as u64;
+    }
+}

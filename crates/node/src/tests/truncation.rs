@@ -1,0 +1,193 @@
+//! The log is truncated no further than its groups have processed it: log writer, maintenance and
+//! driver, one step at a time.
+
+use crate::catalog::Bucket;
+use crate::consistent::group::Group;
+use crate::flaws::{BROKEN, Flaw};
+use crate::flush::{self, Flush};
+use crate::keeper::{self, Writer};
+use crate::life::{self, Parts, Post};
+use crate::recovery::{DEFAULT_GROUP, Mended, replay, terms};
+use crate::submit::Ticket;
+use crate::{Inner, NodeSettings, world};
+use base::request::Expiry;
+use base::{BucketId, ClusterDescription, LogIndex, NodeId, Properties, Result, Update};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use store::{Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Trees};
+
+/// A sole node on a disk in memory, which does nothing by itself.
+pub(super) struct Sole {
+    disk: MemoryDisk,
+    trees: Arc<MemoryTrees>,
+    pub inner: Arc<Inner>,
+    pub group: Arc<Group>,
+    pub post: Post,
+}
+
+fn settings() -> LogSettings {
+    LogSettings { segment_bytes: 16 << 10, id: 1, ahead: Ahead::Inline }
+}
+
+impl Sole {
+    pub(super) fn new() -> (Sole, Writer) {
+        let disk = MemoryDisk::new(Honesty::Honest);
+        let trees = Arc::new(MemoryTrees::new(256 << 20));
+        let shared: Arc<dyn Trees> = trees.clone();
+        let terms = terms(NodeId(1), 600, None).expect("terms");
+        let files = Arc::new(disk.clone()) as Arc<dyn Disk>;
+        let (log, records) = Log::open(files, settings()).expect("an empty disk");
+        let (groups, vnodes) =
+            replay(&log, records, &*shared, &terms, &Mended::default()).expect("an empty log");
+        let parts = Parts {
+            began_ms: world::milliseconds(),
+            node: NodeId(1),
+            data: None,
+            incarnation: 1,
+            lives: Vec::new(),
+            known: ClusterDescription::default(),
+            is_written_down: true,
+            trees: shared,
+            reader: log.reader(),
+            groups,
+            witness: false,
+            vnodes,
+        };
+        let inner = life::assemble(NodeSettings::default(), parts).expect("it begins");
+        let (keeper, metrics) = (inner.keeper.clone(), inner.metrics.clone());
+        let writer = Writer::new(log, keeper, metrics, Duration::from_secs(1));
+        let group = inner.groups.find(DEFAULT_GROUP).expect("it is there");
+        let sole = Sole { disk, trees, post: Post::of(&inner), group, inner };
+        (sole, writer)
+    }
+
+    /// It becomes master of its groups.
+    pub(super) fn begin(&self, writer: &mut Writer) {
+        self.inner.groups.all().iter().for_each(|group| group.begin());
+        self.settle(writer);
+        assert!(self.group.master.load(Ordering::Acquire), "alone it is master");
+    }
+
+    pub(super) fn turn(&self) {
+        for group in self.inner.groups.all() {
+            group.turn(false).expect("a turn");
+        }
+    }
+
+    /// Lets drivers and log writer run until nothing is left to do.
+    pub(super) fn settle(&self, writer: &mut Writer) {
+        loop {
+            self.turn();
+            if matches!(self.write(writer), keeper::Step::Idle(_)) {
+                return;
+            }
+            while !matches!(self.write(writer), keeper::Step::Idle(_)) {}
+        }
+    }
+
+    pub(super) fn write(&self, writer: &mut Writer) -> keeper::Step {
+        writer.step(&self.post).expect("a disk without faults")
+    }
+
+    /// Hands in a value of about five thousand bytes.
+    pub(super) fn submit(&self, n: usize) -> Ticket {
+        let bucket = Bucket::new(BucketId(9), DEFAULT_GROUP, Properties::default());
+        let (key, value) = (Bytes::from(format!("k{n}")), Bytes::from(vec![n as u8; 5_000]));
+        let update = Update::Set { key, value, expiry: Expiry::Default };
+        let (ticket, _, outcome) = self.group.submit(&bucket, &update, None).expect("taken");
+        outcome.expect("a set");
+        ticket.expect("a set is a value")
+    }
+
+    /// The same, proposed: its record is with the log writer.
+    fn put(&self, n: usize) -> Ticket {
+        let ticket = self.submit(n);
+        self.turn();
+        ticket
+    }
+
+    pub(super) fn has(&self, ticket: Ticket) -> bool {
+        self.group.applied.has(ticket.term, ticket.index)
+    }
+
+    pub(super) fn flush(&self) -> Flush {
+        let (trees, keeper) = (self.inner.trees.clone(), self.inner.keeper.clone());
+        let shelf = Some(self.inner.shelf.clone());
+        Flush::new(trees, keeper, self.inner.groups.all(), shelf, 0)
+    }
+
+    /// A whole round of maintenance.
+    fn flush_whole(&self) {
+        let mut flush = self.flush();
+        while flush.step().expect("memory") != flush::Step::Ended {
+            self.turn();
+        }
+    }
+
+    /// The process is killed: what the store had in memory is gone. The last value of the group
+    /// that the next start finds.
+    pub(super) fn starts_again(&self) -> Result<LogIndex> {
+        self.trees.crash().expect("memory");
+        let terms = terms(NodeId(1), 600, None).expect("terms");
+        let disk = Arc::new(self.disk.clone()) as Arc<dyn Disk>;
+        let (log, records) = Log::open(disk, settings()).expect("it opens");
+        let (found, _) = replay(&log, records, &*self.trees, &terms, &Mended::default())?;
+        let group = found.into_iter().find(|group| group.id == DEFAULT_GROUP).expect("there");
+        let tail = group.tail.last_key_value().map(|(index, _)| *index);
+        Ok(tail.unwrap_or(LogIndex(group.mark.applied)))
+    }
+}
+
+/// One round of the log writer holds several values, and a new segment begins among them. They are
+/// synced, and where the log ends is published; then the store is flushed, and only then their
+/// group hears of them, applies them, and answers its clients.
+fn flushed_between_publish_and_done() -> (Sole, Writer, LogIndex) {
+    let (sole, mut writer) = Sole::new();
+    sole.begin(&mut writer);
+    let first = sole.put(0);
+    sole.settle(&mut writer);
+    assert!(sole.has(first));
+    let tickets: Vec<_> = (1..=5).map(|n| sole.put(n)).collect();
+    let before = writer.log().segments();
+    let end = sole.inner.keeper.end();
+    while sole.inner.keeper.end() == end {
+        sole.write(&mut writer);
+    }
+    assert!(writer.log().segments() > before, "a segment ended in this round");
+    let mut flush = sole.flush();
+    while flush.step().expect("memory") != flush::Step::Waits {}
+    sole.write(&mut writer); // Now the group is told.
+    while flush.step().expect("memory") != flush::Step::Ended {
+        sole.turn();
+    }
+    assert!(tickets.iter().all(|ticket| sole.has(*ticket)), "all are acknowledged");
+    sole.settle(&mut writer);
+    (sole, writer, tickets[4].index)
+}
+
+#[test]
+fn records_written_and_not_processed_survive_truncation() {
+    let (sole, _, last) = flushed_between_publish_and_done();
+    assert_eq!(sole.starts_again().expect("acknowledged writes are lost"), last);
+}
+
+#[test]
+fn what_is_processed_and_durable_is_truncated() {
+    let (sole, mut writer, last) = flushed_between_publish_and_done();
+    let begin = sole.inner.keeper.begin();
+    sole.flush_whole();
+    sole.settle(&mut writer);
+    assert!(sole.inner.keeper.begin() > begin, "nothing is truncated any more");
+    assert_eq!(sole.starts_again().expect("all is durable"), last);
+}
+
+#[test]
+fn truncation_past_unprocessed_records_is_noticed() {
+    BROKEN.set(Some(Flaw::TruncatesUnprocessed));
+    let (sole, ..) = flushed_between_publish_and_done();
+    BROKEN.set(None);
+    let error = sole.starts_again().expect_err("the log lacks a value");
+    assert!(error.text().contains("lacks value"), "{error}");
+}
