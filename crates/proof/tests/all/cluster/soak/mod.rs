@@ -1,9 +1,9 @@
-//! Everyday work under every fault at once, for as long as garbage needs to build up: recorders with
-//! their judges, loads that leave garbage, a client that sends hostile but valid requests, and
+//! Everyday work under every fault at once, for as long as garbage needs to build up: recorders
+//! with their judges, loads that leave garbage, a client that sends hostile but valid requests, and
 //! open-loop probes at each node that measure what each fault costs clients.
 //!
-//! The seed is printed and chooses the faults: `CREDENZA_SEED=7 cargo test -p proof --test all soak`
-//! draws the same. `CREDENZA_FAULTS=kill,hang` draws only those whose name holds one of the words.
+//! The seed is printed and chooses the faults: `CREDENZA_SEED=7 cargo test -p proof soak` draws the
+//! same. `CREDENZA_FAULTS=kill,hang` draws only those whose name holds one of the words.
 //! The short form draws some; the long form goes on for half an hour, draws each fault again and
 //! again, and two at once in every second turn.
 //!
