@@ -1,6 +1,6 @@
 //! Everyday loads that leave garbage: keys that expire, keys that are touched, a queue, a time
-//! series, counters, sequences, range reads. Each has one client, which goes to the next node when it
-//! is refused, and knows what its own answers must be.
+//! series, counters, sequences, range reads. Each has one client, which goes to the next node when
+//! it is refused, and knows what its own answers must be.
 //!
 //! They stand beside the recorders, whose judges look at single keys: what a client checks here
 //! concerns an order of keys, a sum, or two keys at once.

@@ -240,8 +240,8 @@ impl Resp {
         Resp { redis: true, ..Resp::default() }
     }
 
-    /// A queue is what each server has for "the first key of an order, then gone": in Redis a sorted
-    /// set whose members all have one score, in Credenza the keys with a prefix.
+    /// A queue is what each server has for "the first key of an order, then gone": in Redis a
+    /// sorted set whose members all have one score, in Credenza the keys with a prefix.
     fn encode_resp(&self, call: &RespCall<'_>, out: &mut Vec<u8>) -> Expected {
         match (*call, self.redis) {
             (RespCall::PutExpiring(key, value, seconds), _) => {

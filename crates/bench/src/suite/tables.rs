@@ -131,12 +131,12 @@ fn goals(suite: &Suite, results: &Results) -> String {
 }
 
 /// What is to be known of all measures.
-const MEASURES: &str = " One server runs at a time, with a fresh data directory; servers take turns; \
-     the median of the rounds counts. A ratio is ours / theirs; in brackets are its lowest and \
-     highest value in one round. `fdatasync` is the median time of a 4 KiB write made durable just \
-     before; `server us/op` is the server's CPU time for one operation, which a busy machine \
-     changes least; latencies are microseconds. `(bound)`: the load's core was full, so the server \
-     could do more. Numbers of one machine compare servers; they say little of another.\n";
+const MEASURES: &str = " One server runs at a time, with a fresh data directory; servers take \
+     turns; the median of the rounds counts. A ratio is ours / theirs; in brackets are its lowest \
+     and highest value in one round. `fdatasync` is the median time of a 4 KiB write made durable \
+     just before; `server us/op` is the server's CPU time for one operation, which a busy machine \
+     changes least; latencies are microseconds. `(bound)`: the load's core was full, so the \
+     server could do more. Numbers of one machine compare servers; they say little of another.\n";
 
 /// What is to be known of all soaks.
 const SOAKS: &str = " One server runs at a time, with a fresh data directory. A soak runs several \

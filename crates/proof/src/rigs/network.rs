@@ -24,7 +24,7 @@ pub struct Network {
 impl Network {
     /// Why there can be none here, in words.
     pub fn missing() -> Option<String> {
-        if let Some(why) = missing(Root::Needed, &["ip"]) {
+        if let Some(why) = missing(Root::Needed, &["ip", "nsenter"]) {
             return Some(why);
         }
         let name = format!("{}-try", fresh_name());
@@ -63,8 +63,11 @@ impl Network {
 
     /// The words that run a command on a host.
     pub fn wrapper(&self, host: usize) -> Vec<String> {
-        let ip = find("ip").expect("it was there before");
-        [text(&ip), "netns", "exec", &self.space(host)].map(String::from).to_vec()
+        let nsenter = find("nsenter").expect("it was there before");
+        // Not `ip netns exec`: that takes a copy of all mounts, and a file system that others still
+        // have mounted can't be taken away, as after a power cut.
+        let space = format!("--net=/run/netns/{}", self.space(host));
+        [text(&nsenter), &space, "--"].map(String::from).to_vec()
     }
 
     /// Does something on a host, on a thread of its own; sockets made there, and threads started

@@ -76,7 +76,7 @@ impl Bound {
         let (what, found) = match &self.against {
             Against::Nothing => (self.figure.clone(), whole(own, &self.figure)),
             Against::Start => {
-                let found = own.series.get(&self.figure).map_or(f64::NAN, |series| growth(series));
+                let found = own.series.get(&self.figure).map_or(f64::NAN, growth);
                 (format!("{}, last tenth to first", self.figure), found)
             }
             Against::Peer(peer) => {

@@ -1,8 +1,8 @@
 //! Soaks: several loads at once on one server, watched second by second, and held against bounds.
 //!
 //! A measure says how fast a server is; a soak says whether it stays so while garbage builds up:
-//! expired keys, popped queues, sessions. Its probe is a lone client whose requests are due at fixed
-//! times, so that a pause of the server shows as the time that this client waited.
+//! expired keys, popped queues, sessions. Its probe is a lone client whose requests are due at
+//! fixed times, so that a pause of the server shows as the time that this client waited.
 //!
 //! Promises: all loads begin together on a fresh server; latencies count from the intended start;
 //! what the server used is read from outside (/proc), never from what it says of itself; each bound

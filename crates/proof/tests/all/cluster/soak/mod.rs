@@ -1,23 +1,25 @@
-//! Everyday work under every fault at once, for as long as garbage needs to build up: recorders with
-//! their judges, loads that leave garbage, a client that sends hostile but valid requests, and
+//! Everyday work under every fault at once, for as long as garbage needs to build up: recorders
+//! with their judges, loads that leave garbage, a client that sends hostile but valid requests, and
 //! open-loop probes at each node that measure what each fault costs clients.
 //!
-//! The seed is printed and chooses the faults: `CREDENZA_SEED=7 cargo test -p proof --test all soak`
-//! draws the same. `CREDENZA_FAULTS=kill,hang` draws only those whose name holds one of the words.
+//! The seed is printed and chooses the faults: `CREDENZA_SEED=7 cargo test -p proof soak` draws the
+//! same. `CREDENZA_FAULTS=kill,hang` draws only those whose name holds one of the words.
 //! The short form draws some; the long form goes on for half an hour, draws each fault again and
 //! again, and two at once in every second turn.
 //!
 //! Promises: no acknowledged write is lost, histories are linearizable or causal, and clients' own
 //! checks hold, whatever was drawn. The long form holds pauses, rates and memory against bounds.
 //! Never: counts a pause at a node that the fault itself keeps from serving.
-//! Read next: `faults.rs`, then `hostile.rs` and `timeline.rs`.
+//! Read next: `faults.rs` and `faulty.rs`, then `hostile.rs` and `timeline.rs`.
 
 mod faults;
+mod faulty;
 mod hostile;
 mod timeline;
 
 use super::{SECOND, STEPS_MAX, percentile, waits_for_the_long_tests, writing};
-use faults::{ALL, Fault, Faulty};
+use faults::{ALL, Fault};
+use faulty::Faulty;
 use proof::attentive::{self, Attentive};
 use proof::checkers::causal::{Deed, judge};
 use proof::checkers::check;
