@@ -18,8 +18,11 @@ impl Replica {
         let bound = self.bound.ballot.node != self.node
             && self.now < self.bound.until
             && !broken(Rule::GrantForbidsStanding);
-        if self.stage != Stage::Following || self.dismissed || bound {
+        if self.stage != Stage::Following || bound {
             return;
+        }
+        if self.dismissed {
+            return self.ask_how_it_ended(effects);
         }
         if self.leader.take().is_some() {
             self.announce(effects);

@@ -10,7 +10,7 @@ use base::{Millis, NodeId};
 
 impl Replica {
     /// A read may be answered from what is decided now, as long as nobody else can have decided
-    /// more: while the lease holds (the node checks that again once it has read, with a second
+    /// more: while the lease holds, where leases are relied upon (the node checks that again once it has read, with a second
     /// `Read` if it took long), or once a majority answers a heartbeat sent after the read came
     /// (Ongaro's thesis, 6.4).
     pub(super) fn read(&mut self, token: ReadToken, now: Millis, effects: &mut Vec<Effect>) {
@@ -42,7 +42,8 @@ impl Replica {
     /// Whether the lease answers a read: not behind a stop-sign, for whoever leads behind that need
     /// not wait for a lease before it.
     fn lease_answers(&self) -> bool {
-        let holds = self.lead.lease.holds(self.now) && self.signs.is_empty();
+        let relied_upon = self.clock.reads || self.is_alone();
+        let holds = relied_upon && self.lead.lease.holds(self.now) && self.signs.is_empty();
         holds || broken(Rule::ReadAsksAMajority)
     }
 

@@ -31,6 +31,8 @@ stories!(
     joiner_behind_the_floor,
     members_change_in_flight,
     master_leaves_by_a_stop_sign,
+    member_taken_out_while_away,
+    member_taken_out_behind_the_floor,
     refused_by_a_higher_promise,
     handed_over,
     hand_over_fails,
@@ -39,6 +41,7 @@ stories!(
     witness_keeps_what_a_voter_lacks,
     learner_does_not_count,
     read_asks_a_majority,
+    read_asks_though_a_lease_holds,
     two_save_and_four_elect,
     who_yields_never_leads,
 );
