@@ -110,6 +110,8 @@ pub(crate) struct Group {
     pub(super) lease_until: AtomicU64,
     /// Who leads, for those who wait for a change.
     pub(super) standing: watch::Sender<Standing>,
+    /// This node is a member, as its own configuration says.
+    pub(super) member: AtomicBool,
     /// The directory let go of it.
     pub(super) dropped: AtomicBool,
     /// Whether the driver goes on.
@@ -194,6 +196,7 @@ impl Group {
             let _ = observer.set(seals.clone() as Arc<dyn Observer>); // It is new.
         }
         let sealed = seals.all().sealed;
+        let member = AtomicBool::new(replica.configuration().part(shared.node).is_some());
         Group {
             id,
             shared,
@@ -209,6 +212,7 @@ impl Group {
             informed: AtomicU64::new(0),
             lease_until: AtomicU64::new(0),
             standing: watch::Sender::new(Standing::default()),
+            member,
             dropped: AtomicBool::new(false),
             driven: watch::Sender::new(true),
             mailbox: Mutex::new(Vec::new()),
