@@ -105,6 +105,8 @@ pub(crate) struct Inner {
     snapshots: Arc<Snapshots>,
     catalog: Arc<Catalog>,
     directory: Directory,
+    /// See [`forward`]: an unknown bucket is one that does not exist.
+    heard_directory: AtomicBool,
     /// Room for requests that other nodes pass on.
     desk: Desk,
     /// The moves of buckets that this node drives.

@@ -127,6 +127,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner
         snapshots,
         catalog,
         directory,
+        heard_directory: AtomicBool::new(false),
         desk: Desk::default(),
         transfers: Transfers::default(),
         keeper,

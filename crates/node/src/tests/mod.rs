@@ -4,6 +4,7 @@ mod admission;
 mod available;
 mod buckets;
 mod cluster;
+mod composites;
 mod cost;
 mod forwarded;
 mod groups;
@@ -28,6 +29,7 @@ mod spread;
 mod staged;
 mod stopped;
 mod time;
+mod unheard;
 mod whole;
 mod witness;
 
