@@ -41,6 +41,8 @@ pub(super) struct Mate {
     pub slow_disk: bool,
     /// It keeps no rows.
     pub witness: bool,
+    /// As master it answers reads under its lease.
+    pub lease_reads: bool,
     /// Its log can't be read everywhere.
     pub rot: Option<Rot>,
 }
@@ -133,6 +135,7 @@ impl Mate {
             next_turn: u64::MAX,
             slow_disk: false,
             witness: false,
+            lease_reads: true,
             rot: None,
         }
     }
@@ -150,6 +153,7 @@ impl Mate {
         for placement in &self.placements {
             terms.add(placement).expect("founders");
         }
+        terms.lease.reads = self.lease_reads;
         terms.witness = self.witness;
         terms
     }

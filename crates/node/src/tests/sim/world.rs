@@ -2,6 +2,7 @@
 
 use super::chance::Chance;
 use super::clients::{self, Client, Outcome};
+use super::flavours::Flavour;
 use super::judge::Judge;
 use super::mate::{GROUPS_MAX, Mate, Writing, group_id};
 use super::snapshots::Fetcher;
@@ -39,6 +40,8 @@ pub(super) struct World {
     pub weather: Weather,
     /// As histories were before disks failed, and when networks were better.
     pub older: bool,
+    /// Which faults there are beside the usual ones.
+    pub flavour: Flavour,
     clients: Vec<Client>,
     /// One for each group.
     pub judges: Vec<Judge>,
@@ -105,6 +108,7 @@ impl World {
             cuts: BTreeMap::new(),
             weather,
             older,
+            flavour: Flavour::Usual,
             clients: (0..CLIENTS).map(client).collect(),
             judges: (0..groups).map(|_| Judge::default()).collect(),
             lives: 0,
