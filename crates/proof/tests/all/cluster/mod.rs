@@ -19,6 +19,7 @@ mod idle;
 mod links;
 mod master;
 mod members;
+mod members_away;
 mod moves;
 mod once;
 mod snapshots;
