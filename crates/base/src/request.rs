@@ -37,21 +37,6 @@ pub enum Call {
     Available(AvailableCall),
 }
 
-impl Call {
-    /// Whether it may change rows or sessions: an answer to it that gets lost leaves a doubt.
-    /// Changes of the directory have answers that are never too long.
-    pub fn changes(&self) -> bool {
-        match self {
-            Call::Read(..) | Call::Directory(_) => false,
-            Call::Update(_) | Call::Session(_) => true,
-            Call::Available(call) => matches!(
-                call,
-                AvailableCall::Store(_) | AvailableCall::Remove { .. } | AvailableCall::Change(_)
-            ),
-        }
-    }
-}
-
 /// How fresh an answer must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Consistency {

@@ -31,7 +31,7 @@ mod tests;
 
 use crate::codec::Malformed;
 use crate::reply::{Body, Outcome, Reply};
-use crate::{Call, Error, Reason, Request, Result};
+use crate::{AvailableCall, Call, Error, Reason, Request, Result};
 use bytes::Bytes;
 use fields::{Fields, Size, Source};
 
@@ -105,8 +105,20 @@ pub fn write_answer(answer: &Result<Reply>, bytes_max: usize, out: &mut Vec<u8>)
 /// The same for the answer to a call: where that changes something, an answer that is too long says
 /// that it may have happened. `too_large` would say that nothing did.
 pub fn write_answer_to(call: &Call, answer: &Result<Reply>, bytes_max: usize, out: &mut Vec<u8>) {
-    let reason = if call.changes() { Reason::NoLongerMaster } else { Reason::TooLarge };
+    let reason = if changes(call) { Reason::NoLongerMaster } else { Reason::TooLarge };
     write_or(answer, bytes_max, out, reason);
+}
+
+/// Whether a call may change rows or sessions. Changes of the directory have short answers.
+fn changes(call: &Call) -> bool {
+    match call {
+        Call::Read(..) | Call::Directory(_) => false,
+        Call::Update(_) | Call::Session(_) => true,
+        Call::Available(call) => matches!(
+            call,
+            AvailableCall::Store(_) | AvailableCall::Remove { .. } | AvailableCall::Change(_)
+        ),
+    }
 }
 
 fn write_or(answer: &Result<Reply>, bytes_max: usize, out: &mut Vec<u8>, reason: Reason) {

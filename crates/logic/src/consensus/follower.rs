@@ -18,11 +18,8 @@ impl Replica {
         let bound = self.bound.ballot.node != self.node
             && self.now < self.bound.until
             && !broken(Rule::GrantForbidsStanding);
-        if self.stage != Stage::Following || bound {
+        if self.stage != Stage::Following || self.dismissed || bound {
             return;
-        }
-        if self.dismissed {
-            return self.ask_how_it_ended(effects);
         }
         if self.leader.take().is_some() {
             self.announce(effects);

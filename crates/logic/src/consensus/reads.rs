@@ -10,7 +10,7 @@ use base::{Millis, NodeId};
 
 impl Replica {
     /// A read may be answered from what is decided now, as long as nobody else can have decided
-    /// more: while the lease holds, where leases are relied upon (the node checks that again once it has read, with a second
+    /// more: while the lease holds (the node checks that again once it has read, with a second
     /// `Read` if it took long), or once a majority answers a heartbeat sent after the read came
     /// (Ongaro's thesis, 6.4).
     pub(super) fn read(&mut self, token: ReadToken, now: Millis, effects: &mut Vec<Effect>) {

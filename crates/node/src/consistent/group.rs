@@ -187,7 +187,6 @@ impl Group {
         let share = usize::try_from(shared.memory_bytes_max / UNDECIDED_PART).unwrap_or(usize::MAX);
         let applied = Applied::default();
         applied.advance(LogIndex(mark.applied));
-        let values = Values::restored(LogIndex(mark.applied), tail.into_values(), runs);
         let loaded = Seals::load(id, &*shared.trees);
         let keeping = bare.then(|| Keeping::load(id, &shared)).transpose();
         let failed = loaded.as_ref().err().or(keeping.as_ref().err()).cloned();
@@ -196,9 +195,9 @@ impl Group {
             let _ = observer.set(seals.clone() as Arc<dyn Observer>); // It is new.
         }
         let sealed = seals.all().sealed;
-        let member = AtomicBool::new(replica.configuration().part(shared.node).is_some());
         Group {
             id,
+            member: AtomicBool::new(replica.configuration().part(shared.node).is_some()),
             shared,
             observer,
             seals,
@@ -212,7 +211,6 @@ impl Group {
             informed: AtomicU64::new(0),
             lease_until: AtomicU64::new(0),
             standing: watch::Sender::new(Standing::default()),
-            member,
             dropped: AtomicBool::new(false),
             driven: watch::Sender::new(true),
             mailbox: Mutex::new(Vec::new()),
@@ -234,7 +232,7 @@ impl Group {
                 failed,
                 mark,
                 decided: LogIndex(mark.applied),
-                values,
+                values: Values::restored(LogIndex(mark.applied), tail.into_values(), runs),
                 office: Office::default(),
                 jobs: Vec::new(),
                 letters: Vec::new(),

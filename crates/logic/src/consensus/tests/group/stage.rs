@@ -34,7 +34,8 @@ impl Runner for Stage {
     }
 }
 
-/// `group NODE... [witness=NODE] [learner=NODE] [other=NODE] [quorum=N] [lease=MS] [drift=PPM] [reads=off]`
+/// `group NODE... [witness=NODE] [learner=NODE] [other=NODE] [quorum=N] [lease=MS] [drift=PPM]
+/// [reads=off]`
 fn group(args: &mut ArgumentConsumer) -> Answer<World> {
     let mut lease = LeaseClock::default();
     if let Some(length) = args.take_key("lease") {
