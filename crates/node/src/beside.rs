@@ -210,10 +210,10 @@ impl Asked {
     }
 }
 
-/// The error of a batch of so many steps. With others beside it, what one of them was refused for
-/// does not say that nothing was done.
+/// The error of a batch of so many steps. With others beside it, a step that was not done does not
+/// say that nothing was; whoever hears that asks again. Other errors say what a key is like.
 fn partly(error: Error, steps: usize) -> Error {
-    if steps < 2 || error.kind() == Kind::Unknown {
+    if steps < 2 || error.kind() != Kind::Unavailable {
         return error;
     }
     let text = format!("a step failed ({error}); any of the {steps} steps may be done: read first");
@@ -349,8 +349,10 @@ mod tests {
         let refused = || Error::new(Reason::OutOfSpace, "full");
         assert_eq!(partly(refused(), 1), refused(), "one step alone did nothing");
         assert_eq!(partly(refused(), 2).kind(), Kind::Unknown);
-        let doubt = Error::new(Reason::TooFewStored, "1 of 2");
-        assert_eq!(partly(doubt.clone(), 2), doubt);
+        for other in [Reason::TooFewStored, Reason::NotFound] {
+            let error = Error::new(other, "1 of 2");
+            assert_eq!(partly(error.clone(), 2), error);
+        }
     }
 
     #[tokio::test]
