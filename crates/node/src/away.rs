@@ -10,7 +10,7 @@ use crate::Inner;
 use crate::catalog::Bucket;
 use crate::consistent::group::{Group, Standing};
 use crate::peers::Peers;
-use crate::recovery::DEFAULT_GROUP;
+use crate::recovery::DIRECTORY;
 use base::{BucketName, Error, GroupId, NodeId, Reason, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -83,26 +83,40 @@ impl Inner {
         // Of a group it has left, or is only about to get a part in, this node hears nothing.
         // Of one that it only witnesses it has no rows.
         let here = |group: &Arc<Group>| {
-            let has_part = group.standing().borrow().master.is_some()
-                || group.configuration().part(self.node).is_some();
-            has_part && !group.is_bare()
+            let standing = *group.standing().borrow();
+            let hears = standing.master.is_some() && !standing.dismissed;
+            (hears || group.has_part()) && !group.is_bare()
         };
         match known.filter(here) {
             Some(group) => Whom::Here(group),
-            None => {
-                let away = self.groups.away(bucket.group);
-                if away.asked().is_none_or(|node| !self.is_linked(node)) {
-                    away.ask_next(self.another_of(bucket.group, None));
-                }
-                Whom::Away(away)
+            None => self.whom_away(bucket.group),
+        }
+    }
+
+    /// Who is asked for a group without a part here.
+    fn whom_away(&self, group: GroupId) -> Whom {
+        let away = self.groups.away(group);
+        if away.asked().is_none_or(|node| !self.is_linked(node)) {
+            away.ask_next(self.another_of(group, None));
+        }
+        Whom::Away(away)
+    }
+
+    /// Who decides about the rows of a group now, for a request that began with this answer: the
+    /// group may have dismissed this node since.
+    pub(crate) fn whom_now(&self, whom: &Whom) -> Whom {
+        match whom {
+            // Every node has a part in the directory, as long as it belongs to the cluster.
+            Whom::Here(group) if group.id != DIRECTORY && group.standing().borrow().dismissed => {
+                self.whom_away(group.id)
             }
+            whom => whom.clone(),
         }
     }
 
     /// Whether this node is kept up to date with a group: of one it has left it knows what was.
     pub(crate) fn keeps_up(&self, group: &Group) -> bool {
-        let made = group.id > DEFAULT_GROUP;
-        !made || group.state().replica.configuration().part(self.node).is_some()
+        group.id == DIRECTORY || group.has_part()
     }
 
     /// Whether there is a connection to this other node.

@@ -11,8 +11,8 @@ use crate::submit::Submitted;
 use crate::{Inner, world};
 use base::request::Steps;
 use base::{
-    Body, BucketName, Call, Consistency, Error, Key, LogIndex, Outcome, Properties, Read, Reason,
-    Reply, Request, Result, Row, Update,
+    Body, BucketName, Call, Consistency, Error, Key, Kind, LogIndex, Outcome, Properties, Read,
+    Reason, Reply, Request, Result, Row, Update,
 };
 use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
@@ -181,7 +181,7 @@ impl Asked {
             let text = "in an available bucket a batch sets and deletes keys, and nothing else";
             return Err(Error::new(Reason::NotSupported, text));
         }
-        let mut outcomes = Vec::with_capacity(steps.len());
+        let (mut outcomes, count) = (Vec::with_capacity(steps.len()), steps.len());
         let mut steps = steps.into_iter().peekable();
         while steps.peek().is_some() {
             let mut keys = BTreeSet::new();
@@ -194,7 +194,7 @@ impl Asked {
                 outcomes.push(Ok(outcome));
                 Ok(0)
             };
-            self.inner.seats.beside(asks, take).await?;
+            self.inner.seats.beside(asks, take).await.map_err(|error| partly(error, count))?;
         }
         Ok(Reply { index: LogIndex(0), body: Body::Updated(Outcome::Steps(outcomes)) })
     }
@@ -208,6 +208,16 @@ impl Asked {
             inner.answered(asked).await.map(|reply| reply.body)
         }
     }
+}
+
+/// The error of a batch of so many steps. With others beside it, a step that was not done does not
+/// say that nothing was; whoever hears that asks again. Other errors say what a key is like.
+fn partly(error: Error, steps: usize) -> Error {
+    if steps < 2 || error.kind() != Kind::Unavailable {
+        return error;
+    }
+    let text = format!("a step failed ({error}); any of the {steps} steps may be done: read first");
+    Error::new(Reason::NoLongerMaster, text)
 }
 
 /// The key that a step of a batch changes; none: it does something else.
@@ -332,6 +342,17 @@ mod tests {
         assert_eq!(most(&Seats::default(), 3 * BESIDE_BYTES_MAX).await, 1);
         assert_eq!(most(&Seats(Arc::new(Semaphore::new(3))), 10).await, 3);
         assert_eq!(most(&Seats(Arc::new(Semaphore::new(0))), 10).await, 1, "one in any case");
+    }
+
+    #[test]
+    fn a_batch_with_several_steps_that_fails_may_have_happened() {
+        let refused = || Error::new(Reason::OutOfSpace, "full");
+        assert_eq!(partly(refused(), 1), refused(), "one step alone did nothing");
+        assert_eq!(partly(refused(), 2).kind(), Kind::Unknown);
+        for other in [Reason::TooFewStored, Reason::NotFound] {
+            let error = Error::new(other, "1 of 2");
+            assert_eq!(partly(error.clone(), 2), error);
+        }
     }
 
     #[tokio::test]

@@ -106,7 +106,7 @@ impl Receiver for Exchange {
         let Some(peers) = inner.peers.get() else { return };
         match asked.payload.first() {
             Some(&PASSED_ON) => forward::answer(&inner, asked),
-            Some(&ABOUT_MEMBERS) => cluster::tell(&inner, peers, &asked),
+            Some(&ABOUT_MEMBERS) => cluster::tell(&inner, peers, asked),
             Some(&ABOUT_SNAPSHOTS) => self.asked_for_snapshot(peers, asked),
             Some(&ABOUT_COMPARISON) => inner.asked_for_rows(peers, asked),
             Some(&ABOUT_MOVES) => transfer::asked(&inner, peers, asked),

@@ -109,6 +109,8 @@ pub(crate) struct Inner {
     snapshots: Arc<Snapshots>,
     catalog: Arc<Catalog>,
     directory: Directory,
+    /// See [`forward`]: an unknown bucket is one that does not exist.
+    heard_directory: AtomicBool,
     /// Room for requests that other nodes pass on.
     desk: Desk,
     /// The moves of buckets that this node drives.
@@ -196,6 +198,12 @@ impl Node {
         self.inner.cluster_status()
     }
 
+    /// The same, with what only the groups' masters know of them, as far as those are reached
+    /// within a second.
+    pub async fn overview(&self) -> ClusterStatus {
+        self.inner.overview().await
+    }
+
     /// The ring of available buckets, as this node knows it; needs no quorum.
     pub fn ring(&self) -> Option<RingDescription> {
         let ring = self.inner.catalog.available.ring();
@@ -241,11 +249,11 @@ impl Node {
         Ok(token)
     }
 
-    /// Compares the replicas of a group that this node is master of, from the first row to the
-    /// last, as soon as it can. Gives the number of the pass that will have done it; see
+    /// Has the replicas of a group compared, from the first row to the last, as soon as its master
+    /// can, whichever node that is. Gives the number of the pass that will have done it; see
     /// [`ComparisonStatus`].
-    pub fn verify(&self, group: GroupId) -> Result<u64> {
-        self.inner.verify(group)
+    pub async fn verify(&self, group: GroupId) -> Result<u64> {
+        cluster::verify(&self.inner, group).await
     }
 
     /// Gives mastership of a bucket's group to the nearest other voter, if this node has it, and

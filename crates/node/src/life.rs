@@ -127,6 +127,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner
         snapshots,
         catalog,
         directory,
+        heard_directory: AtomicBool::new(false),
         desk: Desk::default(),
         transfers: Transfers::default(),
         keeper,
@@ -224,7 +225,7 @@ pub(crate) fn begin_group(inner: &Arc<Inner>, placement: &Placement) -> Result<(
         return Ok(());
     }
     let shared = inner.directory.group.shared.clone();
-    let own = (shared.node, shared.lease_ms, shared.witness);
+    let own = (shared.node, &inner.settings, shared.witness);
     let found = recovery::begin(placement, own, &*shared.trees)?;
     let group = Arc::new(Group::new(found, shared));
     if inner.groups.add(Arc::clone(&group)) {

@@ -46,7 +46,8 @@ impl Inner {
         }
         let groups = self.groups.all();
         let ready = self.reaches_masters().is_ok();
-        let groups: Vec<_> = groups.iter().map(|group| self.group_status(group)).collect();
+        let groups = groups.iter().filter(|group| self.keeps_up(group));
+        let groups: Vec<_> = groups.map(|group| self.group_status(group)).collect();
         let cluster = self.cluster_status();
         warnings.extend(cluster.warnings(self.node));
         warnings.extend(groups.iter().flat_map(differences));

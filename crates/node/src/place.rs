@@ -44,7 +44,8 @@ const NEAR: u64 = 1_000;
 
 impl Inner {
     pub(crate) fn place(&self, bucket: &BucketName) -> Result<Place> {
-        let group = match self.whom(bucket)? {
+        let whom = self.whom(bucket).map_err(|error| self.unless_unheard(error))?;
+        let group = match whom {
             Whom::Here(group) => group,
             away => return Ok(self.place_away(&away)),
         };
@@ -101,8 +102,9 @@ impl Inner {
         voters.filter(near).count() >= group.configuration().quorums().save
     }
 
-    /// The same for every group that counts on this node: those every node has a part in, and those
-    /// in which it has one now.
+    /// The same for every group in which this node has a part: the directory is one of them for
+    /// every node, so one that reaches nobody is never ready. Requests for other groups find their
+    /// way to a member when they come.
     pub(crate) fn reaches_masters(&self) -> Result<()> {
         let groups = self.groups.all();
         let mut counted = groups.iter().filter(|group| self.keeps_up(group));

@@ -33,8 +33,8 @@ impl Inner {
         if consistency == Consistency::Consistent && !group.master.load(Ordering::Acquire) {
             return Err(Error::new(Reason::NotMaster, "None").into());
         }
-        let holds = self.keeps_up(&group) && !group.is_bare();
-        if consistency != Consistency::Consistent && !holds {
+        let holds = || self.keeps_up(&group) && !group.is_bare();
+        if consistency != Consistency::Consistent && !holds() {
             return Err(Error::new(Reason::NotMaster, "None").into());
         }
         check::read(read, &bucket.properties)?;

@@ -62,7 +62,7 @@ pub(crate) struct Recovered {
 /// What is the same for all groups.
 pub(crate) struct Terms {
     node: NodeId,
-    lease: LeaseClock,
+    pub lease: LeaseClock,
     /// The members of a group of which nothing is known yet.
     first: Configuration,
     /// The groups that were made since, each with those it began with.
@@ -143,6 +143,7 @@ fn open(
         None => known.as_ref().map_or(Ok(None), founder)?,
     };
     let mut terms = terms(NodeId(directory.node), settings.lease_ms, first)?;
+    terms.lease.reads = settings.lease_reads;
     terms.witness = known.as_ref().is_some_and(|known| known.is_witness(terms.node));
     for placement in known.iter().flat_map(|known| &known.groups) {
         terms.add(placement)?;
@@ -164,11 +165,12 @@ fn founder(known: &ClusterDescription) -> Result<Option<Configuration>> {
 /// began with must be written down before.
 pub(crate) fn begin(
     placement: &Placement,
-    (node, lease_ms, witness): (NodeId, u64, bool),
+    (node, settings, witness): (NodeId, &NodeSettings, bool),
     trees: &dyn Trees,
 ) -> Result<RecoveredGroup> {
     let first = founders(placement)?;
-    let terms = Terms { witness, ..terms(node, lease_ms, Some(first))? };
+    let mut terms = Terms { witness, ..terms(node, settings.lease_ms, Some(first))? };
+    terms.lease.reads = settings.lease_reads;
     Replaying::new(placement.group, trees, &terms)?.finish(&terms, trees)
 }
 

@@ -91,7 +91,7 @@ impl Inner {
             Reason::NoSuchBucket if !elsewhere.named && !alone && self.may_be_new(&request) => {
                 self.look_again(flow.last.take(), request, error)
             }
-            _ => Submitted::Ready(Err(error)),
+            _ => Submitted::Ready(Err(self.unless_unheard(error))),
         }
     }
 

@@ -24,6 +24,10 @@ pub struct NodeSettings {
     pub reserve_bytes: u64,
     /// How long a master's lease lasts; the same at every member.
     pub lease_ms: u64,
+    /// Whether this node, where it is master, answers reads under its lease; else each of them asks
+    /// a quorum. For machines whose clocks may stand still. Whoever may become master decides for
+    /// itself, so it only means something if it is the same at every member.
+    pub lease_reads: bool,
     /// Names of members that are to be master rather than those behind them and all others; the
     /// same at every member.
     pub preferred_masters: Vec<String>,
@@ -80,6 +84,7 @@ impl Default for NodeSettings {
             interval_ms: 1_000,
             reserve_bytes: 64 << 20,
             lease_ms: 600,
+            lease_reads: true,
             preferred_masters: Vec::new(),
             forced_master: None,
             prefer_pause_ms: 10_000,

@@ -88,16 +88,19 @@ impl Asked {
             (None, None) => When::Always,
         };
         let expiry = Expiry::Default;
-        let update = Update::SetIf { key: key.clone(), value, expiry, when };
+        let set = Update::SetIf { key: key.clone(), value, expiry, when };
+        let update = match options.return_body {
+            false => set,
+            // One update: were the read a request of its own and failed, its error would be the
+            // answer to a write that is done; and it could find what another wrote since.
+            true => Update::Sequence {
+                steps: vec![set, Update::Read(Read::Get(key))],
+                mode: Steps::AllOrNothing,
+            },
+        };
         let Reply { index, body } = self.ask(Call::Update(update)).await?;
-        if let Body::Updated(Outcome::Swapped { written: false, .. }) = body {
-            let text = "the key is not as the condition says: read it again";
-            return Err(Error::new(Reason::Changed, text));
-        }
-        if options.return_body {
-            return self.fetch(key).await;
-        }
-        Ok(Reply { index, body: Body::Stored(Context::default()) })
+        let Body::Updated(outcome) = body else { return Err(strange()) };
+        stored(outcome, options.return_body).map(|body| Reply { index, body })
     }
 
     async fn remove(&self, key: Key, context: Option<Context>) -> Result<Reply> {
@@ -111,6 +114,26 @@ impl Asked {
         };
         let Reply { index, .. } = self.ask(Call::Update(update)).await?;
         Ok(Reply { index, body: Body::Stored(Context::default()) })
+    }
+}
+
+/// The answer to a write, from what came of its update.
+fn stored(outcome: Outcome, return_body: bool) -> Result<Body> {
+    let mut steps = match outcome {
+        Outcome::Steps(steps) => steps.into_iter().collect::<Result<Vec<_>>>()?,
+        outcome => vec![outcome],
+    };
+    if matches!(steps[..], [Outcome::Swapped { written: false, .. }, ..]) {
+        let text = "the key is not as the condition says: read it again";
+        return Err(Error::new(Reason::Changed, text));
+    }
+    match steps.pop() {
+        Some(Outcome::Read(body)) if return_body => match *body {
+            Body::Row(Some(row)) => Ok(Body::Siblings(siblings(row))),
+            _ => Err(strange()),
+        },
+        Some(_) if !return_body => Ok(Body::Stored(Context::default())),
+        _ => Err(strange()),
     }
 }
 

@@ -157,6 +157,18 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
+    Row {
+        name: "lease_reads",
+        value: "SWITCH",
+        default: "on",
+        doc: "a master answers consistent reads under its lease; off: every read asks a quorum, \
+              which costs it a message there and back, and is right on machines that may be \
+              paused as a whole (docs/run/virtual-machines.md); the same at every member",
+        take: |settings, text| {
+            settings.node.lease_reads = units::switch(text)?;
+            Ok(())
+        },
+    },
     masters::PREFERRED_MASTERS,
     masters::FORCED_MASTER,
     masters::PREFER_PAUSE_MS,

@@ -31,7 +31,7 @@ mod tests;
 
 use crate::codec::Malformed;
 use crate::reply::{Body, Outcome, Reply};
-use crate::{Error, Reason, Request, Result};
+use crate::{AvailableCall, Call, Error, Reason, Request, Result};
 use bytes::Bytes;
 use fields::{Fields, Size, Source};
 
@@ -99,12 +99,35 @@ impl Error {
 /// An answer of more than `bytes_max` is replaced by a short one that is as true: what an update
 /// did becomes [`Outcome::AppliedAt`], since it is done; anything else `too_large`.
 pub fn write_answer(answer: &Result<Reply>, bytes_max: usize, out: &mut Vec<u8>) {
+    write_or(answer, bytes_max, out, Reason::TooLarge);
+}
+
+/// The same for the answer to a call: where that changes something, an answer that is too long says
+/// that it may have happened. `too_large` would say that nothing did.
+pub fn write_answer_to(call: &Call, answer: &Result<Reply>, bytes_max: usize, out: &mut Vec<u8>) {
+    let reason = if changes(call) { Reason::NoLongerMaster } else { Reason::TooLarge };
+    write_or(answer, bytes_max, out, reason);
+}
+
+/// Whether a call may change rows or sessions. Changes of the directory have short answers.
+fn changes(call: &Call) -> bool {
+    match call {
+        Call::Read(..) | Call::Directory(_) => false,
+        Call::Update(_) | Call::Session(_) => true,
+        Call::Available(call) => matches!(
+            call,
+            AvailableCall::Store(_) | AvailableCall::Remove { .. } | AvailableCall::Change(_)
+        ),
+    }
+}
+
+fn write_or(answer: &Result<Reply>, bytes_max: usize, out: &mut Vec<u8>, reason: Reason) {
     let bytes = Size::of(|size| put_answer(answer, size));
     if bytes <= bytes_max {
         out.reserve(bytes);
         return put_answer(answer, out);
     }
-    put_answer(&shortened(answer, bytes, bytes_max), out);
+    put_answer(&shortened(answer, bytes, bytes_max, reason), out);
 }
 
 /// Reads an answer that fills these bytes.
@@ -126,13 +149,18 @@ fn put_answer<W: Fields>(answer: &Result<Reply>, out: &mut W) {
     }
 }
 
-fn shortened(answer: &Result<Reply>, bytes: usize, bytes_max: usize) -> Result<Reply> {
+fn shortened(
+    answer: &Result<Reply>,
+    bytes: usize,
+    bytes_max: usize,
+    reason: Reason,
+) -> Result<Reply> {
     match answer {
         Ok(Reply { index, body: Body::Updated(_) }) => {
             Ok(Reply { index: *index, body: Body::Updated(Outcome::AppliedAt(*index)) })
         }
         _ => Err(Error::new(
-            Reason::TooLarge,
+            reason,
             format!(
                 "an answer of {bytes} bytes; at most {bytes_max} go from node to node \
                  (peer_call_bytes_max): ask for less, or ask the master"

@@ -32,12 +32,12 @@ pub async fn answer(shared: &Shared, what: Operate) -> Answer {
             Ok(movement) => json_answer(&moves::seen(&bucket, &movement)),
             Err(error) => errors::answer(&error),
         },
-        Operate::Cluster => json_answer(&cluster::seen(&shared.node.cluster())),
+        Operate::Cluster => json_answer(&cluster::seen(&shared.node.overview().await)),
         Operate::Transfer(group, to) => match shared.node.transfer(group, &to).await {
             Ok(()) => Answer::new(Status::NoContent, Content::None),
             Err(error) => errors::answer(&error),
         },
-        Operate::Verify(group) => match shared.node.verify(group) {
+        Operate::Verify(group) => match shared.node.verify(group).await {
             Ok(pass) => json_answer(&json!({ "pass": pass })),
             Err(error) => errors::answer(&error),
         },

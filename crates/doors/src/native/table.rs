@@ -243,7 +243,8 @@ pub const ROUTES: [Route; 65] = [
     cluster(
         (Name::Verify, Method::Post, "/v1/cluster/groups/{group}/verify"),
         (Takes::Nothing, Gives::Json("Pass")),
-        "Compares a group's replicas; asked of the master, whose `comparison` tells more.",
+        "Has a group's replicas compared by its master, whichever node hears it; the group's \
+         `comparison` tells more.",
     ),
     Route {
         audience: For::Everyone,

@@ -10,7 +10,7 @@ use super::quorum::Tally;
 use super::rules::{Rule, broken};
 use base::{Ballot, Millis, NodeId};
 
-/// The two numbers of the bargain; every member of a group must use the same.
+/// The bargain. Every member of a group must use the same two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseClock {
     /// `L`: how long a grant lasts.
@@ -18,12 +18,16 @@ pub struct LeaseClock {
     /// `e`, in parts per million: how far any two members' clocks may drift apart. At most
     /// 1,000,000.
     pub drift_ppm: u32,
+    /// Whether a master relies on its lease to answer reads. Without that each read asks a
+    /// majority, and a clock that stands still (a paused virtual machine) makes none of them old.
+    /// This is the master's own affair: grants are asked for and given all the same.
+    pub reads: bool,
 }
 
 impl Default for LeaseClock {
     /// 600 ms, and clocks that drift by less than one in a hundred.
     fn default() -> LeaseClock {
-        LeaseClock { length: Millis(600), drift_ppm: 10_000 }
+        LeaseClock { length: Millis(600), drift_ppm: 10_000, reads: true }
     }
 }
 

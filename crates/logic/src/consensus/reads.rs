@@ -42,7 +42,8 @@ impl Replica {
     /// Whether the lease answers a read: not behind a stop-sign, for whoever leads behind that need
     /// not wait for a lease before it.
     fn lease_answers(&self) -> bool {
-        let holds = self.lead.lease.holds(self.now) && self.signs.is_empty();
+        let relied_upon = self.clock.reads || self.is_alone();
+        let holds = relied_upon && self.lead.lease.holds(self.now) && self.signs.is_empty();
         holds || broken(Rule::ReadAsksAMajority)
     }
 

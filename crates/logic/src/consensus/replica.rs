@@ -222,6 +222,7 @@ impl Replica {
         self.pass(now);
         match self.stage {
             Stage::Waiting | Stage::Silent | Stage::Retired => {}
+            Stage::Following if self.dismissed => self.ask_how_it_ended(effects),
             Stage::Following => self.seek(effects),
             _ => self.lead_on(effects),
         }

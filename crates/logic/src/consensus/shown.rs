@@ -98,17 +98,27 @@ impl Replica {
         !self.signs.is_empty()
     }
 
+    /// The last index that a master was heard to know as decided, in this life or by the log.
+    pub fn heard(&self) -> LogIndex {
+        self.heard.1.max(self.decided)
+    }
+
     /// Until when this replica, as master, may answer reads from what is decided without asking
     /// anyone; `None`: not now. To be compared with the time *after* the read, too.
     pub fn lease_until(&self) -> Option<Millis> {
         let leads = matches!(self.stage, Stage::Leading | Stage::Retiring);
-        let alone = self.configuration.voters().all(|voter| voter == self.node);
         match self.lead.lease.until() {
             _ if !leads || !self.signs.is_empty() => None,
             // Whoever is a majority by itself is master until it says otherwise.
-            _ if alone => Some(Millis(u64::MAX)),
+            _ if self.is_alone() => Some(Millis(u64::MAX)),
+            _ if !self.clock.reads => None,
             until => until,
         }
+    }
+
+    /// Whether this replica is the only voter.
+    pub(super) fn is_alone(&self) -> bool {
+        self.configuration.voters().all(|voter| voter == self.node)
     }
 
     /// Until when time alone brings nothing about here: whoever tells it the time need not do so

@@ -5,7 +5,8 @@
 //! is decided, the next configuration's voters elect a master among them, under ballots above all
 //! of the old one. A replica takes part in a configuration only when it holds everything decided
 //! before it: who has not come so far is told the rest, and adopts it as a whole, so that whatever
-//! it had accepted counts until then.
+//! it had accepted counts until then. A member that was away while it was taken out is told the
+//! rest like any other: so it knows, in its next lives too, that it is none any more.
 //!
 //! Reads under a lease end where a stop-sign is *accepted*: the next configuration's voters may be
 //! others than those who granted it.
@@ -21,6 +22,8 @@ use base::{Ballot, LogIndex, NodeId};
 
 /// A fresh member is told no longer history than this: it fetches a snapshot instead.
 const TOLD_VALUES_MAX: u64 = 4_096;
+/// A dismissed member asks again how its configuration ended after so many lengths of a lease.
+const DISMISSED_LENGTHS: u64 = 10;
 
 impl Replica {
     /// The master is to end this configuration.
@@ -103,16 +106,46 @@ impl Replica {
             Body::Learn { after, upto, end } if ahead => {
                 self.learn(from, after, upto, end, effects);
             }
+            // Who is no member any more fetches all rows only to be rid of values that may never
+            // have been decided: as long as they are undecided here, the log must keep them.
+            Body::Behind if ahead && self.dismissed && self.last == self.decided => {}
             Body::Behind if ahead => self.fetch_snapshot(from, effects),
-            Body::Ended if ahead => self.ended(effects),
-            _ if ahead => self.straggle(from, effects),
-            Body::Probe { .. } | Body::Prepare { .. } | Body::Straggling { .. } if !member => {
+            Body::Ended if ahead => {
+                self.ended(effects);
+                if self.has_part() {
+                    self.straggle(from, effects);
+                }
+            }
+            _ if ahead => {
+                // All else is said to members only: what dismissed us was of an earlier one.
+                if std::mem::take(&mut self.dismissed) {
+                    self.straggled = self.now;
+                }
+                self.straggle(from, effects);
+            }
+            Body::Probe { .. } | Body::Prepare { .. } if !member => {
                 self.send(from, Body::Ended, effects);
             }
             Body::Probe { .. } | Body::Prepare { .. } => self.send(from, Body::Outdated, effects),
             Body::Straggling { decided } => self.teach(from, decided, effects),
             _ => {}
         }
+    }
+
+    /// Asks how our configuration ended, as one that is no member of what followed. Without the
+    /// answer every life would begin as a voter again, and the log would keep what was accepted and
+    /// never heard to be decided.
+    pub(super) fn ask_how_it_ended(&mut self, effects: &mut Vec<Effect>) {
+        if self.has_part() && self.now >= self.straggled {
+            self.straggled = self.after(self.clock.length.0.saturating_mul(DISMISSED_LENGTHS));
+            let have = self.learning().map_or(self.decided, |staging| staging.have);
+            self.send_all(Body::Straggling { decided: have }, effects);
+        }
+    }
+
+    /// Whether we are a member of the configuration that we know.
+    fn has_part(&self) -> bool {
+        self.configuration.part(self.node).is_some()
     }
 
     /// A member of the configuration in force says that we are none.

@@ -12,7 +12,7 @@
 
 use super::layout::{Row, Stored};
 use super::local::{Only, Seen, What, Write};
-use super::request::Asked;
+use super::request::{Asked, done_untold};
 use crate::consistent::view::damaged;
 use crate::world;
 use base::datatype::{FieldKind, TypeChange, TypeFound, TypeOperation};
@@ -154,10 +154,11 @@ impl Asked<'_> {
         let what = What::Change(change);
         let write = Write { what, seen: Seen::Everything, only: Only::Always };
         let written = self.write(&key, write, &options).await?;
-        if options.return_body {
-            return self.shown(&key, &written.row, kind).map(Body::Typed);
-        }
-        Ok(Body::Stored(self.context(&key, &written.context)?))
+        let told = match options.return_body {
+            true => self.shown(&key, &written.row, kind).map(Body::Typed),
+            false => self.context(&key, &written.context).map(Body::Stored),
+        };
+        told.map_err(|error| done_untold(&error))
     }
 
     pub(super) async fn typed(&self, key: &Key, options: &FetchOptions) -> Result<TypeFound> {

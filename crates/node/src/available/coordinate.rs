@@ -116,14 +116,7 @@ impl Inner {
             pw: needs.pw,
         };
         world::spawn(errand.run((Store::new(needs, replicas), beside), sender, within));
-        match receiver.await {
-            Ok(Stored::Enough) => Ok(written),
-            Ok(Stored::TooFew(short) | Stored::OutOfTime(short)) => Err(short.unstored(
-                "fewer replicas took the write than were asked for; it is kept where it is and may \
-                 spread: read before you write again",
-            )),
-            Err(_) => Err(Error::new(Reason::GoingDown, "the node is stopping")),
-        }
+        came_of(receiver.await).map(|()| written)
     }
 
     /// In place of which owner this node keeps what it coordinates; none: it is one.
@@ -189,6 +182,23 @@ impl Inner {
             let text = format!("node {:016x} answered what can't be read ({field})", node.0);
             Err(Error::new(Reason::NoLongerMaster, text))
         })
+    }
+}
+
+/// The outcome of a write that is logged here; an error: the errand broke off with the node. No
+/// error may say that nothing was done: whoever hears that has another node write it again.
+fn came_of(stored: std::result::Result<Stored, oneshot::error::RecvError>) -> Result<()> {
+    match stored {
+        Ok(Stored::Enough) => Ok(()),
+        Ok(Stored::TooFew(short) | Stored::OutOfTime(short)) => Err(short.unstored(
+            "fewer replicas took the write than were asked for; it is kept where it is and may \
+             spread: read before you write again",
+        )),
+        Err(_) => {
+            let text = "the node is stopping: the write is logged there and may spread; read \
+                        before you write again";
+            Err(Error::new(Reason::DeadlinePassed, text))
+        }
     }
 }
 
@@ -335,4 +345,18 @@ fn outdated() -> Error {
 pub(super) fn no_ring() -> Error {
     let text = "the cluster has no ring yet: `credenza cluster ring --give-out`";
     Error::new(Reason::NotSupported, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Kind;
+
+    #[tokio::test]
+    async fn a_logged_write_whose_errand_broke_off_may_have_happened() {
+        let (sender, receiver) = oneshot::channel();
+        drop(sender);
+        let told = came_of(receiver.await).expect_err("nobody knows how far it came");
+        assert_eq!(told.kind(), Kind::Unknown, "{told}");
+    }
 }

@@ -14,7 +14,7 @@ use crate::peers::{Asked, Peers};
 use crate::world;
 use base::codec::Malformed;
 use base::limits::{PEER_CALL_BYTES_MAX, PEER_HEAD_BYTES_MAX};
-use base::wire::write_answer;
+use base::wire::write_answer_to;
 #[cfg(test)]
 use base::{BucketName, Key};
 use base::{Error, NodeId, Reason, Result};
@@ -133,8 +133,9 @@ impl Inner {
             }
             Question::PassedOn(request) => {
                 let request = self.after_finding_others(request).await;
+                let call = request.call.clone();
                 let answer = self.coordinate(request).await;
-                Ok(letter::told(|out| write_answer(&answer, ROOM - 1, out)))
+                Ok(letter::told(|out| write_answer_to(&call, &answer, ROOM - 1, out)))
             }
             Question::Keys { spans, bucket, after, rows_max } => {
                 self.covers_still(epoch, &spans, self.copies_of(&bucket)?)?;

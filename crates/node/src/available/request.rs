@@ -261,10 +261,11 @@ impl Asked<'_> {
         self.check_content(content)?;
         let what = What::Value(self.stored(content, expiry));
         let written = self.write(key, Write { what, seen, only }, options).await?;
-        if options.return_body {
-            return Ok(Body::Siblings(self.siblings(key, &written.row)?));
-        }
-        Ok(Body::Stored(self.context(key, &written.context)?))
+        let told = match options.return_body {
+            true => self.siblings(key, &written.row).map(Body::Siblings),
+            false => self.context(key, &written.context).map(Body::Stored),
+        };
+        told.map_err(|error| done_untold(&error))
     }
 
     /// Has a write done here, and brought to as many replicas as were asked for.
@@ -362,6 +363,13 @@ impl Asked<'_> {
 /// What a delete reads first is read in the time that the delete has.
 fn before(options: &StoreOptions) -> FetchOptions {
     FetchOptions { timeout_ms: options.timeout_ms, ..FetchOptions::default() }
+}
+
+/// A write is done, and what came of it can't be told: an error of the telling would say that
+/// nothing happened.
+pub(super) fn done_untold(error: &Error) -> Error {
+    let text = format!("the write is done, but what came of it can't be told: {error}");
+    Error::new(Reason::NoLongerMaster, text)
 }
 
 fn excessive(error: Excess) -> Error {

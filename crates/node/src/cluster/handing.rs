@@ -1,12 +1,16 @@
-//! A group is handed over by its master, whichever node is asked to have it done.
+//! Operator calls to a group's master, whichever node is asked: to hand the group over, and to
+//! compare its replicas. They go by the network of peers: between nodes, operators' doors may be
+//! closed.
 //!
 //! ```text
 //! question = 3 | 2 | name of who is to lead
-//! answer   = as to a request that was passed on: done, or an error
+//!          | 3 | 3                             compare the replicas
+//! answer   = as to a request that was passed on: done, or the number of the pass; or an error
 //! ```
 
 use super::told::ABOUT_MEMBERS;
 use crate::Inner;
+use crate::directory::no_such_group;
 use crate::peers::{Asked, Peers};
 use base::codec::Malformed;
 use base::limits::NAME_BYTES_MAX;
@@ -18,6 +22,7 @@ use std::time::Duration;
 
 /// What follows [`ABOUT_MEMBERS`] in such a question.
 pub(super) const HAND_OVER: u8 = 2;
+pub(super) const VERIFY: u8 = 3;
 /// So long an answer is waited for.
 const WITHIN: Duration = Duration::from_secs(2);
 /// An error in an answer is no longer.
@@ -25,14 +30,39 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// See [`crate::Node::transfer`].
 pub(crate) async fn transfer(inner: &Inner, group: GroupId, to: &str) -> Result<()> {
-    let mut error = match inner.hand_over(group, to) {
+    let here = inner.hand_over(group, to).map(|()| Body::Done);
+    let question = Bytes::from([&[ABOUT_MEMBERS, HAND_OVER], to.as_bytes()].concat());
+    at_master(inner, group, here, question).await.map(|_| ())
+}
+
+/// See [`crate::Node::verify`].
+pub(crate) async fn verify(inner: &Inner, group: GroupId) -> Result<u64> {
+    let here = inner.verify(group).map(Body::Count);
+    let question = Bytes::from_static(&[ABOUT_MEMBERS, VERIFY]);
+    match at_master(inner, group, here, question).await? {
+        Body::Count(pass) => Ok(pass),
+        _ => Err(Error::new(Reason::NotSupported, "the master answered another question")),
+    }
+}
+
+/// What the master of a group answers: this node (`here`), or another.
+async fn at_master(
+    inner: &Inner,
+    group: GroupId,
+    here: Result<Body>,
+    question: Bytes,
+) -> Result<Body> {
+    let mut error = match here {
         Err(error) if goes_on(&error) => error,
         done => return done,
     };
+    if inner.catalog.cluster().placement(group).is_none() {
+        return Err(no_such_group(group));
+    }
     let mut asked = BTreeSet::from([inner.node]);
     while let Some(node) = next(inner, group, &error, &asked) {
         asked.insert(node);
-        match ask(inner, node, group, to).await {
+        match ask(inner, node, group, question.clone()).await {
             Err(other) if goes_on(&other) => error = other,
             done => return done,
         }
@@ -56,16 +86,15 @@ fn next(inner: &Inner, id: GroupId, error: &Error, asked: &BTreeSet<NodeId>) -> 
     all.find(|node| !asked.contains(node) && inner.is_linked(*node))
 }
 
-async fn ask(inner: &Inner, node: NodeId, group: GroupId, to: &str) -> Result<()> {
+async fn ask(inner: &Inner, node: NodeId, group: GroupId, question: Bytes) -> Result<Body> {
     let nobody = || Error::new(Reason::NoQuorum, "no other node is connected");
     let peers = inner.peers.get().ok_or_else(nobody)?;
-    let question = Bytes::from([&[ABOUT_MEMBERS, HAND_OVER], to.as_bytes()].concat());
     let answer = peers.ask(node, group, question, WITHIN).await?;
     let read = read_answer(&answer).unwrap_or_else(|Malformed(field)| {
         let text = format!("node {node} answered what this node can't read: {field}");
         Err(Error::new(Reason::NotSupported, text))
     });
-    read.map(|_| ())
+    read.map(|reply| reply.body)
 }
 
 /// Answers such a question: this node hands the group over if it is its master.
@@ -76,7 +105,16 @@ pub(super) fn told(inner: &Inner, peers: &Peers, asked: &Asked) {
         return;
     };
     let done = inner.hand_over(asked.group, name);
-    let answer = done.map(|()| Reply { index: LogIndex(0), body: Body::Done });
+    answer(peers, asked, done.map(|()| Body::Done));
+}
+
+/// The same: this node compares the replicas if it is the group's master.
+pub(super) fn verify_told(inner: &Inner, peers: &Peers, asked: &Asked) {
+    answer(peers, asked, inner.verify(asked.group).map(Body::Count));
+}
+
+fn answer(peers: &Peers, asked: &Asked, done: Result<Body>) {
+    let answer = done.map(|body| Reply { index: LogIndex(0), body });
     let mut bytes = Vec::new();
     write_answer(&answer, ANSWER_BYTES_MAX, &mut bytes);
     // Without a link the one who asked is told so by its own side.

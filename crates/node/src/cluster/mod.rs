@@ -13,6 +13,7 @@ pub(crate) mod lives;
 mod preferred;
 pub(crate) mod recover;
 mod rejoin;
+mod report;
 mod slow;
 mod spread;
 mod step;
@@ -29,7 +30,7 @@ use base::{
     ClusterDescription, ClusterId, Error, GroupId, JoinToken, LogIndex, MemberDescription, NodeId,
     Part, Reason, Result, Stay,
 };
-pub(crate) use handing::transfer;
+pub(crate) use handing::{transfer, verify};
 pub use join::Joining;
 pub use recover::{GroupRemains, Remains, RingRemains};
 pub use rejoin::Rejoining;

@@ -304,9 +304,9 @@ impl Tending {
 /// Whether a node is out of every group. Of a group without a part here its master is asked.
 async fn is_out(inner: &Inner, known: &ClusterDescription, node: NodeId) -> bool {
     for placement in &known.groups {
-        let here = inner.groups.get(placement.group).map(|group| group.configuration());
-        let out = match here.filter(|configuration| configuration.part(inner.node).is_some()) {
-            Some(configuration) => configuration.part(node).is_none(),
+        let here = inner.groups.get(placement.group).filter(|group| group.has_part());
+        let out = match here {
+            Some(group) => group.configuration().part(node).is_none(),
             None => {
                 let members = told::members_of(inner, placement).await;
                 members.is_some_and(|members| !members.contains(&node))

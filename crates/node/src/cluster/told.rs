@@ -9,19 +9,22 @@
 //! question = 3 | 3
 //! answer   = 1 byte: whether its disk hangs
 //! ```
-//! Only a master that may answer reads by itself says who is in its group; everybody else declines.
+//! Only a master that may answer reads says who is in its group; everybody else declines.
 //! The second question is declined by a node that is slow or full or whose disk hangs, that is about
 //! to stop, or that told somebody else a moment ago: that one may be handing it a group.
 
-use super::handing;
+use super::{handing, report};
 use crate::consistent::group::Group;
 use crate::peers::{Asked, Peers};
+use crate::reading::still_master;
 use crate::recovery::DIRECTORY;
+use crate::world::timeout;
 use crate::{Inner, world};
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::GROUP_MEMBERS_MAX;
 use base::{NodeId, Placement};
 use bytes::Bytes;
+use logic::consensus::Configuration;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -39,27 +42,49 @@ const ABOUT_DISK: u8 = 3;
 const TOLD_MS: u64 = 1_000;
 
 /// Answers such a question.
-pub(crate) fn tell(inner: &Inner, peers: &Peers, asked: &Asked) {
+pub(crate) fn tell(inner: &Inner, peers: &Peers, asked: Asked) {
     if asked.payload[..] == [ABOUT_MEMBERS, ABOUT_LEADS] {
-        return tell_leads(inner, peers, asked);
+        return tell_leads(inner, peers, &asked);
     }
     if asked.payload[..] == [ABOUT_MEMBERS, ABOUT_DISK] {
         let hangs = inner.keeper.hangs(inner.settings.lease_ms);
-        let _ = peers.answer(asked, Bytes::copy_from_slice(&[u8::from(hangs)])); // As below.
+        let _ = peers.answer(&asked, Bytes::copy_from_slice(&[u8::from(hangs)])); // As below.
         return;
     }
     if asked.payload.starts_with(&[ABOUT_MEMBERS, handing::HAND_OVER]) {
-        return handing::told(inner, peers, asked);
+        return handing::told(inner, peers, &asked);
     }
-    let Some(group) = inner.groups.get(asked.group).filter(|group| group.readable()) else {
+    if asked.payload[..] == [ABOUT_MEMBERS, handing::VERIFY] {
+        return handing::verify_told(inner, peers, &asked);
+    }
+    if asked.payload[..] == [ABOUT_MEMBERS, report::REPORT] {
+        return report::told(inner, peers, &asked);
+    }
+    let Some(group) = inner.groups.get(asked.group) else {
+        peers.decline(&asked);
+        return;
+    };
+    if inner.settings.lease_reads {
+        let configuration = group.configuration();
+        return tell_members(peers, &asked, Some(configuration).filter(|_| group.readable()));
+    }
+    let peers = peers.clone();
+    world::spawn(async move {
+        let configuration = group.configuration();
+        let confirmed = timeout(WITHIN, still_master(&group)).await;
+        let is_master = matches!(confirmed, Some(Ok(())));
+        // What was in force before a majority said so need not be so behind it.
+        let same = configuration == group.configuration();
+        tell_members(&peers, &asked, Some(configuration).filter(|_| is_master && same));
+    });
+}
+
+/// Says who is in a group; none: this node can't know.
+fn tell_members(peers: &Peers, asked: &Asked, configuration: Option<Configuration>) {
+    let Some(configuration) = configuration else {
         peers.decline(asked);
         return;
     };
-    let configuration = group.configuration();
-    if !group.readable() {
-        peers.decline(asked);
-        return;
-    }
     let members = configuration.members();
     let mut answer = Vec::new();
     answer.put_u32(members.len() as u32);

@@ -156,7 +156,7 @@ impl Inner {
     }
 
     fn place_status(&self, id: GroupId, wanted: &Parts) -> PlaceStatus {
-        let group = self.groups.get(id);
+        let group = self.groups.get(id).filter(|group| group.has_part());
         let mut status = PlaceStatus {
             group: id,
             here: group.is_some(),
@@ -194,7 +194,11 @@ impl Inner {
         status
     }
 
-    fn part_status(&self, parts: &Parts, saved: &BTreeMap<NodeId, LogIndex>) -> Vec<PartStatus> {
+    pub(super) fn part_status(
+        &self,
+        parts: &Parts,
+        saved: &BTreeMap<NodeId, LogIndex>,
+    ) -> Vec<PartStatus> {
         let status = |(node, part): (&NodeId, &Part)| PartStatus {
             node: *node,
             name: self.name_of(*node),

@@ -251,7 +251,7 @@ impl Group {
             Effect::Configured { configuration, base } => {
                 let group = self.id.0;
                 tracing::info!(target: "consensus", group, %base, "configuration {configuration}");
-                self.reconfigured();
+                self.reconfigured(state);
             }
             Effect::Ended => self.dismissed(),
         }

@@ -111,6 +111,8 @@ pub(crate) struct Group {
     pub(super) lease_until: AtomicU64,
     /// Who leads, for those who wait for a change.
     pub(super) standing: watch::Sender<Standing>,
+    /// This node is a member, as its own configuration says.
+    pub(super) member: AtomicBool,
     /// The directory let go of it.
     pub(super) dropped: AtomicBool,
     /// Whether the driver goes on.
@@ -186,7 +188,6 @@ impl Group {
         let share = usize::try_from(shared.memory_bytes_max / UNDECIDED_PART).unwrap_or(usize::MAX);
         let applied = Applied::default();
         applied.advance(LogIndex(mark.applied));
-        let values = Values::restored(LogIndex(mark.applied), tail.into_values(), runs);
         let loaded = Seals::load(id, &*shared.trees);
         let keeping = bare.then(|| Keeping::load(id, &shared)).transpose();
         let failed = loaded.as_ref().err().or(keeping.as_ref().err()).cloned();
@@ -197,6 +198,7 @@ impl Group {
         let sealed = seals.all().sealed;
         Group {
             id,
+            member: AtomicBool::new(replica.configuration().part(shared.node).is_some()),
             shared,
             observer,
             seals,
@@ -231,7 +233,7 @@ impl Group {
                 failed,
                 mark,
                 decided: LogIndex(mark.applied),
-                values,
+                values: Values::restored(LogIndex(mark.applied), tail.into_values(), runs),
                 office: Office::default(),
                 jobs: Vec::new(),
                 letters: Vec::new(),

@@ -25,7 +25,8 @@ pub(crate) struct Standing {
     pub role: Option<Role>,
     /// Who is master.
     pub master: Option<NodeId>,
-    /// The group goes on without this node.
+    /// The group goes on without this node: a member of a later configuration said so. What this
+    /// node's own configuration says is of a time that is over, until it has learnt the rest.
     pub dismissed: bool,
 }
 
@@ -81,9 +82,17 @@ impl Group {
         self.tell_standing(Some(Role::Follower), Some(master));
     }
 
-    /// What the members of the group are changed.
-    pub(super) fn reconfigured(&self) {
-        self.standing.send_modify(|_| {});
+    /// Other members are in force. Whoever dismissed this node spoke of these, or of earlier ones.
+    pub(super) fn reconfigured(&self, state: &State) {
+        let member = state.replica.configuration().part(self.shared.node).is_some();
+        self.member.store(member, Ordering::Release);
+        self.standing.send_modify(|standing| standing.dismissed = false);
+    }
+
+    /// Whether this node is a member of the group. One that was away while it was taken out learns
+    /// that from the others.
+    pub(crate) fn has_part(&self) -> bool {
+        self.member.load(Ordering::Acquire) && !self.standing.borrow().dismissed
     }
 
     /// From here on updates are evaluated here, if everything before is applied.

@@ -362,7 +362,7 @@ fn no_such_member(name: &str) -> Error {
     Error::new(Reason::NotFound, text)
 }
 
-pub(super) fn no_such_group(group: GroupId) -> Error {
+pub(crate) fn no_such_group(group: GroupId) -> Error {
     let text = format!("no group {group}: `credenza group status` lists them");
     Error::new(Reason::NotFound, text)
 }

@@ -34,6 +34,7 @@ use base::{
 };
 pub(crate) use buckets::no_such_bucket;
 use bytes::Bytes;
+pub(crate) use members::no_such_group;
 pub(crate) use ring::read_ring;
 pub(crate) use ring_words::described;
 use rows::{

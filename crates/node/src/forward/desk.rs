@@ -8,8 +8,8 @@ use crate::peers::{Asked, Peers, Sending};
 use crate::world::{self, sleep, timeout};
 use base::codec::Malformed;
 use base::limits::{FORWARD_MS_MAX, FORWARDED_BYTES_MAX, FORWARDED_MAX};
-use base::wire::write_answer;
-use base::{Call, GroupId, Reply, Result};
+use base::wire::write_answer_to;
+use base::{Call, GroupId, LogIndex, Reply, Request, Result};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,9 +122,11 @@ where
 pub(crate) fn answer(inner: &Arc<Inner>, asked: Asked) {
     let Some(peers) = inner.peers.get() else { return };
     let attend = |inner: Arc<Inner>, group, payload: Bytes| async move {
-        let answer = evaluate(&inner, group, &payload).await?;
+        let (directory, request) = letter::read(&payload)?;
+        let call = request.call.clone();
+        let answer = evaluate(&inner, group, directory, request).await;
         let mut bytes = Vec::new();
-        write_answer(&answer, BYTES_MAX, &mut bytes);
+        write_answer_to(&call, &answer, BYTES_MAX, &mut bytes);
         Ok(bytes.into())
     };
     if !serve(inner, peers, asked, "a request passed on", attend) {
@@ -135,20 +137,18 @@ pub(crate) fn answer(inner: &Arc<Inner>, asked: Asked) {
 async fn evaluate(
     inner: &Arc<Inner>,
     group: GroupId,
-    payload: &Bytes,
-) -> std::result::Result<Result<Reply>, Malformed> {
-    let (directory, request) = letter::read(payload)?;
+    directory: LogIndex,
+    request: Request,
+) -> Result<Reply> {
     Metrics::count(&inner.metrics.passed_here);
-    if let Err(error) = inner.directory_reaches(directory).await {
-        return Ok(Err(error));
-    }
+    inner.directory_reaches(directory).await?;
     // This node's directory is not behind: who asked looked for the bucket where it lived before.
     let bucket = inner.catalog.find(&request.bucket);
     let lives = !matches!(request.call, Call::Directory(_));
     if lives && bucket.is_some_and(|bucket| bucket.group != group) {
-        return Ok(Err(sealed()));
+        return Err(sealed());
     }
-    Ok(inner.here(request).await)
+    inner.here(request).await
 }
 
 /// Sends the answer. While the lane is full the seat is kept, so that no more comes in than goes

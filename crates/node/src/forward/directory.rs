@@ -168,6 +168,36 @@ impl Inner {
         asks && !self.directory.group.master.load(Ordering::Acquire)
     }
 
+    /// Whether this node has had the directory, since it started, as its master knew it. Before
+    /// that a bucket that is not known here may be one that all others know.
+    fn has_heard_directory(&self) -> bool {
+        if self.heard_directory.load(Ordering::Acquire) {
+            return true;
+        }
+        let directory = &self.directory.group;
+        let (applied, standing) = (directory.applied.index(), *directory.standing().borrow());
+        // A node that joins gets its part in the directory behind everything that the directory
+        // held when the node was added.
+        let heard = directory.has_part()
+            && standing.master.is_some()
+            && applied >= directory.state().replica.heard();
+        self.heard_directory.fetch_or(heard, Ordering::AcqRel);
+        heard
+    }
+
+    /// The error, unless it says that something does not exist and this node can't know that yet.
+    pub(crate) fn unless_unheard(&self, error: Error) -> Error {
+        if error.reason != Reason::NoSuchBucket || self.has_heard_directory() {
+            return error;
+        }
+        let text = format!(
+            "{}, as far as this node knows, which has not all of the directory yet: try again in \
+             a moment, or ask another node",
+            error.text()
+        );
+        Error::new(Reason::NotFresh, text)
+    }
+
     /// Asks the directory's master for a bucket that is not known here, waits until it is, and
     /// begins anew.
     pub(crate) fn look_again(
@@ -181,7 +211,11 @@ impl Inner {
             let call = Call::Directory(DirectoryCall::DescribeBucket);
             let describe = Request { bucket: request.bucket.clone(), call, retry: None };
             let directory = Whom::Here(inner.directory.group.clone());
-            inner.carry(&directory, before, describe).await?;
+            let found = inner.carry(&directory, before, describe).await?;
+            if inner.directory.group.applied.index() < found.index {
+                let text = "the bucket exists, and this node's directory is behind: try again";
+                return Err(Error::new(Reason::NotFresh, text));
+            }
             match inner.group_of(&request) {
                 Ok(whom) => {
                     let there = inner.carry(&whom, None, request.clone()).await;

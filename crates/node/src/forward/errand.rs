@@ -74,19 +74,24 @@ enum Verdict {
 }
 
 impl Errand {
-    /// Asks until there is an answer. `here` answers when this node itself has become master.
-    /// `onward` is told who was asked in vain, and gives whom that one named instead.
+    /// Asks until there is an answer. `group` gives the standing of the group, and is asked again
+    /// when the group goes on without this node. `here` answers when this node itself has become
+    /// master. `onward` is told who was asked in vain, and gives whom that one named instead.
     pub(super) async fn run<F: Future<Output = Result<Reply>>>(
         &self,
         peers: Option<&Peers>,
-        mut standing: watch::Receiver<Standing>,
+        group: impl Fn() -> watch::Receiver<Standing>,
         here: impl Fn() -> F,
         onward: impl Fn(NodeId, &Error) -> Option<NodeId>,
     ) -> Result<Reply> {
         let mut missed_ms = None;
         let mut doubt: Option<Error> = None;
         let mut named = BTreeSet::new();
+        let mut standing = group();
         loop {
+            if standing.borrow().dismissed {
+                standing = group();
+            }
             let master = standing.borrow_and_update().master;
             let answer = match (master, peers) {
                 (Some(master), _) if master == self.me => here().await,

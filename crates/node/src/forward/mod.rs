@@ -81,8 +81,9 @@ impl Inner {
         };
         Metrics::count(&self.metrics.passed_on);
         let here = || self.here(request.clone());
-        let onward = |asked, error: &Error| self.asked_in_vain(whom, asked, error);
-        let reply = errand.run(self.peers.get(), whom.standing(), here, onward).await?;
+        let group = || self.whom_now(whom).standing();
+        let onward = |asked, error: &Error| self.asked_in_vain(&self.whom_now(whom), asked, error);
+        let reply = errand.run(self.peers.get(), group, here, onward).await?;
         if let Call::Directory(_) = &request.call {
             // The next request of this client finds the bucket as it left it. If this node can't
             // keep up, the change is no less true.

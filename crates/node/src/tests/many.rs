@@ -51,6 +51,17 @@ impl Cluster {
 
     /// The same, with another part.
     pub(crate) async fn join_as(&mut self, part: Part) -> usize {
+        let which = self.admit(part).await;
+        self.start(which).await;
+        let voters = || [0, 1].map(|group| self.group(which, group).configuration());
+        let part = |node: &Node| node.inner.node;
+        let own = part(self.node(which));
+        wait("its votes", || voters().iter().all(|found| found.votes(own)).then_some(())).await;
+        which
+    }
+
+    /// The same; it belongs to the cluster, and has not started yet.
+    pub(crate) async fn admit(&mut self, part: Part) -> usize {
         let which = self.places.len();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         self.addresses.push(listener.local_addr().expect("an address"));
@@ -66,11 +77,6 @@ impl Cluster {
             };
             joining.finish(&known).expect("it joins");
         }
-        self.start(which).await;
-        let voters = || [0, 1].map(|group| self.group(which, group).configuration());
-        let part = |node: &Node| node.inner.node;
-        let own = part(self.node(which));
-        wait("its votes", || voters().iter().all(|found| found.votes(own)).then_some(())).await;
         which
     }
 

@@ -4,6 +4,7 @@ mod admission;
 mod available;
 mod buckets;
 mod cluster;
+mod composites;
 mod cost;
 mod forwarded;
 mod full_log;
@@ -31,6 +32,7 @@ mod staged;
 mod stopped;
 mod time;
 mod truncation;
+mod unheard;
 mod whole;
 mod witness;
 

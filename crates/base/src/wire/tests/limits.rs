@@ -10,7 +10,7 @@ use crate::limits::{
 };
 use crate::reply::{Body, Entry, Outcome, Page, Row};
 use crate::request::{Call, Consistency, DirectoryCall, Expiry, Read, Steps, Update};
-use crate::wire::read_answer;
+use crate::wire::{read_answer, write_answer_to};
 use crate::{
     ClusterCall, Error, Key, Kind, LogIndex, Reason, Reply, Request, TokenDigest, Version,
 };
@@ -210,4 +210,21 @@ fn contexts_and_headers_end_at_their_limits() {
     assert!(stored(CONTEXT_BYTES_MAX, CONTENT_HEADERS_BYTES_MAX));
     assert!(!stored(CONTEXT_BYTES_MAX + 1, 0));
     assert!(!stored(0, CONTENT_HEADERS_BYTES_MAX + 1));
+}
+
+#[test]
+fn an_answer_to_a_change_that_is_too_long_says_that_it_may_have_happened() {
+    let value = Bytes::from(vec![7; 100]);
+    let body = Body::Row(Some(Row { value, version: Version(1), expires_in_ms: None }));
+    let answer = Ok(Reply { index: LogIndex(3), body });
+    let key = Bytes::from_static(b"k");
+    let delete =
+        AvailableCall::Remove { key: key.clone(), context: None, options: Default::default() };
+    let fetch = AvailableCall::Fetch { key, options: Default::default() };
+    for (call, kind) in [(delete, Kind::Unknown), (fetch, Kind::Invalid)] {
+        let mut bytes = Vec::new();
+        write_answer_to(&Call::Available(call), &answer, 50, &mut bytes);
+        let told = read_answer(&bytes.into()).expect("well formed");
+        assert_eq!(told.expect_err("too long").kind(), kind);
+    }
 }

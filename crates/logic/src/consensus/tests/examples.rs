@@ -96,7 +96,7 @@ fn time_never_runs_backwards() {
 
 #[test]
 fn a_lease_ends_early_on_the_masters_clock_and_needs_a_majority() {
-    let clock = LeaseClock { length: Millis(1_000), drift_ppm: 10_000 };
+    let clock = LeaseClock { length: Millis(1_000), drift_ppm: 10_000, reads: true };
     let mut lease = Lease::new(clock, (1..=3).map(NodeId), 2);
     lease.grant(NodeId(1), Millis(100));
     assert!(!lease.holds(Millis(100)), "one of three is no majority");
@@ -111,11 +111,11 @@ fn a_lease_ends_early_on_the_masters_clock_and_needs_a_majority() {
 
 #[test]
 fn a_lease_can_be_as_long_as_time_but_never_longer_than_asked() {
-    let forever = LeaseClock { length: Millis(u64::MAX), drift_ppm: 0 };
+    let forever = LeaseClock { length: Millis(u64::MAX), drift_ppm: 0, reads: true };
     let mut lease = Lease::new(forever, [NODE].into_iter(), 1);
     lease.grant(NODE, Millis(5));
     assert!(lease.holds(Millis(u64::MAX - 1)));
-    let drifting = LeaseClock { length: Millis(1_000), drift_ppm: 2_000_000 };
+    let drifting = LeaseClock { length: Millis(1_000), drift_ppm: 2_000_000, reads: true };
     let mut lease = Lease::new(drifting, [NODE].into_iter(), 1);
     lease.grant(NODE, Millis(5));
     assert!(!lease.holds(Millis(5)), "clocks that drift without bound leave no lease");

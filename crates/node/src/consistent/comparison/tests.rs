@@ -148,9 +148,9 @@ async fn an_operator_asks_the_master_and_sees_how_far_it_is() {
     let house = filled().await;
     let master = house.master().await;
     let node = |which: usize| house.nodes[which].as_ref().expect("it runs");
-    let refused = node((master + 1) % 3).verify(GROUP).expect_err("not the master");
+    let refused = node((master + 1) % 3).inner.verify(GROUP).expect_err("not the master");
     assert_eq!(refused.reason, Reason::NotMaster);
-    let pass = node(master).verify(GROUP).expect("it is master");
+    let pass = node(master).inner.verify(GROUP).expect("it is master");
     let found = crate::tests::house::wait("the pass", || {
         let status = node(master).status();
         let group = status.groups.into_iter().find(|group| group.id == GROUP)?;

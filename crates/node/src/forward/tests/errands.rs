@@ -48,7 +48,7 @@ async fn nowhere() -> Result<Reply> {
 /// Sends an errand to node 2 and its script.
 async fn try_one(errand: Errand, script: &std::sync::Arc<Script>) -> Result<Reply> {
     let group = watch::Sender::new(standing(2));
-    errand.run(Some(&script.peers()), group.subscribe(), nowhere, nobody).await
+    errand.run(Some(&script.peers()), || group.subscribe(), nowhere, nobody).await
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn what_did_not_happen_is_asked_of_whoever_is_master_then() {
     let group = watch::Sender::new(standing(0));
     let peers = script.peers();
     let errand = errand(Repeat::Never);
-    let asking = errand.run(Some(&peers), group.subscribe(), nowhere, nobody);
+    let asking = errand.run(Some(&peers), || group.subscribe(), nowhere, nobody);
     let moving = async {
         for master in [2, 3, 4] {
             let before = script.asked().len();
@@ -104,7 +104,7 @@ async fn this_node_answers_when_it_has_become_master_itself() {
     };
     let peers = script.peers();
     let errand = errand(Repeat::Never);
-    let asking = errand.run(Some(&peers), group.subscribe(), here, nobody);
+    let asking = errand.run(Some(&peers), || group.subscribe(), here, nobody);
     let moving = async {
         while script.asked().is_empty() {
             tokio::task::yield_now().await;
@@ -113,6 +113,20 @@ async fn this_node_answers_when_it_has_become_master_itself() {
     };
     let (answer, ()) = tokio::join!(asking, moving);
     assert_eq!(answer, Ok(done()));
+}
+
+#[tokio::test]
+async fn a_request_that_waits_in_a_group_that_dismisses_the_node_goes_to_a_member() {
+    let script = Script::of([(3, Will::Answer(Ok(done())))]);
+    let (own, others) = (watch::Sender::new(standing(0)), watch::Sender::new(standing(3)));
+    let group = || if own.borrow().dismissed { others.subscribe() } else { own.subscribe() };
+    let (peers, errand) = (script.peers(), errand(Repeat::Never));
+    let asking = errand.run(Some(&peers), group, nowhere, nobody);
+    let dismissing = async {
+        own.send_modify(|standing| standing.dismissed = true);
+    };
+    let (answer, ()) = tokio::join!(asking, dismissing);
+    assert_eq!((answer, script.asked()), (Ok(done()), vec![3]));
 }
 
 #[tokio::test]
@@ -169,7 +183,7 @@ async fn without_a_master_patience_ends_with_a_remedy() {
     let script = Script::of([]);
     let group = watch::Sender::new(standing(0));
     let errand = Errand { patience_ms: 120, ..errand(Repeat::Never) };
-    let told = errand.run(Some(&script.peers()), group.subscribe(), nowhere, nobody).await;
+    let told = errand.run(Some(&script.peers()), || group.subscribe(), nowhere, nobody).await;
     let told = told.expect_err("there is none");
     assert_eq!((told.reason, told.kind()), (Reason::NoQuorum, Kind::Unavailable));
     assert!(told.text().contains("majority"), "{told}");

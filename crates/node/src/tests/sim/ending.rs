@@ -46,7 +46,8 @@ impl World {
         let groups = 0..self.judges.len();
         let wrote = |world: &World| world.counts.get("wrote").copied().unwrap_or(0);
         let (before, begin) = (wrote(self), self.now);
-        while !groups.clone().all(|group| self.is_level(group)) || wrote(self) < before + 20 {
+        let ends = |world: &World, group| world.is_level(group) && world.all_know_their_part(group);
+        while !groups.clone().all(|group| ends(self, group)) || wrote(self) < before + 20 {
             assert!(self.now < begin + 60_000_000, "no progress: {:?}", self.counts);
             self.run(50_000);
         }

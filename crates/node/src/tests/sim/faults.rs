@@ -14,6 +14,11 @@ impl World {
         self.at(pause, Event::Fault);
         let which = self.victim();
         let time = self.chance.between(20_000, 3_000_000);
+        let own = self.own_fault(which, time);
+        if let Some(name) = own {
+            *self.counts.entry(name).or_default() += 1;
+            return;
+        }
         let kind = self.chance.below(match self.era {
             Era::Reliable => 11,
             Era::Whole => 15,
@@ -92,7 +97,7 @@ impl World {
         }
     }
 
-    fn cut(&mut self, from: usize, to: usize, time: u64) {
+    pub(super) fn cut(&mut self, from: usize, to: usize, time: u64) {
         *self.cuts.entry((from, to)).or_default() += 1;
         self.at(time, Event::Heals { from, to });
     }

@@ -49,6 +49,8 @@ pub(super) struct Mate {
     pub interval: Duration,
     /// It keeps no rows.
     pub witness: bool,
+    /// As master it answers reads under its lease.
+    pub lease_reads: bool,
     /// Its log can't be read everywhere.
     pub rot: Option<Rot>,
 }
@@ -160,6 +162,7 @@ impl Mate {
             hangs_until: 0,
             interval: NEVER,
             witness: false,
+            lease_reads: true,
             rot: None,
         }
     }
@@ -177,6 +180,7 @@ impl Mate {
         for placement in &self.placements {
             terms.add(placement).expect("founders");
         }
+        terms.lease.reads = self.lease_reads;
         terms.witness = self.witness;
         terms
     }

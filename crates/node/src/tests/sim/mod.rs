@@ -19,6 +19,7 @@ mod clients;
 mod ending;
 mod errors;
 mod faults;
+mod flavours;
 mod histories;
 mod judge;
 mod links;

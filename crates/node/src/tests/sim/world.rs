@@ -2,6 +2,7 @@
 
 use super::chance::Chance;
 use super::clients::{self, Client, Outcome};
+use super::flavours::Flavour;
 use super::judge::Judge;
 use super::mate::{GROUPS_MAX, Mate, group_id};
 use super::snapshots::Fetcher;
@@ -63,6 +64,8 @@ pub(super) struct World {
     pub older: bool,
     /// When a write of each group was acknowledged last.
     pub wrote_at: Vec<u64>,
+    /// Which faults there are beside the usual ones.
+    pub flavour: Flavour,
     clients: Vec<Client>,
     /// One for each group.
     pub judges: Vec<Judge>,
@@ -139,6 +142,7 @@ impl World {
             era,
             older,
             wrote_at: vec![0; groups],
+            flavour: Flavour::Usual,
             clients: (0..CLIENTS).map(client).collect(),
             judges: (0..groups).map(|_| Judge::default()).collect(),
             lives: 0,

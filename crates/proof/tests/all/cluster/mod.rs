@@ -20,6 +20,7 @@ mod idle;
 mod links;
 mod master;
 mod members;
+mod members_away;
 mod moves;
 mod once;
 mod snapshots;

@@ -1,7 +1,7 @@
 //! Histories, one per seed.
 
 use super::world::{Item, World};
-use crate::consensus::{Event, LeaseClock, ValueHandle};
+use crate::consensus::{Event, LeaseClock, Member, ValueHandle};
 use base::{Millis, Part};
 
 const VOTER: Part = Part::Voter;
@@ -33,6 +33,7 @@ pub fn live(seed: u64) -> History {
     let lease = LeaseClock {
         length: Millis(length[(seed % length.len() as u64) as usize]),
         drift_ppm: drift_ppm[(seed % drift_ppm.len() as u64) as usize],
+        reads: true,
     };
     let parts = GROUPS[(seed % GROUPS.len() as u64) as usize];
     // In every other group, members come and go.
@@ -65,7 +66,20 @@ pub fn live(seed: u64) -> History {
         assert!(decided + 50 >= history.decided, "node {node} is behind: {replica:?}");
         assert_eq!(slot.machine.values[..decided], world.judge.ledger[..decided]);
     }
+    who_is_out_knows_it(&world, members);
     history
+}
+
+/// Who was away while it was taken out does not take itself for a member for ever, and its log need
+/// not keep what it could not know to be decided.
+fn who_is_out_knows_it(world: &World, members: &[Member]) {
+    for slot in world.slots.iter().filter(|slot| slot.up && slot.identity.log_intact) {
+        let (node, replica) = (slot.identity.node, &slot.machine.replica);
+        let is_out = members.iter().all(|member| member.node != node);
+        let believes = replica.configuration().part(node).is_some();
+        let rests = replica.dismissed && replica.last == replica.decided;
+        assert!(!is_out || !believes || rests, "node {node} is out and waits: {replica:?}");
+    }
 }
 
 fn live_or_say(seed: u64) -> History {

@@ -34,7 +34,8 @@ impl Runner for Stage {
     }
 }
 
-/// `group NODE... [witness=NODE] [learner=NODE] [other=NODE] [quorum=N] [lease=MS] [drift=PPM]`
+/// `group NODE... [witness=NODE] [learner=NODE] [other=NODE] [quorum=N] [lease=MS] [drift=PPM]
+/// [reads=off]`
 fn group(args: &mut ArgumentConsumer) -> Answer<World> {
     let mut lease = LeaseClock::default();
     if let Some(length) = args.take_key("lease") {
@@ -43,6 +44,7 @@ fn group(args: &mut ArgumentConsumer) -> Answer<World> {
     if let Some(drift) = args.take_key("drift") {
         lease.drift_ppm = drift.parse()?;
     }
+    lease.reads = args.take_key("reads") != Some("off");
     let mut others = Vec::new();
     if let Some(other) = args.take_key("other") {
         others.push(NodeId(other.parse()?));

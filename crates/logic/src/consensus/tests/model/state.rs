@@ -101,7 +101,7 @@ impl Shape {
         Identity {
             node: NodeId(node),
             configuration: self.configuration(0, self.quorum),
-            lease: LeaseClock { length: Millis(self.length), drift_ppm: 0 },
+            lease: LeaseClock { length: Millis(self.length), drift_ppm: 0, reads: true },
             log_intact: true,
             signs: BTreeMap::from([(SIGN, self.next())]),
         }

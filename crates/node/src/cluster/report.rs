@@ -1,0 +1,319 @@
+//! The report of a group's master: its members and how far each is, what the group waits for, and
+//! whether its replicas hold the same. The node that an operator asks gets it from the masters by
+//! the network of peers, so that the operator speaks to one node only.
+//!
+//! ```text
+//! question = 3 | 4
+//! answer   = how many u32 | report ...      of each group that the node is master of
+//! report   = group u32 | members u32 | (node u64, part u8, saved u64 + 1 or 0) ...
+//!          | voters that save u32, that elect u32 | steps | what the next waits for | comparison
+//! texts    = how many u32 | string ...
+//! ```
+//! A comparison is 0, or 1 and its fields in the order of [`ComparisonStatus`].
+//!
+//! Never: changes anything; waits longer for a silent master than [`WITHIN`].
+
+use super::told::ABOUT_MEMBERS;
+use super::view::{ClusterStatus, PlaceStatus};
+use crate::Inner;
+use crate::peers::{Asked, Peers};
+use crate::recovery::DIRECTORY;
+use crate::status::{ComparisonStatus, DifferenceStatus};
+use base::codec::{Malformed, Reader, Writer};
+use base::limits::{GROUP_MEMBERS_MAX, GROUPS_MAX};
+use base::{GroupId, LogIndex, NodeId, Part};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// What follows [`ABOUT_MEMBERS`] in such a question.
+pub(super) const REPORT: u8 = 4;
+/// So long the reports of others are waited for.
+const WITHIN: Duration = Duration::from_secs(1);
+/// Longest text, and most of a kind in one report.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+const TEXTS_MAX: usize = 4_096;
+
+type Taken<T> = std::result::Result<T, Malformed>;
+
+/// A member: its part, and how far its log is on disk.
+type Place = (NodeId, Part, Option<LogIndex>);
+
+/// What a group's master says of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Report {
+    group: GroupId,
+    members: Vec<Place>,
+    quorums: (usize, usize),
+    way: Vec<String>,
+    waits: Vec<String>,
+    comparison: Option<ComparisonStatus>,
+}
+
+impl Inner {
+    /// See [`crate::Node::overview`].
+    pub(crate) async fn overview(&self) -> ClusterStatus {
+        let mut reports = JoinSet::new();
+        let known = self.catalog.cluster();
+        let others = known.members.iter().map(|member| member.node);
+        let others = others.filter(|node| *node != self.node && self.is_linked(*node));
+        if let Some(peers) = self.peers.get() {
+            for node in others {
+                let peers = peers.clone();
+                reports.spawn(async move {
+                    let question = Bytes::from_static(&[ABOUT_MEMBERS, REPORT]);
+                    let answer = peers.ask(node, DIRECTORY, question, WITHIN).await;
+                    (node, answer.ok().and_then(|answer| read(&answer).ok()))
+                });
+            }
+        }
+        let mut told = BTreeMap::new();
+        while let Some(Ok((node, answer))) = reports.join_next().await {
+            for report in answer.into_iter().flatten() {
+                told.insert(report.group, (node, report));
+            }
+        }
+        let mut status = self.cluster_status();
+        for place in &mut status.groups {
+            let led_here = self.groups.get(place.group);
+            if led_here.is_some_and(|group| group.master.load(Ordering::Acquire)) {
+                continue;
+            }
+            if let Some((node, report)) = told.remove(&place.group) {
+                self.add(node, report, place);
+            }
+        }
+        status
+    }
+
+    fn add(&self, master: NodeId, report: Report, place: &mut PlaceStatus) {
+        let parts = report.members.iter().map(|(node, part, _)| (*node, *part)).collect();
+        let saved = report.members.iter().filter_map(|(node, _, saved)| Some((*node, (*saved)?)));
+        place.master = Some(self.name_of(master));
+        place.members = self.part_status(&parts, &saved.collect());
+        place.quorums = report.quorums;
+        place.way = report.way;
+        place.waits = report.waits;
+        place.comparison = report.comparison;
+    }
+
+    /// Of the groups that this node is master of.
+    fn reports(&self) -> Vec<Report> {
+        let status = self.cluster_status();
+        let led = |place: &PlaceStatus| {
+            let group = self.groups.get(place.group);
+            group.is_some_and(|group| group.master.load(Ordering::Acquire))
+        };
+        let report = |place: PlaceStatus| Report {
+            group: place.group,
+            members: place.members.iter().map(|one| (one.node, one.part, one.saved)).collect(),
+            quorums: place.quorums,
+            way: place.way,
+            waits: place.waits,
+            comparison: place.comparison,
+        };
+        status.groups.into_iter().filter(led).map(report).collect()
+    }
+}
+
+/// Answers such a question.
+pub(super) fn told(inner: &Inner, peers: &Peers, asked: &Asked) {
+    // Without a link the one who asked is told so by its own side.
+    let _ = peers.answer(asked, write(&inner.reports()).into());
+}
+
+fn write(reports: &[Report]) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.put_u32(reports.len() as u32);
+    for report in reports {
+        out.put_u32(report.group.0);
+        out.put_u32(report.members.len() as u32);
+        for (node, part, saved) in &report.members {
+            out.put_u64(node.0);
+            let part = Part::ALL.iter().position(|known| known == part);
+            out.put_u8(part.expect("all parts are listed") as u8);
+            out.put_u64(saved.map_or(0, |saved| saved.0.saturating_add(1)));
+        }
+        out.put_u32(report.quorums.0 as u32);
+        out.put_u32(report.quorums.1 as u32);
+        put_texts(&report.way, &mut out);
+        put_texts(&report.waits, &mut out);
+        out.put_u8(report.comparison.is_some().into());
+        if let Some(comparison) = &report.comparison {
+            put_comparison(comparison, &mut out);
+        }
+    }
+    out
+}
+
+fn put_texts(texts: &[String], out: &mut Vec<u8>) {
+    out.put_u32(texts.len() as u32);
+    texts.iter().for_each(|text| out.put_string(text.as_bytes()));
+}
+
+fn put_optional(text: Option<&String>, out: &mut Vec<u8>) {
+    out.put_u8(text.is_some().into());
+    text.iter().for_each(|text| out.put_string(text.as_bytes()));
+}
+
+fn put_comparison(found: &ComparisonStatus, out: &mut Vec<u8>) {
+    out.put_u8(found.running.into());
+    out.put_u64(found.passes);
+    put_optional(found.trouble.as_ref(), out);
+    out.put_u64(found.ended_ms_ago.map_or(0, |ago| ago.saturating_add(1)));
+    out.put_u64(found.rows);
+    out.put_u64(found.bytes);
+    out.put_u32(found.compared.len() as u32);
+    for (name, rows) in &found.compared {
+        out.put_string(name.as_bytes());
+        out.put_u64(*rows);
+    }
+    out.put_u32(found.differences.len() as u32);
+    for difference in &found.differences {
+        put_optional(difference.bucket.as_ref(), out);
+        for text in [&difference.from, &difference.upto, &difference.text] {
+            out.put_string(text.as_bytes());
+        }
+        out.put_u32(difference.camps.len() as u32);
+        difference.camps.iter().for_each(|camp| put_texts(camp, out));
+    }
+}
+
+fn read(answer: &[u8]) -> Taken<Vec<Report>> {
+    let mut from = Reader::new(answer);
+    let reports = many(&mut from, GROUPS_MAX, "how many groups", report)?;
+    from.end("reports").map(|()| reports)
+}
+
+/// So many of a kind, each read by `one`.
+fn many<T>(
+    from: &mut Reader,
+    most: usize,
+    field: &'static str,
+    one: impl Fn(&mut Reader) -> Taken<T>,
+) -> Taken<Vec<T>> {
+    let count = from.u32(field)? as usize;
+    if count > most {
+        return Err(Malformed(field));
+    }
+    (0..count).map(|_| one(from)).collect()
+}
+
+fn report(from: &mut Reader) -> Taken<Report> {
+    let group = GroupId(from.u32("group")?);
+    let members = many(from, GROUP_MEMBERS_MAX, "how many members", member)?;
+    let quorums = (from.u32("quorum")? as usize, from.u32("quorum")? as usize);
+    let (way, waits) = (texts(from)?, texts(from)?);
+    let comparison = flag(from)?.then(|| comparison(from)).transpose()?;
+    Ok(Report { group, members, quorums, way, waits, comparison })
+}
+
+fn member(from: &mut Reader) -> Taken<Place> {
+    let node = NodeId(from.u64("member")?);
+    let part = Part::ALL.get(usize::from(from.u8("part")?)).ok_or(Malformed("part"))?;
+    Ok((node, *part, from.u64("saved")?.checked_sub(1).map(LogIndex)))
+}
+
+fn comparison(from: &mut Reader) -> Taken<ComparisonStatus> {
+    Ok(ComparisonStatus {
+        running: flag(from)?,
+        passes: from.u64("passes")?,
+        trouble: optional(from)?,
+        ended_ms_ago: from.u64("ended")?.checked_sub(1),
+        rows: from.u64("rows")?,
+        bytes: from.u64("bytes")?,
+        compared: many(from, GROUP_MEMBERS_MAX, "compared", |from| {
+            Ok((text(from)?, from.u64("rows")?))
+        })?,
+        differences: many(from, TEXTS_MAX, "differences", difference)?,
+    })
+}
+
+fn difference(from: &mut Reader) -> Taken<DifferenceStatus> {
+    let bucket = optional(from)?;
+    let (start, upto, sentence) = (text(from)?, text(from)?, text(from)?);
+    let camps = many(from, GROUP_MEMBERS_MAX, "camps", texts)?;
+    Ok(DifferenceStatus { bucket, from: start, upto, camps, text: sentence })
+}
+
+fn flag(from: &mut Reader) -> Taken<bool> {
+    match from.u8("flag")? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Malformed("flag")),
+    }
+}
+
+fn optional(from: &mut Reader) -> Taken<Option<String>> {
+    flag(from)?.then(|| text(from)).transpose()
+}
+
+fn texts(from: &mut Reader) -> Taken<Vec<String>> {
+    many(from, TEXTS_MAX, "how many texts", text)
+}
+
+fn text(from: &mut Reader) -> Taken<String> {
+    let bytes = from.string(TEXT_BYTES_MAX, "text")?;
+    std::str::from_utf8(bytes).map(String::from).map_err(|_| Malformed("text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> Vec<Report> {
+        let words = |words: &[&str]| words.iter().map(|word| word.to_string()).collect::<Vec<_>>();
+        let difference = DifferenceStatus {
+            bucket: Some("b".into()),
+            from: "a".into(),
+            upto: String::new(),
+            camps: vec![words(&["n1", "n2"]), words(&["n3"])],
+            text: "they differ".into(),
+        };
+        let comparison = ComparisonStatus {
+            running: true,
+            passes: 3,
+            trouble: Some("away".into()),
+            ended_ms_ago: Some(0),
+            rows: 7,
+            bytes: u64::MAX,
+            compared: vec![("n2".into(), 7)],
+            differences: vec![difference],
+        };
+        let members = vec![
+            (NodeId(7), Part::Voter, Some(LogIndex(0))),
+            (NodeId(u64::MAX), Part::Learner, None),
+        ];
+        let full = Report {
+            group: GroupId(2),
+            members,
+            quorums: (2, 4),
+            way: words(&["add n4 as voter"]),
+            waits: words(&["wait until n4 is near"]),
+            comparison: Some(comparison),
+        };
+        vec![full, Report { group: GroupId(9), ..Report::default() }]
+    }
+
+    #[test]
+    fn a_report_is_read_as_it_was_written() {
+        assert_eq!(read(&write(&full())), Ok(full()));
+        assert_eq!(read(&write(&[])), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn whatever_the_bytes_nothing_panics_and_nothing_is_guessed() {
+        let bytes = write(&full());
+        for cut in 0..bytes.len() {
+            assert!(read(&bytes[..cut]).is_err(), "{cut}");
+        }
+        for at in 0..bytes.len() {
+            let mut other = bytes.clone();
+            other[at] ^= 0xFF;
+            let _ = read(&other);
+        }
+        assert!(read(&[bytes, vec![0]].concat()).is_err());
+    }
+}

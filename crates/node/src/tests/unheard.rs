@@ -1,0 +1,34 @@
+//! A node that has not heard the directory yet, since it joined, does not speak for it.
+
+use super::house::wait;
+use super::many::{Cluster, ask};
+use super::{bytes, reason};
+use base::{BucketName, Call, Consistency, GroupId, LogIndex, Part, Read, Reason};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_joined_and_has_no_directory_yet_does_not_say_that_a_bucket_is_missing() {
+    let mut cluster = Cluster::new(1).await;
+    let name = cluster.bucket("b", GroupId(1)).await;
+    cluster.put(0, &name, "k", "v").await;
+    let joined = cluster.admit(Part::Voter).await;
+    cluster.stop(0).await;
+    cluster.start(joined).await;
+    let read = |how| Call::Read(Read::Get(bytes("k")), how);
+    for how in [Consistency::Dirty, Consistency::AtLeast(LogIndex(1))] {
+        let told = ask(cluster.node(joined), &name, read(how)).await;
+        assert_eq!(reason(told), Reason::NotFresh, "{how:?}");
+    }
+    assert_eq!(cluster.node(joined).place(&name).expect_err("unknown").reason, Reason::NotFresh);
+    cluster.start(0).await;
+    let known = || cluster.node(joined).inner.catalog.find(&name).map(|_| ());
+    wait("the directory", known).await;
+    assert_eq!(cluster.get(joined, &name, "k").await, Some(bytes("v")));
+    let none = BucketName::parse("none").expect("a name");
+    loop {
+        // It has the rows a moment before it hears who is master.
+        match ask(cluster.node(joined), &none, read(Consistency::Dirty)).await {
+            Err(error) if error.reason == Reason::NotFresh => {}
+            told => return assert_eq!(reason(told), Reason::NoSuchBucket),
+        }
+    }
+}
