@@ -5,6 +5,7 @@
 //! Never: decides (that is `logic`), knows a client's language, reads settings files.
 //! Read next: `submit.rs`, then `route.rs`, then `consistent/mod.rs`.
 
+mod answers;
 mod audit;
 mod available;
 mod away;
@@ -14,6 +15,7 @@ mod checkpoint;
 mod cluster;
 mod consistent;
 mod directory;
+mod emptying;
 mod exchange;
 mod flaws;
 mod forward;
@@ -36,6 +38,7 @@ mod status;
 mod stopping;
 mod submit;
 mod transfer;
+mod updating;
 mod world;
 
 pub use available::{AvailableStatus, HintsStatus};
@@ -43,6 +46,7 @@ pub use cluster::{
     ClusterStatus, GroupRemains, Joining, MemberStatus, PartStatus, PlaceStatus, Rejoining,
     Remains, RingRemains,
 };
+pub use emptying::{Emptied, EmptyingCursor};
 pub use flaws::break_rule;
 pub use place::{Member, Place};
 pub use recovery::Mending;
@@ -54,6 +58,7 @@ pub use status::{
 pub use submit::{Answer, Flow, Submitted, Ticket};
 pub use transfer::{MovePhase, MoveProgress, Movement};
 
+use answers::Answers;
 use available::finding::Finding;
 use available::moving::Moving;
 use available::quickest::Quickest;
@@ -107,6 +112,8 @@ pub(crate) struct Inner {
     directory: Directory,
     /// Room for requests that other nodes pass on.
     desk: Desk,
+    /// Room for answers.
+    answers: Answers,
     /// The moves of buckets that this node drives.
     transfers: Transfers,
     keeper: Arc<Keeper>,

@@ -99,12 +99,17 @@ impl Error {
 /// An answer of more than `bytes_max` is replaced by a short one that is as true: what an update
 /// did becomes [`Outcome::AppliedAt`], since it is done; anything else `too_large`.
 pub fn write_answer(answer: &Result<Reply>, bytes_max: usize, out: &mut Vec<u8>) {
-    let bytes = Size::of(|size| put_answer(answer, size));
+    let bytes = answer_bytes(answer);
     if bytes <= bytes_max {
         out.reserve(bytes);
         return put_answer(answer, out);
     }
     put_answer(&shortened(answer, bytes, bytes_max), out);
+}
+
+/// How many bytes an answer takes.
+pub fn answer_bytes(answer: &Result<Reply>) -> usize {
+    Size::of(|size| put_answer(answer, size))
 }
 
 /// Reads an answer that fills these bytes.
