@@ -22,10 +22,10 @@ pub const ROW_OVERHEAD_BYTES: usize = 32;
 pub const KEYS_PER_READ_MAX: usize = 131_072;
 /// Most bytes of values that one read of many keys may answer with.
 pub const VALUES_BYTES_MAX: usize = 48 * 1024 * 1024;
-/// Most bytes that all steps of one sequence together may answer with: keys, values and errors, each
-/// row and step with `ROW_OVERHEAD_BYTES`. As many values fit as one read of many keys may answer
-/// with.
-pub const ANSWER_BYTES_MAX: usize = VALUES_BYTES_MAX + 2 * 1024 * 1024;
+/// Most bytes that all steps of one sequence together may answer with: keys, values and errors,
+/// each row and step with `ROW_OVERHEAD_BYTES`. As many values fit as one read of many keys may
+/// answer with.
+pub const ANSWER_BYTES_MAX: usize = 50 * 1024 * 1024;
 /// Answers that are gathered away from the connections that asked may have so many bytes together
 /// (or a quarter of `memory_bytes_max`, if that is more); the next waits in line.
 pub const GATHERED_BYTES_MIN: usize = 64 * 1024 * 1024;
@@ -37,7 +37,7 @@ pub const EVALUATION_ROWS_MAX: usize = 25_000;
 /// milliseconds: the last resort where rows come from a slow disk.
 pub const EVALUATION_MS_MAX: u64 = 100;
 /// Most rows that a sequence which only reads may look at, counted likewise: nobody waits for it.
-pub const SEQUENCE_ROWS_MAX: usize = 2 * KEYS_PER_READ_MAX;
+pub const SEQUENCE_ROWS_MAX: usize = 262_144;
 /// Most rows in one page of a range.
 pub const PAGE_ROWS_MAX: usize = 100_000;
 /// Rows in a page when the client names no limit.

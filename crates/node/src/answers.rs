@@ -81,3 +81,27 @@ pub(crate) fn bytes_of_read(read: &Read) -> usize {
 pub(crate) fn bytes_of_steps(brings_values: bool) -> usize {
     if brings_values { ANSWER_BYTES_MAX } else { 0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_gathered_waits_for_room_in_line() {
+        let answers = Answers::new(0);
+        let first = answers.room(GATHERED_BYTES_MIN - UNIT_BYTES).await.expect("all is free");
+        assert!(answers.room_now(UNIT_BYTES).expect("so much is left").is_some());
+        let refused = answers.room_now(2 * UNIT_BYTES).expect_err("there is no room");
+        assert_eq!(refused.reason, Reason::Overloaded);
+        let mut second = Box::pin(answers.room(2 * UNIT_BYTES));
+        let waits = tokio::time::timeout(Duration::from_millis(20), &mut second).await;
+        assert!(waits.is_err(), "it waits");
+        assert!(answers.room_now(UNIT_BYTES).is_err(), "whoever came before goes first");
+        assert!(answers.room(0).await.expect("nothing needs no room").is_none());
+        drop(first);
+        assert!(second.await.expect("its turn").is_some());
+        let large = Answers::new(1 << 30);
+        let quarter = large.room_now(1 << 28).expect("a quarter of the store's memory");
+        assert!(quarter.is_some() && large.room_now(UNIT_BYTES).is_err());
+    }
+}

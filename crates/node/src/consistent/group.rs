@@ -215,39 +215,7 @@ impl Group {
             wake: Notify::new(),
             undecided_bytes_max: share.min(UNDECIDED_BYTES_MAX),
             heavy: Heavy::default(),
-            state: Gate::new(State {
-                replica,
-                effects: Vec::new(),
-                open: None,
-                pending: VecDeque::new(),
-                proposed: 0,
-                pace: Pace::default(),
-                clock: Clock::from(mark.time),
-                next_version: mark.next_version.max(1),
-                sessions: 0,
-                sealed,
-                next_expiry: 0,
-                failed,
-                mark,
-                decided: LogIndex(mark.applied),
-                values,
-                office: Office::default(),
-                jobs: Vec::new(),
-                letters: Vec::new(),
-                rests: Rests::default(),
-                reads: BTreeMap::new(),
-                next_read: 0,
-                refused: None,
-                wants_snapshot: None,
-                arrived: Arrived::default(),
-                ticks: super::ticks::Ticks::default(),
-                log_start: Position(0),
-                statement: Statement::due(),
-                retiring: false,
-                ended: false,
-                scratch: Vec::new(),
-                room: Room::default(),
-            }),
+            state: Gate::new(State::new(replica, mark, sealed, values, failed)),
         }
     }
 
@@ -284,6 +252,48 @@ impl Group {
 }
 
 impl State {
+    fn new(
+        replica: Replica,
+        mark: Mark,
+        sealed: BTreeSet<BucketId>,
+        values: Values,
+        failed: Option<Error>,
+    ) -> State {
+        State {
+            replica,
+            effects: Vec::new(),
+            open: None,
+            pending: VecDeque::new(),
+            proposed: 0,
+            pace: Pace::default(),
+            clock: Clock::from(mark.time),
+            next_version: mark.next_version.max(1),
+            sessions: 0,
+            sealed,
+            next_expiry: 0,
+            failed,
+            mark,
+            decided: LogIndex(mark.applied),
+            values,
+            office: Office::default(),
+            jobs: Vec::new(),
+            letters: Vec::new(),
+            rests: Rests::default(),
+            reads: BTreeMap::new(),
+            next_read: 0,
+            refused: None,
+            wants_snapshot: None,
+            arrived: Arrived::default(),
+            ticks: super::ticks::Ticks::default(),
+            log_start: Position(0),
+            statement: Statement::due(),
+            retiring: false,
+            ended: false,
+            scratch: Vec::new(),
+            room: Room::default(),
+        }
+    }
+
     pub(super) fn admit(&self, group: &Group) -> Result<()> {
         if let Some(error) = &self.failed {
             return Err(error.clone());

@@ -1,11 +1,12 @@
 //! The consistent path: one order of updates per group, evaluated once, decided, logged, applied.
 //!
 //! A life of an update: `submit.rs` evaluates it into the open value (`evaluate/`, on a `view.rs`,
-//! within a `budget.rs`); `driver.rs` closes the value, has consensus place it and the keeper log it, and applies it when
-//! it is decided; `wait.rs` wakes its client.
+//! within a `budget.rs`); `driver.rs` closes the value, has consensus place it and the keeper log
+//! it, and applies it when it is decided; `wait.rs` wakes its client.
 //!
 //! Promises: nothing is answered before it is decided; a value's effects become visible together.
-//! Never: holds a lock across a wait; lets the driver wait for more than one evaluation (`gate.rs`).
+//! Never: holds a lock across a wait; lets the driver wait for more than one evaluation
+//! (`gate.rs`).
 //! Read next: `group.rs`, then `driver.rs`, then `evaluate/mod.rs`.
 
 pub(crate) mod apply;

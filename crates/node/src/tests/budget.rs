@@ -134,7 +134,7 @@ async fn what_takes_long_waits_in_line_and_is_done_once() {
     let turn = turn.heavy.turn().await.expect("nobody is in line");
     let (mut first, mut second) = (Box::pin(heavy("a")), Box::pin(heavy("a")));
     let waits = tokio::time::timeout(Duration::from_millis(50), async {
-        tokio::select! { ended = &mut first => ended, ended = &mut second => ended }
+        tokio::select! { biased; ended = &mut first => ended, ended = &mut second => ended }
     });
     assert!(waits.await.is_err(), "both wait for the turn that is taken");
     assert_eq!(get(&node, "a000000").await, Some(bytes("v")), "others go on");

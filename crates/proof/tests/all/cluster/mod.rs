@@ -15,6 +15,7 @@ mod damage;
 mod disks;
 mod distance;
 mod failpoints;
+mod hostile_but_valid;
 mod idle;
 mod links;
 mod master;
