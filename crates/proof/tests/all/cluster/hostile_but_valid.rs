@@ -116,8 +116,10 @@ fn bystander(address: SocketAddr, served: &AtomicU64, over: &AtomicBool) {
     }
 }
 
-/// Each of them: what it is called, and how it is sent and judged.
-fn requests(address: SocketAddr) -> [(&'static str, Box<dyn Fn()>); 7] {
+/// What a request is called, and how it is sent and judged.
+type Request = (&'static str, Box<dyn Fn()>);
+
+fn requests(address: SocketAddr) -> [Request; 7] {
     let mget = [&[&b"MGET"[..]][..], &LARGE].concat();
     let reads = vec![mget; 60];
     let set = || vec![vec![&b"SET"[..], b"w", b"v"]];
