@@ -14,14 +14,30 @@ pub const SEQUENCE_STEPS_MAX: usize = 131_072;
 /// How deep sequences nest.
 pub const SEQUENCE_DEPTH_MAX: usize = 64;
 /// Most bytes of keys and values one update may bring, and most it may change (a `delete_prefix`
-/// lists the keys it deletes; a larger prefix is dropped with the bucket, or in parts).
+/// lists the keys it deletes; a larger prefix is emptied in parts, or dropped with the bucket).
 pub const UPDATE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// What a row costs beside its key and value when an update's effects are counted.
 pub const ROW_OVERHEAD_BYTES: usize = 32;
-/// Most keys in one multi_get, exists or delete of many keys.
+/// Most keys in one multi_get or exists.
 pub const KEYS_PER_READ_MAX: usize = 131_072;
 /// Most bytes of values that one read of many keys may answer with.
 pub const VALUES_BYTES_MAX: usize = 48 * 1024 * 1024;
+/// Most bytes that all steps of one sequence together may answer with: keys, values and errors,
+/// each row and step with `ROW_OVERHEAD_BYTES`. As many values fit as one read of many keys may
+/// answer with.
+pub const ANSWER_BYTES_MAX: usize = 50 * 1024 * 1024;
+/// Answers that are gathered away from the connections that asked may have so many bytes together
+/// (or a quarter of `memory_bytes_max`, if that is more); the next waits in line.
+pub const GATHERED_BYTES_MIN: usize = 64 * 1024 * 1024;
+/// Most rows that one update may look at, all steps of a sequence together: each key that is looked
+/// up or walked over, and one more for every 16 KiB of its value. A group's other updates wait
+/// meanwhile: some tens of milliseconds at most.
+pub const EVALUATION_ROWS_MAX: usize = 25_000;
+/// An update that looks at many rows is given up when it has made the others wait for so long, in
+/// milliseconds: the last resort where rows come from a slow disk.
+pub const EVALUATION_MS_MAX: u64 = 100;
+/// Most rows that a sequence which only reads may look at, counted likewise: nobody waits for it.
+pub const SEQUENCE_ROWS_MAX: usize = 262_144;
 /// Most rows in one page of a range.
 pub const PAGE_ROWS_MAX: usize = 100_000;
 /// Rows in a page when the client names no limit.

@@ -9,6 +9,7 @@
 //! Read next: `listener/mod.rs`, then `native/mod.rs`, `resp/mod.rs`, `arakoon/mod.rs` and
 //! `riak/mod.rs`.
 
+mod answer_room;
 pub mod arakoon;
 mod clock;
 mod counters;

@@ -5,6 +5,7 @@
 //! Never: decides (that is `logic`), knows a client's language, reads settings files.
 //! Read next: `submit.rs`, then `route.rs`, then `consistent/mod.rs`.
 
+mod answers;
 mod audit;
 mod available;
 mod away;
@@ -15,6 +16,7 @@ mod cluster;
 mod consistent;
 mod directory;
 mod disk_alarm;
+mod emptying;
 mod exchange;
 mod flaws;
 mod flush;
@@ -40,6 +42,7 @@ mod stopping;
 mod submit;
 mod sync;
 mod transfer;
+mod updating;
 mod world;
 
 pub use available::{AvailableStatus, HintsStatus};
@@ -47,6 +50,7 @@ pub use cluster::{
     ClusterStatus, GroupRemains, Joining, MemberStatus, PartStatus, PlaceStatus, Rejoining,
     Remains, RingRemains,
 };
+pub use emptying::{Emptied, EmptyingCursor};
 pub use flaws::break_rule;
 pub use place::{Member, Place};
 pub use recovery::Mending;
@@ -58,6 +62,7 @@ pub use status::{
 pub use submit::{Answer, Flow, Submitted, Ticket};
 pub use transfer::{MovePhase, MoveProgress, Movement};
 
+use answers::Answers;
 use available::finding::Finding;
 use available::moving::Moving;
 use available::quickest::Quickest;
@@ -113,6 +118,8 @@ pub(crate) struct Inner {
     heard_directory: AtomicBool,
     /// Room for requests that other nodes pass on.
     desk: Desk,
+    /// Room for answers.
+    answers: Answers,
     /// The moves of buckets that this node drives.
     transfers: Transfers,
     keeper: Arc<Keeper>,

@@ -1,5 +1,6 @@
 //! How a node begins.
 
+use crate::answers::Answers;
 use crate::available::batch::Mark;
 use crate::available::finding::Finding;
 use crate::available::layout::VNODES;
@@ -114,6 +115,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner
     let group = |found| Arc::new(Group::new(found, shared.clone()));
     let groups = Arc::new(Groups::new(parts.groups.into_iter().map(group).collect()));
     let directory = Directory::new(groups.find(DIRECTORY)?, catalog.clone())?;
+    let answers = Answers::new(settings.memory_bytes_max);
     Ok(Arc::new(Inner {
         settings,
         node,
@@ -129,6 +131,7 @@ pub(crate) fn assemble(settings: NodeSettings, parts: Parts) -> Result<Arc<Inner
         directory,
         heard_directory: AtomicBool::new(false),
         desk: Desk::default(),
+        answers,
         transfers: Transfers::default(),
         keeper,
         shelf,

@@ -5,6 +5,7 @@
 //! still is master (*read index*).
 
 use crate::Inner;
+use crate::answers::bytes_of_read;
 use crate::catalog::Bucket;
 use crate::consistent::check;
 use crate::consistent::group::Group;
@@ -54,7 +55,7 @@ impl Inner {
                 let (inner, elsewhere) = (self.clone(), flow.elsewhere);
                 let (name, read) = (name.clone(), read.clone());
                 Ok(Submitted::Later(Box::pin(async move {
-                    let here = apart(group.clone(), bucket.clone(), read.clone()).await;
+                    let here = inner.read_apart(group.clone(), bucket.clone(), &read).await;
                     let here = in_place(&group, &bucket, consistency).and(here);
                     let call = Call::Read(read, consistency);
                     let request = Request { bucket: name, call, retry: None };
@@ -120,14 +121,41 @@ impl Inner {
     async fn read_fresh(&self, name: &BucketName, read: &Read) -> Result<Reply> {
         let (bucket, group) = self.bucket(name)?;
         if group.readable() {
-            let reply = now(&group, &bucket, read).await;
+            let reply = self.read_now(&group, &bucket, read).await;
             if group.readable() {
                 return group.check_seal(&bucket).and(reply);
             }
         }
         still_master(&group).await?;
-        let reply = now(&group, &bucket, read).await;
+        let reply = self.read_now(&group, &bucket, read).await;
         group.check_seal(&bucket).and(reply)
+    }
+
+    async fn read_now(
+        &self,
+        group: &Arc<Group>,
+        bucket: &Arc<Bucket>,
+        read: &Read,
+    ) -> Result<Reply> {
+        match is_long(read) {
+            true => self.read_apart(group.clone(), bucket.clone(), read).await,
+            false => read::read(group, bucket, read),
+        }
+    }
+
+    /// Reads on a thread that may wait, once there is room for the answer.
+    async fn read_apart(
+        &self,
+        group: Arc<Group>,
+        bucket: Arc<Bucket>,
+        read: &Read,
+    ) -> Result<Reply> {
+        // Given back when the one who asked has the answer in hand.
+        let _room = self.answers.room(bytes_of_read(read)).await?;
+        let read = read.clone();
+        world::apart(move || read::read(&group, &bucket, &read))
+            .await
+            .unwrap_or_else(|| Err(Error::new(Reason::GoingDown, "the node is stopping")))
     }
 }
 
@@ -153,18 +181,4 @@ pub(crate) async fn still_master(group: &Group) -> Result<()> {
         );
         Err(Error::new(Reason::NoQuorum, text))
     })
-}
-
-async fn now(group: &Arc<Group>, bucket: &Arc<Bucket>, read: &Read) -> Result<Reply> {
-    match is_long(read) {
-        true => apart(group.clone(), bucket.clone(), read.clone()).await,
-        false => read::read(group, bucket, read),
-    }
-}
-
-/// Reads on a thread that may wait.
-async fn apart(group: Arc<Group>, bucket: Arc<Bucket>, read: Read) -> Result<Reply> {
-    world::apart(move || read::read(&group, &bucket, &read))
-        .await
-        .unwrap_or_else(|| Err(Error::new(Reason::GoingDown, "the node is stopping")))
 }

@@ -2,22 +2,19 @@
 
 use crate::away::Whom;
 use crate::catalog::Bucket;
-use crate::consistent::check;
 use crate::consistent::group::{Group, Submission};
 use crate::directory::no_such_bucket;
 use crate::metrics::Metrics;
 use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
+use crate::updating::told;
 use crate::{Inner, Node};
 use base::request::Expiry;
 use base::{
-    Body, BucketName, Call, Error, NodeId, Outcome, Properties, Reason, Reply, Request, Result,
-    RetryId, SessionCall, Update,
+    Body, BucketName, Call, Error, NodeId, Properties, Reason, Reply, Request, Result, SessionCall,
+    Update,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// Attempts to find a bucket that is altered again and again.
-const LOOKUPS_MAX: usize = 8;
 
 /// Why a request can't be evaluated now.
 pub(crate) enum Unrouted {
@@ -166,35 +163,6 @@ impl Inner {
         }
     }
 
-    fn update(
-        &self,
-        flow: &mut Flow,
-        name: &BucketName,
-        update: &Update,
-        retry: Option<RetryId>,
-    ) -> Routed {
-        for _ in 0..LOOKUPS_MAX {
-            let (bucket, group) = self.asked_bucket(name)?;
-            if !group.master.load(Ordering::Acquire) {
-                return Err(Error::new(Reason::NotMaster, "None").into());
-            }
-            if !self.is_informed(&group) {
-                return Err(Unrouted::Uninformed(group));
-            }
-            if self.space.is_full() && !frees(update) {
-                return Err(self.full_disk().into());
-            }
-            check::update(update, &bucket.properties)?;
-            let (ticket, index, outcome) = match group.submit(&bucket, update, retry) {
-                Err(error) if error.reason == Reason::Moved && bucket.is_retired() => continue,
-                submission => submission?,
-            };
-            let submission: Submission = (ticket, index, outcome);
-            return Ok(pending(flow, submission));
-        }
-        Err(Error::new(Reason::Changed, "the bucket keeps changing: repeat").into())
-    }
-
     pub(crate) fn full_disk(&self) -> Error {
         Metrics::count(&self.metrics.updates_refused);
         Error::new(
@@ -257,13 +225,7 @@ impl Inner {
 
 /// The answer of an evaluated update, and what it waits for.
 pub(crate) fn pending(flow: &mut Flow, (ticket, index, outcome): Submission) -> Submitted {
-    let reply = outcome.map(|outcome| {
-        let body = match outcome {
-            Outcome::Read(body) => *body,
-            outcome => Body::Updated(outcome),
-        };
-        Reply { index, body }
-    });
+    let reply = outcome.map(|outcome| Reply { index, body: told(outcome) });
     match ticket {
         Some(ticket) => {
             flow.last = Some(ticket);
@@ -274,7 +236,7 @@ pub(crate) fn pending(flow: &mut Flow, (ticket, index, outcome): Submission) -> 
 }
 
 /// Whether an update can only make the store smaller: those go on when the disk is nearly full.
-fn frees(update: &Update) -> bool {
+pub(crate) fn frees(update: &Update) -> bool {
     match update {
         Update::Delete { .. }
         | Update::DeletePrefix { .. }

@@ -1,6 +1,7 @@
 //! `credenza bucket`: makes, shows, changes and drops buckets.
 
 use super::bucket as bucket_name;
+use super::empty_prefix::EmptyPrefix;
 use super::moves::{Move, Status};
 use crate::client::{Address, Call, Client, encode};
 use crate::failure::{Failure, Outcome};
@@ -22,6 +23,7 @@ Examples:
   credenza bucket move users --group 2             to another group, while it is used
   credenza bucket status users                     where it lives, and how far its move is
   credenza bucket clear users                      empties it at once, whatever its size
+  credenza bucket empty-prefix users old/ --yes    any number of keys, in parts, while others write
   credenza bucket drop users --yes";
 
 /// `credenza bucket`.
@@ -41,6 +43,8 @@ pub enum Bucket {
     Status(Status),
     /// Delete all keys of a bucket
     Clear(Sure),
+    /// Delete all keys under a prefix, in parts; keys added meanwhile may stay
+    EmptyPrefix(EmptyPrefix),
     /// Drop a bucket with all its keys
     Drop(Sure),
 }
@@ -117,6 +121,7 @@ impl Bucket {
             Bucket::List(list) => list.show().await,
             Bucket::Describe(one) => one.show().await,
             Bucket::Clear(sure) => sure.destroy(Method::POST, "/clear").await,
+            Bucket::EmptyPrefix(empty) => empty.run().await,
             Bucket::Drop(sure) => sure.destroy(Method::DELETE, "").await,
         }
     }

@@ -13,6 +13,7 @@ mod checkpoint;
 mod cluster;
 mod delete;
 mod dev;
+mod empty_prefix;
 mod export;
 mod found;
 mod get;

@@ -110,7 +110,7 @@ pub fn write_answer_to(call: &Call, answer: &Result<Reply>, bytes_max: usize, ou
 }
 
 /// Whether a call may change rows or sessions. Changes of the directory have short answers.
-fn changes(call: &Call) -> bool {
+pub fn changes(call: &Call) -> bool {
     match call {
         Call::Read(..) | Call::Directory(_) => false,
         Call::Update(_) | Call::Session(_) => true,
@@ -122,12 +122,17 @@ fn changes(call: &Call) -> bool {
 }
 
 fn write_or(answer: &Result<Reply>, bytes_max: usize, out: &mut Vec<u8>, reason: Reason) {
-    let bytes = Size::of(|size| put_answer(answer, size));
+    let bytes = answer_bytes(answer);
     if bytes <= bytes_max {
         out.reserve(bytes);
         return put_answer(answer, out);
     }
     put_answer(&shortened(answer, bytes, bytes_max, reason), out);
+}
+
+/// How many bytes an answer takes.
+pub fn answer_bytes(answer: &Result<Reply>) -> usize {
+    Size::of(|size| put_answer(answer, size))
 }
 
 /// Reads an answer that fills these bytes.

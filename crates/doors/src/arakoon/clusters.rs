@@ -5,9 +5,13 @@
 //! the bucket when the first client comes. Any other is turned away without a word, as Arakoon
 //! does.
 
+use super::errors::Refusal;
+use super::output::Output;
+use crate::{Shared, writer};
 use base::limits::NAME_BYTES_MAX;
 use base::{BucketName, Call, Consistency, DirectoryCall, Error, Read, Reason, Request, Result};
 use node::Node;
+use tokio::net::TcpStream;
 
 /// The bucket type of ids that are bucket names as they are.
 const PLAIN: &str = "arakoon";
@@ -64,4 +68,26 @@ pub async fn enter(node: &Node, cluster: &[u8], named: &[String]) -> Result<Buck
     // Another node may have made it: asked for it, this one waits until it knows it, too.
     node.handle(ask(Call::Directory(DirectoryCall::DescribeBucket))).await?;
     Ok(bucket)
+}
+
+/// A cluster that is not served is closed without a byte, as Arakoon does; the log says why.
+pub(super) async fn turn_away(
+    stream: &mut TcpStream,
+    shared: &Shared,
+    cluster: &[u8],
+    error: &Error,
+) {
+    shared.complaint.say(|| {
+        let id = base::codec::printable(cluster);
+        format!(
+            "an Arakoon client is turned away: cluster id `{id}`: {error}; name it in \
+             `arakoon_clusters` if it shall be served"
+        )
+    });
+    if error.reason == Reason::GoingDown {
+        let mut out = Output::default();
+        out.refuse(&Refusal::closing());
+        let _ = writer::write(stream, &out).await;
+        writer::hang_up(stream).await;
+    }
 }

@@ -7,7 +7,8 @@
 
 use super::frame::Fault;
 use super::words::{Malformed, Wire};
-use base::{Error, Reason};
+use crate::answer_room::overloaded;
+use base::{Body, Error, Reason, Reply, Result};
 use bytes::Bytes;
 
 /// All went well.
@@ -72,6 +73,17 @@ impl Refusal {
     /// The same in words made for the occasion, and the connection goes on.
     pub fn complaint(text: String) -> Refusal {
         Refusal::new(UNKNOWN_FAILURE, text, Then::Stays)
+    }
+
+    /// There is no memory for the answer; an update takes effect nevertheless.
+    pub fn no_room(reply: &Result<Reply>) -> Refusal {
+        match reply {
+            Ok(Reply { index, body: Body::Updated(_) }) => Refusal::complaint(format!(
+                "the request was carried out at index {index}; there is no memory for its answer \
+                 (buffer_bytes_max)"
+            )),
+            _ => Refusal::from(&overloaded()),
+        }
     }
 
     /// There are no hooks; what follows such a request is the hook's own language.

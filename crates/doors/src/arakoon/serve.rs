@@ -7,6 +7,7 @@ use super::output::Output;
 use super::statistics::{Class, Statistics};
 use super::translate::{self, Plan, Shape, View};
 use super::{clusters, views};
+use crate::answer_room::AnswerRoom;
 use crate::counters::{Operation, Tongue, Verdict};
 use crate::intake::Intake;
 use crate::shared::closing;
@@ -53,6 +54,7 @@ pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, mut shutd
                 bucket,
                 local,
                 out: Output::default(),
+                room: AnswerRoom::default(),
                 // These clients look for the master themselves.
                 flow: Flow::redirected(),
                 intake,
@@ -63,7 +65,7 @@ pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, mut shutd
             };
             visit.run(ended).await;
         }
-        Err(error) => turn_away(&mut stream, &shared, &cluster, &error).await,
+        Err(error) => clusters::turn_away(&mut stream, &shared, &cluster, &error).await,
     }
 }
 
@@ -91,23 +93,6 @@ async fn greet(
     }
 }
 
-/// A cluster that is not served is closed without a byte, as Arakoon does; the log says why.
-async fn turn_away(stream: &mut TcpStream, shared: &Shared, cluster: &[u8], error: &Error) {
-    shared.complaint.say(|| {
-        let id = base::codec::printable(cluster);
-        format!(
-            "an Arakoon client is turned away: cluster id `{id}`: {error}; name it in \
-             `arakoon_clusters` if it shall be served"
-        )
-    });
-    if error.reason == Reason::GoingDown {
-        let mut out = Output::default();
-        out.refuse(&Refusal::closing());
-        let _ = writer::write(stream, &out).await;
-        writer::hang_up(stream).await;
-    }
-}
-
 /// What has to be waited for while nothing behind it is looked at.
 enum Slow {
     Reply(Pin<Box<dyn Future<Output = Result<Reply>> + Send>>, Shape, &'static Command),
@@ -131,6 +116,7 @@ pub(super) struct Visit {
     pub(super) bucket: BucketName,
     pub(super) local: SocketAddr,
     out: Output,
+    room: AnswerRoom,
     flow: Flow,
     intake: Intake,
     parser: Parser,
@@ -250,7 +236,7 @@ impl Visit {
     }
 
     fn speak(&mut self, command: &'static Command, shape: &Shape, reply: Result<Reply>) {
-        let verdict = Verdict::of(&reply);
+        let (verdict, from) = (Verdict::of(&reply), self.out.bytes.len());
         let spoken = match (&reply, shape) {
             (Err(error), _) => Err(Refusal::from(error)),
             (Ok(_), Shape::View(view)) => views::look(self, view).map(|body| {
@@ -265,6 +251,10 @@ impl Visit {
                 self.out.refuse(&refusal);
                 self.note(command, verdict, 0);
             }
+        }
+        if !self.room.holds(self.out.len(), &self.shared) {
+            self.out.bytes.truncate(from);
+            self.out.refuse(&Refusal::no_room(&reply));
         }
     }
 
@@ -358,6 +348,7 @@ impl Visit {
         if self.out.len() > 0 {
             writer::write(&mut self.stream, &self.out).await.map_err(|_| ())?;
             self.out.clear();
+            self.room.release();
         }
         Ok(self.out.ends)
     }

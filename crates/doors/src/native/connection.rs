@@ -194,6 +194,8 @@ impl Conversation {
             }
             Ok(Plan::Stream(request, range)) => stream::rows(self, request, range, asked).await?,
             Ok(Plan::Operate(what)) => {
+                // What was asked before is settled first, and nobody waits longer for its answer.
+                self.say().await?;
                 let answer = operators::answer(&self.shared, what).await;
                 let verdict = operators::verdict(&answer);
                 self.output.push(&self.shared, answer, asked, verdict);

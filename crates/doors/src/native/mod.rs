@@ -12,6 +12,7 @@
 mod admission;
 mod client;
 mod connection;
+mod emptying;
 mod errors;
 mod input;
 mod json;

@@ -2,7 +2,7 @@
 
 use super::json::cluster;
 use super::translate::Operate;
-use super::{admission, errors, moves, openapi};
+use super::{admission, emptying, errors, moves, openapi};
 use crate::counters::{Tongue, Verdict};
 use crate::http::{Answer, Content, Status};
 use crate::shared::Shared;
@@ -28,6 +28,7 @@ pub async fn answer(shared: &Shared, what: Operate) -> Answer {
             Ok(()) => log_levels(shared),
             Err(error) => errors::answer(&error),
         },
+        Operate::EmptyPrefix(what) => emptying::answer(shared, what).await,
         Operate::SeeMove(bucket) => match shared.node.movement(&bucket).await {
             Ok(movement) => json_answer(&moves::seen(&bucket, &movement)),
             Err(error) => errors::answer(&error),

@@ -2,12 +2,13 @@
 //! to be decided.
 
 use super::errors;
+use crate::answer_room::overloaded;
 use crate::counters::{Operation, Tongue, Verdict};
 use crate::http::answer::Manner;
 use crate::http::{Answer, Content, Status};
 use crate::shared::Shared;
 use base::limits::{ANSWER_WRITE_MS_MAX, PIPELINE_DEPTH_MAX};
-use base::{Error, Reason};
+use base::{Error, LogIndex};
 use bytes::Bytes;
 use node::Ticket;
 use std::io;
@@ -101,11 +102,16 @@ impl Output {
         let mut body = answer.content.bytes();
         if body.len() > LARGE_BYTES && !asked.manner.head_only {
             self.reserved = shared.reserve(body.len());
-            if self.reserved.is_none() && asked.is_read {
-                let error =
-                    Error::new(Reason::Overloaded, "too many large answers are on their way");
-                verdict = Verdict::Failed(error.kind());
-                answer = errors::answer(&error);
+            if self.reserved.is_none() {
+                answer = match answer.index.filter(|_| !asked.is_read) {
+                    // It takes effect; only its answer can't be told.
+                    Some(index) => super::render::applied_at(LogIndex(index)),
+                    None => {
+                        let error = overloaded();
+                        verdict = Verdict::Failed(error.kind());
+                        errors::answer(&error)
+                    }
+                };
                 body = answer.content.bytes();
             }
         }

@@ -5,7 +5,7 @@ use super::json::write;
 use super::target::Tags;
 use super::translate::Shape;
 use crate::http::{Answer, Content, Status};
-use base::{Body, Error, Outcome, Reason, Reply, Row};
+use base::{Body, Error, LogIndex, Outcome, Reason, Reply, Row};
 use bytes::Bytes;
 
 /// The answer that tells a result in this shape.
@@ -23,6 +23,13 @@ pub fn answer(shape: &Shape, key: &Bytes, result: &Result<Reply, Error>) -> Answ
             _ => errors::answer(error),
         },
     }
+}
+
+/// A request was carried out, and its outcome is not told.
+pub fn applied_at(index: LogIndex) -> Answer {
+    let mut answer = json(Status::Ok, &Body::Updated(Outcome::AppliedAt(index)), 0);
+    answer.index = Some(index.0);
+    answer
 }
 
 /// 412.

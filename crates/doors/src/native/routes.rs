@@ -22,6 +22,7 @@ pub enum Name {
     Stream,
     Count,
     DeletePrefix,
+    EmptyPrefix,
     ClearBucket,
     MoveBucket,
     CancelMove,

@@ -3,7 +3,7 @@
 use super::parameters::Parameter::{self, *};
 use super::ring;
 use super::routes::{For, Gives, Headers, Name, Route, Takes, cluster, route};
-use super::{admission, moves, siblings};
+use super::{admission, emptying, moves, siblings};
 use crate::counters::Operation;
 use crate::http::Method;
 
@@ -18,7 +18,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes; the most travelled ones first.
-pub const ROUTES: [Route; 65] = [
+pub const ROUTES: [Route; 66] = [
     Route {
         query: &[Consistency],
         gives: Gives::Value,
@@ -160,6 +160,7 @@ pub const ROUTES: [Route; 65] = [
             "Empties a bucket of any size at once.",
         )
     },
+    emptying::ROUTE,
     moves::BEGIN,
     moves::SEE,
     moves::CANCEL,

@@ -2,6 +2,7 @@
 //! Pure.
 
 use super::admission;
+use super::emptying::{self, Emptying};
 use super::errors::malformed;
 use super::json::{bodies, cluster};
 use super::parameters::BUCKETS_PER_PAGE_MAX;
@@ -76,6 +77,8 @@ pub enum Operate {
     GetLogLevels,
     /// Other levels of the log.
     PutLogLevels(Vec<(String, String)>),
+    /// A part of a prefix is emptied.
+    EmptyPrefix(Emptying),
     /// How far a bucket's move is.
     SeeMove(BucketName),
     /// The cluster as this node sees it.
@@ -149,7 +152,7 @@ pub fn plan(mut target: Target, body: Bytes) -> Result<Plan, Error> {
         Name::PutLogLevels => {
             return Ok(Plan::Operate(Operate::PutLogLevels(bodies::changes(&body)?)));
         }
-        Name::SeeMove => return Ok(Plan::Operate(Operate::SeeMove(target.bucket))),
+        Name::SeeMove | Name::EmptyPrefix => return of_bucket(target, &body).map(Plan::Operate),
         Name::Cluster => return Ok(Plan::Operate(Operate::Cluster)),
         Name::Transfer | Name::Verify | Name::DecidedValue => {
             return of_group(target, &body).map(Plan::Operate);
@@ -168,6 +171,13 @@ pub fn plan(mut target: Target, body: Bytes) -> Result<Plan, Error> {
         },
     };
     Ok(Plan::Ask(Request { bucket: target.bucket, call, retry: target.retry }, shape))
+}
+
+fn of_bucket(target: Target, body: &[u8]) -> Result<Operate, Error> {
+    Ok(match target.route.name {
+        Name::EmptyPrefix => Operate::EmptyPrefix(emptying::read(target.bucket, body)?),
+        _ => Operate::SeeMove(target.bucket),
+    })
 }
 
 fn of_group(target: Target, body: &[u8]) -> Result<Operate, Error> {

@@ -22,6 +22,8 @@ use node::Submitted;
 const KEYS_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Keys that `KEYS` looks at in one request.
 const KEYS_PAGE_ROWS: usize = 10_000;
+/// After so much work on patterns others are served: well under a millisecond.
+const WORK_AT_ONCE: usize = 256 * 1024;
 /// Keys of a large `MGET` that are asked for in one request.
 const VALUES_KEYS: usize = 128;
 /// `INFO` counts keys exactly in a store of up to so many rows; of a larger one it has an estimate.
@@ -100,9 +102,17 @@ impl Visit {
                 Ok(page) => page,
                 Err(error) => return self.fail(&error),
             };
-            for entry in page.entries.iter().filter(|entry| glob.fits(&entry.key)) {
-                found.bulk(&entry.key);
-                count += 1;
+            let mut work = 0;
+            for entry in &page.entries {
+                if glob.fits(&entry.key) {
+                    found.bulk(&entry.key);
+                    count += 1;
+                }
+                work += glob.work(entry.key.len());
+                if work > WORK_AT_ONCE {
+                    work = 0;
+                    tokio::task::yield_now().await;
+                }
             }
             if found.len() > ANSWER_BYTES && share.is_none() {
                 share = self.shared.reserve(KEYS_BYTES_MAX);

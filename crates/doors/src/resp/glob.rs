@@ -160,6 +160,15 @@ impl Glob {
         !self.stars && self.prefix.len() == self.least_bytes
     }
 
+    /// About how many words are looked at for a text of so many bytes.
+    pub fn work(&self, bytes: usize) -> usize {
+        let words = self.parts.iter().map(|part| match part {
+            Part::Plain(_) => 1,
+            Part::Mixed(places) => places.len().div_ceil(64),
+        });
+        self.least_bytes + bytes * words.max().unwrap_or(1)
+    }
+
     /// Whether it fits the whole text.
     pub fn fits(&self, text: &[u8]) -> bool {
         let [first, middle @ .., last] = self.parts.as_slice() else {

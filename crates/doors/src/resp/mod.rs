@@ -22,6 +22,7 @@ mod frame;
 mod glob;
 mod information;
 mod inline;
+mod large;
 mod operation;
 mod output;
 mod registry;

@@ -8,6 +8,7 @@ use super::output::Output;
 use super::registry::Card;
 use super::translate::{self, Errand, Plan, Shape, Talk};
 use super::window::{Apart, WINDOW_REQUEST_BYTES_MAX, Window};
+use crate::answer_room::AnswerRoom;
 use crate::counters::{Operation, Tongue, Verdict};
 use crate::intake::Intake;
 use crate::shared::closing;
@@ -59,6 +60,7 @@ pub(super) struct Visit {
     pub(super) shared: Arc<Shared>,
     pub(super) client: Client,
     pub(super) out: Output,
+    pub(super) room: AnswerRoom,
     pub(super) intake: Intake,
     pub(super) parser: Parser,
     /// What is under way.
@@ -84,6 +86,7 @@ impl Visit {
             shared,
             client: Client::new(card),
             out: Output::default(),
+            room: AnswerRoom::default(),
             flow: Flow::default(),
             refused: false,
             intake: Intake::new(connection.first).closing_idle(idle),
@@ -269,6 +272,7 @@ impl Visit {
 
     #[inline]
     pub(super) fn say(&mut self, shape: &Shape, reply: Result<Reply>) {
+        let (from, applied) = (self.out.place(), super::large::applied(&reply));
         let answer = reply.map(|reply| {
             self.client.last_index = reply.index;
             reply.body
@@ -283,6 +287,7 @@ impl Visit {
                 depth: 0,
             },
         );
+        self.make_room(from, applied);
     }
 
     /// What takes long is waited for with everything before it already sent, unless it may go
@@ -326,6 +331,7 @@ impl Visit {
         }
         writer::write(&mut self.stream, &self.out).await.map_err(|_| ())?;
         self.out.clear();
+        self.room.release();
         Ok(())
     }
 

@@ -53,6 +53,12 @@ impl Replica {
         self.last
     }
 
+    /// Up to here a member has acknowledged what this replica, as master, sent it.
+    pub fn acknowledged(&self, member: NodeId) -> LogIndex {
+        let follower = self.lead.followers.iter().find(|follower| follower.node == member);
+        follower.map_or(LogIndex(0), Follower::done)
+    }
+
     /// The highest ballot promised, or asked to be saved as a promise.
     pub fn promised(&self) -> Ballot {
         self.promised

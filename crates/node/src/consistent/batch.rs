@@ -239,15 +239,20 @@ impl Batch {
         })
     }
 
-    /// What this value says of all tree keys with this prefix, in no order.
-    pub(crate) fn under<'a>(
+    /// How many tree keys it says something of.
+    pub(crate) fn rows(&self) -> usize {
+        self.table.len()
+    }
+
+    /// What this value says of the tree keys that are wanted, in no order.
+    pub(crate) fn select<'a>(
         &'a self,
-        prefix: &'a [u8],
+        wanted: impl Fn(&[u8]) -> bool + 'a,
     ) -> impl Iterator<Item = (Bytes, Option<Bytes>)> + 'a {
         let bytes = self.bytes();
         self.table.iter().filter_map(move |slot| {
             let key = key_at(bytes, slot.offset);
-            key.starts_with(prefix).then(|| (Bytes::copy_from_slice(key), self.row_at(slot.offset)))
+            wanted(key).then(|| (Bytes::copy_from_slice(key), self.row_at(slot.offset)))
         })
     }
 

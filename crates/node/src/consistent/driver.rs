@@ -134,7 +134,7 @@ impl Group {
     /// Everything that can be done now. Gives how long there is nothing to do.
     pub(crate) fn turn(&self, stopping: bool) -> Result<Duration> {
         let done = std::mem::take(&mut *self.mailbox.lock().expect("no one panics holding it"));
-        let came = std::mem::take(&mut *self.inbox.lock().expect("no one panics holding it"));
+        let came = self.inbox.lock().expect("no one panics holding it").take();
         let mut guard = self.state();
         let state = &mut *guard;
         let now = Millis(world::milliseconds());
@@ -143,8 +143,8 @@ impl Group {
         for done in done {
             self.written(state, done);
         }
-        for (from, payload) in came {
-            self.receive(state, from, payload, now);
+        for message in came {
+            self.receive(state, message, now);
         }
         self.look_at_collapse(state);
         self.collect_expired(state)?;
@@ -250,6 +250,7 @@ impl Group {
             Effect::FetchSnapshot { from } => state.wants_snapshot = Some(from),
             Effect::Configured { configuration, base } => {
                 let group = self.id.0;
+                state.rests.flights.keep(state.replica.configuration());
                 tracing::info!(target: "consensus", group, %base, "configuration {configuration}");
                 self.reconfigured(state);
             }

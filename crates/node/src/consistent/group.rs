@@ -1,31 +1,32 @@
 //! One group on this node: takes updates in, lays them out in values, and gives tickets for them.
 //!
-//! `submit` evaluates an update at once, on the store under the undecided values, into the value
+//! `submit.rs` evaluates an update at once, on the store under the undecided values, into the value
 //! that is open. The driver (`driver.rs`) closes values and carries out what consensus decides. So
 //! a thousand clients share one record, one write and one sync, and nobody waits for a batch to
 //! fill.
 
 use super::batch::{Batch, Room};
+use super::budget::Budget;
 use super::catch_up::Arrived;
 use super::clock::Clock;
 use super::comparison::Comparisons;
-use super::evaluate::evaluate;
+use super::gate::Gate;
+use super::heavy::Heavy;
 use super::layout::Mark;
 use super::office::{Office, not_master};
 use super::pace::Pace;
+use super::receive::Inbox;
 use super::records::Statement;
 use super::rests::Rests;
 use super::seals::Seals;
 use super::send::Letter;
-use super::session::{self, Retried};
 use super::snapshot::Snapshots;
 use super::tracking::Tracking;
 use super::values::Values;
-use super::view::View;
+use super::view::{Store, View};
 use super::wait::Applied;
 use super::witness::Keeping;
 use crate::catalog::Bucket;
-use crate::flaws::{Flaw, flawed};
 use crate::housekeeping::Bell;
 use crate::keeper::{Done, Job, Keeper};
 use crate::metrics::Metrics;
@@ -37,11 +38,7 @@ use crate::world;
 use base::limits::{
     UNDECIDED_BYTES_MAX, UNDECIDED_UPDATES_MAX, VALUE_BATCH_BYTES, VALUE_UPDATES_MAX,
 };
-use base::request::Steps;
-use base::{
-    BucketId, Error, GroupId, LogIndex, NodeId, Outcome, Reason, Result, RetryId, SyncPolicy,
-    Update,
-};
+use base::{BucketId, Error, GroupId, LogIndex, NodeId, Outcome, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::{Effect, ReadToken, Refusal, Replica};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -120,11 +117,13 @@ pub(crate) struct Group {
     /// Written records that the driver has not seen yet.
     pub mailbox: Mutex<Vec<Done>>,
     /// Messages of other members, likewise.
-    pub(super) inbox: Mutex<Vec<(NodeId, Bytes)>>,
+    pub(super) inbox: Mutex<Inbox>,
     pub wake: Notify,
     /// More undecided bytes than this, and updates are answered `overloaded`.
-    undecided_bytes_max: usize,
-    state: Mutex<State>,
+    pub(super) undecided_bytes_max: usize,
+    /// Whose turn it is to be evaluated among updates that take long; see `heavy.rs`.
+    pub heavy: Heavy,
+    state: Gate<State>,
 }
 
 pub(crate) use super::office::Standing;
@@ -215,88 +214,26 @@ impl Group {
             dropped: AtomicBool::new(false),
             driven: watch::Sender::new(true),
             mailbox: Mutex::new(Vec::new()),
-            inbox: Mutex::new(Vec::new()),
+            inbox: Mutex::default(),
             wake: Notify::new(),
             undecided_bytes_max: share.min(UNDECIDED_BYTES_MAX),
-            state: Mutex::new(State {
-                replica,
-                effects: Vec::new(),
-                open: None,
-                pending: VecDeque::new(),
-                proposed: 0,
-                pace: Pace::default(),
-                clock: Clock::from(mark.time),
-                next_version: mark.next_version.max(1),
-                sessions: 0,
-                sealed,
-                next_expiry: 0,
-                failed,
-                mark,
-                decided: LogIndex(mark.applied),
-                values: Values::restored(LogIndex(mark.applied), tail.into_values(), runs),
-                office: Office::default(),
-                jobs: Vec::new(),
-                letters: Vec::new(),
-                rests: Rests::default(),
-                reads: BTreeMap::new(),
-                next_read: 0,
-                refused: None,
-                wants_snapshot: None,
-                arrived: Arrived::default(),
-                ticks: super::ticks::Ticks::default(),
-                log_start: Position(0),
-                statement: Statement::due(),
-                retiring: false,
-                ended: false,
-                scratch: Vec::new(),
-                room: Room::default(),
-            }),
+            heavy: Heavy::default(),
+            state: Gate::new(State::new(replica, mark, sealed, values, failed)),
         }
     }
 
+    /// Its state, for the driver and for whoever holds it for an instant.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no one panics while holding it")
+        self.state.urgent()
     }
 
-    /// Its state, if it takes updates of this bucket now.
+    /// Its state, if it takes updates of this bucket now: for whoever evaluates.
     pub(super) fn serving(&self, bucket: &Bucket) -> Result<MutexGuard<'_, State>> {
-        let state = self.state();
+        let state = self.state.patient();
         state.admit(self)?;
         self.witness_has_room(&state)?;
         state.serves(bucket)?;
         Ok(state)
-    }
-
-    /// Evaluates an update into the open value.
-    pub(crate) fn submit(
-        &self,
-        bucket: &Bucket,
-        update: &Update,
-        retry: Option<RetryId>,
-    ) -> Result<Submission> {
-        let mut guard = self.serving(bucket)?;
-        let state = &mut *guard;
-        let (before, begun) = state.begin(self.id);
-        let mut view = state.view(self);
-        let (result, earlier) = match retry {
-            None => (evaluate(&mut view, bucket, update), None),
-            Some(retry) => match session::once(&mut view, bucket, update, retry)? {
-                Retried::Now(result) => (result, None),
-                Retried::Before(index, result) => (result, Some(index)),
-            },
-        };
-        let logged = state.changed(begun) || (*update == Update::Nop && result.is_ok());
-        // What changes nothing is as good as a read: it needs a value to wait for, a lease, or else
-        // an empty value that a majority must take.
-        let sure = self.readable() || flawed(Flaw::OutcomeWithoutLease);
-        if logged || !(sure || state.ticket(self).is_some()) {
-            let wanted = matches!(update, Update::Sequence { mode: Steps::Synced, .. });
-            let sync = wanted || bucket.properties.sync == SyncPolicy::Sync;
-            self.take(state, before, sync);
-        }
-        let ticket = state.ticket(self);
-        let index = earlier.or(ticket.map(|ticket| ticket.index));
-        Ok((ticket, index.unwrap_or_else(|| self.applied.index()), result))
     }
 
     /// The open value took one more update: counts it, and wakes the driver for a fresh one.
@@ -318,6 +255,48 @@ impl Group {
 }
 
 impl State {
+    fn new(
+        replica: Replica,
+        mark: Mark,
+        sealed: BTreeSet<BucketId>,
+        values: Values,
+        failed: Option<Error>,
+    ) -> State {
+        State {
+            replica,
+            effects: Vec::new(),
+            open: None,
+            pending: VecDeque::new(),
+            proposed: 0,
+            pace: Pace::default(),
+            clock: Clock::from(mark.time),
+            next_version: mark.next_version.max(1),
+            sessions: 0,
+            sealed,
+            next_expiry: 0,
+            failed,
+            mark,
+            decided: LogIndex(mark.applied),
+            values,
+            office: Office::default(),
+            jobs: Vec::new(),
+            letters: Vec::new(),
+            rests: Rests::default(),
+            reads: BTreeMap::new(),
+            next_read: 0,
+            refused: None,
+            wants_snapshot: None,
+            arrived: Arrived::default(),
+            ticks: super::ticks::Ticks::default(),
+            log_start: Position(0),
+            statement: Statement::due(),
+            retiring: false,
+            ended: false,
+            scratch: Vec::new(),
+            room: Room::default(),
+        }
+    }
+
     pub(super) fn admit(&self, group: &Group) -> Result<()> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -384,9 +363,11 @@ impl State {
     pub(crate) fn view<'a>(&'a mut self, group: &'a Group) -> View<'a> {
         View {
             group: group.id,
-            trees: &*group.shared.trees,
+            store: Store::Now(&*group.shared.trees),
             pending: &self.pending,
             open: self.open.as_mut().expect("`begin` was called"),
+            budget: Budget::unbounded(),
+            saw_expired: false,
             scratch: &mut self.scratch,
         }
     }

@@ -53,6 +53,14 @@ impl Pager {
         true
     }
 
+    /// Bytes of the page, each row with what it costs beside its key and value.
+    pub(crate) fn bytes(&self) -> usize {
+        match self.extent {
+            Extent::Whole => self.bytes,
+            Extent::Page => self.bytes + self.page.entries.len() * limits::ROW_OVERHEAD_BYTES,
+        }
+    }
+
     /// The page; a range that was wanted whole and does not fit is `too_large`.
     pub(crate) fn page(self) -> Result<Page> {
         let cut = self.page.more && self.page.entries.len() < self.rows_max;

@@ -9,28 +9,83 @@ use bytes::{Buf, Bytes};
 use logic::consensus::{Event, Message};
 
 /// While accepted values of this many bytes wait to be applied, more are not taken: the master
-/// sends them again later, and memory stays bounded.
+/// sends them again later, and memory stays bounded. A group with little memory takes fewer.
 const UNAPPLIED_BYTES_MAX: usize = 64 << 20;
+/// Messages with values that have not been looked at may have so many bytes together, likewise.
+const INBOX_BYTES_MAX: usize = 64 << 20;
+/// Most messages that have not been looked at: heartbeats, votes and acknowledgements are said
+/// again, too.
+const INBOX_MESSAGES_MAX: usize = 8_192;
+
+/// Messages of other members that the driver has not looked at yet.
+///
+/// They come as fast as the network brings them, and a driver may stand still for a while: its disk
+/// is slow, or it installs a snapshot. What finds no room is dropped, which consensus is made for:
+/// values first, since what keeps the group's master is small.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    came: Vec<Came>,
+    /// Of messages with values.
+    bytes: usize,
+}
+
+/// One of them.
+pub(crate) struct Came {
+    from: NodeId,
+    message: Message,
+    values: Values,
+    bytes: usize,
+}
+
+impl Inbox {
+    /// Takes a message unless that would be too many; one with values is taken if it is alone.
+    fn push(&mut self, came: Came, bytes_max: usize) -> bool {
+        let brings = !came.values.is_empty();
+        let overflows = brings && self.bytes > 0 && self.bytes + came.bytes > bytes_max;
+        if overflows || self.came.len() >= INBOX_MESSAGES_MAX {
+            return false;
+        }
+        if brings {
+            self.bytes += came.bytes;
+        }
+        self.came.push(came);
+        true
+    }
+
+    /// Everything that is there.
+    pub(super) fn take(&mut self) -> Vec<Came> {
+        self.bytes = 0;
+        std::mem::take(&mut self.came)
+    }
+}
 
 impl Group {
     /// A message of another member arrived.
     pub(crate) fn arrived(&self, from: NodeId, payload: Bytes) {
-        self.inbox.lock().expect("no one panics while holding it").push((from, payload));
-        self.wake.notify_one();
-    }
-
-    /// Gives a message to consensus.
-    pub(super) fn receive(&self, state: &mut State, from: NodeId, payload: Bytes, now: Millis) {
+        let (group, bytes) = (self.id.0, payload.len());
         let (message, values) = match read(payload) {
             Ok(read) => read,
             Err(Malformed(field)) => {
-                let group = self.id.0;
                 tracing::warn!(target: "consensus", group, %from, "a bad message: {field}");
                 return;
             }
         };
+        let came = Came { from, message, values, bytes };
+        let bytes_max = INBOX_BYTES_MAX.min(self.undecided_bytes_max);
+        let taken =
+            self.inbox.lock().expect("no one panics while holding it").push(came, bytes_max);
+        if !taken {
+            tracing::debug!(target: "consensus", group, %from, bytes, "a full inbox");
+        }
+        self.wake.notify_one();
+    }
+
+    /// Gives a message to consensus.
+    pub(super) fn receive(&self, state: &mut State, came: Came, now: Millis) {
+        let Came { from, message, values, .. } = came;
         let overflows = || self.keeping().is_some_and(|keeping| keeping.overflows());
-        let full = state.values.waiting_bytes() > UNAPPLIED_BYTES_MAX || overflows();
+        let bytes_max = UNAPPLIED_BYTES_MAX.min(self.undecided_bytes_max);
+        let full = state.values.waiting_bytes() > bytes_max || overflows();
         if !values.is_empty() && full {
             return;
         }
@@ -88,6 +143,37 @@ mod tests {
         let mut bytes = Vec::new();
         Message { configuration: ConfigurationId(0), ballot, body }.write(&mut bytes);
         bytes
+    }
+
+    fn came(values: u64, bytes: usize) -> Came {
+        let message = Message::read(&mut Reader::new(&accept(5))).expect("well formed");
+        let values = (0..values).map(|index| (LogIndex(index), Bytes::new())).collect();
+        Came { from: NodeId(1), message, values, bytes }
+    }
+
+    #[test]
+    fn an_inbox_drops_values_beyond_its_bytes_and_goes_on_taking_what_is_small() {
+        let mut inbox = Inbox::default();
+        assert!(inbox.push(came(1, 200), 100), "a large one is taken if it is alone");
+        for _ in 0..3 {
+            assert!(!inbox.push(came(1, 1), 100), "there is no room for values");
+            assert!(inbox.push(came(0, 1_000), 100), "what brings none is taken");
+        }
+        assert_eq!(inbox.take().len(), 4);
+        assert!((0..4).all(|_| inbox.push(came(2, 25), 100)), "all is room again");
+        assert!(!inbox.push(came(2, 1), 100));
+        assert_eq!(inbox.take().len(), 4);
+    }
+
+    #[test]
+    fn an_inbox_ends_at_its_number_of_messages() {
+        let mut inbox = Inbox::default();
+        for _ in 0..INBOX_MESSAGES_MAX {
+            assert!(inbox.push(came(0, 64), 100));
+        }
+        assert!(!inbox.push(came(0, 64), 100) && !inbox.push(came(1, 64), 100));
+        assert_eq!(inbox.take().len(), INBOX_MESSAGES_MAX);
+        assert!(inbox.push(came(0, 64), 100));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! Never: holds back what is in memory, or what was asked for: by a master before it leads, or part
 //! by part by a member that is behind the end of its configuration.
 
+use super::flight::Flights;
 use base::{LogIndex, NodeId};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,6 +34,8 @@ pub(crate) struct Rests {
     /// answers, or after a while: it may have answered all there was before it is known that
     /// these were not sent.
     pub unsent: Vec<(NodeId, LogIndex)>,
+    /// What is on its way.
+    pub flights: Flights,
     /// Whom that was about, and when it is tried again.
     again: BTreeMap<NodeId, u64>,
     all: BTreeMap<NodeId, Rest>,

@@ -30,6 +30,8 @@ pub(crate) struct Letter {
     to: NodeId,
     message: Message,
     values: Carried,
+    /// Up to here it has acknowledged what it was sent.
+    done: LogIndex,
 }
 
 /// The values it names.
@@ -43,9 +45,11 @@ impl State {
     /// Makes letters of a message: several, where its values are many or not all in memory.
     pub(super) fn write_letters(&mut self, to: NodeId, message: Message) {
         let Some((after, upto)) = message.body.values() else {
-            self.letters.push(Letter { to, message, values: Carried::None });
+            let (values, done) = (Carried::None, LogIndex(0));
+            self.letters.push(Letter { to, message, values, done });
             return;
         };
+        let done = self.replica.acknowledged(to);
         let mut after = after;
         while after < upto {
             let (mut here, mut bytes, mut end) = (Vec::new(), 0, after);
@@ -64,7 +68,7 @@ impl State {
                 Carried::Here(here)
             };
             let body = stretch(message.body, after, end);
-            self.letters.push(Letter { to, message: Message { body, ..message }, values });
+            self.letters.push(Letter { to, message: Message { body, ..message }, values, done });
             after = end;
         }
     }
@@ -79,7 +83,7 @@ impl Group {
         (rests, decided): (&mut Rests, LogIndex),
     ) -> Result<()> {
         let Some(peers) = self.shared.peers.get() else { return Ok(()) };
-        for Letter { to, message, values } in letters {
+        for Letter { to, message, values, done } in letters {
             let Some((after, upto)) = message.body.values() else {
                 self.send(peers, to, message, &[]);
                 continue;
@@ -93,8 +97,18 @@ impl Group {
                 continue;
             }
             let now = world::milliseconds();
+            if !asked_for && !rests.flights.has_room(to, after, done) {
+                rests.full(to, after, now);
+                continue;
+            }
             let full = match values {
-                Carried::Here(values) => self.send(peers, to, message, &values) == Sending::Full,
+                Carried::Here(values) => {
+                    let full = self.send(peers, to, message, &values) == Sending::Full;
+                    if !asked_for && !full {
+                        rests.flights.sent(to, upto, values.iter().map(Bytes::len).sum());
+                    }
+                    full
+                }
                 Carried::InLog | Carried::None => {
                     if !asked_for && rests.holds(to, after) {
                         continue;
@@ -102,6 +116,7 @@ impl Group {
                     let (end, bytes) = self.send_from_log(peers, to, message, after, upto)?;
                     if !asked_for && end > after {
                         rests.sent(to, bytes, decided, now);
+                        rests.flights.sent(to, end, bytes);
                         if end < upto {
                             rests.holds(to, end);
                         }

@@ -4,7 +4,8 @@
 //! conditions are evaluated once, by the master, when it proposes.
 //! Never: shows what is expired by the group's time of the open value.
 
-use super::batch::Batch;
+use super::batch::{Batch, EFFECT_HEAD_BYTES};
+use super::budget::Budget;
 use super::layout::{self, Space, StoredRow};
 use crate::keeper::store_error;
 use base::range::Direction;
@@ -12,20 +13,49 @@ use base::{BucketId, Error, GroupId, Key, Reason, Result, SessionId, Version};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
-use store::Trees;
+use store::{Snapshot, StoreError, Trees};
 
 /// The store under the undecided values, and the value being made on top.
 pub(crate) struct View<'a> {
     pub group: GroupId,
-    pub trees: &'a dyn Trees,
+    pub store: Store<'a>,
     pub pending: &'a VecDeque<Batch>,
     pub open: &'a mut Batch,
+    /// What the present update may cost.
+    pub budget: Budget,
+    /// A row was taken for gone because its time has passed.
+    pub saw_expired: bool,
     /// A buffer for tree keys, so that looking costs no allocation.
     pub scratch: &'a mut Vec<u8>,
 }
 
+/// What of the store is seen.
+#[derive(Clone, Copy)]
+pub(crate) enum Store<'a> {
+    /// What it holds now. Only under the group's lock that is the same from look to look.
+    Now(&'a dyn Trees),
+    /// What it held at one moment.
+    Then(&'a dyn Snapshot),
+}
+
+impl Store<'_> {
+    fn get(&self, key: &[u8]) -> std::result::Result<Option<Bytes>, StoreError> {
+        match self {
+            Store::Now(trees) => trees.get(key),
+            Store::Then(snapshot) => snapshot.get(key),
+        }
+    }
+}
+
 impl View<'_> {
-    fn raw(&self, key: &[u8]) -> Result<Option<Bytes>> {
+    /// What stands under the tree key in `scratch`.
+    fn raw(&mut self) -> Result<Option<Bytes>> {
+        let found = self.find(self.scratch)?;
+        self.budget.look(found.as_ref().map_or(0, Bytes::len))?;
+        Ok(found)
+    }
+
+    fn find(&self, key: &[u8]) -> Result<Option<Bytes>> {
         if let Some(found) = self.open.get(key) {
             return Ok(found);
         }
@@ -34,21 +64,23 @@ impl View<'_> {
                 return Ok(found);
             }
         }
-        self.trees.get(key).map_err(store_error)
+        self.store.get(key).map_err(store_error)
     }
 
     /// The row of a key, if it is there and not expired.
     pub(crate) fn row(&mut self, bucket: BucketId, key: &[u8]) -> Result<Option<StoredRow>> {
         layout::row_key(self.group, bucket, key, self.scratch);
-        let Some(bytes) = self.raw(self.scratch)? else { return Ok(None) };
+        let Some(bytes) = self.raw()? else { return Ok(None) };
         let row = StoredRow::read(&bytes).map_err(damaged)?;
-        Ok((!row.expired(self.open.time)).then_some(row))
+        let expired = row.expired(self.open.time);
+        self.saw_expired |= expired;
+        Ok((!expired).then_some(row))
     }
 
     /// A row's expiry, expired or not.
     pub(crate) fn expires_at(&mut self, bucket: BucketId, key: &[u8]) -> Result<Option<u64>> {
         layout::row_key(self.group, bucket, key, self.scratch);
-        let Some(bytes) = self.raw(self.scratch)? else { return Ok(None) };
+        let Some(bytes) = self.raw()? else { return Ok(None) };
         Ok(StoredRow::read(&bytes).map_err(damaged)?.expires)
     }
 
@@ -61,7 +93,9 @@ impl View<'_> {
         parts: &[&[u8]],
     ) {
         layout::row_key(self.group, bucket, key, self.scratch);
+        let before = self.open.len();
         self.open.put(self.scratch, self.open.version(), expires, parts);
+        self.budget.write(self.open.len() - before);
         if let Some(expires) = expires {
             layout::expiry_key(self.group, expires, bucket, key, self.scratch);
             self.put_hint(expires);
@@ -87,6 +121,7 @@ impl View<'_> {
     pub(crate) fn remove(&mut self, bucket: BucketId, key: &[u8]) {
         layout::row_key(self.group, bucket, key, self.scratch);
         self.open.remove(self.scratch);
+        self.budget.write(EFFECT_HEAD_BYTES + self.scratch.len());
     }
 
     /// The version the present update gives to the rows it writes.
@@ -97,7 +132,7 @@ impl View<'_> {
     /// A session's last use and highest number.
     pub(crate) fn session(&mut self, session: SessionId) -> Result<Option<(u64, u64)>> {
         layout::session_key(self.group, session, self.scratch);
-        let Some(bytes) = self.raw(self.scratch)? else { return Ok(None) };
+        let Some(bytes) = self.raw()? else { return Ok(None) };
         let mut reader = base::codec::Reader::new(&bytes);
         let used = reader.u64("session time").map_err(damaged)?;
         let highest = reader.u64("session number").map_err(damaged)?;
@@ -135,7 +170,7 @@ impl View<'_> {
     /// A kept outcome.
     pub(crate) fn outcome(&mut self, session: SessionId, number: u64) -> Result<Option<Bytes>> {
         layout::outcome_key(self.group, session, number, self.scratch);
-        self.raw(self.scratch)
+        self.raw()
     }
 
     /// Keeps an outcome.
@@ -201,18 +236,21 @@ impl View<'_> {
         mut each: impl FnMut(Key, StoredRow) -> Result<bool>,
     ) -> Result<()> {
         let (low, high) = row_bounds(self.group, bucket, range);
-        let now = self.open.time;
-        self.walk(low, high, range.direction, |key, bytes| {
+        let (now, mut saw_expired) = (self.open.time, false);
+        let walked = self.walk(low, high, range.direction, |key, bytes| {
             let row = StoredRow::read(bytes).map_err(damaged)?;
             if row.expired(now) {
+                saw_expired = true;
                 return Ok(true);
             }
             each(key.slice(layout::ROW_PREFIX_BYTES..), row)
-        })
+        });
+        self.saw_expired |= saw_expired;
+        walked
     }
 
     fn walk(
-        &self,
+        &mut self,
         low: Bound<Bytes>,
         high: Bound<Bytes>,
         direction: Direction,
@@ -221,15 +259,24 @@ impl View<'_> {
         if is_empty(&low, &high) {
             return Ok(());
         }
+        let budget = &mut self.budget;
+        budget.walk()?;
         let mut over = BTreeMap::new();
         for batch in self.pending.iter().chain(std::iter::once(&*self.open)) {
-            for (key, row) in batch.under(&[]) {
-                if within(&key, &low, &high) {
-                    over.insert(key, row);
-                }
+            budget.pass(batch.rows())?;
+            for (key, row) in batch.select(|key| within(key, &low, &high)) {
+                budget.look(row.as_ref().map_or(0, Bytes::len))?;
+                over.insert(key, row);
             }
         }
-        let snapshot = self.trees.snapshot();
+        let taken;
+        let snapshot = match self.store {
+            Store::Now(trees) => {
+                taken = trees.snapshot();
+                &*taken
+            }
+            Store::Then(snapshot) => snapshot,
+        };
         let reverse = direction == Direction::Descending;
         let mut under = snapshot.range(low, high, reverse).peekable();
         let mut over: Box<dyn Iterator<Item = (Bytes, Option<Bytes>)>> =
@@ -254,6 +301,7 @@ impl View<'_> {
             if order.is_le() {
                 if order.is_eq() {
                     under.next();
+                    budget.look(0)?;
                 }
                 if let Some((key, Some(row))) = &above
                     && !each(key, row)?
@@ -261,10 +309,11 @@ impl View<'_> {
                     return Ok(());
                 }
                 above = over.next();
-            } else if let Some(Ok((key, row))) = under.next()
-                && !each(&key, &row)?
-            {
-                return Ok(());
+            } else if let Some(Ok((key, row))) = under.next() {
+                budget.look(row.len())?;
+                if !each(&key, &row)? {
+                    return Ok(());
+                }
             }
         }
     }
@@ -280,14 +329,14 @@ pub(crate) fn is_empty(low: &Bound<Bytes>, high: &Bound<Bytes>) -> bool {
     }
 }
 
-fn within(key: &Bytes, low: &Bound<Bytes>, high: &Bound<Bytes>) -> bool {
+fn within(key: &[u8], low: &Bound<Bytes>, high: &Bound<Bytes>) -> bool {
     (match low {
-        Bound::Included(low) => key >= low,
-        Bound::Excluded(low) => key > low,
+        Bound::Included(low) => key >= &low[..],
+        Bound::Excluded(low) => key > &low[..],
         Bound::Unbounded => true,
     }) && (match high {
-        Bound::Included(high) => key <= high,
-        Bound::Excluded(high) => key < high,
+        Bound::Included(high) => key <= &high[..],
+        Bound::Excluded(high) => key < &high[..],
         Bound::Unbounded => true,
     })
 }

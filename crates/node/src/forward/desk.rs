@@ -2,14 +2,15 @@
 
 use super::letter::{self, BYTES_MAX};
 use crate::Inner;
+use crate::answers::Answers;
 use crate::consistent::seals::sealed;
 use crate::metrics::Metrics;
 use crate::peers::{Asked, Peers, Sending};
 use crate::world::{self, sleep, timeout};
 use base::codec::Malformed;
 use base::limits::{FORWARD_MS_MAX, FORWARDED_BYTES_MAX, FORWARDED_MAX};
-use base::wire::write_answer_to;
-use base::{Call, GroupId, LogIndex, Reply, Request, Result};
+use base::wire::{answer_bytes, changes, write_answer_to};
+use base::{Body, Call, Error, GroupId, LogIndex, Outcome, Reason, Reply, Request, Result};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// In which bytes of requests are counted.
 const UNIT_BYTES: usize = 1024;
+/// Answers beyond this count against the memory for answers.
+const LARGE_BYTES: usize = 64 * 1024;
 /// Between two attempts to send an answer through a full lane.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -125,12 +128,52 @@ pub(crate) fn answer(inner: &Arc<Inner>, asked: Asked) {
         let (directory, request) = letter::read(&payload)?;
         let call = request.call.clone();
         let answer = evaluate(&inner, group, directory, request).await;
-        let mut bytes = Vec::new();
-        write_answer_to(&call, &answer, BYTES_MAX, &mut bytes);
-        Ok(bytes.into())
+        Ok(written(&inner.answers, &call, answer))
     };
     if !serve(inner, peers, asked, "a request passed on", attend) {
         Metrics::count(&inner.metrics.passed_here_declined);
+    }
+}
+
+/// An answer's bytes. A large one counts against the memory for answers until it is sent; without
+/// room, an update is told to be applied, another change may have happened, and a read is refused.
+fn written(answers: &Answers, call: &Call, answer: Result<Reply>) -> Bytes {
+    let bytes = answer_bytes(&answer);
+    let room = match bytes {
+        ..=LARGE_BYTES => Ok(None),
+        _ => answers.room_now(bytes.min(BYTES_MAX)),
+    };
+    let (answer, room) = match (room, answer) {
+        (Ok(room), answer) => (answer, room),
+        (Err(_), Ok(Reply { index, body: Body::Updated(_) })) => {
+            let body = Body::Updated(Outcome::AppliedAt(index));
+            (Ok(Reply { index, body }), None)
+        }
+        // `overloaded` would say that nothing was done.
+        (Err(_), _) if changes(call) => (Err(unanswered()), None),
+        (Err(error), _) => (Err(error), None),
+    };
+    let mut bytes = Vec::new();
+    write_answer_to(call, &answer, BYTES_MAX, &mut bytes);
+    match room {
+        None => bytes.into(),
+        Some(room) => Bytes::from_owner(Counted { bytes, _room: room }),
+    }
+}
+
+fn unanswered() -> Error {
+    Error::new(Reason::NoLongerMaster, "done, and no memory is left for the answer: read it back")
+}
+
+/// Bytes that hold their room as long as anybody holds them.
+struct Counted {
+    bytes: Vec<u8>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 

@@ -3,6 +3,7 @@
 mod admission;
 mod available;
 mod buckets;
+mod budget;
 mod cluster;
 mod composites;
 mod cost;

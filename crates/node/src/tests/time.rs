@@ -1,8 +1,9 @@
 //! Time to live, by group time.
 
-use super::{Place, bytes, get, read, set, update};
+use super::{Place, bytes, get, read, request, set, update};
+use crate::{Flow, Submitted};
 use base::request::{ExpireWhen, Expiry, When};
-use base::{Body, Outcome, Range, Read, Update};
+use base::{Body, Call, Outcome, Range, Read, Update};
 use std::time::Duration;
 
 fn set_for(key: &str, ms: u64) -> Update {
@@ -89,5 +90,27 @@ async fn group_time_does_not_go_back_when_the_node_restarts() {
     node.stop().await.expect("it stops");
     node = place.start().await;
     assert_eq!(get(&node, "k").await, None, "what is gone stays gone");
+    node.stop().await.expect("it stops");
+}
+
+/// A row that an update has seen gone does not come back with another master, whose time goes on
+/// from the last value's.
+#[tokio::test]
+async fn what_an_update_saw_expired_is_told_with_its_time() {
+    let place = Place::new();
+    let node = place.start().await;
+    let key = || bytes("k");
+    let short = Update::Set { key: key(), value: bytes("v"), expiry: Expiry::After(20) };
+    update(&node, short).await.expect("it is written");
+    // The driver has no turn meanwhile: this test has one thread.
+    std::thread::sleep(std::time::Duration::from_millis(40));
+    let applied = node.status().groups.iter().map(|group| group.applied.0).max();
+    let exists = Call::Update(Update::AssertExists { key: key() });
+    let told = node.submit(&mut Flow::default(), request(exists));
+    let Submitted::Pending(ticket, Err(error)) = told else {
+        panic!("what it saw waits until its time is in the log")
+    };
+    assert_eq!(error.reason, base::Reason::AssertionFailed);
+    assert!(Some(ticket.index.0) > applied, "a value of its own carries the time");
     node.stop().await.expect("it stops");
 }

@@ -44,6 +44,20 @@ const TRIED: &[(&str, Tried)] = &[
             "sequences_end_at_their_steps_however_they_are_written",
         ]),
     ),
+    ("ANSWER_BYTES_MAX", By(&["the_answers_of_all_steps_together_are_bounded"])),
+    ("GATHERED_BYTES_MIN", Not("a wait: `what_is_gathered_waits_for_room_in_line`")),
+    (
+        "EVALUATION_ROWS_MAX",
+        By(&[
+            "a_prefix_of_more_rows_than_an_update_may_look_at_is_left_whole",
+            "sequences_end_at_their_steps_however_they_are_written",
+        ]),
+    ),
+    (
+        "EVALUATION_MS_MAX",
+        By(&["the_clock_ends_what_takes_too_long_under_the_lock_and_nothing_else"]),
+    ),
+    ("SEQUENCE_ROWS_MAX", By(&["rows_are_counted_over_all_steps_and_undone_ones_count"])),
     ("PAGE_ROWS_MAX", By(&["pages_end_exactly_at_their_limits"])),
     ("VALUES_BYTES_MAX", By(&["values_of_many_keys_end_exactly_at_their_limit"])),
     ("WHOLE_RANGE_BYTES_MAX", By(&["a_whole_range_is_one_answer_or_too_large"])),

@@ -85,6 +85,18 @@ pub fn prefix(json: &[u8]) -> Result<Key, Error> {
     read_plain::<Prefix>(json).map(|body| body.prefix.0)
 }
 
+/// A prefix, and the token that tells where its emptying goes on.
+pub fn empty_prefix(json: &[u8]) -> Result<(Key, Option<String>), Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Part {
+        prefix: Blob,
+        #[serde(default, rename = "continue")]
+        token: Option<String>,
+    }
+    read_plain::<Part>(json).map(|body| (body.prefix.0, body.token))
+}
+
 /// A checkpoint's target.
 pub fn target(json: &[u8]) -> Result<String, Error> {
     #[derive(Deserialize)]

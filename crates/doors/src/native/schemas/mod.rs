@@ -99,6 +99,8 @@ fn requests(schemas: &mut Map<String, Value>) {
         }),
     );
     schemas.insert("Prefix".into(), object(json!({ "prefix": reference("Bytes") })));
+    schemas.insert("EmptyPrefix".into(), empty_prefix());
+    schemas.insert("Emptied".into(), emptied());
     schemas.insert(
         "Target".into(),
         object(json!({ "target": {
@@ -113,6 +115,23 @@ fn requests(schemas: &mut Map<String, Value>) {
         json!({ "type": "object", "additionalProperties": false, "properties": &properties }),
     );
     places::all(schemas, properties);
+}
+
+/// A part of a prefix that is to be emptied.
+fn empty_prefix() -> Value {
+    json!({
+        "type": "object", "required": ["prefix"], "additionalProperties": false,
+        "properties": { "prefix": reference("Bytes"), "continue": continuation() },
+    })
+}
+
+/// How far it came.
+fn emptied() -> Value {
+    object(json!({ "removed": { "type": "integer", "minimum": 0 }, "continue": continuation() }))
+}
+
+fn continuation() -> Value {
+    json!({ "oneOf": [{ "type": "string", "pattern": "^[A-Za-z0-9_-]*$" }, { "type": "null" }] })
 }
 
 /// Levels by section; `all` stands for every section when levels are changed.

@@ -5,48 +5,49 @@
 //! clock and no code of ours.
 //!
 //! Promises: an update that fails leaves no effect; the steps of a sequence see the earlier ones'
-//! effects.
+//! effects; what an update costs is bounded, all its steps together (`../budget.rs`).
 //! Never: fails halfway; reads a clock (the value's group time is the only time).
 //! Read next: `rows.rs`, then `tests.rs`.
 
 mod expiry;
 mod numbers;
 mod rows;
+mod weight;
 
+use super::budget::Budget;
 use super::check;
+use super::pager::Pager;
 use super::view::View;
 use crate::catalog::Bucket;
 use base::request::Steps;
-use base::{Body, Entry, Error, Outcome, Page, Read, Reason, Result, Row, Update, limits};
+use base::{Body, Entry, Error, Outcome, Read, Reason, Result, Row, Update, limits};
+use bytes::Bytes;
 
 pub(crate) use expiry::expire_due;
-
-/// What one update may write, with framing: its own bytes, and as much again for keys it only
-/// lists.
-const EFFECT_BYTES_MAX: usize = limits::UPDATE_BYTES_MAX + limits::UPDATE_BYTES_MAX / 2;
+pub(crate) use weight::Weight;
 
 /// Evaluates one client update. On an error nothing of it is left.
 pub(crate) fn evaluate(view: &mut View, bucket: &Bucket, update: &Update) -> Result<Outcome> {
+    evaluate_within(view, bucket, update, Budget::of_update())
+}
+
+/// The same within a budget of its own.
+pub(crate) fn evaluate_within(
+    view: &mut View,
+    bucket: &Bucket,
+    update: &Update,
+    budget: Budget,
+) -> Result<Outcome> {
     let savepoint = view.open.savepoint();
-    let outcome = step(view, bucket, update).and_then(|outcome| {
-        let grown = view.open.len() - savepoint.bytes;
-        if grown > EFFECT_BYTES_MAX { Err(too_large_effects()) } else { Ok(outcome) }
-    });
+    let before = std::mem::replace(&mut view.budget, budget);
+    let outcome = step(view, bucket, update);
+    let spent = view.budget.is_spent().then(|| view.budget.check());
+    view.budget = before;
+    let outcome = outcome.and_then(|outcome| spent.unwrap_or(Ok(())).map(|()| outcome));
     if outcome.is_err() {
         view.open.undo(savepoint);
     }
     outcome
-}
-
-fn too_large_effects() -> Error {
-    Error::new(
-        Reason::TooLarge,
-        format!(
-            "one update may change at most {} bytes of keys and values (update_bytes_max): use \
-             several, or clear the bucket",
-            limits::UPDATE_BYTES_MAX
-        ),
-    )
 }
 
 fn step(view: &mut View, bucket: &Bucket, update: &Update) -> Result<Outcome> {
@@ -85,7 +86,12 @@ fn sequence(view: &mut View, bucket: &Bucket, steps: &[Update], mode: Steps) -> 
     let mut outcomes = Vec::with_capacity(steps.len());
     for update in steps {
         let savepoint = view.open.savepoint();
-        match step(view, bucket, update) {
+        let outcome = step(view, bucket, update);
+        view.budget.answer(answer_bytes(&outcome))?;
+        if view.budget.is_spent() {
+            view.budget.check()?;
+        }
+        match outcome {
             Ok(outcome) => outcomes.push(Ok(outcome)),
             Err(error) if mode != Steps::EachAlone || undoes_all(update, &error) => {
                 return Err(error);
@@ -97,6 +103,18 @@ fn sequence(view: &mut View, bucket: &Bucket, steps: &[Update], mode: Steps) -> 
         }
     }
     Ok(Outcome::Steps(outcomes))
+}
+
+/// What a step adds to the answer. What was read is counted as it was read, and a sequence's steps
+/// were counted one by one.
+fn answer_bytes(outcome: &Result<Outcome>) -> usize {
+    let bytes = match outcome {
+        Ok(Outcome::Old(old) | Outcome::Swapped { old, .. }) => old.as_ref().map_or(0, Bytes::len),
+        Ok(Outcome::Text(text)) => text.len(),
+        Ok(_) => 0,
+        Err(error) => error.detail.len(),
+    };
+    bytes + limits::ROW_OVERHEAD_BYTES
 }
 
 /// Errors that end a sequence also where steps stand alone: a failed assertion among its own steps,
@@ -119,7 +137,11 @@ fn read_step(view: &mut View, bucket: &Bucket, read: &Read) -> Result<Body> {
         expires_in_ms: row.expires.map(|expires| expires - now),
     };
     match read {
-        Read::Get(key) => Ok(Body::Row(view.row(bucket.id, key)?.map(shown))),
+        Read::Get(key) => {
+            let row = view.row(bucket.id, key)?;
+            view.budget.answer(row.as_ref().map_or(0, |row| row.value.len()))?;
+            Ok(Body::Row(row.map(shown)))
+        }
         Read::Exists(keys) => {
             let mut count = 0;
             for key in keys {
@@ -132,8 +154,10 @@ fn read_step(view: &mut View, bucket: &Bucket, read: &Read) -> Result<Body> {
             let mut bytes = 0;
             for key in keys {
                 let row = view.row(bucket.id, key)?;
-                bytes += row.as_ref().map_or(0, |row| row.value.len());
+                let value_bytes = row.as_ref().map_or(0, |row| row.value.len());
+                bytes += value_bytes;
                 check::values(bytes)?;
+                view.budget.answer(value_bytes + limits::ROW_OVERHEAD_BYTES)?;
                 if row.is_none() && matches!(read, Read::MultiGetAll(_)) {
                     return Err(Error::key(Reason::NotFound, key));
                 }
@@ -142,7 +166,7 @@ fn read_step(view: &mut View, bucket: &Bucket, read: &Read) -> Result<Body> {
             Ok(Body::Rows(rows))
         }
         Read::Range(range) => {
-            let mut pager = super::pager::Pager::new(range);
+            let mut pager = Pager::new(range);
             view.rows(bucket.id, range, |key, row| {
                 let row = Row {
                     value: row.value,
@@ -151,8 +175,8 @@ fn read_step(view: &mut View, bucket: &Bucket, read: &Read) -> Result<Body> {
                 };
                 Ok(pager.push(Entry { key, row: Some(row) }))
             })?;
-            let page: Page = pager.page()?;
-            Ok(Body::Page(page))
+            view.budget.answer(pager.bytes())?;
+            Ok(Body::Page(pager.page()?))
         }
         Read::Assert { key, expected } => {
             rows::assert(view, bucket, key, expected.as_ref()).map(|_| Body::Done)

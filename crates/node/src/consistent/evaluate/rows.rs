@@ -181,18 +181,36 @@ pub(super) fn assert_range(
 pub(super) fn delete_prefix(view: &mut View, bucket: &Bucket, prefix: &Key) -> Result<Outcome> {
     let mut keys = Vec::new();
     let mut bytes = 0;
-    view.rows(bucket.id, &Range::prefix(prefix.clone()), |key, _| {
+    let walked = view.rows(bucket.id, &Range::prefix(prefix.clone()), |key, _| {
         bytes += key.len() + limits::ROW_OVERHEAD_BYTES;
         if bytes > limits::UPDATE_BYTES_MAX {
-            return Err(super::too_large_effects());
+            return Err(too_much_to_delete());
         }
         keys.push(key);
         Ok(true)
+    });
+    walked.and_then(|()| view.budget.check()).map_err(|error| match error.reason {
+        Reason::TooLarge => too_much_to_delete(),
+        _ => error,
     })?;
     for key in &keys {
         view.remove(bucket.id, key);
     }
     Ok(Outcome::Count(keys.len() as u64))
+}
+
+fn too_much_to_delete() -> Error {
+    Error::new(
+        Reason::TooLarge,
+        format!(
+            "nothing was deleted: more lies under the prefix than one request deletes at one \
+             instant, at most {} rows and {} bytes of keys (evaluation_rows_max, \
+             update_bytes_max); `credenza bucket empty-prefix` and POST \
+             /v1/buckets/TYPE/BUCKET/empty_prefix delete any number of keys, in parts",
+            limits::EVALUATION_ROWS_MAX,
+            limits::UPDATE_BYTES_MAX
+        ),
+    )
 }
 
 fn fits(bucket: &Bucket, bytes: usize) -> Result<()> {

@@ -16,6 +16,7 @@ mod disks;
 mod distance;
 mod failpoints;
 mod hanging;
+mod hostile_but_valid;
 mod idle;
 mod links;
 mod master;

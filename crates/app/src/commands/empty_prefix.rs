@@ -1,0 +1,94 @@
+//! `credenza bucket empty-prefix`: deletes all keys under a prefix, in parts.
+
+use super::bucket as bucket_name;
+use crate::client::{Address, Call, Client};
+use crate::failure::{Failure, Outcome};
+use crate::given::{Encoding, as_json};
+use crate::output;
+use base::{BucketName, Kind};
+use hyper::Method;
+use serde_json::json;
+use std::time::Duration;
+
+/// A call that found no master, no room or no answer is repeated so often, ...
+const RETRIES_MAX: u32 = 60;
+/// ... after such a pause each time.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+
+/// Empties a prefix.
+#[derive(clap::Args)]
+pub struct EmptyPrefix {
+    /// `type/bucket`, or `bucket` of the type `default`
+    #[arg(value_parser = bucket_name)]
+    bucket: BucketName,
+    /// What all keys begin with that are deleted
+    prefix: String,
+    #[command(flatten)]
+    encoding: Encoding,
+    /// Go on where an earlier call ended: the token that it showed
+    #[arg(long = "continue", value_name = "TOKEN")]
+    token: Option<String>,
+    /// Do it; without this, nothing is deleted
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    address: Address,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl EmptyPrefix {
+    /// Does it.
+    pub async fn run(self) -> Outcome {
+        let prefix = self.encoding.bytes(&self.prefix)?;
+        if !self.yes {
+            let what = format!(
+                "all keys of {} under this prefix would be lost: add --yes to mean it",
+                self.bucket
+            );
+            return Err(Failure::invalid(what));
+        }
+        let mut client = Client::new(&self.address)?;
+        let mut token = self.token.clone();
+        let (mut removed, mut retries) = (0, 0);
+        loop {
+            match self.part(&mut client, &prefix, token.as_deref()).await {
+                Ok((count, next)) => {
+                    (removed, retries) = (removed + count, 0);
+                    let Some(next) = next else { break };
+                    eprintln!("{removed} keys deleted; go on from here with --continue {next}");
+                    token = Some(next);
+                }
+                Err(failure) if retries < RETRIES_MAX && is_passing(&failure) => {
+                    retries += 1;
+                    tokio::time::sleep(RETRY_PAUSE).await;
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        if self.json {
+            return output::json(&json!({ "removed": removed }));
+        }
+        output::text(&format!("{removed} keys deleted\n"))
+    }
+
+    /// One call: how many keys it deleted, and where the next goes on.
+    async fn part(
+        &self,
+        client: &mut Client,
+        prefix: &[u8],
+        token: Option<&str>,
+    ) -> Outcome<(u64, Option<String>)> {
+        let body = json!({ "prefix": as_json(prefix), "continue": token }).to_string();
+        let path = format!("/v1/buckets/{}/empty_prefix", self.bucket);
+        let told = client.call(Call::json(Method::POST, path, body)).await?.json()?;
+        let next = told["continue"].as_str().map(String::from);
+        Ok((told["removed"].as_u64().unwrap_or(0), next))
+    }
+}
+
+/// Whether the same call may go well later. What is deleted twice is deleted once.
+fn is_passing(failure: &Failure) -> bool {
+    matches!(failure.kind(), Some(Kind::Unavailable | Kind::Unknown))
+}

@@ -1,0 +1,100 @@
+//! Updates on their way into the open value.
+
+use super::batch::{Batch, Room};
+use super::budget::Budget;
+use super::evaluate::{evaluate, evaluate_within};
+use super::group::{Group, Submission};
+use super::session::{self, Retried};
+use super::view::{Store, View};
+use crate::catalog::Bucket;
+use crate::flaws::{Flaw, flawed};
+use base::request::Steps;
+use base::{LogIndex, Outcome, Result, RetryId, SyncPolicy, Update};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+impl Group {
+    /// Evaluates an update into the open value.
+    pub(crate) fn submit(
+        &self,
+        bucket: &Bucket,
+        update: &Update,
+        retry: Option<RetryId>,
+    ) -> Result<Submission> {
+        let mut guard = self.serving(bucket)?;
+        let state = &mut *guard;
+        let (before, begun) = state.begin(self.id);
+        let mut view = state.view(self);
+        let (result, earlier) = match retry {
+            None => (evaluate(&mut view, bucket, update), None),
+            Some(retry) => match session::once(&mut view, bucket, update, retry)? {
+                Retried::Now(result) => (result, None),
+                Retried::Before(index, result) => (result, Some(index)),
+            },
+        };
+        // That a row's time has passed must stay so when another node is master, whose time goes on
+        // from the last value's: the value says how late it was.
+        let dated = view.saw_expired;
+        let logged = state.changed(begun) || dated || (*update == Update::Nop && result.is_ok());
+        // What changes nothing is as good as a read: it needs a value to wait for, a lease, or else
+        // an empty value that a majority must take.
+        let sure = self.readable() || flawed(Flaw::OutcomeWithoutLease);
+        if logged || !(sure || state.ticket(self).is_some()) {
+            let wanted = matches!(update, Update::Sequence { mode: Steps::Synced, .. });
+            let sync = wanted || bucket.properties.sync == SyncPolicy::Sync;
+            self.take(state, before, sync);
+        }
+        let ticket = state.ticket(self);
+        let index = earlier.or(ticket.map(|ticket| ticket.index));
+        Ok((ticket, index.unwrap_or_else(|| self.applied.index()), result))
+    }
+
+    /// Evaluates an update away from the lock and forgets what came of it, but for a budget that
+    /// did not suffice: then the group never waits for it. What it looked at comes from memory when
+    /// it is evaluated in earnest.
+    ///
+    /// What is applied is as good here as what is undecided: an update that costs too much now is
+    /// not wronged by being told so, though another might have made it cheaper in the next moment.
+    pub(super) fn rehearse(&self, bucket: &Bucket, update: &Update) -> Result<()> {
+        let budget = Budget::of_rehearsal();
+        match self.evaluate_aside(bucket, update, Store::Now(&*self.shared.trees), budget) {
+            Err(error) if error.reason == base::Reason::TooLarge => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a sequence of nothing but reads sees of what is applied, all of it at one moment, and
+    /// an index that it reflects.
+    pub(crate) fn read_steps(
+        &self,
+        bucket: &Bucket,
+        update: &Update,
+    ) -> (LogIndex, Result<Outcome>) {
+        // Before the rows: the answer shows at least this index.
+        let index = self.applied.index();
+        let snapshot = self.shared.trees.snapshot();
+        let store = Store::Then(&*snapshot);
+        (index, self.evaluate_aside(bucket, update, store, Budget::of_reads()))
+    }
+
+    fn evaluate_aside(
+        &self,
+        bucket: &Bucket,
+        update: &Update,
+        store: Store<'_>,
+        budget: Budget,
+    ) -> Result<Outcome> {
+        let (pending, time) = (VecDeque::new(), self.time.load(Ordering::Acquire));
+        let mut open = Batch::new(LogIndex(0), time, 0, crate::world::salt(), Room::default());
+        let mut view = View {
+            group: self.id,
+            store,
+            pending: &pending,
+            open: &mut open,
+            budget: Budget::unbounded(),
+            saw_expired: false,
+            scratch: &mut Vec::new(),
+        };
+        evaluate_within(&mut view, bucket, update, budget)
+    }
+}

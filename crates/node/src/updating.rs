@@ -1,0 +1,202 @@
+//! Updates: evaluated where they came in as a rule, on a thread of their own where that may take
+//! long, and away from the group's lock where they only read.
+
+use crate::answers::bytes_of_steps;
+use crate::catalog::Bucket;
+use crate::consistent::Weight;
+use crate::consistent::check;
+use crate::consistent::group::{Group, Submission};
+use crate::metrics::Metrics;
+use crate::reading::still_master;
+use crate::route::{Routed, Unrouted, frees, pending};
+use crate::submit::{Flow, Submitted, Ticket};
+use crate::{Inner, world};
+use base::{
+    Body, BucketName, Call, Error, LogIndex, Outcome, Reason, Reply, Request, Result, RetryId,
+    Update,
+};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Attempts to find a bucket that is altered again and again.
+const LOOKUPS_MAX: usize = 8;
+
+impl Inner {
+    /// Evaluates an update; `not_master` if another node must.
+    pub(crate) fn update(
+        self: &Arc<Inner>,
+        flow: &mut Flow,
+        name: &BucketName,
+        update: &Update,
+        retry: Option<RetryId>,
+    ) -> Routed {
+        for _ in 0..LOOKUPS_MAX {
+            let (bucket, group) = self.updated_bucket(name, update)?;
+            let weight = Weight::of(update);
+            if weight.only_reads && retry.is_none() {
+                if weight.is_heavy() {
+                    return Ok(self.read_steps_later(flow, name, update, weight));
+                }
+                if let Some(answer) = read_steps(flow, &group, &bucket, update)? {
+                    Metrics::count(&self.metrics.reads);
+                    return Ok(Submitted::Ready(answer));
+                }
+            } else if weight.is_heavy() {
+                return Ok(self.update_later(flow, name, update, retry, weight));
+            }
+            let (ticket, index, outcome) = match group.submit(&bucket, update, retry) {
+                Err(error) if error.reason == Reason::Moved && bucket.is_retired() => continue,
+                submission => submission?,
+            };
+            let submission: Submission = (ticket, index, outcome);
+            return Ok(pending(flow, submission));
+        }
+        Err(keeps_changing().into())
+    }
+
+    /// The bucket of an update that may be evaluated here and now, and its group.
+    fn updated_bucket(
+        &self,
+        name: &BucketName,
+        update: &Update,
+    ) -> std::result::Result<(Arc<Bucket>, Arc<Group>), Unrouted> {
+        let (bucket, group) = self.asked_bucket(name)?;
+        if !group.master.load(Ordering::Acquire) {
+            return Err(Error::new(Reason::NotMaster, "None").into());
+        }
+        if !self.is_informed(&group) {
+            return Err(Unrouted::Uninformed(group));
+        }
+        if self.space.is_full() && !frees(update) {
+            return Err(self.full_disk().into());
+        }
+        check::update(update, &bucket.properties)?;
+        Ok((bucket, group))
+    }
+
+    /// An update that may take long.
+    fn update_later(
+        self: &Arc<Inner>,
+        flow: &Flow,
+        name: &BucketName,
+        update: &Update,
+        retry: Option<RetryId>,
+        weight: Weight,
+    ) -> Submitted {
+        let (inner, elsewhere, before) = (self.clone(), flow.elsewhere, flow.last);
+        let (bucket, update) = (name.clone(), Arc::new(update.clone()));
+        Submitted::Later(Box::pin(async move {
+            // What became of them was told already; here only their order counts.
+            let _ = inner.settled(before).await;
+            let room = inner.answers.room(bytes_of_steps(weight.brings_values)).await?;
+            let (ticket, index, outcome) = match inner.submit_heavy(&bucket, &update, retry).await {
+                Ok(submission) => submission,
+                // Nothing was done here.
+                Err(error) => {
+                    let call = Call::Update(Arc::unwrap_or_clone(update));
+                    let request = Request { bucket, call, retry };
+                    return inner.unless_moved(Err(error), elsewhere, request).await;
+                }
+            };
+            inner.settled(ticket).await?;
+            drop(room);
+            answer(index, outcome)
+        }))
+    }
+
+    async fn submit_heavy(
+        &self,
+        name: &BucketName,
+        update: &Arc<Update>,
+        retry: Option<RetryId>,
+    ) -> Result<Submission> {
+        for _ in 0..LOOKUPS_MAX {
+            let (bucket, group) = self.bucket(name)?;
+            let mut turn = group.heavy.turn().await?;
+            // It may have been altered while this one waited in line.
+            check::update(update, &bucket.properties)?;
+            match turn.submit(&group, &bucket, update, retry).await {
+                Err(error) if error.reason == Reason::Moved && bucket.is_retired() => {}
+                submission => return submission,
+            }
+        }
+        Err(keeps_changing())
+    }
+
+    /// Reads that hold together and may take long.
+    fn read_steps_later(
+        self: &Arc<Inner>,
+        flow: &Flow,
+        name: &BucketName,
+        update: &Update,
+        weight: Weight,
+    ) -> Submitted {
+        let (inner, elsewhere, before) = (self.clone(), flow.elsewhere, flow.last);
+        let (bucket, update) = (name.clone(), Arc::new(update.clone()));
+        Metrics::count(&self.metrics.reads);
+        Submitted::Later(Box::pin(async move {
+            let _ = inner.settled(before).await;
+            let room = inner.answers.room(bytes_of_steps(weight.brings_values)).await?;
+            let here = inner.read_steps_apart(&bucket, &update).await;
+            drop(room);
+            let call = Call::Update(Arc::unwrap_or_clone(update));
+            inner.unless_moved(here, elsewhere, Request { bucket, call, retry: None }).await
+        }))
+    }
+
+    async fn read_steps_apart(&self, name: &BucketName, update: &Arc<Update>) -> Result<Reply> {
+        let (bucket, group) = self.bucket(name)?;
+        let read = async || {
+            let (group, bucket, update) = (group.clone(), bucket.clone(), update.clone());
+            let read = world::apart(move || group.read_steps(&bucket, &update)).await;
+            let stopping = || Err(Error::new(Reason::GoingDown, "the node is stopping"));
+            read.map_or_else(stopping, |(index, outcome)| answer(index, outcome))
+        };
+        if group.readable() {
+            let reply = read().await;
+            if group.readable() {
+                return group.check_seal(&bucket).and(reply);
+            }
+        }
+        still_master(&group).await?;
+        let reply = read().await;
+        group.check_seal(&bucket).and(reply)
+    }
+}
+
+/// Reads that hold together, on what is applied; none: they must see this connection's own
+/// undecided updates, or this node is not sure that it is still master.
+fn read_steps(
+    flow: &mut Flow,
+    group: &Group,
+    bucket: &Bucket,
+    update: &Update,
+) -> Result<Option<Result<Reply>>> {
+    let waits = |ticket: &Ticket| ticket.index > group.applied.index();
+    if flow.last.as_ref().is_some_and(waits) || !group.readable() {
+        return Ok(None);
+    }
+    flow.last = None;
+    let (index, outcome) = group.read_steps(bucket, update);
+    if !group.readable() {
+        return Ok(None);
+    }
+    group.check_seal(bucket)?;
+    Ok(Some(answer(index, outcome)))
+}
+
+fn answer(index: LogIndex, outcome: Result<Outcome>) -> Result<Reply> {
+    outcome.map(|outcome| Reply { index, body: told(outcome) })
+}
+
+/// An outcome as it is told.
+pub(crate) fn told(outcome: Outcome) -> Body {
+    match outcome {
+        Outcome::Read(body) => *body,
+        outcome => Body::Updated(outcome),
+    }
+}
+
+fn keeps_changing() -> Error {
+    Error::new(Reason::Changed, "the bucket keeps changing: repeat")
+}
