@@ -239,15 +239,15 @@ impl Batch {
         })
     }
 
-    /// What this value says of all tree keys with this prefix, in no order.
-    pub(crate) fn under<'a>(
+    /// What this value says of all tree keys that are asked for, in no order.
+    pub(crate) fn those<'a>(
         &'a self,
-        prefix: &'a [u8],
+        asked: impl Fn(&[u8]) -> bool + 'a,
     ) -> impl Iterator<Item = (Bytes, Option<Bytes>)> + 'a {
         let bytes = self.bytes();
         self.table.iter().filter_map(move |slot| {
             let key = key_at(bytes, slot.offset);
-            key.starts_with(prefix).then(|| (Bytes::copy_from_slice(key), self.row_at(slot.offset)))
+            asked(key).then(|| (Bytes::copy_from_slice(key), self.row_at(slot.offset)))
         })
     }
 

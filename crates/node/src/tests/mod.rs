@@ -7,6 +7,7 @@ mod cluster;
 mod cost;
 mod forwarded;
 mod groups;
+mod growth;
 pub(crate) mod house;
 mod lasting;
 mod leaving;

@@ -184,7 +184,7 @@ pub(super) struct Walk {
     /// Upwards: where what was fetched ends, and how many rows are fetched next.
     fetched: usize,
     fetch: usize,
-    /// Rows passed by the last step: those of its key, and of keys that no batch up to its own wrote.
+    /// Rows passed by the last step: those of its key, and of keys that are younger than the walk.
     pub passed: u64,
 }
 

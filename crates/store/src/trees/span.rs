@@ -1,4 +1,4 @@
-//! One dead span: a stretch of keys without a row, how it was a while ago, and what lies dead in it.
+//! One dead span: a stretch of keys without a row, how it was a while ago, and what is dead in it.
 
 use bytes::Bytes;
 

@@ -2,10 +2,11 @@
 //!
 //! It is a hint and no more: it names the list of tables that it belongs to, so what another flush,
 //! merge, installation or drop made of them is not mistaken for it; and a file that is old, torn or
-//! absent costs a walk. Hence it is not synced. It never says anything of rows that only the log has.
+//! absent costs a walk. Hence it is not synced. It says nothing of rows that only the log has.
 //!
-//! `spans`: `CSPANS01`, list id u64, count u32, and for each its start, end, first and last dead row
-//! (length u32, bytes) and how many are dead u64; then the xxh3-128 of all that u128. Little endian.
+//! `spans`: `CSPANS01`, list id u64, count u32, and for each its start, end, first and last dead
+//! row (length u32, bytes) and how many are dead u64; then the xxh3-128 of all that u128. Little
+//! endian.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;

@@ -2,19 +2,19 @@
 //! what was there once.
 //!
 //! A removed row stays as a tombstone until a merge takes it away, and so does what the tombstone
-//! hides. A reader that passed many of them in succession notes the stretch here (`note`), and later
-//! readers jump over it (`behind`, `below`). Spans are half-open, start included, and never touch.
-//! They are kept right by the writer: a row put into a span cuts it, and the removal of the row that
-//! a span ended at makes it longer, which is what a queue does all day.
+//! hides. A reader that passed many of them in succession notes the stretch here (`note`), and
+//! later readers jump over it (`behind`, `below`). Spans are half-open, start included, and never
+//! touch. They are kept right by the writer: a row put into a span cuts it, and the removal of the
+//! row that a span ended at makes it longer, which is what a queue does all day.
 //!
 //! A span holds for readers that see the batch `since` and everything before. One that grows with
 //! every batch would be too young for any reader that began a moment ago, so a span also remembers
 //! how far it reached a while before (`extents`).
 //!
-//! Invariants: no batch up to the one being inserted has put a row between a span's bounds after the
-//! span's `since`; every extent lies within the newest. A reader's batch number says what it sees
-//! only as long as its active table is the newest: `turn` counts the exchanges of tables, and a
-//! reader of an earlier turn counts as seeing what was published when that turn ended.
+//! Invariants: no batch up to the one being inserted has put a row between a span's bounds after
+//! the span's `since`; every extent lies within the newest. A reader's batch number says what it
+//! sees only as long as its active table is the newest: `turn` counts the exchanges of tables, and
+//! a reader of an earlier turn counts as seeing what was published when that turn ended.
 //! Bounded: at most `SPANS_MAX`, those with the fewest dead rows go first.
 
 use std::collections::{BTreeMap, VecDeque};

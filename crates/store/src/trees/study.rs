@@ -16,8 +16,8 @@ use super::{LsmTrees, spanfile};
 
 /// Fewer removals are not worth a look.
 const REMOVED_MIN: usize = if cfg!(test) { 1 } else { 64 };
-/// A look ends at so many places that have a living row nearby: rows that go here and there leave no
-/// spans.
+/// A look ends at so many places that have a living row nearby: rows that go here and there leave
+/// no spans.
 const MISSES_MAX: usize = 16;
 /// Stretches that an exchange tells of: the longest.
 const FOUND_MAX: usize = 1_024;

@@ -145,8 +145,8 @@ impl MemoryTable {
         Run::of(chunks, rows)
     }
 
-    /// Whether a batch after `sequence` put a row between two keys. Said also when so much was written
-    /// since that looking through it would take long.
+    /// Whether a batch after `sequence` put a row between two keys. Said also when so much was
+    /// written since that looking through it would take long.
     pub fn wrote_since(&self, sequence: u64, start: &[u8], end: &[u8]) -> bool {
         let growing = self.growing.read().unwrap_or_else(PoisonError::into_inner);
         for (looked_at, row) in (0..growing.rows() as u32).rev().enumerate() {
@@ -221,8 +221,8 @@ impl Growing {
     }
 
     fn put(&mut self, hash: u32, mut entry: Entry) {
-        let row = u32::try_from(self.rows())
-            .expect("a table is sealed long before it has so many rows");
+        let row =
+            u32::try_from(self.rows()).expect("a table is sealed long before it has so many rows");
         let (full, tail) = (&self.full, &self.tail);
         let same =
             |slot: &Slot| slot.hash == hash && entry_of(full, tail, slot.row).key == entry.key;

@@ -19,7 +19,7 @@ use crate::catalog::Bucket;
 use base::request::Steps;
 use base::{Body, Entry, Error, Outcome, Page, Read, Reason, Result, Row, Update, limits};
 
-pub(crate) use expiry::expire_due;
+pub(crate) use expiry::{Swept, expire_due};
 
 /// What one update may write, with framing: its own bytes, and as much again for keys it only
 /// lists.

@@ -1,6 +1,6 @@
 //! What a range read costs where much lived and died: rows walked per row returned, counted, after
-//! histories of everyday kinds, on a store that goes on, one that was opened anew, and one that took
-//! another content.
+//! histories of everyday kinds, on a store that goes on, one that was opened anew, and one that
+//! took another content.
 
 use std::ops::Bound;
 use std::sync::Arc;
