@@ -167,6 +167,10 @@ impl Inner {
              trees.cache_hits as f64),
             ("credenza_cache_misses_total", "Point reads that went to the trees.",
              trees.cache_misses as f64),
+            ("credenza_store_rows_walked_total",
+             "Rows that range reads passed, tombstones too.", trees.rows_walked as f64),
+            ("credenza_store_rows_returned_total", "Rows that range reads found alive.",
+             trees.rows_returned as f64),
         ];
         #[rustfmt::skip]
         let gauges = [

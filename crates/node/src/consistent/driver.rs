@@ -10,7 +10,7 @@
 
 use super::batch::Batch;
 use super::catch_up::{Arrived, Fetches};
-use super::evaluate::expire_due;
+use super::evaluate::{Swept, expire_due};
 use super::group::{Group, State};
 use super::office::not_master;
 use super::records::{self, Head};
@@ -292,9 +292,10 @@ impl Group {
             return Ok(());
         }
         let (fresh, _) = state.begin(self.id);
+        let from = std::mem::take(&mut state.swept);
         let mut view = state.view(self);
-        let looked = expire_due(&mut view, EXPIRED_PER_VALUE)?;
-        let next = view.next_hint()?;
+        let Swept { looked, upto, next } = expire_due(&mut view, from, EXPIRED_PER_VALUE)?;
+        state.swept = upto;
         if looked > 0 {
             self.shared.metrics.expired.fetch_add(looked as u64, Ordering::Relaxed);
             self.take(state, fresh, false);

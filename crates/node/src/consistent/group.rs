@@ -144,8 +144,9 @@ pub(crate) struct State {
     pub sessions: u64,
     /// Buckets whose seal is laid out: decided, or before everything that is evaluated now.
     pub sealed: BTreeSet<BucketId>,
-    /// The soonest expiry that is known of.
+    /// The soonest expiry that is known of, and where the sweep goes on (empty: see the store).
     pub next_expiry: u64,
+    pub swept: Bytes,
     pub failed: Option<Error>,
     /// What the last applied value left.
     pub mark: Mark,
@@ -274,6 +275,7 @@ impl State {
             sessions: 0,
             sealed,
             next_expiry: 0,
+            swept: Bytes::new(),
             failed,
             mark,
             decided: LogIndex(mark.applied),

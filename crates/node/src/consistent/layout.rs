@@ -8,6 +8,7 @@
 //!   session    session u64 BE                     -> last used u64, highest number u64
 //!   outcome    session u64 BE | number u64 BE     -> index u64, outcome
 //!   configuration (nothing)                       -> base index u64, configuration
+//!   swept      (nothing)                          -> where the expiry sweep goes on
 //!   kept       index u64 BE                       -> value; on a witness only
 //!   comparison (nothing)                          -> round u64 (`comparison/mod.rs`)
 //! row        = flags u8 | version u64 LE | [expires u64 LE] | value
@@ -30,6 +31,7 @@ pub(crate) enum Space {
     Outcome = 4,
     Configuration = 5,
     Kept = 6,
+    Swept = 7,
     Comparison = 16,
 }
 

@@ -111,6 +111,7 @@ impl Group {
             state.sessions = self.count_sessions()?;
             state.sealed = self.seals.all().sealed;
             state.next_expiry = 0;
+            state.swept.clear();
         }
         state.office.held = true;
         self.publish_lease(state);

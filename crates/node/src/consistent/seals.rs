@@ -182,8 +182,7 @@ impl Group {
     pub(crate) fn seal(&self, bucket: BucketId) -> Result<Ticket> {
         let seal = |view: &mut View| {
             let seal = Seal { time: view.open.time, version: view.version().0 };
-            view.put(OWN, &seal_key(bucket), None, &[&seal.write()]);
-            Ok(())
+            view.put(OWN, &seal_key(bucket), None, &[&seal.write()])
         };
         let (ticket, ()) = self.write_own(0, seal, |state| {
             state.sealed.insert(bucket);
@@ -199,7 +198,7 @@ impl Group {
                 return Err(Error::new(Reason::Changed, "this node was not master all the time"));
             }
             if view.row(OWN, key)?.is_some() {
-                view.remove(OWN, key);
+                view.remove(OWN, key)?;
             }
             Ok(())
         };

@@ -48,7 +48,7 @@ pub(crate) fn once(
     let live = view
         .session(session)?
         .filter(|(used, _)| used.saturating_add(limits::SESSION_TTL_MS) > now);
-    let Some((_, highest)) = live else {
+    let Some((_, before)) = live else {
         return Err(Error::new(
             Reason::SessionExpired,
             format!(
@@ -62,11 +62,11 @@ pub(crate) fn once(
         let (index, result) = outcome::read(&kept).map_err(damaged)?;
         return Ok(Retried::Before(index, result));
     }
-    if number.saturating_add(limits::SESSION_WINDOW) <= highest {
+    if number.saturating_add(limits::SESSION_WINDOW) <= before {
         return Err(Error::new(
             Reason::OutsideWindow,
             format!(
-                "request {number} is more than {} behind the session's highest, {highest}: \
+                "request {number} is more than {} behind the session's highest, {before}: \
                      its outcome is forgotten",
                 limits::SESSION_WINDOW
             ),
@@ -79,11 +79,10 @@ pub(crate) fn once(
     };
     if definite {
         let index = view.open.index;
-        let highest = highest.max(number);
+        let highest = before.max(number);
         view.put_session(session, now, highest);
         view.put_outcome(session, number, &outcome::write(index, &result));
-        let forgotten = highest.saturating_sub(limits::SESSION_WINDOW - 1);
-        view.forget_outcomes_below(session, forgotten)?;
+        view.slide_window(session, before, highest)?;
     }
     Ok(Retried::Now(result))
 }
@@ -116,8 +115,8 @@ impl Group {
         let state = &mut *guard;
         let (before, begun) = state.begin(self.id);
         let mut view = state.view(self);
-        if view.session(session)?.is_some() {
-            view.remove_session(session)?;
+        if let Some((_, highest)) = view.session(session)? {
+            view.remove_session(session, highest)?;
             state.sessions = state.sessions.saturating_sub(1);
         }
         if state.changed(begun) {

@@ -9,7 +9,7 @@ use super::budget::Budget;
 use super::layout::{self, Space, StoredRow};
 use crate::keeper::store_error;
 use base::range::Direction;
-use base::{BucketId, Error, GroupId, Key, Reason, Result, SessionId, Version};
+use base::{BucketId, Error, GroupId, Key, Reason, Result, SessionId, Version, limits};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -84,22 +84,26 @@ impl View<'_> {
         Ok(StoredRow::read(&bytes).map_err(damaged)?.expires)
     }
 
-    /// Writes a row; its value may come in parts. `expires` is a point of group time.
+    /// Writes a row; its value may come in parts. `expires` is a point of group time. The hint of a
+    /// row that expires takes the place of the last one's. Where the new row never expires, it is
+    /// not worth reading what was there: its hint, if it has one, is looked at when it is due.
     pub(crate) fn put(
         &mut self,
         bucket: BucketId,
         key: &[u8],
         expires: Option<u64>,
         parts: &[&[u8]],
-    ) {
-        layout::row_key(self.group, bucket, key, self.scratch);
-        let before = self.open.len();
-        self.open.put(self.scratch, self.open.version(), expires, parts);
-        self.budget.write(self.open.len() - before);
+    ) -> Result<()> {
         if let Some(expires) = expires {
-            layout::expiry_key(self.group, expires, bucket, key, self.scratch);
-            self.put_hint(expires);
+            let before = self.expires_at(bucket, key)?;
+            self.forget_hint(bucket, key, before.filter(|before| *before != expires));
+            self.put_hint(expires, bucket, key);
         }
+        layout::row_key(self.group, bucket, key, self.scratch);
+        let written = self.open.len();
+        self.open.put(self.scratch, self.open.version(), expires, parts);
+        self.budget.write(self.open.len() - written);
+        Ok(())
     }
 
     /// Writes a row that has its version already.
@@ -107,18 +111,38 @@ impl View<'_> {
         layout::row_key(self.group, bucket, key, self.scratch);
         self.open.put(self.scratch, row.version, row.expires, &[&row.value]);
         if let Some(expires) = row.expires {
-            layout::expiry_key(self.group, expires, bucket, key, self.scratch);
-            self.put_hint(expires);
+            self.put_hint(expires, bucket, key);
         }
     }
 
-    fn put_hint(&mut self, expires: u64) {
+    /// Never before the open value's time: what is due by then may have been swept already. Only
+    /// what another group sent can be due that early.
+    fn put_hint(&mut self, expires: u64, bucket: BucketId, key: &[u8]) {
+        let at = expires.max(self.open.time.saturating_add(1));
+        layout::expiry_key(self.group, at, bucket, key, self.scratch);
         self.open.put_raw(self.scratch, &[]);
-        self.open.earliest_expiry = self.open.earliest_expiry.min(expires);
+        self.open.earliest_expiry = self.open.earliest_expiry.min(at);
     }
 
-    /// Deletes a row.
-    pub(crate) fn remove(&mut self, bucket: BucketId, key: &[u8]) {
+    /// Nothing has to be looked at when a row would have expired.
+    pub(crate) fn forget_hint(&mut self, bucket: BucketId, key: &[u8], expires: Option<u64>) {
+        // What is due is the sweep's.
+        if let Some(expires) = expires.filter(|expires| *expires > self.open.time) {
+            layout::expiry_key(self.group, expires, bucket, key, self.scratch);
+            self.open.remove(self.scratch);
+        }
+    }
+
+    /// Deletes a row, and its hint.
+    pub(crate) fn remove(&mut self, bucket: BucketId, key: &[u8]) -> Result<()> {
+        let expires = self.expires_at(bucket, key)?;
+        self.forget_hint(bucket, key, expires);
+        self.remove_row(bucket, key);
+        Ok(())
+    }
+
+    /// Deletes a row whose hint is looked at.
+    pub(crate) fn remove_row(&mut self, bucket: BucketId, key: &[u8]) {
         layout::row_key(self.group, bucket, key, self.scratch);
         self.open.remove(self.scratch);
         self.budget.write(EFFECT_HEAD_BYTES + self.scratch.len());
@@ -148,13 +172,9 @@ impl View<'_> {
         self.open.put_raw(self.scratch, &bytes);
     }
 
-    /// Forgets a session and every outcome it kept.
-    pub(crate) fn remove_session(&mut self, session: SessionId) -> Result<()> {
-        let outcomes = self.outcomes_below(session, u64::MAX)?;
-        for number in outcomes {
-            layout::outcome_key(self.group, session, number, self.scratch);
-            self.open.remove(self.scratch);
-        }
+    /// Forgets a session and every outcome it kept; `highest` is its highest number.
+    pub(crate) fn remove_session(&mut self, session: SessionId, highest: u64) -> Result<()> {
+        self.forget_outcomes(session, oldest_kept(highest), u64::MAX)?;
         layout::session_key(self.group, session, self.scratch);
         self.open.remove(self.scratch);
         Ok(())
@@ -163,8 +183,7 @@ impl View<'_> {
     /// Makes the session's expiry be looked at when group time reaches `expires`.
     pub(crate) fn put_session_expiry(&mut self, session: SessionId, expires: u64) {
         let name = session.0.to_be_bytes();
-        layout::expiry_key(self.group, expires, layout::SESSION_BUCKET, &name, self.scratch);
-        self.put_hint(expires);
+        self.put_hint(expires, layout::SESSION_BUCKET, &name);
     }
 
     /// A kept outcome.
@@ -179,48 +198,71 @@ impl View<'_> {
         self.open.put_raw(self.scratch, outcome);
     }
 
-    /// Forgets outcomes below a number.
-    pub(crate) fn forget_outcomes_below(&mut self, session: SessionId, number: u64) -> Result<()> {
-        for old in self.outcomes_below(session, number)? {
-            layout::outcome_key(self.group, session, old, self.scratch);
-            self.open.remove(self.scratch);
-        }
+    /// Forgets the outcomes that a session's window leaves behind when its highest number goes up:
+    /// those below were forgotten before.
+    pub(crate) fn slide_window(&mut self, session: SessionId, from: u64, to: u64) -> Result<()> {
+        self.forget_outcomes(session, oldest_kept(from), oldest_kept(to))
+    }
+
+    fn forget_outcomes(&mut self, session: SessionId, from: u64, to: u64) -> Result<()> {
+        layout::outcome_key(self.group, session, from, self.scratch);
+        let low = Bytes::copy_from_slice(self.scratch);
+        layout::outcome_key(self.group, session, to, self.scratch);
+        let high = Bytes::copy_from_slice(self.scratch);
+        let mut outcomes = Vec::new();
+        self.walk(Bound::Included(low), Bound::Excluded(high), Direction::Ascending, |key, _| {
+            outcomes.push(key.clone());
+            Ok(true)
+        })?;
+        outcomes.iter().for_each(|outcome| self.open.remove(outcome));
         Ok(())
     }
 
-    fn outcomes_below(&mut self, session: SessionId, number: u64) -> Result<Vec<u64>> {
-        layout::outcome_key(self.group, session, 0, self.scratch);
-        let low = Bytes::copy_from_slice(self.scratch);
-        layout::outcome_key(self.group, session, number, self.scratch);
-        let high = Bytes::copy_from_slice(self.scratch);
-        let mut numbers = Vec::new();
-        self.walk(Bound::Included(low), Bound::Excluded(high), Direction::Ascending, |key, _| {
-            if let Some(Ok(bytes)) = key.get(13..21).map(<[u8; 8]>::try_from) {
-                numbers.push(u64::from_be_bytes(bytes));
-            }
-            Ok(true)
-        })?;
-        Ok(numbers)
+    /// Where the sweep of expiry hints goes on: all before this are gone, and none comes there.
+    pub(crate) fn swept(&mut self) -> Result<Bytes> {
+        layout::space_key(self.group, Space::Swept, self.scratch);
+        let behind = self.raw(self.scratch)?.unwrap_or_default();
+        layout::space_key(self.group, Space::Expiry, self.scratch);
+        self.scratch.extend_from_slice(&behind);
+        Ok(Bytes::copy_from_slice(self.scratch))
     }
 
-    /// Expiry hints due by now, oldest first.
-    pub(crate) fn due(&mut self, now: u64, max: usize) -> Result<Vec<Bytes>> {
+    /// Has the next sweep, whoever's, go on from this hint.
+    pub(crate) fn put_swept(&mut self, swept: &Bytes) {
+        layout::space_key(self.group, Space::Swept, self.scratch);
+        let behind = swept.get(self.scratch.len()..).unwrap_or_default();
+        self.open.put_raw(self.scratch, behind);
+    }
+
+    /// Expiry hints from `swept` on that are due by now, oldest first, and where the next sweep
+    /// goes on.
+    pub(crate) fn due(&mut self, swept: &Bytes, max: usize) -> Result<(Vec<Bytes>, Bytes)> {
+        let now = self.open.time;
         layout::space_key(self.group, Space::Expiry, self.scratch);
-        let low = Bytes::copy_from_slice(self.scratch);
         self.scratch.extend_from_slice(&now.saturating_add(1).to_be_bytes());
         let high = Bytes::copy_from_slice(self.scratch);
         let mut due = Vec::new();
-        self.walk(Bound::Included(low), Bound::Excluded(high), Direction::Ascending, |key, _| {
+        let low = Bound::Included(swept.clone());
+        self.walk(low, Bound::Excluded(high.clone()), Direction::Ascending, |key, _| {
             due.push(key.clone());
             Ok(due.len() < max)
         })?;
-        Ok(due)
+        let last = due.last().filter(|_| due.len() == max);
+        let next = last.map_or(high, |last| Bytes::from([&last[..], &[0]].concat()));
+        Ok((due, next.max(swept.clone())))
     }
 
-    /// When the next expiry hint is due, whenever that is.
-    pub(crate) fn next_hint(&mut self) -> Result<Option<u64>> {
-        let first = self.due(u64::MAX - 1, 1)?;
-        Ok(first.first().and_then(layout::read_expiry_key).map(|(expires, _, _)| expires))
+    /// When the next expiry hint behind `swept` is due, whenever that is.
+    pub(crate) fn next_hint(&mut self, swept: &Bytes) -> Result<Option<u64>> {
+        layout::space_key(self.group, Space::Expiry, self.scratch);
+        let end = base::range::prefix_end(self.scratch).expect("a space is not all 0xFF");
+        let (low, high) = (Bound::Included(swept.clone()), Bound::Excluded(Bytes::from(end)));
+        let mut next = None;
+        self.walk(low, high, Direction::Ascending, |key, _| {
+            next = layout::read_expiry_key(key).map(|(expires, _, _)| expires);
+            Ok(false)
+        })?;
+        Ok(next)
     }
 
     /// Forgets an expiry hint.
@@ -317,6 +359,11 @@ impl View<'_> {
             }
         }
     }
+}
+
+/// The lowest number whose outcome is kept in a session with this highest one.
+fn oldest_kept(highest: u64) -> u64 {
+    highest.saturating_sub(limits::SESSION_WINDOW - 1)
 }
 
 /// Whether no key can lie between these bounds (some iterators do not like to be asked).

@@ -10,6 +10,7 @@ mod cost;
 mod forwarded;
 mod full_log;
 mod groups;
+mod growth;
 pub(crate) mod house;
 mod interleavings;
 mod lasting;

@@ -60,8 +60,8 @@ impl Intake {
         row.map(|row| Intake::read(&row.value).map_err(damaged)).transpose()
     }
 
-    fn put(self, view: &mut View, bucket: BucketId) {
-        view.put(OWN, &intake_key(bucket), None, &[&self.write()]);
+    fn put(self, view: &mut View, bucket: BucketId) -> Result<()> {
+        view.put(OWN, &intake_key(bucket), None, &[&self.write()])
     }
 
     /// A point of the other group's time as one of this group's.
@@ -135,7 +135,7 @@ fn begin(view: &mut View, bucket: BucketId, time: u64) -> Result<(Answer, u64)> 
     }
     let now = view.open.time;
     let ahead = now.cast_signed().wrapping_sub(time.cast_signed());
-    Intake { closed: false, ahead, part: 0 }.put(view, bucket);
+    Intake { closed: false, ahead, part: 0 }.put(view, bucket)?;
     Ok((Answer::Done { time: now }, 0))
 }
 
@@ -159,7 +159,7 @@ fn part_of(view: &mut View, bucket: BucketId, part: u64, items: &[Item]) -> Resu
     for item in items {
         sessions += u64::from(put(view, bucket, intake, item)?);
     }
-    Intake { part, ..intake }.put(view, bucket);
+    Intake { part, ..intake }.put(view, bucket)?;
     Ok((done, sessions))
 }
 
@@ -171,12 +171,13 @@ fn put(view: &mut View, bucket: BucketId, intake: Intake, item: &Item) -> Result
             let expires = row.expires.map(|expires| intake.here(expires));
             view.put_as(bucket, key, &StoredRow { expires, ..row });
         }
-        Item::Gone { key } => view.remove(bucket, key),
+        Item::Gone { key } => view.remove(bucket, key)?,
         Item::Session { session, used, highest } => {
             let known = view.session(*session)?;
             let (before, last) = known.unwrap_or_default();
             let used = intake.here(*used).max(before);
             view.put_session(*session, used, last.max(*highest));
+            view.slide_window(*session, last, last.max(*highest))?;
             if known.is_none() {
                 view.put_session_expiry(*session, used.saturating_add(SESSION_TTL_MS));
             }
@@ -203,6 +204,6 @@ fn close(view: &mut View, bucket: BucketId, time: u64) -> Result<(Answer, u64)> 
     if now < due {
         return Ok((Answer::Early { ms: due - now }, 0));
     }
-    Intake { closed: true, ..intake }.put(view, bucket);
+    Intake { closed: true, ..intake }.put(view, bucket)?;
     Ok((Answer::Done { time: now }, 0))
 }

@@ -19,6 +19,8 @@ use lsm_tree::{AbstractTree, InternalValue, SeqNo, ValueType};
 
 use super::manifest::TABLES;
 use super::run::Walk;
+use super::span::Found;
+use super::study::{Exchange, Gaps};
 use super::table::MemoryTable;
 use super::view::{Bounds, Version};
 use super::{Change, LsmTrees, Trees, hash};
@@ -41,6 +43,7 @@ impl LsmTrees {
         let one = self.tree.get_flush_lock();
         let sealed = self.view().sealed.clone();
         for table in &sealed {
+            self.study(table);
             let flushed = self.flush_table(table);
             if matches!(flushed, Err(StoreError::Full)) {
                 drop(one);
@@ -50,6 +53,7 @@ impl LsmTrees {
             }
             flushed?;
             reach(Point::FlushAfter);
+            self.keep_spans(&self.spans.flushed());
         }
         self.free_retired()
     }
@@ -94,10 +98,16 @@ impl LsmTrees {
     /// One round of merging by levels; when there is none due, one that gets rid of tombstones, if
     /// they are many.
     pub(super) fn compact_round(&self) -> Result<bool, StoreError> {
+        self.view().in_order().for_each(|table| self.study(table));
         let _alone = self.merging.lock().map_err(|_| StoreError::Closed)?;
         self.keep_within_room();
         let levels = Leveled::default().with_table_target_size(self.settings.merged_table_bytes());
-        Ok(self.merge(levels)? || self.reclaim()?)
+        let changed = self.merge(levels)? || self.reclaim()?;
+        if changed {
+            let _no_flush = self.tree.get_flush_lock();
+            self.keep_spans(&self.spans.durable());
+        }
+        Ok(changed)
     }
 
     /// For a caller that flushes and never merges: brings the runs down before they can't be
@@ -186,6 +196,14 @@ impl LsmTrees {
     pub(super) fn drop_rows_under(&self, prefix: &[u8]) -> Result<(), StoreError> {
         self.rotate()?;
         self.flush_sealed()?;
+        let exchange = Exchange::begin(self, prefix);
+        let found = self.drop_known(prefix)?;
+        exchange.end(found);
+        Ok(())
+    }
+
+    /// Gives the stretch in which no row is left.
+    fn drop_known(&self, prefix: &[u8]) -> Result<Vec<Found>, StoreError> {
         let (low, high) = bounds_of(prefix);
         let alone = self.merging.lock().map_err(|_| StoreError::Closed)?;
         self.guarded(|| {
@@ -201,13 +219,15 @@ impl LsmTrees {
         self.refresh()?;
         self.rows.forget(prefix);
         let rest = self.snapshot();
-        let mut keys = rest.range(low, high, false);
+        let mut keys = rest.range(low, high.clone(), false);
+        let mut gaps = Gaps::new(prefix);
         loop {
             let batch = keys.by_ref().take(ROWS_PER_DROP).map(|row| row.map(|(key, _)| key));
             let batch = batch.collect::<Result<Vec<Bytes>, StoreError>>()?;
             if batch.is_empty() {
                 break;
             }
+            batch.iter().for_each(|key| gaps.dead(key));
             self.apply(&mut batch.into_iter().map(Change::Remove))?;
             if self.pressure().rotate_is_due() {
                 self.rotate()?;
@@ -217,7 +237,7 @@ impl LsmTrees {
         self.rotate()?;
         self.flush_sealed()?;
         reach(Point::DropAfter);
-        Ok(())
+        Ok(gaps.end(&high))
     }
 }
 

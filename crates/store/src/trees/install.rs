@@ -27,7 +27,8 @@ use bytes::Bytes;
 use lsm_tree::{AbstractTree, InternalValue, SeqNo, Table, UserKey, ValueType};
 
 use super::compaction::bounds_of;
-use super::{Change, LsmTrees, Row, Rows, Trees};
+use super::study::{Exchange, Gaps};
+use super::{Change, LsmTrees, Row, Rows, Snapshot, Trees};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
 
@@ -107,6 +108,8 @@ pub(super) struct LsmInstall {
     /// Where the next table begins, in the order of keys.
     from: Bound<Bytes>,
     tables: Vec<Table>,
+    /// Where no row comes.
+    gaps: Gaps,
     /// The last table is written.
     whole: bool,
     complete: bool,
@@ -130,6 +133,7 @@ impl LsmInstall {
             last: None,
             from,
             tables,
+            gaps: Gaps::new(prefix),
             whole: false,
             complete: false,
         })
@@ -137,8 +141,9 @@ impl LsmInstall {
 
     /// Writes what waits, and a tombstone for each old row up to `high` that does not come.
     fn write_table(&mut self, high: Bound<Bytes>) -> Result<(), StoreError> {
-        let old = self.trees.snapshot();
+        let old = self.trees.look(&Arc::default());
         let mut failure = None;
+        let mut gaps = self.gaps.clone(); // a call that failed is repeated
         let one = self.trees.tree.get_flush_lock();
         let written = self.trees.guarded(|| {
             let rows = Over {
@@ -147,7 +152,11 @@ impl LsmInstall {
                 sequence: self.sequence,
                 failure: &mut failure,
             };
-            self.trees.tree.flush_to_tables(rows.map(Ok))
+            let seen = rows.inspect(|row| {
+                let key = Bytes::from(row.key.user_key.clone());
+                if row.is_tombstone() { gaps.dead(&key) } else { gaps.alive(&key) }
+            });
+            self.trees.tree.flush_to_tables(seen.map(Ok))
         });
         if matches!(written, Err(StoreError::Full)) {
             drop(one);
@@ -161,6 +170,7 @@ impl LsmInstall {
         if let Some(failure) = failure {
             return Err(failure);
         }
+        self.gaps = gaps;
         if let Some(last) = &self.last {
             self.from = Bound::Excluded(last.clone());
         }
@@ -212,6 +222,7 @@ impl Install for LsmInstall {
             return Ok(false);
         }
         drop(writer);
+        let exchange = Exchange::begin(trees, &self.watch.prefix);
         reach(Point::InstallBefore);
         trees.kept.shrink_to(0);
         trees.rows.without(&self.watch.prefix, || {
@@ -223,6 +234,7 @@ impl Install for LsmInstall {
             reach(Point::InstallAfter);
             trees.refresh()
         })?;
+        exchange.end(self.gaps.end(&bounds_of(&self.watch.prefix).1));
         trees.note_arriving(&self.tables, false)?;
         self.tables.clear();
         Ok(true)

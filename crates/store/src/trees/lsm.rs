@@ -21,10 +21,11 @@ use super::cache::{Loaded, RowCache};
 use super::install::{Install, LsmInstall, Watch};
 use super::kept::Kept;
 use super::manifest::{self, Manifest};
-use super::snapshot::LsmSnapshot;
+use super::snapshot::{LsmSnapshot, RowCounts};
+use super::spans::{Sight, Spans};
 use super::table::MemoryTable;
 use super::view::View;
-use super::{Change, Pressure, Snapshot, TreeSettings, TreeStatistics, Trees, hash};
+use super::{Change, Pressure, Snapshot, TreeSettings, TreeStatistics, Trees, hash, spanfile};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
 
@@ -48,6 +49,9 @@ pub struct LsmTrees {
     pub(super) merging: Mutex<()>,
     /// Table files of installations, which no list names yet.
     arriving: Mutex<BTreeSet<TableId>>,
+    /// Where no row is left.
+    pub(super) spans: Arc<Spans>,
+    counts: Arc<RowCounts>,
     /// Set by the first failure that leaves doubt.
     closed: AtomicBool,
 }
@@ -82,7 +86,11 @@ impl LsmTrees {
         let sequence = tree.get_highest_persisted_seqno().unwrap_or(0);
         let view = Arc::new(View::capture(&tree, Arc::new(MemoryTable::new()), Vec::new()));
         let writer = Writer { sequence, active: Arc::clone(&view.active), watches: Vec::new() };
+        let spans = Spans::default();
+        spans.load(spanfile::read(&path, tree.current_version().id()), sequence);
         Ok(LsmTrees {
+            spans: Arc::new(spans),
+            counts: Arc::default(),
             rows: RowCache::new(settings.row_cache_bytes_max()),
             kept: Kept::default(),
             tree,
@@ -113,6 +121,15 @@ impl LsmTrees {
         (view, self.published.load(Ordering::Acquire))
     }
 
+    /// The rows as they are now, for a reader whose rows are counted there.
+    pub(super) fn look(&self, counts: &Arc<RowCounts>) -> LsmSnapshot {
+        let turn = self.spans.turn();
+        let (view, sequence) = self.now();
+        let (path, salt) = (self.settings.path.clone(), self.salt);
+        let (spans, counts) = (Arc::clone(&self.spans), Arc::clone(counts));
+        LsmSnapshot { view, sight: Sight { turn, sequence }, salt, path, spans, counts }
+    }
+
     /// The writer's seat; `Closed` after a batch broke off in its midst.
     pub(super) fn writer(&self) -> Result<MutexGuard<'_, Writer>, StoreError> {
         self.usable()?;
@@ -128,12 +145,13 @@ impl LsmTrees {
         reach(Point::ApplyBefore);
         let sequence = writer.sequence + 1;
         let salted = |key: &[u8]| hash(key, self.salt);
-        if writer.watches.is_empty() {
-            writer.active.insert(sequence, batch, salted);
-        } else {
-            let see = |change: &Change| writer.watches.iter().for_each(|watch| watch.see(change));
-            writer.active.insert(sequence, &mut batch.inspect(see), salted);
-        }
+        self.spans.begin();
+        let see = |change: &Change| {
+            self.spans.see(change, sequence);
+            writer.watches.iter().for_each(|watch| watch.see(change));
+        };
+        writer.active.insert(sequence, &mut batch.inspect(see), salted);
+        self.spans.finish();
         writer.sequence = sequence;
         self.published.store(sequence, Ordering::Release);
         reach(Point::ApplyAfter);
@@ -149,6 +167,9 @@ impl LsmTrees {
         let mut sealed = self.view().sealed.clone();
         sealed.push(std::mem::replace(&mut writer.active, Arc::new(MemoryTable::new())));
         retired.push(self.swap(View::capture(&self.tree, Arc::clone(&writer.active), sealed)));
+        self.spans.seal();
+        // Behind the swap: who is in the new turn has the new table.
+        self.spans.end_turn(writer.sequence);
         reach(Point::RotateAfter);
         Ok(true)
     }
@@ -271,9 +292,7 @@ impl Trees for LsmTrees {
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot> {
-        let (view, sequence) = self.now();
-        let path = self.settings.path.clone();
-        Box::new(LsmSnapshot { view, sequence, salt: self.salt, path })
+        Box::new(self.look(&self.counts))
     }
 
     fn memory_bytes(&self) -> u64 {
@@ -335,6 +354,8 @@ impl Trees for LsmTrees {
             sealed_tables: view.sealed.len() as u64,
             level0_runs: view.level0_runs as u64,
             sequence: self.published.load(Ordering::Acquire),
+            rows_walked: self.counts.walked.load(Ordering::Relaxed),
+            rows_returned: self.counts.returned.load(Ordering::Relaxed),
         }
     }
 }

@@ -41,6 +41,9 @@ struct State {
     snapshots: BTreeMap<u64, usize>,
     /// Who wants to know what is written under a prefix.
     watches: Vec<Arc<Watch>>,
+    /// Rows that ranges passed and gave out.
+    walked: u64,
+    returned: u64,
 }
 
 impl MemoryTrees {
@@ -86,7 +89,7 @@ impl State {
     fn write(&mut self, key: Bytes, value: Option<Bytes>, sequence: u64, points: &[u64]) {
         let value_bytes = value.as_ref().map_or(0, Bytes::len);
         self.active_bytes += (key.len() + value_bytes) as u64 + VERSION_OVERHEAD_BYTES;
-        let versions = self.rows.entry(key).or_default();
+        let versions = self.rows.entry(key.clone()).or_default();
         let old = std::mem::take(versions);
         for (position, version) in old.iter().enumerate() {
             let until = old.get(position + 1).map_or(sequence, |next| next.0);
@@ -95,6 +98,9 @@ impl State {
             }
         }
         versions.push((sequence, value));
+        if versions.iter().all(|(_, value)| value.is_none()) {
+            self.rows.remove(&key);
+        }
     }
 
     fn read(&self, key: &[u8], sequence: u64) -> Option<Bytes> {
@@ -198,6 +204,8 @@ impl Trees for MemoryTrees {
             rows_about: state.rows.len() as u64,
             sealed_tables: state.sealed_tables as u64,
             sequence: state.sequence,
+            rows_walked: state.walked,
+            rows_returned: state.returned,
             ..TreeStatistics::default()
         })
     }
@@ -260,12 +268,17 @@ impl MemorySnapshot {
         bounds: &(Bound<Bytes>, Bound<Bytes>),
         reverse: bool,
     ) -> Result<Option<Row>, StoreError> {
-        let state = self.state.lock().map_err(|_| StoreError::Closed)?;
+        let mut state = self.state.lock().map_err(|_| StoreError::Closed)?;
         let mut rows = state.rows.range::<Bytes, _>((bounds.0.as_ref(), bounds.1.as_ref()));
+        let mut walked = 0;
         let live = |(key, versions): (&Bytes, &Vec<_>)| {
+            walked += versions.len() as u64;
             Some((key.clone(), newest(versions, self.sequence)?))
         };
-        Ok(if reverse { rows.rev().find_map(live) } else { rows.find_map(live) })
+        let row = if reverse { rows.rev().find_map(live) } else { rows.find_map(live) };
+        state.walked += walked;
+        state.returned += u64::from(row.is_some());
+        Ok(row)
     }
 }
 

@@ -16,7 +16,7 @@
 //! Never: keeps a journal of its own; starts a thread; reads a clock; makes a writer wait for a
 //! long read.
 //! Read next: `lsm.rs`, then `view.rs`, `table.rs`, `kept.rs`, `cache.rs`, `compaction.rs`,
-//! `install.rs`.
+//! `install.rs`; `snapshot.rs` and `spans.rs` for range reads.
 
 pub(crate) mod archive;
 mod cache;
@@ -30,7 +30,11 @@ mod memory;
 mod run;
 mod settings;
 mod snapshot;
+mod span;
+mod spanfile;
+mod spans;
 mod stream;
+mod study;
 mod table;
 mod view;
 
@@ -204,4 +208,8 @@ pub struct TreeStatistics {
     pub level0_runs: u64,
     /// Number of the newest published batch.
     pub sequence: u64,
+    /// Rows that range reads passed since the start: every version and tombstone.
+    pub rows_walked: u64,
+    /// Rows that they gave out.
+    pub rows_returned: u64,
 }

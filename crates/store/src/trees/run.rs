@@ -184,6 +184,8 @@ pub(super) struct Walk {
     /// Upwards: where what was fetched ends, and how many rows are fetched next.
     fetched: usize,
     fetch: usize,
+    /// Rows passed by the last step: those of its key, and of keys that are younger than the walk.
+    pub passed: u64,
 }
 
 impl Walk {
@@ -199,7 +201,7 @@ impl Walk {
             Bound::Included(key) => run.below(key, true),
             Bound::Excluded(key) => run.below(key, false),
         };
-        Walk { run, low, high, sequence, reverse, fetched: low, fetch: 1 }
+        Walk { run, low, high, sequence, reverse, fetched: low, fetch: 1, passed: 0 }
     }
 
     /// The places of the rows of the next key.
@@ -234,8 +236,11 @@ impl Iterator for Walk {
     type Item = (Bytes, Version);
 
     fn next(&mut self) -> Option<(Bytes, Version)> {
+        self.passed = 0;
         loop {
-            let mut rows = self.next_key()?.map(|place| self.run.at(place));
+            let places = self.next_key()?;
+            self.passed += places.len() as u64;
+            let mut rows = places.map(|place| self.run.at(place));
             let Some(newest) = rows.find(|entry| entry.sequence <= self.sequence) else { continue };
             let version = Version { sequence: newest.sequence, value: newest.value.clone() };
             return Some((newest.key.clone(), version));

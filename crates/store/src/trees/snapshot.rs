@@ -1,34 +1,53 @@
 //! A long read: one view, one number.
+//!
+//! A range merges the tables in memory and on disk in the order of keys. It counts the rows that it
+//! passes (every version and tombstone that it steps over), notes the stretches in which it found
+//! none alive, and jumps over those that are known (`spans.rs`).
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use bytes::Bytes;
 
 use super::manifest::{damage, error};
 use super::run::Walk;
-use super::view::{Bounds, Merged, Version, View, crossed};
+use super::span::{Found, after};
+use super::spans::{DEAD_MIN, Sight, Spans};
+use super::view::{Bounds, OnDisk, Version, View, crossed};
 use super::{Row, Rows, Snapshot};
 use crate::StoreError;
+
+/// How many dead rows are passed until spans are asked again, after the first was.
+const DEAD_PER_LOOK: u64 = 16;
+
+/// Rows that ranges passed and gave out.
+#[derive(Default)]
+pub(super) struct RowCounts {
+    pub walked: AtomicU64,
+    pub returned: AtomicU64,
+}
 
 /// Rows of a view up to a batch.
 pub(super) struct LsmSnapshot {
     pub view: Arc<View>,
-    pub sequence: u64,
+    pub sight: Sight,
     pub salt: u64,
     pub path: PathBuf,
+    pub spans: Arc<Spans>,
+    pub counts: Arc<RowCounts>,
 }
 
 impl Snapshot for LsmSnapshot {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
         let hash = super::hash(key, self.salt);
-        match self.view.in_memory(key, hash, self.sequence) {
+        match self.view.in_memory(key, hash, self.sight.sequence) {
             Some(found) => Ok(found.value),
-            None => Ok(self.view.on_disk(key, self.sequence)?.value),
+            None => Ok(self.view.on_disk(key, self.sight.sequence)?.value),
         }
     }
 
@@ -37,14 +56,14 @@ impl Snapshot for LsmSnapshot {
         if crossed(&bounds) {
             return Box::new(std::iter::empty());
         }
-        Box::new(Merge::new(self, &bounds, reverse))
+        Box::new(Merge::new(self, bounds, reverse))
     }
 }
 
 /// Where rows come from, one key after the other.
 enum Source {
     Memory(Walk),
-    Disk(Merged),
+    Disk(OnDisk),
 }
 
 /// The next row of a source.
@@ -53,51 +72,227 @@ struct Head {
     value: Option<Bytes>,
     /// The source's place, the newest first.
     source: usize,
+    /// Rows that its source passed to find it.
+    passed: u64,
     reverse: bool,
+}
+
+/// What was passed since the last row that is alive.
+#[derive(Default)]
+struct Stretch {
+    dead: u64,
+    /// The outermost dead rows, in the order in which they came.
+    outermost: Option<(Bytes, Bytes)>,
+    /// The bound of the last jump.
+    jumped: Option<Bytes>,
 }
 
 /// Rows of all sources in one order; of one key, that of the newest source.
-struct Merge<'a> {
-    path: &'a Path,
+pub(super) struct Merge<'a> {
+    snapshot: &'a LsmSnapshot,
+    reverse: bool,
+    /// What is not read yet; its beginning is where a stretch begins.
+    left: Bounds,
     sources: Vec<Source>,
     heads: BinaryHeap<Head>,
-    reverse: bool,
     failure: Option<StoreError>,
+    stretch: Stretch,
+    walked: u64,
+    returned: u64,
 }
 
 impl<'a> Merge<'a> {
-    fn new(snapshot: &'a LsmSnapshot, bounds: &Bounds, reverse: bool) -> Merge<'a> {
-        let LsmSnapshot { view, sequence, path, .. } = snapshot;
-        let runs = view.in_order().flat_map(|table| table.runs(bounds, *sequence));
-        let walks = runs.map(|run| Source::Memory(Walk::new(run, bounds, *sequence, reverse)));
-        let mut sources: Vec<Source> = walks.collect();
-        sources.push(Source::Disk(view.range_on_disk(bounds.clone(), *sequence)));
-        let heads = BinaryHeap::with_capacity(sources.len());
-        let mut merge = Merge { path, sources, heads, reverse, failure: None };
-        (0..merge.sources.len()).for_each(|source| merge.advance(source));
+    pub fn new(snapshot: &'a LsmSnapshot, bounds: Bounds, reverse: bool) -> Merge<'a> {
+        let mut merge = Merge {
+            snapshot,
+            reverse,
+            left: bounds,
+            sources: Vec::new(),
+            heads: BinaryHeap::new(),
+            failure: None,
+            stretch: Stretch::default(),
+            walked: 0,
+            returned: 0,
+        };
+        let (spans, sight) = (&snapshot.spans, snapshot.sight);
+        let from = if reverse { &merge.left.1 } else { &merge.left.0 };
+        let inside = match (from, reverse) {
+            (Bound::Included(key), false) => spans.behind(key, sight),
+            (Bound::Excluded(key), false) => spans.behind(&after(key), sight),
+            (Bound::Unbounded, false) => None,
+            (edge, true) => spans.below(edge.as_ref().map(|key| &key[..]), sight),
+        };
+        match inside {
+            Some(edge) => merge.jump(edge),
+            None => merge.seek(merge.left.clone()),
+        }
         merge
+    }
+
+    /// Turns the sources to these bounds.
+    fn seek(&mut self, bounds: Bounds) {
+        self.heads.clear();
+        self.sources.clear();
+        if crossed(&bounds) {
+            return;
+        }
+        let (view, sequence) = (&self.snapshot.view, self.snapshot.sight.sequence);
+        let runs = view.in_order().flat_map(|table| table.runs(&bounds, sequence));
+        let walks = runs.map(|run| Source::Memory(Walk::new(run, &bounds, sequence, self.reverse)));
+        self.sources.extend(walks);
+        self.sources.extend(view.runs_on_disk(&bounds).into_iter().map(Source::Disk));
+        (0..self.sources.len()).for_each(|source| self.advance(source));
+    }
+
+    /// Goes on at the other end of a span.
+    fn jump(&mut self, edge: Bytes) {
+        let (low, high) = self.left.clone();
+        self.stretch.jumped = Some(edge.clone());
+        self.seek(match self.reverse {
+            false => (Bound::Included(edge), high),
+            true => (low, Bound::Excluded(edge)),
+        });
     }
 
     /// Takes the next row of a source, if there is one.
     fn advance(&mut self, source: usize) {
         let reverse = self.reverse;
+        let path = &self.snapshot.path;
         let next = match &mut self.sources[source] {
-            Source::Memory(walk) => walk.next().map(|(key, Version { value, .. })| (key, value)),
+            Source::Memory(walk) => {
+                let next = walk.next();
+                next.map(|(key, Version { value, .. })| (key, value, walk.passed))
+            }
             Source::Disk(rows) => {
                 let step = || if reverse { rows.next_back() } else { rows.next() };
                 match catch_unwind(AssertUnwindSafe(step)) {
                     Ok(None) => None,
-                    Ok(Some(Ok(row))) => Some((row.key.user_key.into(), Some(row.value.into()))),
-                    Ok(Some(Err(why))) => return self.failure = Some(error(self.path, why)),
+                    Ok(Some(Ok(row))) => {
+                        let dead = row.is_tombstone();
+                        let value = (!dead).then(|| row.value.into());
+                        Some((row.key.user_key.into(), value, 1))
+                    }
+                    Ok(Some(Err(why))) => return self.failure = Some(error(path, why)),
                     Err(_) => {
-                        return self.failure = Some(damage(self.path, "a block has no sense"));
+                        return self.failure = Some(damage(path, "a block has no sense"));
                     }
                 }
             }
         };
-        if let Some((key, value)) = next {
-            self.heads.push(Head { key, value, source, reverse });
+        if let Some((key, value, passed)) = next {
+            self.heads.push(Head { key, value, source, passed, reverse });
         }
+    }
+
+    /// The next key, with what the newest source says of it.
+    fn pop(&mut self) -> Option<Head> {
+        let first = self.heads.pop()?;
+        self.walked += first.passed;
+        self.advance(first.source);
+        while self.heads.peek().is_some_and(|other| other.key == first.key) {
+            let hidden = self.heads.pop()?;
+            self.walked += hidden.passed;
+            self.advance(hidden.source);
+        }
+        Some(first)
+    }
+
+    /// One more dead row: jumps when it lies in a span.
+    fn pass(&mut self, key: Bytes) {
+        let stretch = &mut self.stretch;
+        let look = stretch.dead % DEAD_PER_LOOK == 0;
+        stretch.dead += 1;
+        let first = stretch.outermost.take().map_or_else(|| key.clone(), |(first, _)| first);
+        stretch.outermost = Some((first, key.clone()));
+        if !look {
+            return;
+        }
+        let (spans, sight) = (&self.snapshot.spans, self.snapshot.sight);
+        let edge = match self.reverse {
+            false => spans.behind(&key, sight),
+            true => spans.below(Bound::Included(&key), sight),
+        };
+        if let Some(edge) = edge {
+            self.jump(edge);
+        }
+    }
+
+    /// A row that is alive, or the end, was reached: what was passed may be worth noting. Gives how
+    /// many dead rows that were, as far as they were walked over.
+    fn end_stretch(&mut self, alive: Option<&Bytes>) -> u64 {
+        let Stretch { dead, outermost, jumped } = std::mem::take(&mut self.stretch);
+        let further = match (&jumped, alive) {
+            (None, _) => dead >= DEAD_MIN,
+            (Some(_), None) => dead > 0,
+            (Some(edge), Some(alive)) if self.reverse => dead > 0 || after(alive) != *edge,
+            (Some(edge), Some(alive)) => dead > 0 || alive != edge,
+        };
+        if further {
+            self.note(dead, outermost, alive);
+        }
+        dead
+    }
+
+    fn note(&self, dead: u64, outermost: Option<(Bytes, Bytes)>, alive: Option<&Bytes>) {
+        let (low, high) = &self.left;
+        let (low, high) = match (alive, self.reverse) {
+            (None, _) => (low.clone(), high.clone()),
+            (Some(alive), false) => (low.clone(), Bound::Excluded(alive.clone())),
+            (Some(alive), true) => (Bound::Excluded(alive.clone()), high.clone()),
+        };
+        let outermost = outermost.map(|(one, other)| match self.reverse {
+            false => (one, other),
+            true => (other, one),
+        });
+        let start = match low {
+            Bound::Included(low) => low,
+            Bound::Excluded(low) => after(&low),
+            Bound::Unbounded => Bytes::new(),
+        };
+        let end = match (high, &outermost) {
+            (Bound::Excluded(high), _) => high,
+            (Bound::Included(high), _) => after(&high),
+            (Bound::Unbounded, Some((_, last))) => after(last),
+            (Bound::Unbounded, None) => return,
+        };
+        let (first, last) = outermost.unwrap_or_else(|| (start.clone(), start.clone()));
+        let own = |key: Bytes| Bytes::copy_from_slice(&key);
+        let found =
+            Found { start: own(start), end: own(end), first: own(first), last: own(last), dead };
+        self.snapshot.spans.note(found, self.snapshot.sight, &self.snapshot.view.active);
+    }
+
+    /// The next row that is alive, and how many dead ones were walked over on the way.
+    pub fn step(&mut self) -> Result<(Option<Row>, u64), StoreError> {
+        loop {
+            if let Some(failure) = self.failure.take() {
+                self.end();
+                return Err(failure);
+            }
+            let Some(Head { key, value, .. }) = self.pop() else {
+                if self.failure.is_some() {
+                    continue;
+                }
+                return Ok((None, self.end_stretch(None)));
+            };
+            let Some(value) = value else {
+                self.pass(key);
+                continue;
+            };
+            let dead = self.end_stretch(Some(&key));
+            let behind = Bound::Excluded(key.clone());
+            *(if self.reverse { &mut self.left.1 } else { &mut self.left.0 }) = behind;
+            self.returned += 1;
+            return Ok((Some((key, value)), dead));
+        }
+    }
+
+    /// Nothing more comes, and nothing is known of what was not read.
+    fn end(&mut self) {
+        self.heads.clear();
+        self.sources.clear();
+        self.stretch = Stretch::default();
+        self.left = (Bound::Excluded(Bytes::new()), Bound::Excluded(Bytes::new()));
     }
 }
 
@@ -105,21 +300,14 @@ impl Iterator for Merge<'_> {
     type Item = Result<Row, StoreError>;
 
     fn next(&mut self) -> Option<Result<Row, StoreError>> {
-        loop {
-            if let Some(failure) = self.failure.take() {
-                self.heads.clear();
-                return Some(Err(failure));
-            }
-            let first = self.heads.pop()?;
-            self.advance(first.source);
-            while self.heads.peek().is_some_and(|other| other.key == first.key) {
-                let hidden = self.heads.pop()?;
-                self.advance(hidden.source);
-            }
-            if let Some(value) = first.value {
-                return Some(Ok((first.key, value)));
-            }
-        }
+        self.step().map(|(row, _)| row).transpose()
+    }
+}
+
+impl Drop for Merge<'_> {
+    fn drop(&mut self) {
+        self.snapshot.counts.walked.fetch_add(self.walked, Relaxed);
+        self.snapshot.counts.returned.fetch_add(self.returned, Relaxed);
     }
 }
 

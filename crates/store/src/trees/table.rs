@@ -11,7 +11,7 @@
 //! number: batches that are being inserted are hidden by that alone.
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
@@ -31,6 +31,8 @@ const ROWS_PER_TURN: usize = 64;
 const ROW_OVERHEAD_BYTES: u64 = 108;
 /// No older row.
 const NONE: u32 = u32::MAX;
+/// Rows looked at to find whether one was written lately.
+const LATEST_ROWS_MAX: usize = 4_096;
 
 /// The table.
 pub(super) struct MemoryTable {
@@ -38,6 +40,8 @@ pub(super) struct MemoryTable {
     /// The runs, oldest first; together they cover a part of the full chunks, from the first.
     runs: Mutex<Vec<Arc<Run>>>,
     bytes: AtomicU64,
+    /// Rows, from the first, whose removals were looked at.
+    studied: AtomicUsize,
 }
 
 struct Growing {
@@ -60,6 +64,7 @@ impl MemoryTable {
             growing: RwLock::new(Growing { full, tail, newest }),
             runs: Mutex::new(Vec::new()),
             bytes: AtomicU64::new(0),
+            studied: AtomicUsize::new(0),
         }
     }
 
@@ -140,10 +145,45 @@ impl MemoryTable {
         Run::of(chunks, rows)
     }
 
+    /// Whether a batch after `sequence` put a row between two keys. Said also when so much was
+    /// written since that looking through it would take long.
+    pub fn wrote_since(&self, sequence: u64, start: &[u8], end: &[u8]) -> bool {
+        let growing = self.growing.read().unwrap_or_else(PoisonError::into_inner);
+        for (looked_at, row) in (0..growing.rows() as u32).rev().enumerate() {
+            let Entry { key, value, sequence: written, .. } = growing.entry(row);
+            if *written <= sequence {
+                return false;
+            }
+            let put_there = value.is_some() && key >= start && key < end;
+            if put_there || looked_at >= LATEST_ROWS_MAX {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Keys that were removed since this was asked last, in order; none while they are fewer than
+    /// `least`.
+    pub fn removed_lately(&self, least: usize) -> Vec<Bytes> {
+        let growing = self.growing.read().unwrap_or_else(PoisonError::into_inner);
+        let (from, upto) = (self.studied.load(Ordering::Relaxed), growing.rows());
+        let lately = (from as u32..upto as u32).map(|row| growing.entry(row));
+        let removed = lately.filter(|entry| entry.value.is_none());
+        let mut keys: Vec<Bytes> = removed.map(|entry| entry.key.clone()).collect();
+        if keys.len() < least {
+            return Vec::new();
+        }
+        self.studied.store(upto, Ordering::Relaxed);
+        drop(growing);
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
     /// Whether most of its rows are the newest of their key.
     pub fn is_mostly_live(&self) -> bool {
         let growing = self.growing.read().unwrap_or_else(PoisonError::into_inner);
-        growing.newest.len() * 2 > growing.full.len() * CHUNK_ROWS + growing.tail.len()
+        growing.newest.len() * 2 > growing.rows()
     }
 
     /// Bytes it takes in memory, about.
@@ -153,12 +193,15 @@ impl MemoryTable {
 
     /// Rows, superseded and removed ones counted.
     pub fn rows(&self) -> usize {
-        let growing = self.growing.read().unwrap_or_else(PoisonError::into_inner);
-        growing.full.len() * CHUNK_ROWS + growing.tail.len()
+        self.growing.read().unwrap_or_else(PoisonError::into_inner).rows()
     }
 }
 
 impl Growing {
+    fn rows(&self) -> usize {
+        self.full.len() * CHUNK_ROWS + self.tail.len()
+    }
+
     fn entry(&self, row: u32) -> &Entry {
         entry_of(&self.full, &self.tail, row)
     }
@@ -178,8 +221,8 @@ impl Growing {
     }
 
     fn put(&mut self, hash: u32, mut entry: Entry) {
-        let row = u32::try_from(self.full.len() * CHUNK_ROWS + self.tail.len())
-            .expect("a table is sealed long before it has so many rows");
+        let row =
+            u32::try_from(self.rows()).expect("a table is sealed long before it has so many rows");
         let (full, tail) = (&self.full, &self.tail);
         let same =
             |slot: &Slot| slot.hash == hash && entry_of(full, tail, slot.row).key == entry.key;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lsm_tree::table::filter::standard_bloom::Builder as Bloom;
-use lsm_tree::{AbstractTree, InternalValue, SeqNo, TableId, Tree};
+use lsm_tree::{AbstractTree, InternalValue, SeqNo, TableId, Tree, UserKey};
 
 use super::manifest::damage;
 use super::table::MemoryTable;
@@ -26,11 +26,12 @@ pub(super) struct Version {
 }
 
 pub(super) type Bounds = (Bound<Bytes>, Bound<Bytes>);
-pub(super) type Merged =
+/// Rows of one run of tables on disk, tombstones among them, each key once.
+pub(super) type OnDisk =
     Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<InternalValue>> + Send>;
 // The crate does not let its list of tables be named, only used: hence closures.
 type ReadPoint = dyn Fn(&[u8], SeqNo) -> Result<Option<InternalValue>, StoreError> + Send + Sync;
-type ReadRange = dyn Fn(Bounds, SeqNo) -> Merged + Send + Sync;
+type ReadRange = dyn Fn(&Bounds) -> Vec<OnDisk> + Send + Sync;
 
 /// Tables of one moment. Only the active one still grows, by batches that a reader's number hides.
 pub(super) struct View {
@@ -43,15 +44,15 @@ pub(super) struct View {
     /// Table files that it may read.
     pub files: Vec<TableId>,
     tables: Box<ReadPoint>,
-    merged: Box<ReadRange>,
+    runs: Box<ReadRange>,
 }
 
 impl View {
     /// These tables in memory, and those on disk as they are now. A row that is in both is
     /// harmless.
     pub fn capture(tree: &Tree, active: Arc<MemoryTable>, sealed: Vec<Arc<MemoryTable>>) -> View {
-        let frozen = tree.get_version_history_lock().latest_version();
         let version = tree.current_version();
+        let ranged = version.clone();
         let level0_runs = version.l0().run_count();
         let files = version.iter_tables().map(|table| table.id()).collect();
         let tables = Box::new(move |key: &[u8], limit: SeqNo| {
@@ -68,10 +69,20 @@ impl View {
             }
             Ok(None)
         });
-        let merged = Box::new(move |bounds: Bounds, limit: SeqNo| -> Merged {
-            Box::new(Tree::create_internal_range(frozen.clone(), &bounds, limit, None))
+        // The crate has an iterator over all of them, which keeps to itself what it walks over.
+        let runs = Box::new(move |bounds: &Bounds| -> Vec<OnDisk> {
+            let slice = |key: &Bytes| UserKey::from(key.clone());
+            let bounds = (bounds.0.as_ref().map(slice), bounds.1.as_ref().map(slice));
+            let runs = ranged.iter_levels().flat_map(|level| level.iter());
+            let met = runs.filter_map(|run| {
+                let (first, last) = run.range_overlap_indexes(&bounds)?;
+                let (run, bounds) = (Arc::clone(run), bounds.clone());
+                let rows = (first..=last).flat_map(move |table| run[table].range(bounds.clone()));
+                Some(Box::new(rows) as OnDisk)
+            });
+            met.collect()
         });
-        View { active, sealed, level0_runs, files, tables, merged }
+        View { active, sealed, level0_runs, files, tables, runs }
     }
 
     /// The newest version of a key in memory that is not newer than `sequence`.
@@ -94,9 +105,9 @@ impl View {
         std::iter::once(&self.active).chain(self.sealed.iter().rev())
     }
 
-    /// Rows on disk between bounds, newest versions not newer than `sequence`, tombstones left out.
-    pub fn range_on_disk(&self, bounds: Bounds, sequence: u64) -> Merged {
-        (self.merged)(bounds, sequence + 1)
+    /// The runs on disk that may hold rows between bounds, newest first.
+    pub fn runs_on_disk(&self, bounds: &Bounds) -> Vec<OnDisk> {
+        (self.runs)(bounds)
     }
 
     /// Bytes in memory.

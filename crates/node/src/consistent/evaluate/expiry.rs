@@ -5,6 +5,7 @@ use crate::consistent::layout::{self, SESSION_BUCKET};
 use crate::consistent::view::View;
 use base::request::{ExpireWhen, Expiry};
 use base::{Key, Outcome, Properties, Result, SessionId, limits};
+use bytes::Bytes;
 
 /// The point of group time at which a row written now expires. `before` is that of the row it
 /// replaces.
@@ -49,38 +50,57 @@ pub(super) fn expire(
         return Ok(Outcome::Applied(false));
     }
     if expiry == Expiry::After(0) {
-        view.remove(bucket.id, key);
+        view.remove(bucket.id, key)?;
     } else if wanted != row.expires {
-        view.put(bucket.id, key, wanted, &[&row.value]);
+        if wanted.is_none() {
+            view.forget_hint(bucket.id, key, row.expires);
+        }
+        view.put(bucket.id, key, wanted, &[&row.value])?;
     }
     Ok(Outcome::Applied(true))
 }
 
-/// Collects what expired by the open value's time: at most `max` hints are looked at. Gives how
-/// many were, so that the caller knows whether to come back at once.
-pub(crate) fn expire_due(view: &mut View, max: usize) -> Result<usize> {
+/// What a sweep did.
+pub(crate) struct Swept {
+    /// Hints it looked at.
+    pub looked: usize,
+    /// Where the next one goes on.
+    pub upto: Bytes,
+    /// When the next hint is due, if there is one.
+    pub next: Option<u64>,
+}
+
+/// Collects what expired by the open value's time: at most `max` hints are looked at, from where
+/// the last sweep ended (nothing: as the store says). That place is written with what goes, so that
+/// whoever sweeps next, after a restart or as another master, goes on there too.
+pub(crate) fn expire_due(view: &mut View, from: Bytes, max: usize) -> Result<Swept> {
     let now = view.open.time;
-    let due = view.due(now, max)?;
+    let from = if from.is_empty() { view.swept()? } else { from };
+    let (due, upto) = view.due(&from, max)?;
     for hint in &due {
-        let Some((expires, bucket, name)) = layout::read_expiry_key(hint) else { continue };
+        let Some((_, bucket, name)) = layout::read_expiry_key(hint) else { continue };
         if bucket == SESSION_BUCKET {
             expire_session(view, now, &name)?;
-        } else if view.expires_at(bucket, &name)? == Some(expires) {
-            view.remove(bucket, &name);
+        } else if view.expires_at(bucket, &name)?.is_some_and(|expires| expires <= now) {
+            view.remove_row(bucket, &name);
         }
         view.remove_hint(hint);
     }
-    Ok(due.len())
+    if !due.is_empty() {
+        view.put_swept(&upto);
+    }
+    let next = view.next_hint(&upto)?;
+    Ok(Swept { looked: due.len(), upto, next })
 }
 
 fn expire_session(view: &mut View, now: u64, name: &[u8]) -> Result<()> {
     let Ok(name) = <[u8; 8]>::try_from(name) else { return Ok(()) };
     let session = SessionId(u64::from_be_bytes(name));
-    let Some((used, _)) = view.session(session)? else { return Ok(()) };
+    let Some((used, highest)) = view.session(session)? else { return Ok(()) };
     let expires = used.saturating_add(limits::SESSION_TTL_MS);
     if expires > now {
         view.put_session_expiry(session, expires);
         return Ok(());
     }
-    view.remove_session(session)
+    view.remove_session(session, highest)
 }

@@ -23,7 +23,7 @@ use base::request::Steps;
 use base::{Body, Entry, Error, Outcome, Read, Reason, Result, Row, Update, limits};
 use bytes::Bytes;
 
-pub(crate) use expiry::expire_due;
+pub(crate) use expiry::{Swept, expire_due};
 pub(crate) use weight::Weight;
 
 /// Evaluates one client update. On an error nothing of it is left.

@@ -6,10 +6,16 @@ use base::codec::{decimal, decimal_bytes};
 use base::{Error, Key, Outcome, Reason, Result, Value};
 
 /// Absent counts as 0; the row's expiry is kept, a new row gets the bucket's default.
-fn write(view: &mut View, bucket: &Bucket, key: &Key, old: Option<Option<u64>>, text: &Value) {
+fn write(
+    view: &mut View,
+    bucket: &Bucket,
+    key: &Key,
+    old: Option<Option<u64>>,
+    text: &Value,
+) -> Result<()> {
     let now = view.open.time;
     let expires = old.unwrap_or_else(|| super::expiry::default_point(&bucket.properties, now));
-    view.put(bucket.id, key, expires, &[text]);
+    view.put(bucket.id, key, expires, &[text])
 }
 
 pub(super) fn add(view: &mut View, bucket: &Bucket, key: &Key, delta: i64) -> Result<Outcome> {
@@ -21,7 +27,7 @@ pub(super) fn add(view: &mut View, bucket: &Bucket, key: &Key, delta: i64) -> Re
     let sum = number
         .checked_add(delta)
         .ok_or_else(|| Error::new(Reason::NotANumber, "increment or decrement would overflow"))?;
-    write(view, bucket, key, old.map(|row| row.expires), &decimal_bytes(sum));
+    write(view, bucket, key, old.map(|row| row.expires), &decimal_bytes(sum))?;
     Ok(Outcome::Number(sum))
 }
 
@@ -51,6 +57,6 @@ pub(super) fn add_float(
     }
     // The shortest text that reads back as the same number, never with an exponent.
     let text = Value::from(format!("{sum}"));
-    write(view, bucket, key, old.map(|row| row.expires), &text);
+    write(view, bucket, key, old.map(|row| row.expires), &text)?;
     Ok(Outcome::Text(text))
 }

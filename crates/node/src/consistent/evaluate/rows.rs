@@ -17,7 +17,7 @@ pub(super) fn set(
         Expiry::Keep => view.row(bucket.id, key)?.and_then(|row| row.expires),
         _ => None,
     };
-    write(view, bucket, key, expiry, before, &[value]);
+    write(view, bucket, key, expiry, before, &[value])?;
     Ok(Outcome::Done)
 }
 
@@ -29,12 +29,12 @@ fn write(
     expiry: Expiry,
     before: Option<u64>,
     value: &[&[u8]],
-) {
+) -> Result<()> {
     if expiry == Expiry::After(0) {
         return view.remove(bucket.id, key);
     }
     let expires = point(expiry, before, &bucket.properties, view.open.time);
-    view.put(bucket.id, key, expires, value);
+    view.put(bucket.id, key, expires, value)
 }
 
 pub(super) fn set_if(
@@ -54,7 +54,7 @@ pub(super) fn set_if(
     };
     if written {
         let before = old.as_ref().and_then(|row| row.expires);
-        write(view, bucket, key, expiry, before, &[value]);
+        write(view, bucket, key, expiry, before, &[value])?;
     }
     Ok(Outcome::Swapped { written, old: old.map(|row| row.value) })
 }
@@ -67,18 +67,24 @@ pub(super) fn delete(
 ) -> Result<Outcome> {
     let existed = view.row(bucket.id, key)?.is_some();
     if existed {
-        view.remove(bucket.id, key);
+        view.remove(bucket.id, key)?;
     } else if missing == Missing::Fails {
         return Err(Error::key(Reason::NotFound, key));
     }
     Ok(Outcome::Existed(existed))
 }
 
-fn store(view: &mut View, bucket: &Bucket, key: &Key, wanted: Option<&Value>, existed: bool) {
+fn store(
+    view: &mut View,
+    bucket: &Bucket,
+    key: &Key,
+    wanted: Option<&Value>,
+    existed: bool,
+) -> Result<()> {
     match wanted {
         Some(value) => write(view, bucket, key, Expiry::Default, None, &[value]),
         None if existed => view.remove(bucket.id, key),
-        None => {}
+        None => Ok(()),
     }
 }
 
@@ -91,7 +97,7 @@ pub(super) fn test_and_set(
 ) -> Result<Outcome> {
     let old = view.row(bucket.id, key)?.map(|row| row.value);
     if old.as_ref() == expected {
-        store(view, bucket, key, wanted, old.is_some());
+        store(view, bucket, key, wanted, old.is_some())?;
     }
     Ok(Outcome::Old(old))
 }
@@ -103,7 +109,7 @@ pub(super) fn replace(
     wanted: Option<&Value>,
 ) -> Result<Outcome> {
     let old = view.row(bucket.id, key)?.map(|row| row.value);
-    store(view, bucket, key, wanted, old.is_some());
+    store(view, bucket, key, wanted, old.is_some())?;
     Ok(Outcome::Old(old))
 }
 
@@ -114,7 +120,7 @@ pub(super) fn confirm(
     value: &Value,
 ) -> Result<Outcome> {
     if view.row(bucket.id, key)?.is_none_or(|row| row.value != *value) {
-        write(view, bucket, key, Expiry::Default, None, &[value]);
+        write(view, bucket, key, Expiry::Default, None, &[value])?;
     }
     Ok(Outcome::Done)
 }
@@ -194,7 +200,7 @@ pub(super) fn delete_prefix(view: &mut View, bucket: &Bucket, prefix: &Key) -> R
         _ => error,
     })?;
     for key in &keys {
-        view.remove(bucket.id, key);
+        view.remove(bucket.id, key)?;
     }
     Ok(Outcome::Count(keys.len() as u64))
 }
@@ -236,7 +242,7 @@ pub(super) fn append(
     let front = old.map(|row| row.value).unwrap_or_default();
     let length = front.len() + value.len();
     fits(bucket, length)?;
-    write(view, bucket, key, expiry, before, &[&front, value]);
+    write(view, bucket, key, expiry, before, &[&front, value])?;
     Ok(Outcome::Length(length as u64))
 }
 
@@ -260,7 +266,7 @@ pub(super) fn set_range(
     let mut changed = front.to_vec();
     changed.resize(length, 0);
     changed[offset..end].copy_from_slice(value);
-    write(view, bucket, key, expiry, before, &[&changed]);
+    write(view, bucket, key, expiry, before, &[&changed])?;
     Ok(Outcome::Length(length as u64))
 }
 
@@ -278,7 +284,7 @@ pub(super) fn rename(
         return Ok(Outcome::Applied(false));
     };
     if from != to {
-        view.remove(bucket.id, from);
+        view.remove(bucket.id, from)?;
     }
     Ok(Outcome::Applied(true))
 }
@@ -294,6 +300,6 @@ pub(super) fn copy(
     if when == When::Absent && view.row(bucket.id, to)?.is_some() {
         return Ok(Outcome::Applied(false));
     }
-    view.put(bucket.id, to, row.expires, &[&row.value]);
+    view.put(bucket.id, to, row.expires, &[&row.value])?;
     Ok(Outcome::Applied(true))
 }

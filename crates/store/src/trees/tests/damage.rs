@@ -76,6 +76,9 @@ fn noticed(path: &Path, truth: &[Row], place: &str) -> bool {
     noticed
 }
 
+/// The file of dead spans says nothing of a row: when it can't be believed, nothing is known.
+const HINT: &str = "spans";
+
 #[test]
 fn every_flipped_bit_is_found_by_the_check_and_served_by_nobody() {
     let scratch = Scratch::new();
@@ -95,6 +98,11 @@ fn every_flipped_bit_is_found_by_the_check_and_served_by_nobody() {
             flipped[at] ^= 1 << (at % 8);
             std::fs::write(broken.join(name), flipped).unwrap();
             let found = check_trees(&broken, &mut |_, _| {}).unwrap().damage;
+            if name == Path::new(HINT) {
+                assert_eq!(found, [], "{place}");
+                assert!(!noticed(&broken, &truth, &place), "{place}");
+                continue;
+            }
             assert!(!found.is_empty(), "the check did not see {place}");
             assert!(found.iter().all(|place| place.offset <= at as u64), "{place}: {found:?}");
             unseen += u32::from(!noticed(&broken, &truth, &place));
@@ -120,6 +128,10 @@ fn a_missing_or_cut_file_is_refused() {
                 Some(keep) => std::fs::write(broken.join(name), &bytes[..keep]).unwrap(),
             }
             let before = files(&broken);
+            if name == Path::new(HINT) {
+                assert!(!noticed(&broken, &truth, &place), "{place}");
+                continue;
+            }
             assert!(!check_trees(&broken, &mut |_, _| {}).unwrap().damage.is_empty(), "{place}");
             assert!(noticed(&broken, &truth, &place), "{place}");
             assert_eq!(files(&broken), before, "{place}: a refused store is left as it was");

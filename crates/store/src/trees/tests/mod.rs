@@ -7,6 +7,7 @@
 
 mod copies;
 mod damage;
+mod growth;
 mod install;
 mod model;
 mod ranges;

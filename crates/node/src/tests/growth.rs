@@ -1,0 +1,220 @@
+//! What work costs where much has lived and died: rows walked for each that is returned or due,
+//! counted, on a master, on the next one, and after a restart.
+
+use super::bytes as text;
+use super::house::{GROUP, House, bucket, wait};
+use crate::consistent::group::Group;
+use crate::consistent::layout::{self, Space};
+use crate::consistent::read::read;
+use base::request::{ExpireWhen, Expiry, Missing};
+use base::{Body, Range, Read, RetryId, Update};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const ROWS: u32 = 20_000;
+/// Updates on their way at a time.
+const TOGETHER: usize = 250;
+const HOUR_MS: u64 = 3_600_000;
+
+/// Has a group take updates, many at a time, and apply all.
+async fn take(group: &Group, updates: impl Iterator<Item = Update>) {
+    let updates: Vec<Update> = updates.collect();
+    for some in updates.chunks(TOGETHER) {
+        let mut last = None;
+        for update in some {
+            let (ticket, _, outcome) = group.submit(&bucket(), update, None).expect("it is taken");
+            outcome.expect("it goes");
+            last = ticket.or(last);
+        }
+        group.settled(last.expect("a value")).await.expect("it is decided");
+    }
+}
+
+fn key(number: u32) -> Bytes {
+    text(&format!("{number:08}"))
+}
+
+fn set_for(number: u32, ms: u64) -> Update {
+    Update::Set { key: key(number), value: text("v"), expiry: Expiry::After(ms) }
+}
+
+fn set(number: u32) -> Update {
+    Update::Set { key: key(number), value: text("v"), expiry: Expiry::Never }
+}
+
+fn delete(number: u32) -> Update {
+    Update::Delete { key: key(number), missing: Missing::Skipped }
+}
+
+/// Rows that range reads of a node walked over and gave out so far.
+fn counts(house: &House, which: usize) -> (u64, u64) {
+    let trees = house.nodes[which].as_ref().expect("it runs").inner.trees.statistics();
+    (trees.rows_walked, trees.rows_returned)
+}
+
+/// No more than two rows were walked for one that was given out since then, and some.
+fn is_bounded(house: &House, which: usize, since: (u64, u64), what: &str) {
+    let now = counts(house, which);
+    let (walked, returned) = (now.0 - since.0, now.1 - since.1);
+    assert!(walked <= 2 * returned + 500, "{what}: {walked} rows walked for {returned}");
+}
+
+/// Expiry hints that a node's store has.
+fn hints(house: &House, which: usize) -> usize {
+    let mut low = Vec::new();
+    layout::space_key(GROUP, Space::Expiry, &mut low);
+    let trees = &house.nodes[which].as_ref().expect("it runs").inner.trees;
+    let rows = store::Chunk::read(&*trees.snapshot(), &low, None, usize::MAX).expect("it reads");
+    rows.rows.len()
+}
+
+fn first_keys(group: &Group, rows: usize) -> Vec<Bytes> {
+    let range = Range { rows_max: Some(rows), ..Range::default() };
+    match read(group, &bucket(), &Read::Range(range)).expect("a page").body {
+        Body::Page(page) => page.entries.into_iter().map(|entry| entry.key).collect(),
+        other => panic!("a range is answered with a page, not {other:?}"),
+    }
+}
+
+fn count(group: &Group) -> u64 {
+    match read(group, &bucket(), &Read::KeyCount).expect("a count").body {
+        Body::Count(count) => count,
+        other => panic!("keys are counted, not {other:?}"),
+    }
+}
+
+async fn hand_over(house: &House) -> usize {
+    let from = house.master().await;
+    let to = (from + 1) % house.nodes.len();
+    wait("the next master", || {
+        let _ = house.group(from).hand_over(house.ids[to]);
+        house.group(to).master.load(Ordering::Acquire).then_some(())
+    })
+    .await;
+    to
+}
+
+/// Learns in the background, which a test does not wait for.
+fn study(house: &House, which: usize) {
+    let trees = Arc::clone(&house.nodes[which].as_ref().expect("it runs").inner.trees);
+    trees.compact().expect("it merges");
+}
+
+#[tokio::test]
+async fn a_sweep_costs_what_is_due_whoever_makes_it() {
+    let mut house = House::new(3, 3).await;
+    for round in 0..3 {
+        let master = match round {
+            0 => house.master().await,
+            1 => hand_over(&house).await,
+            _ => {
+                for which in 0..3 {
+                    house.stop(which).await;
+                    house.start(which).await;
+                }
+                house.master().await
+            }
+        };
+        let group = house.group(master);
+        study(&house, master);
+        let since = counts(&house, master);
+        let ages = |number: u32| u64::from(number % 97) * 10 + 1;
+        take(&group, (0..ROWS).map(|number| set_for(number, ages(number)))).await;
+        wait("the last to expire", || (hints(&house, master) == 0).then_some(())).await;
+        is_bounded(&house, master, since, &format!("round {round}"));
+        let metrics = &house.nodes[master].as_ref().expect("it runs").inner.metrics;
+        assert!(metrics.expired.load(Ordering::Relaxed) >= u64::from(ROWS) / 2);
+    }
+    for which in 0..3 {
+        house.stop(which).await;
+    }
+}
+
+#[tokio::test]
+async fn a_touch_or_a_delete_leaves_no_hint_behind() {
+    let mut house = House::new(1, 1).await;
+    let group = house.group(house.master().await);
+    take(&group, (0..ROWS).map(|number| set_for(number % 100, HOUR_MS + u64::from(number)))).await;
+    assert_eq!(hints(&house, 0), 100, "a touch takes the place of the last");
+    let expire = |expiry| {
+        move |number| Update::Expire { key: key(number), expiry, when: ExpireWhen::Always }
+    };
+    take(&group, (0..50).map(expire(Expiry::After(2 * HOUR_MS)))).await;
+    assert_eq!(hints(&house, 0), 100, "so does another time to live");
+    take(&group, (0..20).map(expire(Expiry::Never))).await;
+    assert_eq!(hints(&house, 0), 80, "who lives for ever is not looked at");
+    take(&group, (20..50).map(delete)).await;
+    assert_eq!(hints(&house, 0), 50, "nor is who is gone");
+    let since = counts(&house, 0);
+    take(&group, [set_for(7, 1)].into_iter()).await;
+    wait("the sweep", || (count(&group) == 69).then_some(())).await;
+    is_bounded(&house, 0, since, "a look at what is due");
+    house.stop(0).await;
+}
+
+#[tokio::test]
+async fn a_queue_and_a_count_cost_what_they_give_whoever_is_asked() {
+    let mut house = House::new(3, 3).await;
+    let master = house.master().await;
+    let group = house.group(master);
+    take(&group, (0..ROWS).map(set)).await;
+    let since = counts(&house, master);
+    for popped in 0..500 {
+        assert_eq!(first_keys(&group, 1), [key(popped)]);
+        take(&group, [delete(popped)].into_iter()).await;
+    }
+    is_bounded(&house, master, since, "a queue");
+    take(&group, (500..ROWS - 100).map(delete)).await;
+    let mut at = master;
+    for round in 0..3 {
+        match round {
+            0 => {}
+            1 => at = hand_over(&house).await,
+            _ => {
+                house.stop(at).await;
+                house.start(at).await;
+                at = hand_over(&house).await;
+            }
+        }
+        study(&house, at);
+        let (group, since) = (house.group(at), counts(&house, at));
+        assert_eq!(first_keys(&group, 2), [key(ROWS - 100), key(ROWS - 99)]);
+        is_bounded(&house, at, since, &format!("the first, round {round}"));
+        assert_eq!(count(&group), 100);
+        is_bounded(&house, at, since, &format!("a count, round {round}"));
+    }
+    for which in 0..3 {
+        house.stop(which).await;
+    }
+}
+
+#[tokio::test]
+async fn a_long_session_costs_no_more_than_a_short_one() {
+    let mut house = House::new(1, 1).await;
+    let group = house.group(house.master().await);
+    let (ticket, session) = group.open_session(&bucket()).expect("it opens");
+    group.settled(ticket).await.expect("it is decided");
+    let since = counts(&house, 0);
+    let mut last = None;
+    for number in 1..=u64::from(ROWS) {
+        let retry = Some(RetryId { session, number });
+        let (ticket, _, outcome) = group.submit(&bucket(), &set(1), retry).expect("it is taken");
+        outcome.expect("it goes");
+        last = ticket.or(last);
+        if number % TOGETHER as u64 == 0 {
+            group.settled(last.expect("a value")).await.expect("it is decided");
+        }
+    }
+    is_bounded(&house, 0, since, "outcomes");
+    let since = counts(&house, 0);
+    let ticket = group.close_session(&bucket(), session).expect("it closes");
+    group.settled(ticket.expect("a value")).await.expect("it is decided");
+    is_bounded(&house, 0, since, "the end of the session");
+    let mut outcomes = Vec::new();
+    layout::space_key(GROUP, Space::Outcome, &mut outcomes);
+    let trees = &house.nodes[0].as_ref().expect("it runs").inner.trees;
+    let left = store::Chunk::read(&*trees.snapshot(), &outcomes, None, usize::MAX);
+    assert!(left.expect("it reads").rows.is_empty(), "nothing is left of it");
+    house.stop(0).await;
+}

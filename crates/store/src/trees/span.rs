@@ -1,0 +1,134 @@
+//! One dead span: a stretch of keys without a row, how it was a while ago, and what is dead in it.
+
+use bytes::Bytes;
+
+/// Readers that are so many batches behind still profit from a span that grows with each of them.
+const LAG_BATCHES: u64 = if cfg!(test) { 4 } else { 256 };
+/// How a span was: now, lately, and before that.
+const EXTENTS_MAX: usize = 3;
+
+/// A stretch of keys without a row, for those who see the batch `since`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    pub start: Bytes,
+    /// The first key that is not in it.
+    pub end: Bytes,
+    pub since: u64,
+}
+
+/// What was found between two bounds: dead rows, how many, and the outermost of them (where there
+/// is none, they say nothing).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub start: Bytes,
+    pub end: Bytes,
+    pub first: Bytes,
+    pub last: Bytes,
+    pub dead: u64,
+}
+
+/// A stretch as it grew.
+#[derive(Clone)]
+pub(super) struct Span {
+    /// Newest first.
+    extents: Vec<Extent>,
+    /// The outermost dead rows in it.
+    first: Bytes,
+    last: Bytes,
+    /// Dead rows in it, about.
+    pub dead: u64,
+}
+
+impl Extent {
+    pub fn has(&self, key: &[u8]) -> bool {
+        self.start <= key && self.end > key
+    }
+}
+
+impl Found {
+    pub fn meets(&self, prefix: &[u8]) -> bool {
+        let ends_above = self.end > prefix;
+        ends_above && (self.start < prefix || self.start.starts_with(prefix))
+    }
+}
+
+impl Span {
+    pub fn of(found: Found, since: u64) -> Span {
+        let Found { start, end, first, last, dead } = found;
+        Span { extents: vec![Extent { start, end, since }], first, last, dead }
+    }
+
+    pub fn newest(&self) -> &Extent {
+        &self.extents[0]
+    }
+
+    pub fn start(&self) -> Bytes {
+        self.newest().start.clone()
+    }
+
+    pub fn found(&self) -> Found {
+        let Span { first, last, dead, .. } = self.clone();
+        let Extent { start, end, .. } = self.newest().clone();
+        Found { start, end, first, last, dead }
+    }
+
+    /// The newest extent that holds for who sees this batch, and that is asked for.
+    pub fn seen_by(&self, sequence: u64, asked: impl Fn(&Extent) -> bool) -> Option<&Extent> {
+        self.extents.iter().find(|extent| extent.since <= sequence && asked(extent))
+    }
+
+    /// Both as one; what it was before is what the larger one was.
+    pub fn join(self, other: Span) -> Span {
+        let (mut all, one) = if self.dead >= other.dead { (self, other) } else { (other, self) };
+        let (now, new) = (all.newest().clone(), one.newest());
+        let extent = Extent {
+            start: now.start.clone().min(new.start.clone()),
+            end: now.end.clone().max(new.end.clone()),
+            since: now.since.max(new.since),
+        };
+        all.extents[0] = extent;
+        let due = |second: &Extent| now.since >= second.since + LAG_BATCHES;
+        if all.extents.get(1).is_none_or(due) {
+            all.extents.insert(1, now);
+            all.extents.truncate(EXTENTS_MAX);
+        }
+        if one.dead > 0 {
+            all.first = all.first.min(one.first);
+            all.last = all.last.max(one.last);
+            all.dead += one.dead;
+        }
+        all
+    }
+
+    /// What of it lies between two keys. How many of the dead rows are there is known where all
+    /// lie on one side of the cut.
+    pub fn part(&self, start: &Bytes, end: &Bytes) -> Option<Span> {
+        let inside = |extent: &Extent| {
+            let start = extent.start.clone().max(start.clone());
+            let end = extent.end.clone().min(end.clone());
+            (start < end).then_some(Extent { start, end, since: extent.since })
+        };
+        let newest = inside(self.newest())?;
+        let (first, last) = (self.first.clone(), self.last.clone());
+        if first >= newest.end || last < newest.start {
+            return None;
+        }
+        let whole = first >= newest.start && last < newest.end;
+        let dead = if whole { self.dead } else { self.dead / 2 };
+        let (first, last) = (first.max(newest.start), last.min(newest.end));
+        Some(Span { extents: self.extents.iter().filter_map(inside).collect(), first, last, dead })
+    }
+}
+
+/// The key behind this one.
+pub(super) fn after(key: &[u8]) -> Bytes {
+    let mut next = Vec::with_capacity(key.len() + 1);
+    next.extend_from_slice(key);
+    next.push(0);
+    next.into()
+}
+
+/// Whether one key is directly behind another.
+pub(super) fn is_after(next: &[u8], key: &[u8]) -> bool {
+    next.split_last() == Some((&0, key))
+}

@@ -1,0 +1,105 @@
+//! The file that tells the next life of the dead spans that hold for what is durable.
+//!
+//! It is a hint and no more: it names the list of tables that it belongs to, so what another flush,
+//! merge, installation or drop made of them is not mistaken for it; and a file that is old, torn or
+//! absent costs a walk. Hence it is not synced. It says nothing of rows that only the log has.
+//!
+//! `spans`: `CSPANS01`, list id u64, count u32, and for each its start, end, first and last dead
+//! row (length u32, bytes) and how many are dead u64; then the xxh3-128 of all that u128. Little
+//! endian.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use bytes::Bytes;
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::archive::Fields;
+use super::span::Found;
+
+const FILE: &str = "spans";
+const WRITTEN: &str = "spans.unfinished";
+const MAGIC: &[u8] = b"CSPANS01";
+
+/// Writes the spans that belong to this list of tables. Without room there are none.
+pub(super) fn write(folder: &Path, list: u64, found: &[Found]) {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend_from_slice(&list.to_le_bytes());
+    bytes.extend_from_slice(&(found.len() as u32).to_le_bytes());
+    for Found { start, end, first, last, dead } in found {
+        for key in [start, end, first, last] {
+            bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(key);
+        }
+        bytes.extend_from_slice(&dead.to_le_bytes());
+    }
+    bytes.extend_from_slice(&xxh3_128(&bytes).to_le_bytes());
+    let (written, named) = (folder.join(WRITTEN), folder.join(FILE));
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(&written);
+    let done = file
+        .and_then(|mut file| file.write_all(&bytes))
+        .and_then(|()| fs::rename(&written, &named));
+    if done.is_err() {
+        // What is left names another list of tables, or can't be read: nobody believes it.
+        let _ = fs::remove_file(&written);
+    }
+}
+
+/// The spans that belong to this list of tables, if that is known.
+pub(super) fn read(folder: &Path, list: u64) -> Vec<Found> {
+    let bytes = fs::read(folder.join(FILE)).unwrap_or_default();
+    parse(&bytes, list).unwrap_or_default()
+}
+
+fn parse(bytes: &[u8], list: u64) -> Option<Vec<Found>> {
+    let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(16)?)?;
+    if xxh3_128(body).to_le_bytes() != sum {
+        return None;
+    }
+    let mut fields = Fields(body);
+    if fields.take(MAGIC.len())? != MAGIC || fields.u64()? != list {
+        return None;
+    }
+    let mut found = Vec::new();
+    for _ in 0..fields.u32()? {
+        let mut key = || {
+            let length = fields.u32()? as usize;
+            fields.take(length).map(Bytes::copy_from_slice)
+        };
+        let (start, end, first, last) = (key()?, key()?, key()?, key()?);
+        let dead = fields.u64()?;
+        if start >= end || first > last {
+            return None;
+        }
+        found.push(Found { start, end, first, last, dead });
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_read_back_for_their_list_of_tables_and_for_no_other() {
+        let folder = std::env::temp_dir().join(format!("spans-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let key = |text: &str| Bytes::copy_from_slice(text.as_bytes());
+        let (start, end, first, last) = (key(""), key("c"), key("a"), key("b"));
+        let found = vec![Found { start, end, first, last, dead: 7 }];
+        write(&folder, 3, &found);
+        assert_eq!(read(&folder, 3), found);
+        assert_eq!(read(&folder, 4), []);
+        let mut bytes = fs::read(folder.join(FILE)).expect("the file");
+        for cut in 0..bytes.len() {
+            assert_eq!(parse(&bytes[..cut], 3), None, "{cut} bytes");
+        }
+        bytes[20] ^= 1;
+        assert_eq!(parse(&bytes, 3), None, "a changed byte");
+        fs::remove_dir_all(&folder).expect("it goes");
+        assert_eq!(read(&folder, 3), [], "no file");
+    }
+}

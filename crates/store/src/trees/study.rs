@@ -1,0 +1,131 @@
+//! What the trees do to know their dead spans (`spans.rs`) before a reader has to pay for it: where
+//! rows were removed is looked at in the background, on followers as on a master; a content that is
+//! exchanged says itself where nothing is left; and what is known goes to disk with a flush.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lsm_tree::AbstractTree;
+
+use super::snapshot::Merge;
+use super::span::{Found, after};
+use super::spans::DEAD_MIN;
+use super::table::MemoryTable;
+use super::{LsmTrees, spanfile};
+
+/// Fewer removals are not worth a look.
+const REMOVED_MIN: usize = if cfg!(test) { 1 } else { 64 };
+/// A look ends at so many places that have a living row nearby: rows that go here and there leave
+/// no spans.
+const MISSES_MAX: usize = 16;
+/// Stretches that an exchange tells of: the longest.
+const FOUND_MAX: usize = 1_024;
+
+impl LsmTrees {
+    /// Walks where rows of this table were removed since it was asked last; the walk itself notes
+    /// what it finds. An error is left to whoever reads there for a client.
+    pub(super) fn study(&self, table: &MemoryTable) {
+        let removed = table.removed_lately(REMOVED_MIN);
+        let uncounted = Arc::default();
+        let (mut at, mut misses) = (0, 0);
+        while let Some(key) = removed.get(at).filter(|_| misses < MISSES_MAX) {
+            let snapshot = self.look(&uncounted);
+            let bounds = (Bound::Included(key.clone()), Bound::Unbounded);
+            let Ok((Some((alive, _)), dead)) = Merge::new(&snapshot, bounds, false).step() else {
+                return;
+            };
+            misses += usize::from(dead < DEAD_MIN);
+            at += removed[at..].partition_point(|removed| *removed <= alive);
+        }
+    }
+
+    /// Has the next life know these spans, which hold for what is durable now. Nobody flushes
+    /// meanwhile.
+    pub(super) fn keep_spans(&self, found: &[Found]) {
+        spanfile::write(&self.settings.path, self.tree.current_version().id(), found);
+    }
+}
+
+/// The content under a prefix is being exchanged, by other means than batches.
+pub(super) struct Exchange<'a> {
+    trees: &'a LsmTrees,
+    prefix: Bytes,
+    /// Where nothing is left afterwards.
+    found: Vec<Found>,
+}
+
+impl<'a> Exchange<'a> {
+    /// From here on no span is known under the prefix.
+    pub fn begin(trees: &'a LsmTrees, prefix: &[u8]) -> Exchange<'a> {
+        trees.spans.close(prefix);
+        Exchange { trees, prefix: Bytes::copy_from_slice(prefix), found: Vec::new() }
+    }
+
+    /// Readers find the new content, which has no row in these stretches.
+    pub fn end(mut self, found: Vec<Found>) {
+        self.found = found; // told when this is dropped
+    }
+}
+
+impl Drop for Exchange<'_> {
+    fn drop(&mut self) {
+        let found = std::mem::take(&mut self.found);
+        // A batch of its own: whoever sees it sees the new content.
+        match self.trees.writer() {
+            Ok(mut writer) => {
+                let sequence = self.trees.apply_as(&mut writer, &mut std::iter::empty());
+                self.trees.spans.open(&self.prefix, found, sequence);
+            }
+            Err(_) => self.trees.spans.open(&self.prefix, Vec::new(), 0),
+        }
+    }
+}
+
+/// Stretches without a row, found while a content is written in the order of keys.
+#[derive(Clone)]
+pub(super) struct Gaps {
+    start: Bytes,
+    outermost: Option<(Bytes, Bytes)>,
+    dead: u64,
+    found: Vec<Found>,
+}
+
+impl Gaps {
+    /// From the beginning of a prefix on.
+    pub fn new(prefix: &[u8]) -> Gaps {
+        let start = Bytes::copy_from_slice(prefix);
+        Gaps { start, outermost: None, dead: 0, found: Vec::new() }
+    }
+
+    /// A row that goes.
+    pub fn dead(&mut self, key: &Bytes) {
+        self.dead += 1;
+        let first = self.outermost.take().map_or_else(|| key.clone(), |(first, _)| first);
+        self.outermost = Some((first, key.clone()));
+    }
+
+    /// A row that is there, or the end.
+    pub fn alive(&mut self, key: &Bytes) {
+        let dead = std::mem::take(&mut self.dead);
+        let start = std::mem::replace(&mut self.start, after(key));
+        let Some((first, last)) = self.outermost.take().filter(|_| dead >= DEAD_MIN) else {
+            return;
+        };
+        let own = |key: &Bytes| Bytes::copy_from_slice(key);
+        let (end, first, last) = (own(key), own(&first), own(&last));
+        self.found.push(Found { start, end, first, last, dead });
+        if self.found.len() >= 2 * FOUND_MAX {
+            self.found.sort_unstable_by_key(|found| std::cmp::Reverse(found.dead));
+            self.found.truncate(FOUND_MAX);
+        }
+    }
+
+    /// All of them; nothing is behind this.
+    pub fn end(&mut self, high: &Bound<Bytes>) -> Vec<Found> {
+        if let Bound::Excluded(high) = high {
+            self.alive(high);
+        }
+        std::mem::take(&mut self.found)
+    }
+}
