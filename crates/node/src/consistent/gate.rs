@@ -9,8 +9,9 @@
 //! it back if so. Therefore whoever is urgent waits for the one evaluation that was under way when
 //! it came, and for no other: every later holder is urgent too, or gives the lock back at once.
 
+use crate::sync::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::TryLockError;
 
 /// See the head of this file.
 pub(crate) struct Gate<T> {
@@ -89,7 +90,7 @@ mod tests {
                 wait_until(&|| gate.urgent.load(Ordering::SeqCst) == 1);
                 drop(under_way);
             });
-            let inside = gate.inside.into_inner().expect("it is free");
+            let inside = gate.urgent();
             assert_eq!(inside.len(), EVALUATIONS + 1, "everybody had a turn");
             assert_eq!(inside[0], "the driver");
         }

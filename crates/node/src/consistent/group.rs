@@ -196,6 +196,7 @@ impl Group {
             let _ = observer.set(seals.clone() as Arc<dyn Observer>); // It is new.
         }
         let sealed = seals.all().sealed;
+        let values = Values::restored(LogIndex(mark.applied), tail.into_values(), runs);
         Group {
             id,
             member: AtomicBool::new(replica.configuration().part(shared.node).is_some()),

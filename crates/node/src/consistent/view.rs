@@ -221,7 +221,7 @@ impl View<'_> {
     /// Where the sweep of expiry hints goes on: all before this are gone, and none comes there.
     pub(crate) fn swept(&mut self) -> Result<Bytes> {
         layout::space_key(self.group, Space::Swept, self.scratch);
-        let behind = self.raw(self.scratch)?.unwrap_or_default();
+        let behind = self.raw()?.unwrap_or_default();
         layout::space_key(self.group, Space::Expiry, self.scratch);
         self.scratch.extend_from_slice(&behind);
         Ok(Bytes::copy_from_slice(self.scratch))

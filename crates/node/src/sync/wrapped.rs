@@ -4,7 +4,7 @@
 use super::turns::{point, takes_turns, wait};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{LockResult, PoisonError, TryLockError};
+use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 use std::time::Duration;
 
 /// See [`std::sync::Mutex`].
@@ -34,6 +34,19 @@ impl<T> Mutex<T> {
             }
         }
         self.0.lock().map_or_else(poisoned, |guard| Ok(guarded(guard)))
+    }
+
+    pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        point();
+        let guarded = |guard| MutexGuard { mutex: self, guard };
+        match self.0.try_lock() {
+            Ok(guard) => Ok(guarded(guard)),
+            Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
+            Err(TryLockError::Poisoned(error)) => {
+                let error = PoisonError::new(guarded(error.into_inner()));
+                Err(TryLockError::Poisoned(error))
+            }
+        }
     }
 }
 
