@@ -10,6 +10,7 @@
 //! Never: retries a sync; knows what a payload says.
 
 use crate::consistent::Mailbox;
+use crate::flaws::{Flaw, flawed};
 use crate::metrics::Metrics;
 use crate::world;
 use base::{Ballot, Error, GroupId, LogIndex, Reason};
@@ -52,6 +53,12 @@ pub(crate) struct Done {
 }
 
 impl Job {
+    /// What others build on by name: a promise, or the mark of an adopted log. It counts only once
+    /// the log states that it is durable; so no torn tail ever held one that was told.
+    pub(crate) fn must_be_stated(&self) -> bool {
+        self.sync && matches!(self.kind, Kind::Promise | Kind::Truncate) && !flawed(Flaw::Unstated)
+    }
+
     /// What is said of it once it is written, beginning there.
     pub(crate) fn done(&self, start: Position) -> Done {
         let Job { kind, group, ballot, index, decided, .. } = *self;
@@ -218,18 +225,19 @@ impl Writer {
         let (mut jobs, mut done) = (Vec::new(), Vec::new());
         loop {
             let (collapse, stopping) = self.wait(&mut jobs, interval);
-            let mut sync = stopping || self.due(interval);
+            let (mut sync, mut stated) = (stopping || self.due(interval), false);
             let mut begun = self.log.end().0;
             for job in jobs.drain(..) {
                 sync |= job.sync;
+                stated |= job.must_be_stated();
                 done.push(self.append(&job)?);
                 if self.log.end().0 - begun > ROUND_BYTES_MAX as u64 {
-                    self.commit(sync, &mut done, mailbox)?;
+                    self.commit(sync, stated, &mut done, mailbox)?;
                     begun = self.log.end().0;
                 }
             }
             if sync || !done.is_empty() {
-                self.commit(sync, &mut done, mailbox)?;
+                self.commit(sync, stated, &mut done, mailbox)?;
             } else if self.unsettled && collapse.is_none() {
                 self.settle()?;
             }
@@ -320,12 +328,16 @@ impl Writer {
     fn commit(
         &mut self,
         sync: bool,
+        stated: bool,
         done: &mut Vec<Done>,
         mailbox: &dyn Mailbox,
     ) -> Result<(), StoreError> {
         let before = world::nanoseconds();
         self.patiently(|log| log.commit(sync))?;
-        self.unsettled = true;
+        if stated {
+            self.patiently(Log::settle)?;
+        }
+        self.unsettled = !stated;
         if sync {
             self.unsynced_since = None;
             let took_us = (world::nanoseconds() - before) / 1_000;

@@ -31,6 +31,7 @@ mod send;
 mod session;
 pub(crate) mod snapshot;
 pub(crate) mod ticks;
+mod torn;
 pub(crate) mod tracking;
 pub(crate) mod value;
 pub(crate) mod values;

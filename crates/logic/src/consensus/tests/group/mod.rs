@@ -37,6 +37,7 @@ stories!(
     retires_and_names_an_heir,
     witness_never_leads,
     witness_keeps_what_a_voter_lacks,
+    acknowledged_tail_is_torn,
     learner_does_not_count,
     read_asks_a_majority,
     two_save_and_four_elect,

@@ -128,7 +128,9 @@ fn of_node(world: &mut World, command: &str, args: &mut ArgumentConsumer) -> Ans
         // yield NODE: it leaves mastership to others. claim NODE: no longer so.
         "yield" => world.step(name, Event::Yield { yields: true }, &[]),
         "claim" => world.step(name, Event::Yield { yields: false }, &[]),
+        // crash NODE torn=N: so many synced records are gone, and its tail is torn.
         // crash NODE [kept=N]: so many unsynced records stay.
+        "crash" if let Some(gone) = args.take_key("torn") => world.tear(name, gone.parse()?),
         "crash" => {
             let kept = args.take_key("kept").unwrap_or("0").parse()?;
             world.crash(name, kept);
