@@ -184,16 +184,19 @@ mod tests {
         let whole = batch.close();
         let mut key = Vec::new();
         layout::mark_key(group, &mut key);
-        let trees = MemoryTrees::new(1 << 20);
+        let (mut malformed, mut half) = (0, 0);
         for length in 0..whole.len() {
+            let trees = MemoryTrees::new(1 << 20);
             let cut = whole.slice(..length);
-            let error = apply_value(group, &trees, LogIndex(1), &cut, None);
+            // Cut between two changes it is another value.
+            let Err(error) = apply_value(group, &trees, LogIndex(1), &cut, None) else { continue };
             let mark = trees.get(&key).expect("memory");
-            match error {
-                Err(error) => assert_eq!((error.reason, mark), (Reason::Damaged, None), "{length}"),
-                Ok(mark) => panic!("{length} bytes of {} are applied: {mark:?}", whole.len()),
-            }
+            assert_eq!((error.reason, mark), (Reason::Damaged, None), "{length}");
+            malformed += 1;
+            half += usize::from(trees.get(b"one").expect("memory").is_some());
         }
+        assert!(malformed > half && half > 0, "{half} of {malformed} stop behind the first change");
+        let trees = MemoryTrees::new(1 << 20);
         apply_value(group, &trees, LogIndex(1), &whole, None).expect("a whole value");
         assert!(trees.get(&key).expect("memory").is_some());
     }

@@ -65,10 +65,14 @@ impl Mate {
             let start = life.log.end();
             life.log.append(&record(job))?;
             writing.sync |= job.sync;
+            writing.stated |= job.must_be_stated();
             writing.done.push(job.done(start));
             writing.jobs.pop_front();
         }
         life.log.commit(writing.sync)?;
+        if writing.stated {
+            life.log.settle()?;
+        }
         life.keeper.publish(&life.log);
         let Some(Writing { done, collapse, .. }) = life.writing.take() else { return Ok(()) };
         for done in done {

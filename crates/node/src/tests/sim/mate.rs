@@ -64,6 +64,8 @@ pub(super) struct Writing {
     pub jobs: VecDeque<Job>,
     pub done: Vec<Done>,
     pub sync: bool,
+    /// What others build on by name is among it.
+    pub stated: bool,
     /// From where on the log is needed once this is written.
     pub collapse: Option<Position>,
 }

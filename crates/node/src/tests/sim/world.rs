@@ -329,7 +329,8 @@ impl World {
         self.clients[which].call = if writes {
             self.values += 1;
             let value = Bytes::from(format!("v{}", self.values));
-            clients::write((place, group), life, key, value, self.now)
+            let judge = &mut self.judges[group];
+            clients::write((place, group), life, key, value, self.now, judge)
         } else if probes {
             clients::probe((place, group), life, key, self.now, &mut self.judges[group])
         } else {
