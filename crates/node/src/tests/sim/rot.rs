@@ -22,7 +22,7 @@ const LOOKS_MAX: u32 = 60;
 const BYTES_MIN: usize = 4 << 10;
 
 /// Where damage goes that is to hit what was written last.
-const END_BYTES: usize = 1 << 10;
+const END_BYTES: usize = 256;
 
 /// The log says so often again what must not be forgotten of it, microseconds.
 const STATES_US: u64 = 1_000_000;
