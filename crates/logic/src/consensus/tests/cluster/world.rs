@@ -82,7 +82,7 @@ pub struct World {
     pub weather: Weather,
     pub judge: Judge,
     /// Which values are stop-signs.
-    signs: BTreeMap<u64, Configuration>,
+    pub signs: BTreeMap<u64, Configuration>,
     next_value: u64,
     tick: u64,
     /// No more faults.
