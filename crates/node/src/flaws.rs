@@ -13,6 +13,10 @@ store::flaws! {
     RunsWithoutEnd,
     /// A member gives a value to one whose log lost it whether or not it is decided.
     GivesUndecided,
+    /// A log whose tail was torn counts as whole.
+    TornCountsAsWhole,
+    /// A promise is told before the log states that it is durable.
+    Unstated,
     /// What is accepted is not synced where the bucket does not ask for it.
     AcceptedUnsynced,
     /// Updates of a bucket are evaluated where it was sealed.

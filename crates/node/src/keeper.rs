@@ -15,6 +15,7 @@ mod writer;
 pub(crate) use writer::{Step, Writer};
 
 use crate::consistent::Mailbox;
+use crate::flaws::{Flaw, flawed};
 use crate::metrics::Metrics;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::world;
@@ -59,6 +60,12 @@ pub(crate) struct Done {
 }
 
 impl Job {
+    /// What others build on by name: a promise, or the mark of an adopted log. It counts only once
+    /// the log states that it is durable; so no torn tail ever held one that was told.
+    pub(crate) fn must_be_stated(&self) -> bool {
+        self.sync && matches!(self.kind, Kind::Promise | Kind::Truncate) && !flawed(Flaw::Unstated)
+    }
+
     /// What is said of it once it is written, beginning there.
     pub(crate) fn done(&self, start: Position) -> Done {
         let Job { kind, group, ballot, index, decided, .. } = *self;

@@ -53,7 +53,7 @@ pub use cluster::{
 pub use emptying::{Emptied, EmptyingCursor};
 pub use flaws::break_rule;
 pub use place::{Member, Place};
-pub use recovery::Mending;
+pub use recovery::{Mending, trust_log};
 pub use settings::{NodeSettings, PeerPlace};
 pub use status::{
     ComparisonStatus, DifferenceStatus, DiskStatus, GroupStatus, LogStatus, Sample, SampleKind,

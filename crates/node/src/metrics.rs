@@ -36,6 +36,8 @@ pub(crate) struct Metrics {
     pub snapshot_bytes_received: AtomicU64,
     /// How often something of a snapshot was lost and asked for again.
     pub snapshot_resumes: AtomicU64,
+    /// Masters that went on though torn logs may have held more.
+    pub may_lack: AtomicU64,
     pub available: Available,
     sync_us: Mutex<Times>,
     /// The average of the last syncs, microseconds, in so many parts of one as are averaged.

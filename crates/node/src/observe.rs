@@ -52,6 +52,7 @@ impl Inner {
         warnings.extend(cluster.warnings(self.node));
         warnings.extend(groups.iter().flat_map(differences));
         warnings.extend(groups.iter().filter_map(|group| group.waits_for_witness.clone()));
+        warnings.extend(groups.iter().filter_map(|group| group.torn.clone()));
         Status {
             name: self.settings.name.clone(),
             node: self.node,
@@ -112,6 +113,7 @@ impl Inner {
         let (kept_values, kept_bytes) = kept.unwrap_or_default();
         let state = group.state();
         let waits_for_witness = group.witness_has_room(&state).err().map(|error| error.text());
+        let torn = group.told_of_tears(&state, |node| self.name_of(node));
         let master = state.replica.master();
         let (undecided, _) = state.undecided();
         GroupStatus {
@@ -127,6 +129,7 @@ impl Inner {
             kept_values,
             kept_bytes,
             waits_for_witness,
+            torn,
             expect_progress_possible,
             members,
             comparison,
@@ -163,6 +166,8 @@ impl Inner {
              of(&m.snapshot_bytes_received)),
             ("credenza_snapshot_resumes_total", "Parts of snapshots lost and asked for again.",
              of(&m.snapshot_resumes)),
+            ("credenza_may_lack_total",
+             "Elections past torn logs that may have held acknowledged values.", of(&m.may_lack)),
             ("credenza_cache_hits_total", "Point reads answered by the row cache.",
              trees.cache_hits as f64),
             ("credenza_cache_misses_total", "Point reads that went to the trees.",

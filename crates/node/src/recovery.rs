@@ -15,6 +15,7 @@
 
 mod mending;
 mod replaying;
+mod trusting;
 
 use crate::available::{batch, former};
 use crate::consistent::layout::Mark;
@@ -39,6 +40,7 @@ use std::sync::Arc;
 use store::{
     Chunk, DataDir, FileDisk, Log, LogSettings, LsmTrees, StoreError, TreeSettings, Trees,
 };
+pub use trusting::trust_log;
 
 /// The directory's group.
 pub(crate) const DIRECTORY: GroupId = GroupId(0);

@@ -7,6 +7,7 @@ use super::ring::{Ring, Short};
 use super::serve::Join;
 use super::settle;
 use super::token::Token;
+use super::trust_log::TrustLog;
 use super::view::View;
 use crate::client::{Address, Call, Client};
 use crate::failure::{Failure, Outcome};
@@ -73,6 +74,8 @@ pub enum Asks {
     RingStep(Short),
     /// When a majority is lost for good: show what a stopped member has, make it the only one
     Recover(Recover),
+    /// When a log was torn and who could tell what it held is gone: count it as whole
+    TrustLog(TrustLog),
 }
 
 /// A first start.
@@ -178,6 +181,7 @@ impl Asks {
             Asks::Ring(ring) => ring.run().await,
             Asks::RingStep(step) => step.run().await,
             Asks::Recover(recover) => recover.run().await,
+            Asks::TrustLog(trust) => trust.run().await,
         }
     }
 }

@@ -37,6 +37,7 @@ mod settle;
 mod status;
 mod steps;
 mod token;
+mod trust_log;
 mod types;
 mod verify;
 mod view;

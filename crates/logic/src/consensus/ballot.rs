@@ -20,3 +20,8 @@ pub(super) fn above(highest: Ballot, node: NodeId, configuration: ConfigurationI
 pub(super) fn is_later(ballot: Ballot, configuration: ConfigurationId) -> bool {
     ballot.round >> ATTEMPT_BITS > u64::from(configuration.0)
 }
+
+/// Whether a ballot belongs to an earlier configuration than this one.
+pub(super) fn is_earlier(ballot: Ballot, configuration: ConfigurationId) -> bool {
+    ballot.round >> ATTEMPT_BITS < u64::from(configuration.0)
+}

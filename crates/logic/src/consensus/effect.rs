@@ -109,11 +109,11 @@ pub enum Effect {
         /// Why not.
         reason: Refusal,
     },
-    /// This replica neither votes nor leads, for this reason, until it is repaired and restored
-    /// anew. A person must look.
-    Silent {
-        /// Why.
-        reason: Refusal,
+    /// So many logs were torn that values behind this index may have been acknowledged and be lost:
+    /// the group goes on with the longest log that is left. An operator is to be told.
+    MayLack {
+        /// The last index of that log.
+        behind: LogIndex,
     },
 }
 
@@ -172,8 +172,6 @@ pub enum Refusal {
     NotNext,
     /// Mastership can't go there: that node is no other voter of this group.
     NoSuchVoter,
-    /// The log is damaged: what this replica promised or accepted may be forgotten.
-    DamagedLog,
 }
 
 impl Refusal {
@@ -185,7 +183,6 @@ impl Refusal {
             Refusal::TooLarge => Reason::TooLarge,
             Refusal::Retiring => Reason::GoingDown,
             Refusal::NoSuchVoter | Refusal::NotNext => Reason::NotSupported,
-            Refusal::DamagedLog => Reason::Damaged,
         }
     }
 }

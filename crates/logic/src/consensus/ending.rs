@@ -97,7 +97,7 @@ impl Replica {
     pub(super) fn retire(&mut self, effects: &mut Vec<Effect>) {
         match self.stage {
             Stage::Leading if self.decided < self.last => self.stage = Stage::Retiring,
-            Stage::Retiring | Stage::Retired | Stage::Silent => {}
+            Stage::Retiring | Stage::Retired => {}
             _ => self.leave(effects),
         }
     }

@@ -126,12 +126,11 @@ impl Replica {
         self.announce(effects);
     }
 
-    /// Repeats a promise, with the log as it is by now: only what is on disk may be told.
-    fn promise_again(&self, effects: &mut Vec<Effect>) {
+    /// Repeats a promise, with the log as it is by now on disk.
+    pub(super) fn promise_again(&self, effects: &mut Vec<Effect>) {
         let synced = if broken(Rule::PromisedLogOnDisk) { Some(self.last) } else { self.synced };
         if let (true, Some(last)) = (self.promise_saved == self.promised, synced) {
-            let log = Accepted { last, ..self.accepted() };
-            self.send(self.promised.node, Body::Promise { log }, effects);
+            self.tell_promise(Accepted { last, ..self.accepted() }, effects);
         }
     }
 
@@ -156,7 +155,7 @@ impl Replica {
             return broken(Rule::OnlyThePromised);
         }
         if self.leader != Some(from) {
-            self.leader = Some(from);
+            (self.leader, self.awaited) = (Some(from), None);
             self.announce(effects);
         }
         self.promise_saved == ballot || broken(Rule::PromiseBeforeGrants)
@@ -375,13 +374,14 @@ impl Replica {
         self.synced = self.synced.max(Some(upto)).filter(|_| self.synced.is_some());
         self.floor = self.floor.max(upto);
         effects.push(Effect::Decided { upto });
+        self.make_good(effects);
         if configuration.1.id() > self.configuration.id() {
             return self.move_to(configuration.1, configuration.0, effects);
         }
         match self.stage {
             Stage::Fetching => {
                 self.stage = Stage::Promising;
-                self.lead.promised(self.node, self.accepted());
+                self.promise_to_self();
                 self.try_to_adopt(effects);
             }
             Stage::Following | Stage::Retired if self.promise_saved == self.promised => {

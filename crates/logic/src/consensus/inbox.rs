@@ -15,8 +15,7 @@ impl Replica {
         now: Millis,
         effects: &mut Vec<Effect>,
     ) {
-        let deaf = matches!(self.stage, Stage::Waiting | Stage::Silent);
-        if deaf || from == self.node {
+        if self.stage == Stage::Waiting || from == self.node {
             return;
         }
         self.pass(now);
@@ -48,7 +47,10 @@ impl Replica {
             Body::Adopt { from: agreed, upto } => {
                 self.adopt_came(from, ballot, agreed, upto, effects);
             }
-            Body::Accept { .. } | Body::Decide { .. } | Body::Heartbeat { .. } => {
+            Body::Accept { .. }
+            | Body::Decide { .. }
+            | Body::Heartbeat { .. }
+            | Body::Level { .. } => {
                 if self.follows(from, ballot, effects) {
                     self.follow_master(ballot, message.body, effects);
                 }
@@ -59,7 +61,10 @@ impl Replica {
             Body::Outdated | Body::Learn { .. } => {}
             Body::Behind => self.behind(from, ballot, effects),
             _ if !ours => {}
-            Body::Promise { log } => self.promise_came(from, log, effects),
+            Body::Promise { log } => self.promise_came(from, log, None, effects),
+            Body::TornPromise { log, tear } => {
+                self.promise_came(from, log, Some(tear), effects);
+            }
             Body::Refused { promised } => self.refused(from, promised, effects),
             Body::Fetched { after, upto } => self.fetched(from, after, upto, effects),
             Body::Accepted { upto } => self.accepted_by(from, upto, effects),
@@ -89,7 +94,9 @@ impl Replica {
                 self.hear(ballot, decided);
                 self.kept = self.kept.max(kept);
                 self.heartbeat(beat, sent, asks, effects);
+                self.tell_tear(effects);
             }
+            Body::Level { tear, upto } => self.level_came(tear, upto, effects),
             _ => {}
         }
     }

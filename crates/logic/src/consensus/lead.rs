@@ -42,6 +42,16 @@ pub(super) struct Follower {
     pub heeded: (Accepted, Millis),
 }
 
+/// One member's promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Promised {
+    pub node: NodeId,
+    /// What it has accepted.
+    pub log: Accepted,
+    /// Its log was torn: it may have accepted more.
+    pub torn: bool,
+}
+
 /// What is to be done next for a follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
@@ -69,7 +79,9 @@ pub(super) struct Lead {
     /// When the attempt is given up, while a majority's promises are awaited.
     pub ends: Millis,
     /// Who promised, with what log, this replica included.
-    pub promises: Vec<(NodeId, Accepted)>,
+    pub promises: Vec<Promised>,
+    /// Torn logs left open what was decided, and nobody is left who could tell.
+    pub uncertain: bool,
     /// The ballot the adopted log counted as accepted under before.
     pub base: Ballot,
     /// The end of the adopted log.
@@ -123,6 +135,7 @@ impl Lead {
         Lead {
             ends: Millis(0),
             promises: Vec::new(),
+            uncertain: false,
             base: Ballot::default(),
             adopted: LogIndex(0),
             source: None,
@@ -154,6 +167,7 @@ impl Lead {
     pub(super) fn begin(&mut self, now: Millis, ends: Millis) {
         self.ends = ends;
         self.promises.clear();
+        self.uncertain = false;
         self.source = None;
         self.saved.clear();
         self.lease.release();
@@ -173,16 +187,16 @@ impl Lead {
     }
 
     /// Notes a promise; a later one of the same member tells more.
-    pub(super) fn promised(&mut self, node: NodeId, log: Accepted) {
-        match self.promises.iter_mut().find(|(other, _)| *other == node) {
-            Some((_, known)) => *known = log,
-            None => self.promises.push((node, log)),
+    pub(super) fn promised(&mut self, promise: Promised) {
+        match self.promises.iter_mut().find(|known| known.node == promise.node) {
+            Some(known) => *known = promise,
+            None => self.promises.push(promise),
         }
     }
 
     /// The highest log among the promises, and whose it is.
     pub(super) fn best(&self) -> Option<(Accepted, NodeId)> {
-        let promises = self.promises.iter().map(|(node, log)| (*log, *node));
+        let promises = self.promises.iter().map(|promise| (promise.log, promise.node));
         if broken(Rule::HighestBallotFirst) {
             return promises.max_by_key(|(log, node)| (log.last, *node));
         }

@@ -3,10 +3,11 @@
 use super::ballot;
 use super::effect::{Asked, Effect, Refusal};
 use super::event::ValueHandle;
-use super::lead::{FLIGHT_VALUES_MAX, MESSAGE_VALUES_MAX, Phase};
+use super::lead::{FLIGHT_VALUES_MAX, MESSAGE_VALUES_MAX, Phase, Promised};
 use super::message::{Accepted, Body};
 use super::replica::{Replica, Stage, Staging};
 use super::rules::{Rule, broken};
+use super::tear::Tear;
 use base::{Ballot, LogIndex, NodeId};
 
 impl Replica {
@@ -30,8 +31,7 @@ impl Replica {
 
     /// Our own promise is on disk: ask the others for theirs.
     pub(super) fn prepare(&mut self, effects: &mut Vec<Effect>) {
-        let log = self.accepted();
-        self.lead.promised(self.node, log);
+        self.promise_to_self();
         for place in 0..self.lead.followers.len() {
             self.ask_promise(place, effects);
         }
@@ -48,13 +48,22 @@ impl Replica {
 
     /// A promise for our ballot: one more for the majority, or a late one, whose member is now sent
     /// the log.
-    pub(super) fn promise_came(&mut self, from: NodeId, log: Accepted, effects: &mut Vec<Effect>) {
+    pub(super) fn promise_came(
+        &mut self,
+        from: NodeId,
+        log: Accepted,
+        tear: Option<Tear>,
+        effects: &mut Vec<Effect>,
+    ) {
         match self.stage {
             Stage::Promising | Stage::Fetching => {
-                self.lead.promised(from, log);
+                self.lead.promised(Promised { node: from, log, torn: tear.is_some() });
                 self.try_to_adopt(effects);
             }
             Stage::Adopting | Stage::Leading | Stage::Retiring => {
+                if let Some(tear) = tear {
+                    self.tear_came(from, log, tear, effects);
+                }
                 self.send_log(from, log, effects);
             }
             _ => {}
@@ -70,12 +79,12 @@ impl Replica {
         }
         let counts =
             |node: NodeId| self.configuration.votes(node) || broken(Rule::LearnersElectNobody);
-        let promised = self.lead.promises.iter().filter(|(node, _)| counts(*node)).count();
-        if promised < self.configuration.quorums().elect {
+        let promised = self.lead.promises.iter().filter(|it| counts(it.node)).count();
+        if promised < self.configuration.quorums().elect || !self.torn_logs_allow() {
             return;
         }
         let (best, source) = self.lead.best().expect("enough is somebody");
-        let known = self.lead.promises.iter().map(|(_, log)| log.decided).max();
+        let known = self.lead.promises.iter().map(|it| it.log.decided).max();
         self.hear(self.promised, known.unwrap_or(self.decided));
         self.lead.base = best.ballot;
         let own = self.accepted();
@@ -125,7 +134,11 @@ impl Replica {
         self.stage = Stage::Adopting;
         self.lead.adopted = self.last;
         self.lead.ends = self.after(self.clock.length.0);
-        for (node, log) in self.lead.promises.clone() {
+        self.awaited = None;
+        if self.lead.uncertain {
+            effects.push(Effect::MayLack { behind: self.last });
+        }
+        for Promised { node, log, .. } in self.lead.promises.clone() {
             if node != self.node {
                 self.send_log(node, log, effects);
             }
@@ -330,6 +343,9 @@ impl Replica {
         }
         if self.holds_up_others() {
             return self.resign(effects);
+        }
+        if self.awaited.is_some() {
+            self.try_to_adopt(effects);
         }
         if self.stage.replicates() {
             let heard = self.lead.contact.agreed().unwrap_or(self.lead.ends);

@@ -5,6 +5,7 @@
 //! Any message may be lost, come twice, late or out of order; none may be altered, and none may
 //! reach another group or cluster.
 
+use super::tear::Tear;
 use base::{Ballot, ConfigurationId, LogIndex, Millis};
 
 /// One message.
@@ -44,6 +45,13 @@ pub enum Body {
     Promise {
         /// What was accepted.
         log: Accepted,
+    },
+    /// The same of a log whose tail was torn: it may have accepted more, under the same ballot.
+    TornPromise {
+        /// What is left of what was accepted.
+        log: Accepted,
+        /// Where it was torn.
+        tear: Tear,
     },
     /// Nothing was done: the answerer has promised another ballot, or must wait for a lease's end.
     Refused {
@@ -126,6 +134,14 @@ pub enum Body {
         asked: bool,
         /// Whether this is a witness that keeps as much as it may.
         full: bool,
+    },
+    /// With everything up to here, the log that was torn lacks nothing of what it had accepted: the
+    /// master's own goes no further.
+    Level {
+        /// Which tear that is about.
+        tear: Tear,
+        /// The master's last index.
+        upto: LogIndex,
     },
     /// The master gave its lease back: lead now.
     HandOver,

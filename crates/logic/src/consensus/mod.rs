@@ -35,6 +35,7 @@ mod restored;
 mod rules;
 mod shown;
 mod stopsign;
+mod tear;
 mod window;
 mod wire;
 mod witness;
@@ -49,6 +50,7 @@ pub use replay::{Found, Replay, ReplayError};
 pub use replica::Replica;
 pub use restored::{RestoreError, Restored};
 pub use shown::Progress;
+pub use tear::Tear;
 pub use window::VALUES_IN_FLIGHT_MAX;
 
 #[cfg(test)]

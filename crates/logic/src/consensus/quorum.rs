@@ -57,11 +57,17 @@ impl<T: Copy + Ord> Tally<T> {
         Tally { needed, reached: voters.map(|voter| (voter, None)).collect() }
     }
 
-    /// Notes that `voter` has come to `to`. Nobody ever falls back, and who is no voter does not
-    /// count.
+    /// Notes that `voter` has come to `to`; who is no voter does not count.
     pub(super) fn raise(&mut self, voter: NodeId, to: T) {
         if let Some((_, reached)) = self.reached.iter_mut().find(|(node, _)| *node == voter) {
             *reached = (*reached).max(Some(to));
+        }
+    }
+
+    /// Notes that `voter` has come no further than `to`: it lost what it had.
+    pub(super) fn lower(&mut self, voter: NodeId, to: T) {
+        if let Some((_, reached)) = self.reached.iter_mut().find(|(node, _)| *node == voter) {
+            *reached = (*reached).min(Some(to));
         }
     }
 

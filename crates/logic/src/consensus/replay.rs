@@ -12,6 +12,7 @@
 //! replica can give it back ([`Replay::mend`]). Source: Alagappan et al., *Protocol-Aware Recovery
 //! for Consensus-Based Storage*, FAST 2018.
 
+use super::tear::Tear;
 use base::{Ballot, LogIndex};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,6 +37,8 @@ pub struct Replay<V> {
     /// The last accepted index, whether its value could be read or not.
     end: LogIndex,
     hole: Option<Hole>,
+    /// The last tear that is not known to be made good.
+    tear: Option<Tear>,
 }
 
 /// What has been said again since the last hole.
@@ -56,6 +59,8 @@ pub struct Found<V> {
     pub last: LogIndex,
     /// The last index known to be decided.
     pub decided: LogIndex,
+    /// The last tear that is not known to be made good.
+    pub tear: Option<Tear>,
     /// The accepted values that were not taken out, by index, without gaps, ending at `last`.
     pub tail: BTreeMap<LogIndex, V>,
 }
@@ -99,6 +104,7 @@ impl<V> Replay<V> {
             staged: (Ballot::default(), BTreeMap::new()),
             end: LogIndex(0),
             hole: None,
+            tear: None,
         }
     }
 
@@ -138,6 +144,19 @@ impl<V> Replay<V> {
         if let Some(hole) = &mut self.hole {
             hole.promise = true;
         }
+    }
+
+    /// Here a torn tail was cut. It held no promise and no mark of an adopted log: the log states
+    /// that these are durable before they count. So of who has promised nothing it held nothing.
+    pub fn torn(&mut self, tear: Tear) {
+        if self.promised > Ballot::default() {
+            self.tear = Some(tear);
+        }
+    }
+
+    /// A record of a promise says which tear is not made good yet; none: all are.
+    pub fn states(&mut self, tear: Option<Tear>) {
+        self.tear = tear;
     }
 
     /// A value was staged ([`super::Effect::Stage`]): it waits for the mark of its ballot.
@@ -262,6 +281,7 @@ impl<V> Replay<V> {
             accepted_ballot: self.accepted_ballot,
             last,
             decided: self.decided.max(self.applied),
+            tear: self.tear,
             tail: self.tail,
         })
     }

@@ -3,7 +3,7 @@
 //! A life: *waiting* for `Started`; *following*, and seeking a master where none is heard of;
 //! *promising* a ballot above all seen (prepare); *fetching* what it lacks of the log to be
 //! adopted; *adopting* it under that ballot, until a majority has; *leading*; *retiring* until
-//! nothing is in flight; *retired*. A member whose log is damaged is *silent* from start to end.
+//! nothing is in flight; *retired*.
 //! What a leader does is in `leader.rs`, what a follower does in `follower.rs`.
 
 use super::ballot;
@@ -16,6 +16,7 @@ use super::lease::{Bound, LeaseClock};
 use super::message::{Accepted, Body, Message};
 use super::restored::{RestoreError, Restored};
 use super::rules::{Rule, broken};
+use super::tear::{Awaited, Tear};
 use base::{Ballot, LogIndex, Millis, NodeId};
 
 /// Where a replica stands in its life.
@@ -29,7 +30,6 @@ pub(super) enum Stage {
     Leading,
     Retiring,
     Retired,
-    Silent,
 }
 
 impl Stage {
@@ -60,7 +60,13 @@ pub struct Replica {
     pub(super) configuration: Configuration,
     pub(super) clock: LeaseClock,
     pub(super) stage: Stage,
-    log_intact: bool,
+    /// The log may lack values that were accepted under `torn_under`.
+    pub(super) tear: Option<Tear>,
+    pub(super) torn_under: Ballot,
+    /// With everything up to here, under this ballot, it lacks none of them.
+    pub(super) level: Option<(Ballot, LogIndex)>,
+    /// Whose logs an attempt to lead waits for.
+    pub(super) awaited: Option<Awaited>,
     /// The highest ballot promised, or being saved as a promise.
     pub(super) promised: Ballot,
     /// The highest whose promise is on disk.
@@ -118,6 +124,7 @@ impl Replica {
     /// A replica that remembers its earlier lives and waits for [`Event::Started`].
     pub fn restore(restored: Restored) -> Result<Replica, RestoreError> {
         restored.check()?;
+        let tear = restored.open_tear();
         let Restored { node, configuration, promised, accepted_ballot, lease: clock, .. } =
             restored;
         Ok(Replica {
@@ -126,7 +133,10 @@ impl Replica {
             configuration,
             clock,
             stage: Stage::Waiting,
-            log_intact: restored.log_intact,
+            tear,
+            torn_under: accepted_ballot,
+            level: None,
+            awaited: None,
             promised,
             promise_saved: promised,
             highest: promised,
@@ -197,14 +207,6 @@ impl Replica {
     fn start(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         assert!(self.stage == Stage::Waiting, "a life starts once");
         self.pass(now);
-        if !self.log_intact && !broken(Rule::DamagedStaysSilent) {
-            // Protocol-aware recovery (Alagappan et al., FAST 2018): a voter that may have
-            // forgotten what it promised or accepted takes no part, or it could help to decide a
-            // second value at an index.
-            self.stage = Stage::Silent;
-            effects.push(Effect::Silent { reason: Refusal::DamagedLog });
-            return;
-        }
         if self.decided > LogIndex(0) {
             effects.push(Effect::Decided { upto: self.decided });
         }
@@ -221,13 +223,13 @@ impl Replica {
     fn tick(&mut self, now: Millis, effects: &mut Vec<Effect>) {
         self.pass(now);
         match self.stage {
-            Stage::Waiting | Stage::Silent | Stage::Retired => {}
+            Stage::Waiting | Stage::Retired => {}
             Stage::Following if self.dismissed => self.ask_how_it_ended(effects),
             Stage::Following => self.seek(effects),
             _ => self.lead_on(effects),
         }
         // When no value is under way that would carry it.
-        if self.decided == self.last && !matches!(self.stage, Stage::Waiting | Stage::Silent) {
+        if self.decided == self.last && self.stage != Stage::Waiting {
             self.record_decided(effects);
         }
     }
@@ -239,7 +241,7 @@ impl Replica {
         }
         self.promise_saved = ballot;
         if ballot.node != self.node {
-            self.send(ballot.node, Body::Promise { log: self.accepted() }, effects);
+            self.tell_promise(self.accepted(), effects);
         } else if self.stage == Stage::Promising {
             self.prepare(effects);
         }
@@ -254,6 +256,7 @@ impl Replica {
         // A snapshot may have brought more meanwhile.
         let upto = upto.max(self.decided);
         self.synced = self.synced.max(Some(upto));
+        self.make_good(effects);
         if ballot != self.promised || ballot == Ballot::default() {
             // What it may count for now, its promise has told; but it may be all that was learnt
             // of a configuration that is over, and then nothing else comes.
@@ -337,7 +340,6 @@ impl Replica {
     pub(super) fn leads(&self) -> Result<(), Refusal> {
         match self.stage {
             Stage::Leading | Stage::Retiring => Ok(()),
-            Stage::Silent => Err(Refusal::DamagedLog),
             _ => Err(Refusal::NotMaster { master: self.leader }),
         }
     }

@@ -3,6 +3,7 @@
 use super::ballot;
 use super::configuration::Configuration;
 use super::lease::LeaseClock;
+use super::tear::Tear;
 use base::{Ballot, LogIndex, NodeId};
 use std::fmt;
 
@@ -27,9 +28,10 @@ pub struct Restored {
     pub last: LogIndex,
     /// The last index known to be decided (it stood in the log, or the store has applied it).
     pub decided: LogIndex,
-    /// Whether everything the log ever acknowledged as synced is still there. A torn tail is no
-    /// damage.
-    pub log_intact: bool,
+    /// The last tear of the log that is not known to be made good: values that were accepted under
+    /// `accepted_ballot` may be missing behind `last`. Promises and adoptions never are: the log
+    /// states that they are durable before they are told.
+    pub tear: Option<Tear>,
     /// The lease's two numbers.
     pub lease: LeaseClock,
 }

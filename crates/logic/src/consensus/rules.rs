@@ -90,9 +90,12 @@ pub(super) enum Rule {
     /// A grant lasts from when the heartbeat was sent, not from when its answer came.
     /// Source: Gray and Cheriton 1989 (the holder's term begins before the granter's).
     GrantFromSent,
-    /// Whoever may have forgotten takes no part.
+    /// A torn log may have held more: others must show that none of it was decided.
     /// Source: Alagappan et al. 2018.
-    DamagedStaysSilent,
+    TornMayHaveAccepted,
+    /// What makes a tear good was said of that very tear.
+    /// Source: Liskov and Cowling 2012, 4.3 (a recovering replica's answers carry its nonce).
+    LevelOfThisTear,
     /// A witness keeps what a voter that holds the data may lack.
     /// Source: ours, of witnesses: Paxos Made Simple, 2.2, of those that hold the data.
     KeptByAll,

@@ -78,7 +78,7 @@ impl Replica {
     /// This replica's part in the group.
     pub fn role(&self) -> Role {
         match self.stage {
-            Stage::Waiting | Stage::Following | Stage::Retired | Stage::Silent => Role::Follower,
+            Stage::Waiting | Stage::Following | Stage::Retired => Role::Follower,
             Stage::Promising | Stage::Fetching | Stage::Adopting => Role::Candidate,
             Stage::Leading | Stage::Retiring => Role::Master,
         }

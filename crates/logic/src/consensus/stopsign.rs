@@ -78,6 +78,8 @@ impl Replica {
         self.configuration = configuration;
         self.base = base;
         self.dismissed = false;
+        // Whatever was torn away was accepted before, and what was decided before is all here.
+        self.close_tear(effects);
         // Logged before any promise in the new configuration: whoever has made one must know, after
         // a restart too, that the old one is over.
         self.record_decided(effects);

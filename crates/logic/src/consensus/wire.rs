@@ -11,6 +11,7 @@
 
 use super::configuration::{Configuration, MEMBERS_MAX, Member};
 use super::message::{Accepted, Body, Message, Standing};
+use super::tear::Tear;
 use base::cluster::{pack_quorum, unpack_quorum};
 use base::codec::{Malformed, Reader, Writer};
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
@@ -33,6 +34,14 @@ impl Message {
                 put_ballot(ballot, out);
             }
             Body::Promise { log } => put_log(log, out),
+            Body::TornPromise { log, tear } => {
+                put_log(log, out);
+                out.put_u64(tear.0);
+            }
+            Body::Level { tear, upto } => {
+                out.put_u64(tear.0);
+                put_indexes(&[upto], out);
+            }
             Body::Heartbeat { beat, sent, asks, decided, kept } => {
                 out.put_u64(beat);
                 out.put_u64(sent.0);
@@ -104,6 +113,9 @@ fn number(body: &Body) -> u8 {
         Body::Straggling { .. } => 18,
         Body::Learn { .. } => 19,
         Body::Ended => 20,
+        // A version that does not know these passes over them: a torn log elects nobody there.
+        Body::TornPromise { .. } => 23,
+        Body::Level { .. } => 24,
     }
 }
 
@@ -151,6 +163,8 @@ fn take_body(number: u8, from: &mut Reader<'_>) -> Result<Body, Malformed> {
             Body::Learn { after, upto, end: take_index(from)? }
         }
         20 => Body::Ended,
+        23 => Body::TornPromise { log: take_log(from)?, tear: Tear(from.u64("tear")?) },
+        24 => Body::Level { tear: Tear(from.u64("tear")?), upto: take_index(from)? },
         _ => return Err(Malformed("which message")),
     })
 }

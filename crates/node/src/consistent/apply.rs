@@ -7,8 +7,10 @@ use super::seals::OWN;
 use super::value::{ValueHead, read_value};
 use super::view::damaged;
 use crate::keeper::store_error;
+use base::codec::Malformed;
 use base::{Error, GroupId, LogIndex, Reason, Result};
 use bytes::Bytes;
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use store::{Change, Trees};
@@ -152,14 +154,50 @@ fn apply_marked(
             }
         }
     };
-    let mut malformed = None;
-    let effects = changes.map_while(|change| change.map_err(|error| malformed = Some(error)).ok());
+    let malformed = Cell::new(None::<Malformed>);
+    let effects =
+        changes.map_while(|change| change.map_err(|error| malformed.set(Some(error))).ok());
     let effects = effects.inspect(tell);
-    let mut all = effects.chain(configured).chain(std::iter::once(marked));
+    // Half a value never counts as applied: a later life must meet it again.
+    let ends = configured.into_iter().chain([marked]).take_while(|_| malformed.get().is_none());
+    let mut all = effects.chain(ends);
     trees.apply(&mut all).map_err(store_error)?;
     drop(all);
-    match malformed {
+    match malformed.take() {
         Some(error) => Err(damaged(error)),
         None => Ok((mark, marker)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::consistent::batch::{Batch, Room};
+    use store::MemoryTrees;
+
+    #[test]
+    fn a_malformed_value_is_never_marked_as_applied() {
+        let group = GroupId(1);
+        let mut batch = Batch::new(LogIndex(1), 5, 1, 0, Room::default());
+        batch.put_raw(b"one", b"1");
+        batch.put_raw(b"two", b"2");
+        let whole = batch.close();
+        let mut key = Vec::new();
+        layout::mark_key(group, &mut key);
+        let (mut malformed, mut half) = (0, 0);
+        for length in 0..whole.len() {
+            let trees = MemoryTrees::new(1 << 20);
+            let cut = whole.slice(..length);
+            // Cut between two changes it is another value.
+            let Err(error) = apply_value(group, &trees, LogIndex(1), &cut, None) else { continue };
+            let mark = trees.get(&key).expect("memory");
+            assert_eq!((error.reason, mark), (Reason::Damaged, None), "{length}");
+            malformed += 1;
+            half += usize::from(trees.get(b"one").expect("memory").is_some());
+        }
+        assert!(malformed > half && half > 0, "{half} of {malformed} stop behind the first change");
+        let trees = MemoryTrees::new(1 << 20);
+        apply_value(group, &trees, LogIndex(1), &whole, None).expect("a whole value");
+        assert!(trees.get(&key).expect("memory").is_some());
     }
 }

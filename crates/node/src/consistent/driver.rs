@@ -217,7 +217,9 @@ impl Group {
 
     fn note(&self, state: &mut State, effect: Effect, came: &[(LogIndex, Bytes)]) {
         match effect {
-            Effect::SavePromise { ballot } => state.jobs.push(records::promise(self.id, ballot)),
+            Effect::SavePromise { ballot } => {
+                state.jobs.push(records::promise(self.id, ballot, state.replica.tear()));
+            }
             Effect::Adopt { ballot, from, upto } => {
                 state.values.adopt(ballot, from, upto);
                 state.jobs.push(records::adopt(self.id, ballot, from, upto));
@@ -243,10 +245,7 @@ impl Group {
                 }
             }
             Effect::Refused { asked, reason } => self.note_refusal(state, asked, reason),
-            Effect::Silent { reason } => {
-                let detail = "this node's log is damaged: it neither votes nor leads";
-                state.failed.get_or_insert(Error::new(reason.reason(), detail));
-            }
+            Effect::MayLack { behind } => self.may_lack(state, behind),
             Effect::FetchSnapshot { from } => state.wants_snapshot = Some(from),
             Effect::Configured { configuration, base } => {
                 let group = self.id.0;

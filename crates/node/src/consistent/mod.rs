@@ -38,6 +38,7 @@ mod session;
 pub(crate) mod snapshot;
 mod submit;
 pub(crate) mod ticks;
+mod torn;
 pub(crate) mod tracking;
 pub(crate) mod value;
 pub(crate) mod values;

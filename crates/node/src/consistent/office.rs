@@ -37,6 +37,8 @@ pub(crate) struct Office {
     pub waits_for: Option<LogIndex>,
     /// It is in office.
     pub held: bool,
+    /// Torn logs may have held values behind this index; it went on without them.
+    pub may_lack: Option<LogIndex>,
 }
 
 impl Group {

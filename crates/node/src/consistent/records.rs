@@ -1,12 +1,13 @@
 //! What consensus wants kept, as records of the log, and back.
 //!
 //! A truncate says in its `decided` field how many staged values follow what is kept: 0 where
-//! nothing was staged, which is also what every log holds that is older than staging.
+//! nothing was staged, which is also what every log holds that is older than staging. A promise says
+//! there where the last torn tail was cut that is not made good: 0 where none is.
 
 use crate::keeper::Job;
 use base::{Ballot, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
-use logic::consensus::{Replay, ReplayError, Replica};
+use logic::consensus::{Replay, ReplayError, Replica, Tear};
 use std::sync::mpsc::SyncSender;
 use store::{Kind, OwnedRecord};
 
@@ -17,6 +18,7 @@ pub(crate) struct Head {
     accepted: Ballot,
     last: LogIndex,
     decided: LogIndex,
+    tear: Option<Tear>,
 }
 
 /// Whether the log is to say that again.
@@ -43,6 +45,7 @@ impl Head {
             accepted: replica.accepted_ballot(),
             last: replica.last(),
             decided: replica.decided(),
+            tear: replica.tear(),
         }
     }
 
@@ -51,7 +54,7 @@ impl Head {
     /// already, as firm as it asked to be.
     pub fn records(&self, group: GroupId, sync: bool) -> [Job; 3] {
         let again = [
-            promise(group, self.promised),
+            promise(group, self.promised, self.tear),
             adopt(group, self.accepted, self.last, self.last),
             decided(group, self.decided, sync),
         ];
@@ -59,8 +62,10 @@ impl Head {
     }
 }
 
-pub(crate) fn promise(group: GroupId, ballot: Ballot) -> Job {
-    Job { ballot, ..empty(group, Kind::Promise, true) }
+/// A promise, and which tear of the log is not made good yet.
+pub(crate) fn promise(group: GroupId, ballot: Ballot, tear: Option<Tear>) -> Job {
+    let decided = LogIndex(tear.map_or(0, |tear| tear.0));
+    Job { ballot, decided, ..empty(group, Kind::Promise, true) }
 }
 
 pub(crate) fn adopt(group: GroupId, ballot: Ballot, from: LogIndex, upto: LogIndex) -> Job {
@@ -120,6 +125,7 @@ pub(crate) fn show(record: OwnedRecord, replay: &mut Replay<Bytes>) -> Result<()
         }
         Kind::Promise => {
             replay.promised(ballot);
+            replay.states((decided.0 > 0).then_some(Tear(decided.0)));
             Ok(())
         }
         Kind::Truncate => {

@@ -1,6 +1,9 @@
 //! The log writer's own part: one round takes all that waits, appends it, commits it once, publishes
 //! where the log ends, tells the groups, and truncates.
 //!
+//! A promise, and the mark of an adopted log, count only once the log states that they are durable:
+//! so no torn tail ever held one that was told (`docs/inside/consensus.md`).
+//!
 //! A round is a sequence of [`Writer::step`]s, and the thread is a loop around them. A simulation
 //! takes the same steps with other events in between: what the rest of the node may do while the
 //! end of the log is published and its groups have not been told is tried there.
@@ -42,6 +45,7 @@ pub(crate) enum Step {
 enum Phase {
     Take,
     Write,
+    State,
     Publish,
     Tell,
     Collapse,
@@ -60,6 +64,8 @@ pub(crate) struct Writer {
     /// Those that are appended, and nobody was told so.
     done: Vec<Done>,
     sync: bool,
+    /// What others build on by name was written, and the log does not state that it is durable.
+    must_state: bool,
     collapse: Option<Position>,
     stopping: bool,
     /// When the oldest record that is written but not synced was written, in nanoseconds.
@@ -86,6 +92,7 @@ impl Writer {
             jobs: VecDeque::new(),
             done: Vec::new(),
             sync: false,
+            must_state: false,
             collapse: None,
             stopping: false,
             unsynced_since: None,
@@ -101,6 +108,14 @@ impl Writer {
                 Err(StoreError::Full) => return self.wait_for_room(),
                 written => {
                     written?;
+                    self.phase = if self.must_state { Phase::State } else { Phase::Publish };
+                }
+            },
+            Phase::State => match self.log.settle() {
+                Err(StoreError::Full) => return self.wait_for_room(),
+                stated => {
+                    stated?;
+                    (self.must_state, self.unsettled_since) = (false, None);
                     self.phase = Phase::Publish;
                 }
             },
@@ -194,6 +209,7 @@ impl Writer {
             let start = self.log.end();
             self.log.append(&record(job))?;
             self.sync |= job.sync;
+            self.must_state |= job.must_be_stated();
             self.done.push(job.done(start));
             self.jobs.pop_front();
             if self.log.end().0 - begun > ROUND_BYTES_MAX {
@@ -252,7 +268,7 @@ impl Writer {
 
     /// Whether the next step asks something of the disk.
     pub(crate) fn asks_disk(&self) -> bool {
-        matches!(self.phase, Phase::Write | Phase::Collapse)
+        matches!(self.phase, Phase::Write | Phase::State | Phase::Collapse)
     }
 
     /// Records of the round that are not appended.

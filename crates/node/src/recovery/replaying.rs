@@ -16,11 +16,12 @@ use crate::consistent::value::read_sign;
 use crate::consistent::values::Runs;
 use crate::consistent::view::damaged;
 use crate::consistent::witness::keep_value;
+use crate::flaws::{Flaw, flawed};
 use crate::keeper::store_error;
 use base::limits::MENDED_VALUES_MAX;
 use base::{Ballot, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
-use logic::consensus::{Replay, Replica, Restored};
+use logic::consensus::{Replay, Replica, Restored, Tear};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use store::{Hole, Log, OwnedRecord, Position, Trees};
@@ -50,6 +51,7 @@ pub(crate) fn replay(
     let found = records.finish().map_err(store_error)?;
     if found.torn_bytes > 0 {
         tracing::info!(target: "log", bytes = found.torn_bytes, "cut a torn tail");
+        all.torn(log.end());
     }
     let groups = all.groups.into_values().map(|group| group.finish(terms, trees));
     Ok((groups.collect::<Result<_>>()?, all.vnodes.finish()?))
@@ -91,6 +93,7 @@ struct All<'a> {
     /// None: nothing is to be applied.
     mended: Option<&'a Mended>,
     holes: usize,
+    tears: usize,
 }
 
 impl<'a> All<'a> {
@@ -106,7 +109,7 @@ impl<'a> All<'a> {
             }
         }
         let vnodes = vnodes::Replaying::new(trees)?;
-        Ok(All { trees, terms, groups, vnodes, mended, holes: 0 })
+        Ok(All { trees, terms, groups, vnodes, mended, holes: 0, tears: 0 })
     }
 
     fn read(&mut self, log: &Log, records: &mut store::Replay) -> Result<()> {
@@ -118,6 +121,7 @@ impl<'a> All<'a> {
                 self.hole();
                 self.holes = records.holes().len();
             }
+            self.look_at_tears(records);
             self.show(record, start).map_err(|error| at(error, position.0))?;
             start = position;
             if self.mended.is_some() {
@@ -128,7 +132,24 @@ impl<'a> All<'a> {
         if records.holes().len() > self.holes {
             self.hole();
         }
+        self.look_at_tears(records);
         Ok(())
+    }
+
+    /// What an earlier life cut may have been accepted.
+    fn look_at_tears(&mut self, records: &store::Replay) {
+        for tear in records.tears().get(self.tears..).unwrap_or_default() {
+            self.torn(*tear);
+        }
+        self.tears = records.tears().len();
+    }
+
+    /// A torn tail was cut here.
+    fn torn(&mut self, at: Position) {
+        if flawed(Flaw::TornCountsAsWhole) {
+            return;
+        }
+        self.groups.values_mut().for_each(|group| group.replay.torn(Tear(at.0)));
     }
 
     fn hole(&mut self) {
@@ -267,7 +288,7 @@ impl Replaying {
             accepted_ballot: found.accepted_ballot,
             last: found.last,
             decided: found.decided,
-            log_intact: true,
+            tear: found.tear,
             lease: terms.lease,
         })
         .map_err(|error| Error::new(Reason::Damaged, error.to_string()))?;

@@ -181,7 +181,7 @@ fn scan(segment: &Segment, past_damage: bool) -> Result<Scan, StoreError> {
                 scan.stated = scan.stated.max(durable_upto);
                 scan.closed = closed;
             }
-            Unit::Opening { durable_upto } => scan.stated = scan.stated.max(durable_upto),
+            Unit::Opening { durable_upto, .. } => scan.stated = scan.stated.max(durable_upto),
             Unit::Footer(_) => scan.sealed = true,
         }
         (scan.end, scan.generation) = (end, walk.generation);

@@ -30,6 +30,7 @@ pub struct Replay {
     failed: bool,
     past_damage: bool,
     holes: Vec<Hole>,
+    tears: Vec<Position>,
 }
 
 /// A part of the log that can't be read, and was passed over.
@@ -50,13 +51,19 @@ impl Replay {
         found: Recovered,
         past_damage: bool,
     ) -> Replay {
-        let (walk, holes) = (None, Vec::new());
-        Replay { segments, walk, end, found, failed: false, past_damage, holes }
+        let (walk, holes, tears) = (None, Vec::new(), Vec::new());
+        Replay { segments, walk, end, found, failed: false, past_damage, holes, tears }
     }
 
     /// What was passed over so far: all of it stands before the record that was given last.
     pub fn holes(&self) -> &[Hole] {
         &self.holes
+    }
+
+    /// Where earlier lives cut a torn tail, as far as it was read: each stands before the record that
+    /// was given last. That of this life, if there is one, is at the log's end.
+    pub fn tears(&self) -> &[Position] {
+        &self.tears
     }
 
     /// Reads what is left, and says what was found. Damage found earlier is not told twice: it is
@@ -81,6 +88,7 @@ impl Replay {
                 self.walk = None;
                 return Ok(None);
             }
+            let (start, before) = (walk.offset, walk.generation);
             match walk.next()? {
                 Step::Unit(end, Unit::Record(record)) => {
                     self.found.records += 1;
@@ -88,8 +96,15 @@ impl Replay {
                 }
                 Step::Unit(_, Unit::Footer(_)) => {
                     let generation = walk.generation;
+                    // A life that found no room to say whether a tail was torn.
+                    if generation > before {
+                        self.tears.push(Position(walk.position(start)));
+                    }
                     self.walk = None;
                     self.follows(generation)?;
+                }
+                Step::Unit(_, Unit::Opening { durable_upto, torn_bytes: 1.. }) => {
+                    self.tears.push(Position(durable_upto));
                 }
                 Step::Unit(..) => {}
                 Step::Bad(bad) if self.past_damage => {

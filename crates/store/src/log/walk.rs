@@ -15,7 +15,7 @@ use bytes::Bytes;
 pub(super) enum Unit {
     Record(OwnedRecord),
     Commit { durable_upto: u64, closed: bool },
-    Opening { durable_upto: u64 },
+    Opening { durable_upto: u64, torn_bytes: u64 },
     Footer(Owners),
 }
 
@@ -267,7 +267,7 @@ fn decode(kind: u8, body: Bytes) -> Result<Unit, Malformed> {
     reader.end("end of a statement")?;
     match (kind, second) {
         (COMMIT, 0 | 1) => Ok(Unit::Commit { durable_upto, closed: second == 1 }),
-        (OPENING, _) => Ok(Unit::Opening { durable_upto }),
+        (OPENING, torn_bytes) => Ok(Unit::Opening { durable_upto, torn_bytes }),
         _ => Err(Malformed("a commit frame's second word")),
     }
 }

@@ -30,7 +30,7 @@ fn remembered(configuration: Configuration) -> Restored {
         accepted_ballot: ballot(2),
         last: LogIndex(5),
         decided: LogIndex(5),
-        log_intact: true,
+        tear: None,
         lease: LeaseClock::default(),
     }
 }

@@ -4,7 +4,7 @@
 use super::machine::{Identity, Machine, NODE, Record};
 use crate::consensus::quorum::{Quorums, Tally};
 use crate::consensus::{
-    Configuration, Effect, Event, LeaseClock, ReadToken, Replay, Replica, Restored, Role,
+    Configuration, Effect, Event, LeaseClock, ReadToken, Replay, Replica, Restored, Role, Tear,
 };
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId};
 use proptest::prelude::*;
@@ -199,6 +199,8 @@ fn record() -> impl Strategy<Value = Record> {
         (index(), small_ballot(), index())
             .prop_map(|(at, ballot, decided)| { Record::Accept(at, ballot, decided, at.0) }),
         index().prop_map(Record::Decided),
+        index().prop_map(|at| Record::Torn(Tear(at.0))),
+        index().prop_map(|at| Record::States((at.0 > 2).then_some(Tear(at.0)))),
     ]
 }
 
@@ -227,6 +229,8 @@ proptest! {
                 Record::Stage(at, ballot, v) => { replay.staged(at, ballot, v); Ok(()) }
                 Record::Accept(at, ballot, decided, v) => replay.accepted(at, ballot, decided, v),
                 Record::Decided(upto) => { replay.decided(upto); Ok(()) }
+                Record::Torn(tear) => { replay.torn(tear); Ok(()) }
+                Record::States(tear) => { replay.states(tear); Ok(()) }
             });
             replay.next_decided();
         }
@@ -240,7 +244,7 @@ proptest! {
                 accepted_ballot: found.accepted_ballot,
                 last: found.last,
                 decided: found.decided,
-                log_intact: true,
+                tear: None,
                 lease: LeaseClock::default(),
             });
             prop_assert!(replica.is_ok());

@@ -3,7 +3,7 @@
 
 use crate::consensus::{
     Accepted, Configuration, Effect, Event, LeaseClock, Message, Replay, Replica, RestoreError,
-    Restored,
+    Restored, Tear,
 };
 use base::{Ballot, ConfigurationId, LogIndex, NodeId};
 use std::collections::BTreeMap;
@@ -21,6 +21,10 @@ pub enum Record {
     Adopt(Ballot, LogIndex, LogIndex),
     Accept(LogIndex, Ballot, LogIndex, u64),
     Decided(LogIndex),
+    /// Here a torn tail was cut.
+    Torn(Tear),
+    /// Which tear is not made good yet.
+    States(Option<Tear>),
 }
 
 /// The machine and all it has on disk.
@@ -31,6 +35,13 @@ pub struct Machine {
     pub records: Vec<Record>,
     /// How many of them a crash can't take.
     pub synced: usize,
+    /// How many of them no damage can take: the log states that they are durable.
+    pub stated: usize,
+    /// What damage took though it was synced. It was there, and it counts: that is a failure after
+    /// a save, not a lie about one.
+    pub lost: Vec<Record>,
+    /// How often its tail was torn.
+    pub tears: u64,
     /// What those amount to: the highest promise, and the log, as accepted under which ballot.
     pub on_disk: (Ballot, Accepted),
     /// Values by index, the first has index 1: what the log holds, kept in memory.
@@ -56,7 +67,6 @@ pub struct Identity {
     pub node: NodeId,
     pub configuration: Configuration,
     pub lease: LeaseClock,
-    pub log_intact: bool,
     /// Which values are stop-signs, and what they say.
     pub signs: BTreeMap<u64, Configuration>,
 }
@@ -68,7 +78,6 @@ impl Identity {
             node: NODE,
             configuration: Configuration::alone(ConfigurationId(0), NODE).expect("sound"),
             lease: LeaseClock::default(),
-            log_intact: true,
             signs: BTreeMap::new(),
         }
     }
@@ -120,6 +129,8 @@ impl Machine {
                     replay.accepted(index, ballot, decided, value).expect("sound");
                 }
                 Record::Decided(upto) => replay.decided(upto),
+                Record::Torn(tear) => replay.torn(tear),
+                Record::States(tear) => replay.states(tear),
             }
             while let Some((index, value)) = replay.next_decided() {
                 assert_eq!(index.0, values.len() as u64 + 1, "taken out in order");
@@ -130,7 +141,7 @@ impl Machine {
         values.extend(found.tail.values());
         assert_eq!(values.len() as u64, found.last.0);
         let ((base, configuration), signs) = identity.configured(&values, found.decided);
-        let Identity { node, lease, log_intact, .. } = identity;
+        let Identity { node, lease, .. } = identity;
         let replica = Replica::restore(Restored {
             node,
             configuration,
@@ -140,7 +151,7 @@ impl Machine {
             accepted_ballot: found.accepted_ballot,
             last: found.last,
             decided: found.decided,
-            log_intact,
+            tear: found.tear,
             lease,
         })?;
         let log =
@@ -149,6 +160,9 @@ impl Machine {
             replica,
             on_disk: (found.promised, log),
             synced: records.len(),
+            stated: records.len(),
+            lost: Vec::new(),
+            tears: 0,
             records,
             next_value: values.iter().max().map_or(1, |highest| highest + 1),
             values,
@@ -190,7 +204,14 @@ impl Machine {
         act(&mut self.replica, &mut self.effects);
         for effect in &self.effects {
             match *effect {
-                Effect::SavePromise { ballot } => self.records.push(Record::Promise(ballot)),
+                Effect::SavePromise { ballot } => {
+                    let tear = self.replica.tear();
+                    // A torn log says so until it is whole, and once more when it is.
+                    if self.tears > 0 {
+                        self.records.push(Record::States(tear));
+                    }
+                    self.records.push(Record::Promise(ballot));
+                }
                 Effect::Stage { index, ballot } => {
                     let value = brought(index).expect("what is staged came with a message");
                     self.staged.retain(|_, (under, _)| *under == ballot);
@@ -229,7 +250,7 @@ impl Machine {
                 | Effect::Role { .. }
                 | Effect::ReadAt { .. }
                 | Effect::Refused { .. }
-                | Effect::Silent { .. } => {}
+                | Effect::MayLack { .. } => {}
             }
         }
         &self.effects
@@ -239,6 +260,9 @@ impl Machine {
     pub fn sync(&mut self, count: usize) -> Vec<Event> {
         let from = self.synced;
         self.synced = from.saturating_add(count).min(self.records.len());
+        if self.synced > from {
+            self.stated = from;
+        }
         let mut events = Vec::new();
         let (promised, log) = &mut self.on_disk;
         for record in &self.records[from..self.synced] {
@@ -250,6 +274,11 @@ impl Machine {
                     (log.ballot, log.last) = (ballot, last.max(held));
                 }
                 Record::Decided(_) | Record::Stage(..) => {}
+                Record::Torn(_) | Record::States(_) => {}
+            }
+            // A promise counts once the log states that it is durable.
+            if matches!(record, Record::Promise(_) | Record::Adopt(..)) {
+                self.stated = self.synced;
             }
             match *record {
                 Record::Promise(ballot) => events.push(Event::PromiseSaved { ballot }),
@@ -262,6 +291,7 @@ impl Machine {
                     events.push(Event::Saved { ballot, upto });
                 }
                 Record::Decided(_) | Record::Stage(..) => {}
+                Record::Torn(_) | Record::States(_) => {}
             }
         }
         events
@@ -277,6 +307,9 @@ impl Machine {
     pub fn copy(&mut self) {
         let older = self.records.len();
         let ballot = self.replica.accepted_ballot();
+        if self.tears > 0 {
+            self.records.push(Record::States(self.replica.tear()));
+        }
         self.records.push(Record::Promise(self.replica.promised()));
         let last = self.replica.last();
         if ballot > Ballot::default() {
@@ -300,6 +333,7 @@ impl Machine {
         };
         self.records.drain(..older);
         self.synced -= older;
+        self.stated = self.stated.saturating_sub(older);
         true
     }
 
@@ -321,7 +355,7 @@ impl Machine {
     pub fn holds(&self, place: usize, value: u64) -> bool {
         let index = LogIndex(place as u64 + 1);
         self.flushed.get(place) == Some(&value)
-            || self.records[..self.synced].iter().rev().any(|record| match record {
+            || self.lost.iter().chain(&self.records[..self.synced]).any(|record| match record {
                 Record::Accept(at, _, _, held) | Record::Stage(at, _, held) => {
                     *at == index && *held == value
                 }
@@ -336,6 +370,18 @@ impl Machine {
         let mut machine =
             Machine::from_log(records, self.flushed, identity).expect("a crash leaves a sound log");
         machine.next_value = self.next_value;
+        (machine.lost, machine.tears) = (self.lost, self.tears);
         machine
+    }
+
+    /// The same, and the log's tail is found torn: so many of the synced records are gone that
+    /// nothing states to be durable.
+    pub fn tear(mut self, gone: usize, identity: Identity) -> Machine {
+        let left = self.stated.max(self.synced - gone.min(self.synced));
+        self.lost.extend(self.records.drain(left..).take(self.synced - left));
+        self.tears += 1;
+        self.records.push(Record::Torn(Tear(self.tears)));
+        self.synced = self.records.len();
+        self.crash(0, identity)
     }
 }

@@ -22,7 +22,6 @@ stories!(
     reads_without_a_lease,
     proposals_refused,
     window_is_full,
-    damaged_log_stays_silent,
     retires_with_values_in_flight,
     retires_before_it_leads,
     nobody_to_hand_over_to,
@@ -78,7 +77,7 @@ impl Stage {
         self.machine.as_mut().ok_or_else(|| "begin first".into())
     }
 
-    /// `begin [accepted=BALLOT last=N decided=N] [damaged] [lease=MS] [drift=PPM]`
+    /// `begin [accepted=BALLOT last=N decided=N] [lease=MS] [drift=PPM]`
     fn begin(&mut self, mut args: goldenscript::ArgumentConsumer) -> Answer {
         let under = args.take_key("accepted").map_or(Ok(Ballot::default()), ballot)?;
         let last: u64 = args.take_key("last").unwrap_or("0").parse()?;
@@ -90,7 +89,6 @@ impl Stage {
         if let Some(drift) = args.take_key("drift") {
             lease.drift_ppm = drift.parse()?;
         }
-        let intact = args.next_pos() != Some("damaged");
         args.reject_next()?;
         let mut records = Vec::new();
         if under > Ballot::default() {
@@ -100,7 +98,7 @@ impl Stage {
             records.extend((1..=last).map(accept));
             records.push(Record::Decided(decided));
         }
-        let identity = Identity { lease, log_intact: intact, ..Identity::alone() };
+        let identity = Identity { lease, ..Identity::alone() };
         let machine = Machine::from_log(records, Vec::new(), identity)?;
         let told = tell_memory(&machine);
         self.machine = Some(machine);
@@ -181,6 +179,9 @@ fn tell_log(machine: &mut Machine) -> String {
                 format!("accept {index} under {ballot}, decided {decided}: value {value}")
             }
             Record::Decided(upto) => format!("decided {upto}"),
+            Record::Torn(tear) => format!("torn at {}", tear.0),
+            Record::States(None) => "whole".into(),
+            Record::States(Some(tear)) => format!("still torn at {}", tear.0),
         };
         writeln!(told, "{state}: {record}").expect("a string takes all");
     }
@@ -226,7 +227,7 @@ pub fn tell_one(effect: &Effect) -> String {
             };
             format!("Refused {asked}: {}", tell_refusal(reason))
         }
-        Effect::Silent { reason } => format!("Silent: {}", tell_refusal(reason)),
+        Effect::MayLack { behind } => format!("May lack what was behind {behind}"),
     }
 }
 

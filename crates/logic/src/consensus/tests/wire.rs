@@ -2,7 +2,7 @@
 //! is kept. `CREDENZA_KEEP=golden cargo test -p logic wire` writes the kept bytes if they are
 //! missing.
 
-use crate::consensus::{Accepted, Body, Configuration, Member, Message, Standing};
+use crate::consensus::{Accepted, Body, Configuration, Member, Message, Standing, Tear};
 use base::codec::Reader;
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
 use proptest::prelude::*;
@@ -44,11 +44,15 @@ fn heartbeat(n: [u64; 5], asks: bool, kept: LogIndex) -> Body {
     Body::Heartbeat { beat: n[0], sent: Millis(n[1]), asks, decided: LogIndex(n[2]), kept }
 }
 
-/// What is said to witnesses, and by them.
+/// What is said to witnesses, and by them; and of torn logs.
 fn later_bodies(n: [u64; 5], (yes, no): (bool, bool)) -> Vec<Body> {
+    let ballot = Ballot { round: n[3], node: NodeId(n[4]) };
+    let log = Accepted { ballot, last: LogIndex(n[0]), decided: LogIndex(n[1]) };
     vec![
         heartbeat(n, yes, LogIndex(n[3].max(1))),
         Body::Granted { beat: n[0], sent: Millis(n[1]), asked: no, full: true },
+        Body::TornPromise { log, tear: Tear(n[2]) },
+        Body::Level { tear: Tear(n[0]), upto: LogIndex(n[1]) },
     ]
 }
 
@@ -98,7 +102,7 @@ proptest! {
     #[test]
     fn any_bytes_are_a_message_that_reads_back_or_an_error(
         bytes in prop::collection::vec(any::<u8>(), 0..80),
-        number in 0..24_u8,
+        number in 0..26_u8,
     ) {
         let mut bytes = bytes;
         if let Some(which) = bytes.get_mut(20) {
@@ -168,7 +172,8 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
     assert_eq!(Configuration::read(&mut Reader::new(&bytes)), Ok(configuration));
     writeln!(text, "configuration {}", hexadecimal(&bytes)).expect("a string takes all");
     let later = later_bodies([0x11, 0x22, 0x33, 0x44, 0x55], (true, false));
-    for (name, body) in ["heartbeat-kept", "granted-full"].into_iter().zip(later) {
+    let names = ["heartbeat-kept", "granted-full", "torn-promise", "level"];
+    for (name, body) in names.into_iter().zip(later) {
         let message = message(7, ballot, body);
         let bytes = written(&message);
         assert_eq!(Message::read(&mut Reader::new(&bytes)), Ok(message));

@@ -80,9 +80,13 @@ pub(super) fn write(
     key: Bytes,
     value: Bytes,
     now: u64,
+    judge: &mut Judge,
 ) -> Option<Pending> {
     let update = Update::Set { key: key.clone(), value: value.clone(), expiry: Expiry::Default };
-    let (ticket, _, outcome) = life.group(group).submit(&bucket(group), &update, None).ok()?;
+    let Ok((ticket, _, outcome)) = life.group(group).submit(&bucket(group), &update, None) else {
+        judge.refused(key, value);
+        return None;
+    };
     outcome.expect("a set is never refused by what it finds");
     let ticket = ticket.expect("a set is a value");
     let kind = Kind::Write { value, ticket };
@@ -176,7 +180,10 @@ impl Pending {
                         judge.answered(self.key.clone(), Some(value.clone()), self.began, now);
                         Some(Outcome::Wrote)
                     }
-                    Err(error) if nothing_happened(&error) => Some(Outcome::Refused),
+                    Err(error) if nothing_happened(&error) => {
+                        judge.refused(self.key.clone(), value.clone());
+                        Some(Outcome::Refused)
+                    }
                     Err(_) => Some(Outcome::InDoubt),
                 }
             }

@@ -1,6 +1,6 @@
 //! What goes wrong, and when.
 
-use super::mate::Mate;
+use super::mate::{Life, Mate};
 use super::world::{Era, Event, World};
 use base::{ConfigurationId, LogIndex, Part};
 use logic::consensus::{Configuration, Member};
@@ -90,11 +90,13 @@ impl World {
     fn crash(&mut self, which: usize, time: u64) -> &'static str {
         self.loses_power(which, time);
         // One at a time: others must have what it loses.
-        let alone = self.mates.iter().all(|mate| mate.rot.is_none());
-        match alone && self.chance.often(200) && self.mates[which].rots(&mut self.chance) {
-            true => "damage",
-            false => "crash",
+        if self.mates.iter().any(|mate| mate.rot.is_some()) || !self.chance.often(200) {
+            return "crash";
         }
+        let whole = |mate: &Mate| mate.life.as_ref().is_some_and(Life::is_whole);
+        let mut others = self.mates.iter().enumerate().filter(|(other, _)| *other != which);
+        let alone = !self.older && others.all(|(_, mate)| whole(mate));
+        self.mates[which].rots(&mut self.chance, alone).unwrap_or("crash")
     }
 
     pub(super) fn cut(&mut self, from: usize, to: usize, time: u64) {

@@ -21,6 +21,8 @@ pub(super) struct Judge {
     next_place: u64,
     /// What is to be looked up once all is applied: key, value, from when on, until when.
     answers: Vec<Answer>,
+    /// What was refused: it must stand nowhere.
+    refused: Vec<(Bytes, Bytes)>,
     /// What members said was decided under an index.
     given: Vec<(LogIndex, Bytes)>,
 }
@@ -56,6 +58,11 @@ impl Judge {
         self.answers.push(Answer { key, value, began, ended });
     }
 
+    /// A client was told that nothing of its write was done.
+    pub fn refused(&mut self, key: Bytes, value: Bytes) {
+        self.refused.push((key, value));
+    }
+
     /// A member gave this as the value that was decided there.
     pub fn given(&mut self, index: LogIndex, value: Bytes) {
         self.given.push((index, value));
@@ -65,6 +72,9 @@ impl Judge {
     pub fn judge(mut self) {
         for (index, value) in &self.given {
             assert_eq!(self.log.get(index), Some(value), "given for value {index}");
+        }
+        for write in &self.refused {
+            assert!(!self.places.contains_key(write), "refused, and written: {write:?}");
         }
         let mut answers = std::mem::take(&mut self.answers);
         answers.sort_by_key(|answer| answer.began);
@@ -97,4 +107,14 @@ impl Judge {
             );
         }
     }
+}
+
+#[test]
+#[should_panic(expected = "refused, and written")]
+fn a_refused_write_that_stands_in_the_log_is_noticed() {
+    let (key, value) = (Bytes::from("k"), Bytes::from("v"));
+    let mut judge = Judge::default();
+    judge.places.insert((key.clone(), value.clone()), 1);
+    judge.refused(key, value);
+    judge.judge();
 }

@@ -1,7 +1,8 @@
 //! A part of a log that can't be read: the node mends itself with what the others give back, or
 //! somebody brings the disk back as it was.
 //!
-//! The newest part of a log is spared: what nothing follows can't be told from a torn tail.
+//! Damage to the newest part of a log looks like a torn tail. The node starts, without what was
+//! there, acknowledged or not, and nobody brings it back: one node at a time, so that others have it.
 
 use super::chance::Chance;
 use super::mate::{Life, Mate};
@@ -19,6 +20,9 @@ const PAUSE_US: u64 = 300_000;
 const LOOKS_MAX: u32 = 60;
 /// Logs with less than this are spared.
 const BYTES_MIN: usize = 4 << 10;
+
+/// Where damage goes that is to hit what was written last.
+const END_BYTES: usize = 256;
 
 /// The log says so often again what must not be forgotten of it, microseconds.
 const STATES_US: u64 = 1_000_000;
@@ -47,29 +51,48 @@ impl Life {
     }
 }
 
+impl Life {
+    /// No tear of its log is left to be made good.
+    pub(super) fn is_whole(&self) -> bool {
+        self.seats.iter().all(|seat| seat.group.state().replica.tear().is_none())
+    }
+}
+
 impl Mate {
-    /// A byte of its log changes, while it does not live; whether there was one.
-    pub(super) fn rots(&mut self, chance: &mut Chance) -> bool {
+    /// A byte of its log changes, while it does not live; how that is told, if there was one.
+    /// `alone`: the others' logs are whole.
+    pub(super) fn rots(&mut self, chance: &mut Chance, alone: bool) -> Option<&'static str> {
         let names = self.disk.list().expect("memory");
         let mut logs: Vec<_> = names.into_iter().filter(|name| name.ends_with(".log")).collect();
         logs.sort();
         if logs.is_empty() || self.rot.is_some() || self.life.is_some() {
-            return false;
+            return None;
         }
-        let file = logs.swap_remove(chance.below(logs.len() as u64) as usize);
+        let at_end = alone && chance.often(500);
+        let last = logs.len() - 1;
+        let file = logs.swap_remove(match at_end {
+            true => last,
+            false => chance.below(logs.len() as u64) as usize,
+        });
         let bytes = self.disk.bytes(&file).expect("it is there");
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         if used < BYTES_MIN {
-            return false;
+            return None;
         }
-        let (offset, end) = (chance.below(used as u64), self.end_of_log());
+        let first = if at_end { used.saturating_sub(END_BYTES) } else { 0 };
+        let (offset, end) = (chance.between(first as u64, used as u64 - 1), self.end_of_log());
         self.disk.damage(&file, offset, |byte| byte ^ 1);
         self.rot = Some(Rot { file, offset, looks: 0 });
-        let newest = self.end_of_log() != end;
-        if newest {
-            self.is_healed();
+        if self.end_of_log() == end {
+            return Some("damage");
         }
-        !newest
+        // Not all that shortens a log looks like a torn tail.
+        if !alone || !self.is_readable() {
+            self.is_healed();
+            return None;
+        }
+        self.rot = None;
+        Some("damaged end")
     }
 
     /// Where its log ends; none: it can't be opened.
@@ -78,6 +101,13 @@ impl Mate {
         let (log, records) = Log::open_past_damage(disk, self.log_settings()).ok()?;
         drop(records);
         Some(log.end().0)
+    }
+
+    /// Whether its log can be read without passing over anything.
+    fn is_readable(&self) -> bool {
+        let disk = Arc::new(self.disk.copy(Honesty::Honest));
+        let opened = Log::open(disk, self.log_settings());
+        opened.is_ok_and(|(_log, records)| records.finish().is_ok())
     }
 
     /// The disk is brought back as it was.

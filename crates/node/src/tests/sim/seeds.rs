@@ -50,6 +50,7 @@ fn whatever_happens_no_acknowledged_write_is_lost_and_no_read_is_stale() {
             "hand over",
             "snapshot",
             "damage",
+            "damaged end",
             "mended",
             "given",
             "several groups",
@@ -105,7 +106,12 @@ fn one_seed_is_one_history() {
 
 #[test]
 fn a_broken_rule_is_noticed() {
-    let soon = [Flaw::TicketsWithoutTerms, Flaw::AcceptedUnsynced, Flaw::GivesUndecided];
+    let soon = [
+        Flaw::TicketsWithoutTerms,
+        Flaw::AcceptedUnsynced,
+        Flaw::GivesUndecided,
+        Flaw::TornCountsAsWhole,
+    ];
     let rare = [Flaw::ReadWithoutLease, Flaw::OutcomeWithoutLease, Flaw::RunsWithoutEnd];
     all_are_noticed(&soon, &rare, FLAWED_SEEDS, history);
 }

@@ -393,7 +393,8 @@ impl World {
                 value = format!("{value:width$}");
             }
             let value = Bytes::from(value);
-            clients::write((place, group), life, key, value, self.now)
+            let judge = &mut self.judges[group];
+            clients::write((place, group), life, key, value, self.now, judge)
         } else if probes {
             clients::probe((place, group), life, key, self.now, &mut self.judges[group])
         } else {

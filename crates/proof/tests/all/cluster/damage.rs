@@ -158,7 +158,7 @@ fn suffers(
     let data = cluster.how(victim).data.clone();
     let value = format!("marked-{round}-{}", "x".repeat(2_000));
     if harm.name == VALUE {
-        mark(cluster, &value);
+        mark(cluster, 1, &value);
         cluster.must_be_level();
         // The log says again what stands in it, every second.
         std::thread::sleep(3 * SECOND);
@@ -278,7 +278,7 @@ fn one_value_damaged_at_two_nodes_is_mended_and_at_all_of_them_never_served() {
     for victims in [&[2, 3][..], &[1, 2, 3]] {
         figures.faults += victims.len() as u64;
         let value = format!("marked-{}-{}", victims.len(), "x".repeat(2_000));
-        mark(&cluster, &value);
+        mark(&cluster, 1, &value);
         let load = Load::roam(&cluster.clients(), &writing(751 + victims.len() as u64), SECOND);
         std::thread::sleep(SECOND);
         told.join(load.stop());
@@ -344,14 +344,14 @@ fn ids(cluster: &Cluster) -> Vec<serde_json::Value> {
     cluster.nodes().map(id).collect()
 }
 
-fn mark(cluster: &Cluster, value: &str) {
-    let mut redis = Resp::connect(cluster.client(1)).expect("it listens");
+pub(super) fn mark(cluster: &Cluster, node: usize, value: &str) {
+    let mut redis = Resp::connect(cluster.client(node)).expect("it listens");
     let answer = redis.say(&format!("SET marked {value}")).expect("it answers");
     assert_eq!(answer, Word::Simple("OK".into()));
 }
 
 /// Changes a bit of the value where it stands in a node's log; gives the file as it was.
-fn spoil_value(cluster: &mut Cluster, node: usize, value: &str) -> (PathBuf, Vec<u8>) {
+pub(super) fn spoil_value(cluster: &mut Cluster, node: usize, value: &str) -> (PathBuf, Vec<u8>) {
     let data = cluster.how(node).data.clone();
     for file in segments(&data).into_iter().rev() {
         let bytes = std::fs::read(&file).expect("ours to read");
@@ -365,7 +365,7 @@ fn spoil_value(cluster: &mut Cluster, node: usize, value: &str) -> (PathBuf, Vec
 }
 
 /// What a node that serves says of the marked row; it may not be wrong.
-fn ask(cluster: &Cluster, node: usize, value: &str) -> &'static str {
+pub(super) fn ask(cluster: &Cluster, node: usize, value: &str) -> &'static str {
     let mut redis = Resp::with_patience(cluster.client(node), 5 * SECOND).expect("it listens");
     match redis.say("GET marked") {
         Ok(Word::Bulk(Some(found))) => {

@@ -1,10 +1,14 @@
 //! F-24: the remains of a write that never ended are cut off; a hole in what was written never is.
+//! Where the last write was acknowledged and then damaged, which looks the same, others decide.
 
-use super::damage::checked;
+use super::damage::{ask, checked, mark, spoil_value};
 use super::{DAMAGED, SECOND, Trial, plan, waits_for_the_long_tests};
+use proof::report::Figures;
 use proof::rigs::rot::{Rot, files, spoil, tail};
-use proof::rigs::{Cluster, Options, Scratch, alone};
+use proof::rigs::{Cluster, Options, Scratch, alone, wait};
+use proof::server::Server;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// What befalls the log of a node that was killed.
 #[derive(Clone, Copy, Debug)]
@@ -125,4 +129,82 @@ fn tear(segment: &Path, end: usize, bytes: usize) {
         torn.copy_within(FRAMES..FRAMES + to - from, from);
     }
     std::fs::write(segment, torn).expect("ours to write");
+}
+
+/// So often it is tried to kill a node before its log states that its last write is durable.
+const TRIES: usize = 20;
+
+/// A value is acknowledged by two of three, and at one of these it is the last thing on disk and
+/// gets damaged. When the other one dies, too, the two that are left are a majority, and one of them
+/// never had it: they wait, and say for whom.
+#[test]
+fn an_acknowledged_value_damaged_at_one_of_two_is_never_lost() {
+    let _alone = alone();
+    let scratch = Scratch::new("cluster-acknowledged");
+    let mut figures = Figures::begin("F-24 the last acknowledged write damaged at one of two");
+    let mut cluster = Cluster::start(&scratch, Options::of(3));
+    cluster.must_settle();
+    let (master, victim, third, value) = damaged_at_its_end(&mut cluster);
+    figures.faults += 1;
+    cluster.kill(master);
+    // They are not ready before there is a master.
+    let starts = [victim, third].map(|node| {
+        let setup = cluster.how(node).clone();
+        std::thread::spawn(move || Server::start(&setup))
+    });
+    let begun = Instant::now();
+    let warned = || {
+        let told = |node| cluster.status(node).map(|status| status["warnings"].to_string());
+        let told: Vec<_> = [victim, third].into_iter().filter_map(told).collect();
+        match told.iter().any(|warnings| warnings.contains("trust-log")) {
+            true => Ok(()),
+            false => Err(format!("no word of a torn log: {told:?}")),
+        }
+    };
+    wait("a warning", warned);
+    figures.also("warned_ms", begun.elapsed().as_millis());
+    while begun.elapsed() < 8 * SECOND {
+        for node in [victim, third] {
+            let role = cluster.said(node, 1).map(|said| said.role);
+            assert_ne!(role.as_deref(), Some("master"), "it leads without node {master}'s log");
+        }
+        std::thread::sleep(SECOND / 10);
+    }
+    let begun = Instant::now();
+    cluster.begin(master);
+    for (node, start) in [victim, third].into_iter().zip(starts) {
+        drop(start.join().expect("a start does not panic").expect("it starts"));
+        cluster.begin(node);
+    }
+    cluster.must_settle();
+    figures.also("led_again_ms", begun.elapsed().as_millis());
+    for node in cluster.nodes() {
+        assert_eq!(ask(&cluster, node, &value), "right", "at node {node}");
+        assert_eq!(cluster.metric(node, "credenza_may_lack_total"), 0.0, "at node {node}");
+    }
+    figures.print();
+    cluster.must_be_level();
+}
+
+/// Brings it about: the master, the victim and the third, which are down, and the value.
+fn damaged_at_its_end(cluster: &mut Cluster) -> (usize, usize, usize, String) {
+    for turn in 0..TRIES {
+        let master = cluster.master();
+        let others: Vec<_> = cluster.nodes().filter(|node| *node != master).collect();
+        let (victim, third) = (others[0], others[1]);
+        let value = format!("marked-{turn}-{}", "x".repeat(2_000));
+        cluster.kill(third);
+        mark(cluster, master, &value);
+        cluster.kill(victim);
+        let (file, bytes) = spoil_value(cluster, victim, &value);
+        let (code, said) = checked(&cluster.how(victim).data.clone());
+        if code == Some(0) && said.contains("torn tail of") {
+            return (master, victim, third, value);
+        }
+        // Its log had said already that this is durable.
+        std::fs::write(file, bytes).expect("ours to write");
+        cluster.begin_all();
+        cluster.must_settle();
+    }
+    panic!("each of {TRIES} times the log had stated before that all of it is durable");
 }

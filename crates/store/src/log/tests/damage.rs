@@ -208,6 +208,61 @@ fn once_settled_the_last_batch_is_not_taken_for_a_torn_tail() {
     assert!(matches!(read(&disk), Err(StoreError::Corrupt { .. })));
 }
 
+/// Where earlier lives cut a torn tail, and where the log ends.
+fn tears(disk: &MemoryDisk) -> (Vec<Position>, Position) {
+    let (log, mut replay) = Log::open(Arc::new(disk.clone()), SMALL).expect("opens");
+    replay.by_ref().for_each(|record| drop(record.expect("sound")));
+    (replay.tears().to_vec(), log.end())
+}
+
+#[test]
+fn where_a_tail_was_cut_is_told_to_every_later_life() {
+    let disk = unsettled();
+    disk.damage("0000000000000001.log", 4096 + 7 * BATCH_BYTES + 100, |byte| !byte);
+    let (before, cut) = tears(&disk);
+    assert_eq!(before, []);
+    for life in 0..3 {
+        let (mut log, _, found) = open(&disk, SMALL).expect("opens");
+        assert_eq!(found.torn_bytes > 0, life == 0);
+        log.append(&record(20 + life, 100).as_record()).expect("appends");
+        log.commit(true).expect("syncs");
+        drop(log);
+        assert_eq!(tears(&disk).0, [cut]);
+    }
+}
+
+#[test]
+fn where_a_tail_was_cut_is_told_also_where_nothing_more_had_room() {
+    let mut rolled = 0;
+    for bytes in (0..1_500).step_by(8) {
+        let disk = memory();
+        let (mut log, ..) = open(&disk, SMALL).expect("begins");
+        for number in 1..=10 {
+            log.append(&record(number, 1000).as_record()).expect("appends");
+        }
+        log.commit(true).expect("syncs");
+        log.append(&record(11, bytes).as_record()).expect("appends");
+        log.commit(true).expect("syncs");
+        if log.segments() > 1 {
+            break;
+        }
+        // The frame that says what is durable.
+        let last = log.end().0 - 8;
+        drop(log);
+        disk.damage("0000000000000001.log", last, |byte| !byte);
+        let (before, cut) = tears(&disk);
+        assert_eq!(before, []);
+        let (mut log, found, _) = open(&disk, SMALL).expect("opens");
+        assert_eq!(found.len(), 11);
+        log.append(&record(12, 100).as_record()).expect("appends");
+        log.commit(true).expect("syncs");
+        rolled += u32::from(log.segments() > 1);
+        drop(log);
+        assert_eq!(tears(&disk).0, [cut], "{bytes}");
+    }
+    assert!(rolled > 0, "an opening always had room");
+}
+
 #[test]
 fn what_was_cut_does_not_come_back_behind_a_record_that_ends_where_it_begins() {
     let disk = memory();

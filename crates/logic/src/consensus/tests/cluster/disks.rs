@@ -2,10 +2,33 @@
 
 use super::world::{Item, World};
 use crate::consensus::Event;
-use crate::consensus::tests::machine::{Identity, Machine};
+use crate::consensus::tests::machine::{Identity, Machine, Record};
 use base::{LogIndex, Part};
 
 impl World {
+    /// Power is lost; a random part of what was not synced stays.
+    pub fn crash(&mut self, node: usize) {
+        if !self.slots[node].up {
+            return;
+        }
+        let unsynced = self.slots[node].machine.records.len() - self.slots[node].machine.synced;
+        let kept = self.chance.below(unsynced as u64 + 1) as usize;
+        let torn = self.torn(node);
+        let slot = &mut self.slots[node];
+        slot.up = false;
+        slot.life += 1;
+        slot.identity.signs = self.signs.clone();
+        let machine = std::mem::replace(
+            &mut slot.machine,
+            Machine::fresh(Identity { ..slot.identity.clone() }),
+        );
+        slot.machine = match torn {
+            Some(gone) => machine.tear(gone, slot.identity.clone()),
+            None => machine.crash(kept, slot.identity.clone()),
+        };
+        slot.machine.effects.clear();
+    }
+
     pub fn want_sync(&mut self, node: usize) {
         let slot = &mut self.slots[node];
         if slot.up && !slot.syncing && slot.machine.synced < slot.machine.records.len() {
@@ -96,19 +119,48 @@ impl World {
         missed > known
     }
 
-    /// All that a node ever wrote is gone, and it comes back under its old name. At most one in a
-    /// history: two would be a majority of three.
+    /// All that a node ever wrote is gone, and it never comes back. At most one in a history: two
+    /// would be a majority of three. None beside a torn log: that may need all others.
     pub fn wipe(&mut self, node: usize) {
-        let another = self.slots.iter().any(|slot| !slot.identity.log_intact);
-        if another || self.is_last_that_knows(node) {
+        let another = self.slots.iter().any(|slot| slot.lost.is_some());
+        if another || self.is_torn() || self.is_last_that_knows(node) {
             return;
         }
         self.crash(node);
         let slot = &mut self.slots[node];
-        slot.identity.log_intact = false;
         slot.floor = LogIndex(0);
         let fresh = Machine::fresh(Identity { ..slot.identity.clone() });
         slot.lost = Some(std::mem::replace(&mut slot.machine, fresh));
-        self.start(node);
+    }
+
+    /// A log is torn, and that is not made good yet.
+    fn is_torn(&self) -> bool {
+        self.slots.iter().any(|slot| slot.machine.replica.tear().is_some())
+    }
+
+    /// Whether a crash tears a node's tail, and how much of what was synced goes with it: often
+    /// nothing, as a loss of power does, sometimes what nothing states to be durable. One at a time
+    /// loses something, and only where others must have it.
+    pub fn torn(&mut self, node: usize) -> Option<usize> {
+        if self.slots.iter().any(|slot| slot.lost.is_some()) || !self.chance.often(300) {
+            return None;
+        }
+        let machine = &self.slots[node].machine;
+        let (base, present) = self.judge.configuration_at(LogIndex(u64::MAX));
+        let ends = &machine.records[machine.stated..machine.synced];
+        let last = ends.iter().all(|record| match record {
+            Record::Accept(index, ..) => *index > base,
+            _ => true,
+        });
+        let others = present.quorums().save > 1 && *machine.replica.configuration() == present;
+        let loses = !self.is_torn() && others && last && self.chance.often(700);
+        if loses {
+            return Some(self.chance.below(ends.len() as u64 + 1) as usize);
+        }
+        let harmless = self
+            .slots
+            .iter()
+            .all(|slot| slot.machine.lost.is_empty() || slot.machine.replica.tear().is_none());
+        harmless.then_some(0)
     }
 }

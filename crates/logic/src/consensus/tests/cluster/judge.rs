@@ -137,7 +137,7 @@ fn told(machine: &Machine, message: Message) {
     let said = match message.body {
         Body::Prepare { .. } => promised >= message.ballot,
         Body::Granted { .. } => promised == message.ballot,
-        Body::Promise { log: said } => {
+        Body::Promise { log: said } | Body::TornPromise { log: said, .. } => {
             promised == message.ballot && log.ballot == said.ballot && log.last >= said.last
         }
         Body::Accepted { upto } => log.ballot == message.ballot && log.last >= upto,

@@ -27,7 +27,7 @@ const PLAIN: [Rule; 21] = [
     Rule::GrantForbidsStanding,
     Rule::RestartRemembersGrant,
     Rule::GrantFromSent,
-    Rule::DamagedStaysSilent,
+    Rule::TornMayHaveAccepted,
 ];
 
 /// Rules whose absence needs bad luck to show.

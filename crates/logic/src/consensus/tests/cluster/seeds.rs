@@ -59,7 +59,7 @@ pub fn live(seed: u64) -> History {
     };
     let members = world.slots[masters[0]].machine.replica.configuration().members();
     let slots = members.iter().map(|member| &world.slots[member.node.0 as usize - 1]);
-    for slot in slots.filter(|slot| slot.identity.log_intact) {
+    for slot in slots.filter(|slot| slot.lost.is_none()) {
         let node = slot.identity.node;
         let decided = slot.machine.replica.decided().0 as usize;
         let replica = &slot.machine.replica;

@@ -21,6 +21,7 @@ pub struct Slot {
     pub machine: Machine,
     pub up: bool,
     /// What its lost disk held. It counts: that is a failure after a save, not a lie about one.
+    /// Such a node never comes back.
     pub lost: Option<Machine>,
     /// Counts its lives: what a disk was doing for an earlier one concerns nobody.
     pub life: u64,
@@ -81,7 +82,7 @@ pub struct World {
     pub weather: Weather,
     pub judge: Judge,
     /// Which values are stop-signs.
-    signs: BTreeMap<u64, Configuration>,
+    pub signs: BTreeMap<u64, Configuration>,
     next_value: u64,
     tick: u64,
     /// No more faults.
@@ -114,7 +115,6 @@ impl World {
                     signs: BTreeMap::new(),
                     configuration: configuration.clone(),
                     lease,
-                    log_intact: true,
                 };
                 let gain_ppm = match chance.below(3) {
                     0 => -drift,
@@ -253,6 +253,9 @@ impl World {
     }
 
     pub fn start(&mut self, node: usize) {
+        if self.slots[node].lost.is_some() {
+            return;
+        }
         let offset = self.chance.below(1_000_000);
         let slot = &mut self.slots[node];
         slot.offset = offset; // A machine's monotonic clock begins anew.
@@ -268,25 +271,6 @@ impl World {
         }
         let first = self.chance.below(self.tick);
         self.after(first, Item::Tick { node, life });
-    }
-
-    /// Power is lost; a random part of what was not synced stays.
-    pub fn crash(&mut self, node: usize) {
-        if !self.slots[node].up {
-            return;
-        }
-        let unsynced = self.slots[node].machine.records.len() - self.slots[node].machine.synced;
-        let kept = self.chance.below(unsynced as u64 + 1) as usize;
-        let slot = &mut self.slots[node];
-        slot.up = false;
-        slot.life += 1;
-        slot.identity.signs = self.signs.clone();
-        let machine = std::mem::replace(
-            &mut slot.machine,
-            Machine::fresh(Identity { ..slot.identity.clone() }),
-        );
-        slot.machine = machine.crash(kept, slot.identity.clone());
-        slot.machine.effects.clear();
     }
 
     pub fn step(&mut self, node: usize, event: Event) {

@@ -39,6 +39,7 @@ stories!(
     retires_and_names_an_heir,
     witness_never_leads,
     witness_keeps_what_a_voter_lacks,
+    acknowledged_tail_is_torn,
     learner_does_not_count,
     read_asks_a_majority,
     read_asks_though_a_lease_holds,

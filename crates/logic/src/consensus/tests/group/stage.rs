@@ -133,7 +133,9 @@ fn of_node(world: &mut World, command: &str, args: &mut ArgumentConsumer) -> Ans
         // hang NODE: it is told that its disk hangs. answer NODE: no longer so.
         "hang" => world.step(name, Event::Disk { hangs: true }, &[]),
         "answer" => world.step(name, Event::Disk { hangs: false }, &[]),
+        // crash NODE torn=N: so many synced records are gone, and its tail is torn.
         // crash NODE [kept=N]: so many unsynced records stay.
+        "crash" if let Some(gone) = args.take_key("torn") => world.tear(name, gone.parse()?),
         "crash" => {
             let kept = args.take_key("kept").unwrap_or("0").parse()?;
             world.crash(name, kept);

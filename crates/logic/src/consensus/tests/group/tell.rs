@@ -43,6 +43,13 @@ fn say(message: &Message) -> String {
         Body::Prepare { released } if released.round == 0 => format!("promise {under}"),
         Body::Prepare { released } => format!("promise {under}, {released} gave its lease back"),
         Body::Promise { log } => format!("{under} is promised, {}", tell_accepted(log)),
+        Body::TornPromise { log, tear } => {
+            let log = tell_accepted(log);
+            format!("{under} is promised, {log}, and maybe more: torn at {}", tear.0)
+        }
+        Body::Level { tear, upto } => {
+            format!("torn at {}, you lack nothing with {upto} under {under}", tear.0)
+        }
         Body::Refused { promised } => format!("not {under}: {promised} is promised"),
         Body::Fetch { after } => format!("{under} lacks what is behind {after}"),
         Body::Fetched { after, upto } => {

@@ -62,7 +62,7 @@ impl World {
         let names = configuration.members().iter().map(|member| member.node);
         for node in names.chain(others.iter().copied()) {
             let (configuration, signs) = (configuration.clone(), BTreeMap::new());
-            let identity = Identity { node, configuration, lease, log_intact: true, signs };
+            let identity = Identity { node, configuration, lease, signs };
             let machine = Machine::fresh(identity.clone());
             let (up, paused, stalled, wants) = (true, false, false, None);
             nodes.insert(node, Node { identity, machine, up, paused, stalled, wants });
@@ -93,6 +93,15 @@ impl World {
         let mut node = self.nodes.remove(&name).expect("a member");
         node.identity.signs = self.signs.clone();
         node.machine = node.machine.crash(kept, node.identity.clone());
+        (node.up, node.paused, node.wants) = (false, false, None);
+        self.nodes.insert(name, node);
+    }
+
+    /// The same, and its log is found torn: so many of the synced records are gone.
+    pub fn tear(&mut self, name: NodeId, gone: usize) {
+        let mut node = self.nodes.remove(&name).expect("a member");
+        node.identity.signs = self.signs.clone();
+        node.machine = node.machine.tear(gone, node.identity.clone());
         (node.up, node.paused, node.wants) = (false, false, None);
         self.nodes.insert(name, node);
     }

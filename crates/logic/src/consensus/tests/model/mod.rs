@@ -73,6 +73,11 @@ impl Model for Group {
             if left.stands > 0 && replica.stage == Stage::Following && !bound && leads {
                 actions.push(Action::Stand(node));
             }
+            // What nothing states to be durable may go.
+            let whole = state.nodes.iter().all(|node| node.replica.tear().is_none());
+            if left.tears > 0 && whole && machine.stated < machine.synced {
+                actions.push(Action::Tear(node, machine.synced - machine.stated));
+            }
             if left.crashes > 0 {
                 actions.push(Action::Crash(node, false));
                 if unsynced(machine) {
@@ -133,8 +138,16 @@ fn explore(group: Group, depth: usize) -> Option<&'static str> {
     path.last_state().wrong
 }
 
-const NONE: Left =
-    Left { proposals: 0, stands: 0, crashes: 0, repeats: 0, reads: 0, hours: 0, changes: 0 };
+const NONE: Left = Left {
+    proposals: 0,
+    stands: 0,
+    crashes: 0,
+    repeats: 0,
+    reads: 0,
+    hours: 0,
+    changes: 0,
+    tears: 0,
+};
 const THREE: Shape =
     Shape { voters: 3, quorum: None, then: None, length: 0, witness: false, replaces: false };
 /// One of them is a witness.
@@ -147,7 +160,7 @@ const FOUR: Shape = Shape { voters: 4, quorum: Some(2), ..THREE };
 const FIVE: Shape = Shape { voters: 5, quorum: Some(2), ..THREE };
 
 /// What may happen, and how many steps are taken in a normal run.
-const BOUNDS: [(Shape, Left, usize); 14] = [
+const BOUNDS: [(Shape, Left, usize); 18] = [
     (THREE, Left { proposals: 1, stands: 1, ..NONE }, 14),
     (THREE, Left { proposals: 1, stands: 2, ..NONE }, 11),
     (THREE, Left { proposals: 2, stands: 1, repeats: 1, ..NONE }, 10),
@@ -166,6 +179,10 @@ const BOUNDS: [(Shape, Left, usize); 14] = [
     (WITNESSED, Left { proposals: 1, stands: 1, hours: 2, ..NONE }, 9),
     (WITNESSED, Left { proposals: 1, stands: 1, crashes: 1, ..NONE }, 9),
     (REPLACED, Left { proposals: 1, stands: 1, changes: 1, ..NONE }, 11),
+    (THREE, Left { proposals: 1, stands: 1, tears: 1, ..NONE }, 11),
+    (THREE, Left { proposals: 1, stands: 1, tears: 1, hours: 1, ..NONE }, 10),
+    (FOUR, Left { proposals: 1, stands: 1, tears: 1, ..NONE }, 9),
+    (WITNESSED, Left { proposals: 1, stands: 1, tears: 1, hours: 2, ..NONE }, 8),
 ];
 
 /// The same behind a stop-sign that just enough have saved, and those only. Where two of five save
@@ -208,6 +225,8 @@ fn a_short_history_shows_a_broken_rule() {
     assert!(noticed(Rule::AcceptedOnDisk, THREE, left, 6).is_some());
     let left = Left { proposals: 1, stands: 1, ..NONE };
     assert!(noticed(Rule::QuorumsMeet, FIVE, left, 12).is_some());
+    let left = Left { proposals: 1, stands: 1, tears: 1, ..NONE };
+    assert!(noticed(Rule::TornMayHaveAccepted, THREE, left, 9).is_some());
     let left = Left { proposals: 1, hours: 1, ..NONE };
     assert!(noticed(Rule::KeptByAll, WITNESSED, left, 6).is_some());
 }

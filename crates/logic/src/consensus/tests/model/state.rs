@@ -47,6 +47,8 @@ pub struct Left {
     pub hours: u64,
     /// A stop-sign, with which another quorum comes, or another member; at most one.
     pub changes: u64,
+    /// A crash that damages what was synced last; one member at a time.
+    pub tears: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -78,6 +80,8 @@ pub enum Action {
     Stand(usize),
     /// Whether what was not synced stays.
     Crash(usize, bool),
+    /// So is what was synced last, but for so many records.
+    Tear(usize, usize),
 }
 
 impl Shape {
@@ -102,7 +106,6 @@ impl Shape {
             node: NodeId(node),
             configuration: self.configuration(0, self.quorum),
             lease: LeaseClock { length: Millis(self.length), drift_ppm: 0, reads: true },
-            log_intact: true,
             signs: BTreeMap::from([(SIGN, self.next())]),
         }
     }
@@ -333,6 +336,12 @@ impl State {
             Action::Crash(node, all_stays) => {
                 left.crashes -= 1;
                 self.crash(node, all_stays);
+            }
+            Action::Tear(node, gone) => {
+                left.tears -= 1;
+                let identity = self.shape.identity(node as u64 + 1);
+                self.nodes[node] = self.nodes[node].clone().tear(gone, identity);
+                self.step(node, Event::Started { now: Millis(self.now) }, &[]);
             }
             Action::Pass => {
                 left.hours -= 1;
