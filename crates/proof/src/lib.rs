@@ -14,3 +14,4 @@ pub mod report;
 pub mod rigs;
 pub mod server;
 pub mod tidy;
+pub mod transactor;

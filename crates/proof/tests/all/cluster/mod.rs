@@ -24,6 +24,7 @@ mod once;
 mod snapshots;
 mod space;
 mod torn;
+mod transactions;
 mod wires;
 
 use proof::checkers::check;
