@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::ops::Bound;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use super::run::Walk;
 use super::view::{Bounds, Merged, Version, View, crossed};
 use super::{Row, Rows, Snapshot};
 use crate::StoreError;
+use crate::panics::spared;
 
 /// Rows of a view up to a batch.
 pub(super) struct LsmSnapshot {
@@ -85,7 +85,7 @@ impl<'a> Merge<'a> {
             Source::Memory(walk) => walk.next().map(|(key, Version { value, .. })| (key, value)),
             Source::Disk(rows) => {
                 let step = || if reverse { rows.next_back() } else { rows.next() };
-                match catch_unwind(AssertUnwindSafe(step)) {
+                match spared(step) {
                     Ok(None) => None,
                     Ok(Some(Ok(row))) => Some((row.key.user_key.into(), Some(row.value.into()))),
                     Ok(Some(Err(why))) => return self.failure = Some(error(self.path, why)),
