@@ -263,7 +263,7 @@ impl Refusal {
 
 /// Whether a process told of a panic: in the words of the node's own hook, or of Rust's.
 pub fn tells_of_panic(said: &str) -> bool {
-    said.contains("panicked")
+    said.contains("panic in thread ") || said.contains("panicked at ")
 }
 
 impl std::fmt::Display for Refusal {
