@@ -16,3 +16,4 @@ pub mod report;
 pub mod rigs;
 pub mod server;
 pub mod tidy;
+pub mod transactor;

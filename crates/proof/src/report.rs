@@ -94,7 +94,12 @@ pub fn say(line: &str) {
 
 /// Says that an experiment did not run, and why. Skipping is never silent.
 pub fn skipped(name: &str, why: &str) {
-    say(&format!("{name}: skipped: {why}"));
+    say(&skip_line(name, why));
+}
+
+/// The line that says so, in the form by which `./check` finds it.
+pub fn skip_line(name: &str, why: &str) -> String {
+    format!("{name}: skipped: {why}")
 }
 
 /// Whether the long counts are wanted (`make test-long`).

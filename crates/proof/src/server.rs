@@ -58,6 +58,14 @@ impl Setup {
         self
     }
 
+    /// Whether a failpoint tells it to panic.
+    fn panics(&self) -> bool {
+        let panics = |(name, words): &(String, String)| {
+            name == "CREDENZA_FAILPOINT" && words.contains("=panic")
+        };
+        self.environment.iter().any(panics)
+    }
+
     fn command(&self) -> Command {
         let listen = if self.listen.is_empty() { "127.0.0.1:0" } else { &self.listen };
         let mut words: Vec<std::ffi::OsString> =
@@ -78,7 +86,8 @@ impl Setup {
     }
 }
 
-/// A server process. Dropped, it is killed and waited for.
+/// A server process. Dropped, it is killed and waited for, and the test fails if it ever panicked
+/// without having been told to.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -171,6 +180,22 @@ impl Server {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Fails the test unless the process runs and none of its threads has panicked.
+    pub fn must_be_unhurt(&mut self) {
+        let said = self.said();
+        assert!(!tells_of_panic(&said), "a thread panicked: {said}");
+        assert!(self.alive(), "it died: {said}");
+    }
+
+    /// Waits for its end, and fails the test unless it died at the failpoint it was armed with: a
+    /// panic on the way there is none.
+    pub fn must_have_died_armed(&mut self, within: Duration) {
+        let status = self.wait(within);
+        let refusal = Refusal { code: status.and_then(|status| status.code()), words: self.said() };
+        assert!(status.is_some(), "it lives on: {refusal}");
+        refusal.must_have_died_armed();
+    }
+
     /// Everything it said on stderr so far.
     pub fn said(&self) -> String {
         self.lines.lock().expect("no panic holds it").join("\n")
@@ -191,6 +216,18 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        self.end();
+        // A program that breaks a rule may panic for it; the judges say whether that was noticed.
+        let wanted = self.setup.panics() || std::env::var_os(MUTANT).is_some();
+        if !wanted && !std::thread::panicking() {
+            let said = self.said();
+            assert!(!tells_of_panic(&said), "a thread panicked: {said}");
+        }
+    }
+}
+
+impl Server {
+    fn end(&mut self) {
         if self.alive() {
             if self.wrapped && self.pid() != self.child.id() {
                 signal(self.pid(), rustix::process::Signal::KILL);
@@ -208,6 +245,25 @@ pub struct Refusal {
     pub code: Option<i32>,
     /// What it said.
     pub words: String,
+}
+
+impl Refusal {
+    /// Fails the test if one of its threads panicked.
+    pub fn must_not_panic(&self) {
+        assert!(!tells_of_panic(&self.words), "a thread panicked: {self}");
+    }
+
+    /// Fails the test unless it died at the failpoint it was armed with.
+    pub fn must_have_died_armed(&self) {
+        self.must_not_panic();
+        let wanted = Some(store::failpoint::EXIT_CODE);
+        assert_eq!(self.code, wanted, "no death at the armed place: {self}");
+    }
+}
+
+/// Whether a process told of a panic: in the words of the node's own hook, or of Rust's.
+pub fn tells_of_panic(said: &str) -> bool {
+    said.contains("panic in thread ") || said.contains("panicked at ")
 }
 
 impl std::fmt::Display for Refusal {

@@ -1,13 +1,13 @@
 //! Reads everything of the trees, repairs nothing: every checksum, the order of all rows, the
 //! tables' own figures. For a directory that no process has open.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
 use lsm_tree::{Cache, Checksum, Table};
 
 use crate::StoreError;
+use crate::panics::spared;
 use crate::trees::archive;
 use crate::trees::manifest::{Listed, Manifest, panic_words};
 
@@ -106,7 +106,7 @@ impl TreeReport {
             self.add(path, 0, "the file's checksum does not match, though all its blocks' do");
             return Ok(None);
         }
-        match catch_unwind(AssertUnwindSafe(|| read_rows(table))) {
+        match spared(|| read_rows(table)) {
             Ok(Ok(Content { rows, tombstones, range })) => {
                 self.rows += rows;
                 self.tombstones += tombstones;

@@ -12,6 +12,7 @@ pub mod error;
 pub mod failpoint;
 pub mod flaws;
 pub mod log;
+pub mod panics;
 pub mod trees;
 
 pub use check::{Damage, TreeReport, check_trees};

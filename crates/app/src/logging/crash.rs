@@ -66,11 +66,16 @@ fn remove_oldest(directory: &Path) -> io::Result<()> {
 }
 
 /// From now on a panic of any thread writes the crash log and ends the process: a state that one
-/// thread left half changed is never served by the others.
+/// thread left half changed is never served by the others. Spared is the crate below the store,
+/// whose panics at damaged bytes are caught and answered as damage.
 pub fn on_panic(logging: Logging, data: PathBuf) {
     std::panic::set_hook(Box::new(move |info| {
         let place = info.location().map(ToString::to_string).unwrap_or_default();
         let said = info.payload_as_str().unwrap_or("no message");
+        if store::panics::is_spared() {
+            tracing::error!(%place, %said, "reading the store failed: taken for damage");
+            return;
+        }
         let thread = std::thread::current().name().unwrap_or("unnamed").to_string();
         let reason = format!("panic in thread {thread} at {place}: {said}");
         let mut line = String::from("credenza:");

@@ -39,7 +39,7 @@ fn a_log_writer_without_room_ends_with_its_node_and_says_why() {
     let keeper = Keeper::new();
     let mailbox = Arc::new(Failures(Mutex::new(failed)));
     keeper.start(log, Duration::from_secs(1), mailbox, Arc::default()).expect("a thread");
-    keeper.write([records::promise(DEFAULT_GROUP, Ballot::default())]);
+    keeper.write([records::promise(DEFAULT_GROUP, Ballot::default(), None)]);
     while !keeper.no_space() {
         std::thread::yield_now();
     }

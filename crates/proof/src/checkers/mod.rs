@@ -11,6 +11,7 @@ pub mod causal;
 mod linear;
 pub mod replay;
 mod search;
+pub mod transactions;
 
 pub use calls::{Call, Operation, Outcome, Value};
 pub use linear::{Report, Verdict, Violation, check};

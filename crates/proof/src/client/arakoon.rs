@@ -129,9 +129,18 @@ pub struct Arakoon {
 impl Arakoon {
     /// Calls one node, whoever it is.
     pub fn connect(address: SocketAddr, cluster: &str) -> io::Result<Arakoon> {
-        let mut stream = TcpStream::connect(address)?;
+        Arakoon::with_patience(address, cluster, Duration::from_secs(30))
+    }
+
+    /// Calls one node, waiting at most so long for any answer.
+    pub fn with_patience(
+        address: SocketAddr,
+        cluster: &str,
+        patience: Duration,
+    ) -> io::Result<Arakoon> {
+        let mut stream = TcpStream::connect_timeout(&address, patience)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        stream.set_read_timeout(Some(patience))?;
         let mut hello = vec![0x00, 0x00, 0xff, 0xb1, 1, 0, 0, 0];
         hello.extend((cluster.len() as i32).to_le_bytes());
         hello.extend(cluster.as_bytes());

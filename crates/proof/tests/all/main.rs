@@ -11,6 +11,7 @@ mod limits_tried;
 mod linear;
 mod rigs;
 mod rigs_network;
+mod skips;
 mod supply;
 mod tidy;
 mod tidy_faults;

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
@@ -28,6 +27,7 @@ use super::view::View;
 use super::{Change, Pressure, Snapshot, TreeSettings, TreeStatistics, Trees, hash, spanfile};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
+use crate::panics::spared;
 
 /// The trees of a node, on disk.
 pub struct LsmTrees {
@@ -75,7 +75,7 @@ impl LsmTrees {
             manifest.tables()?.iter().try_for_each(|table| table.is_sound())?;
         }
         let blocks = Arc::new(Cache::with_capacity_bytes(settings.block_cache_bytes_max()));
-        let tree = match catch_unwind(AssertUnwindSafe(|| config(&settings, &blocks).open())) {
+        let tree = match spared(|| config(&settings, &blocks).open()) {
             Ok(Ok(AnyTree::Standard(tree))) => tree,
             Ok(Ok(AnyTree::Blob(_))) => {
                 return Err(manifest::damage(&path, "foreign kind of tree"));
@@ -255,7 +255,7 @@ impl LsmTrees {
     ) -> Result<T, StoreError> {
         self.usable()?;
         let path: &Path = &self.settings.path;
-        let failure = match catch_unwind(AssertUnwindSafe(work)) {
+        let failure = match spared(work) {
             Ok(Ok(done)) => return Ok(done),
             Ok(Err(error)) => manifest::error(path, error),
             Err(panic) => manifest::damage(path, manifest::panic_words(&*panic)),

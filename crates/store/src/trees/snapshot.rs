@@ -7,7 +7,6 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::ops::Bound;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -21,6 +20,7 @@ use super::spans::{DEAD_MIN, Sight, Spans};
 use super::view::{Bounds, OnDisk, Version, View, crossed};
 use super::{Row, Rows, Snapshot};
 use crate::StoreError;
+use crate::panics::spared;
 
 /// How many dead rows are passed until spans are asked again, after the first was.
 const DEAD_PER_LOOK: u64 = 16;
@@ -165,7 +165,7 @@ impl<'a> Merge<'a> {
             }
             Source::Disk(rows) => {
                 let step = || if reverse { rows.next_back() } else { rows.next() };
-                match catch_unwind(AssertUnwindSafe(step)) {
+                match spared(step) {
                     Ok(None) => None,
                     Ok(Some(Ok(row))) => {
                         let dead = row.is_tombstone();

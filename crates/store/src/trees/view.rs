@@ -5,7 +5,6 @@
 //! and nothing else.
 
 use std::ops::Bound;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,6 +14,8 @@ use lsm_tree::{AbstractTree, InternalValue, SeqNo, TableId, Tree, UserKey};
 use super::manifest::damage;
 use super::table::MemoryTable;
 use crate::StoreError;
+use crate::failpoint::{Point, reach};
+use crate::panics::spared;
 
 /// A row as the tree keeps it: who wrote it and what; no value means absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +61,14 @@ impl View {
             let runs = version.iter_levels().flat_map(|level| level.iter());
             for table in runs.filter_map(|run| run.get_for_key(key)) {
                 // A table that was checked block by block does not panic; one that does is damaged.
-                let found = catch_unwind(AssertUnwindSafe(|| table.get(key, limit, hash)))
+                let get = || {
+                    let found = table.get(key, limit, hash);
+                    if matches!(found, Ok(Some(_))) {
+                        reach(Point::RowRead);
+                    }
+                    found
+                };
+                let found = spared(get)
                     .map_err(|_| damage(&table.path, "the block has no sense"))?
                     .map_err(|error| super::manifest::error(&table.path, error))?;
                 if found.is_some() {

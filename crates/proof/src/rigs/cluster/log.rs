@@ -2,8 +2,8 @@
 
 use super::Cluster;
 use super::ask::DATA;
-use crate::checkers::Value;
 use crate::checkers::replay::Decided;
+use crate::checkers::transactions::{Committed, Effect};
 use crate::client::Http;
 use base::codec::{Malformed, Reader};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,23 +31,37 @@ impl Cluster {
         upto: u64,
         keys: &BTreeSet<&str>,
     ) -> Result<Vec<Decided>, String> {
+        let committed = self.committed(after, upto, &|key| keys.contains(key))?;
+        let held = |effect: Effect| (effect.key, effect.row.map(|(value, _)| value));
+        let decided = |Committed { index, effects, .. }: Committed| Decided {
+            index,
+            effects: effects.into_iter().map(held).collect(),
+        };
+        Ok(committed.into_iter().map(decided).collect())
+    }
+
+    /// The same with times, of all keys that are wanted.
+    pub fn committed(
+        &self,
+        after: u64,
+        upto: u64,
+        wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<Committed>, String> {
         let mut missing: BTreeSet<u64> = (after + 1..=upto).collect();
         let mut values = BTreeMap::new();
         for node in self.nodes() {
             let address = self.operators(node);
-            let wanted: Vec<u64> = missing.iter().copied().collect();
-            let told = self.on(node, || payloads(Http::connect(address)?, &wanted));
+            let lacking: Vec<u64> = missing.iter().copied().collect();
+            let told = self.on(node, || payloads(Http::connect(address)?, &lacking));
             for (index, payload) in told.map_err(|error| format!("node {node}: {error}"))? {
                 missing.remove(&index);
-                let effects = effects(&payload, keys);
-                let effects = effects.map_err(|Malformed(what)| format!("{index}: {what}"))?;
-                values.insert(index, effects);
+                let read = committed(index, &payload, wanted);
+                let read = read.map_err(|Malformed(what)| format!("{index}: {what}"))?;
+                values.insert(index, read);
             }
         }
         match missing.first() {
-            None => {
-                Ok(values.into_iter().map(|(index, effects)| Decided { index, effects }).collect())
-            }
+            None => Ok(values.into_values().collect()),
             Some(first) => Err(format!("no member has value {first} any more")),
         }
     }
@@ -80,18 +94,22 @@ fn payloads(mut web: Http, wanted: &[u64]) -> io::Result<Vec<(u64, Vec<u8>)>> {
     Ok(found)
 }
 
-/// What a value does to rows of these names.
-fn effects(payload: &[u8], keys: &BTreeSet<&str>) -> Result<Vec<(String, Value)>, Malformed> {
+/// What a value does to rows of the wanted names.
+fn committed(
+    index: u64,
+    payload: &[u8],
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Committed, Malformed> {
     let mut reader = Reader::new(payload);
     let format = reader.u8("value format")?;
-    let (_time, _version) = (reader.u64("value time")?, reader.u64("value version")?);
+    let (time_ms, _version) = (reader.u64("value time")?, reader.u64("value version")?);
     let _updates = reader.u32("value updates")?;
+    let mut effects = Vec::new();
     match format {
-        STOP_SIGN => return Ok(Vec::new()),
+        STOP_SIGN => return Ok(Committed { index, time_ms, effects }),
         EFFECTS => {}
         _ => return Err(Malformed("value format")),
     }
-    let mut found = Vec::new();
     while !reader.rest().is_empty() {
         let tag = reader.u8("effect tag")?;
         let key_bytes = reader.u32("effect key length")? as usize;
@@ -101,24 +119,26 @@ fn effects(payload: &[u8], keys: &BTreeSet<&str>) -> Result<Vec<(String, Value)>
         // Group, space, bucket, then the key's own name.
         let name = key.get(9..).filter(|_| key[4] == ROW);
         let Some(name) = name.and_then(|name| std::str::from_utf8(name).ok()) else { continue };
-        if keys.contains(name) {
-            let value = match tag {
-                PUT => Some(value(row)?),
+        if wanted(name) {
+            let row = match tag {
+                PUT => Some(held(row)?),
                 REMOVE => None,
                 _ => return Err(Malformed("effect tag")),
             };
-            found.push((name.into(), value));
+            effects.push(Effect { key: name.into(), row });
         }
     }
-    Ok(found)
+    Ok(Committed { index, time_ms, effects })
 }
 
-fn value(row: &[u8]) -> Result<Vec<u8>, Malformed> {
+/// The value of a row, and when it expires.
+fn held(row: &[u8]) -> Result<(Vec<u8>, Option<u64>), Malformed> {
     let mut reader = Reader::new(row);
     let flags = reader.u8("row flags")?;
     reader.u64("row version")?;
-    if flags & HAS_EXPIRY != 0 {
-        reader.u64("row expiry")?;
-    }
-    Ok(reader.rest().to_vec())
+    let expires = match flags & HAS_EXPIRY {
+        0 => None,
+        _ => Some(reader.u64("row expiry")?),
+    };
+    Ok((reader.rest().to_vec(), expires))
 }

@@ -205,7 +205,7 @@ fn suffers(
 
 fn must_name(refusal: &Refusal, file: &Path, harm: &Harm) {
     assert_eq!(refusal.code, Some(DAMAGED), "{harm:?}: {refusal}");
-    assert!(!refusal.words.contains("panicked"), "{harm:?}: {refusal}");
+    refusal.must_not_panic();
     let name = file.file_name().expect("a file has a name").to_string_lossy();
     assert!(refusal.words.contains(&*name), "{harm:?}: the file is not named: {refusal}");
 }

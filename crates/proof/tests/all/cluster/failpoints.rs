@@ -3,18 +3,16 @@
 
 use super::snapshots::write_much;
 use super::{SECOND, Trial, plan, waits_for_the_long_tests};
-use crate::faults::failpoints::{make_and_drop, take_checkpoint};
+use crate::faults::failpoints::{READ, make_and_drop, take_checkpoint};
 use proof::client::Http;
 use proof::history::{Tongue, Writing};
 use proof::load::Load;
 use proof::rigs::{Cluster, Options, Scratch, alone};
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Longest wait until a place is reached.
 const REACHED_MAX: Duration = Duration::from_secs(60);
-const SIGABRT: i32 = 6;
 /// What the log may take, as the nodes are told, and what its own spares and roundings add.
 const LOG_BYTES_MAX: u64 = 128 << 20;
 const SLACK_BYTES: u64 = 48 << 20;
@@ -47,9 +45,10 @@ fn a_node_of_a_cluster_comes_back_whereever_it_died() {
     let scratch = Scratch::new("cluster-failpoints");
     let mut cluster = Cluster::start(&scratch, options());
     let mut trial = Trial::begin(name, &cluster, plan(7));
-    let points = store::failpoint::POINTS;
+    let points = store::failpoint::POINTS.iter().filter(|(_, name)| *name != READ);
+    let points: Vec<_> = points.collect();
     let mut missed = Vec::new();
-    for (round, (_, point)) in points.iter().enumerate() {
+    for (round, (_, point)) in points.iter().copied().enumerate() {
         let victim = if cluster.master() == 3 { 2 } else { 3 };
         let mut died = false;
         let mut load = None;
@@ -96,7 +95,7 @@ fn prepare(cluster: &mut Cluster, victim: usize, point: &str) {
 /// when it never goes.
 fn dies(cluster: &mut Cluster, victim: usize) -> bool {
     if let Err(refusal) = cluster.try_to_begin(victim) {
-        assert!(refusal.code.is_none() && !refusal.words.contains("panicked"), "{refusal}");
+        refusal.must_have_died_armed();
         return true;
     }
     let until = Instant::now() + REACHED_MAX;
@@ -112,9 +111,7 @@ fn dies(cluster: &mut Cluster, victim: usize) -> bool {
         let _ = take_checkpoint(server, turn);
         let _ = server.wait(Duration::from_millis(100));
     }
-    let server = cluster.server(victim);
-    let status = server.wait(SECOND).expect("it is gone");
-    assert_eq!(status.signal(), Some(SIGABRT), "{}", server.said());
+    cluster.server(victim).must_have_died_armed(SECOND);
     true
 }
 
@@ -155,7 +152,10 @@ fn collapsing_under_load_with_kills_leaks_nothing() {
                 let _ = cluster.server(victim).wait(SECOND / 4);
             }
             cluster.how(victim).environment.clear();
-            deaths += u64::from(!cluster.server(victim).alive());
+            if !cluster.server(victim).alive() {
+                cluster.server(victim).must_have_died_armed(SECOND);
+                deaths += 1;
+            }
             cluster.kill(victim);
             cluster.begin(victim);
             cluster.must_settle();

@@ -28,6 +28,7 @@ mod snapshots;
 mod soak;
 mod space;
 mod torn;
+mod transactions;
 mod wires;
 
 use proof::checkers::check;

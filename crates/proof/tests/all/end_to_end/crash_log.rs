@@ -5,7 +5,7 @@ use super::{fresh, http, resp, tool};
 use proof::client::Word;
 use proof::report::skipped;
 use proof::rigs::{Root, Scratch, Trace, alone, missing};
-use proof::server::{Server, Setup, signal};
+use proof::server::{Server, Setup, signal, tells_of_panic};
 use rustix::process::Signal;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -143,4 +143,36 @@ fn levels_are_shown_and_changed_while_it_runs_by_http_and_by_the_command_line() 
     let set = web.ask("PUT", "/v1/admin/log-levels", br#"{"resp":"info"}"#).expect("answers");
     assert_eq!(set.status, 200);
     assert!(tool(&server, &["log-levels", "--json"]).contains("\"resp\": \"info\""));
+}
+
+/// The crate below the store panics at bytes that make no sense to it. The hook that ends the process
+/// at any other panic spares it: that read is answered as damaged, and nothing else.
+#[test]
+fn a_panic_below_the_store_is_damage_of_one_read() {
+    const ROWS: usize = 3_000;
+    let scratch = Scratch::new("crash-spared");
+    let setup = Setup::on(&scratch.join("data"))
+        .with(&["--memory-bytes-max", "16MiB"])
+        .env("CREDENZA_FAILPOINT", "row.read=panic");
+    let mut server = Server::must(&setup);
+    let mut redis = resp(&server);
+    let value = vec![b'v'; 16 << 10];
+    for n in 0..ROWS {
+        let key = format!("key{n:05}");
+        let done = redis.call(&[b"SET", key.as_bytes(), &value]).expect("answers");
+        assert_eq!(done, Word::Simple("OK".into()));
+    }
+    // More than memory and caches hold: the oldest are read from disk.
+    let mut read = |n| redis.say(&format!("GET key{n:05}")).expect("it lives on");
+    let refused = |word: Word| word.error().map(String::from);
+    let damaged = (0..ROWS).find_map(|n| refused(read(n))).expect("a row is on disk");
+    assert!(damaged.starts_with("DAMAGED"), "{damaged}");
+    let after: Vec<_> = (0..ROWS).map(&mut read).collect();
+    assert!(after.iter().all(|word| *word == Word::Bulk(Some(value.clone()))), "only once");
+    assert!(server.alive(), "{}", server.said());
+    let said = server.said();
+    assert!(said.contains("taken for damage") && said.contains("a test wanted"), "{said}");
+    assert!(!tells_of_panic(&said), "{said}");
+    let kept = std::fs::read_dir(scratch.join("data/crash")).map_or(0, Iterator::count);
+    assert_eq!(kept, 0, "a crash log of a node that lives");
 }

@@ -6,14 +6,14 @@ use proof::history::Ledger;
 use proof::load::Load;
 use proof::report::{Figures, times};
 use proof::rigs::{Scratch, alone};
-use proof::server::{Refusal, Server, Setup};
+use proof::server::{Refusal, Server, Setup, tells_of_panic};
 use std::collections::BTreeSet;
-use std::os::unix::process::ExitStatusExt as _;
 use std::time::{Duration, Instant};
 
+/// Where nothing is half done.
+pub(crate) const READ: &str = "row.read";
 /// Longest wait until a place is reached.
 const REACHED_MAX: Duration = Duration::from_secs(40);
-const SIGABRT: i32 = 6;
 
 /// Everything that lets every place be reached: writes, deletes, a bucket that comes and goes, a
 /// checkpoint. Ends when the server is gone; false when it never goes.
@@ -55,11 +55,6 @@ pub(crate) fn take_checkpoint(server: &Server, turn: usize) -> std::io::Result<(
     Ok(())
 }
 
-/// Whether a server that did not become ready died at the armed place.
-fn died(refusal: &Refusal) -> bool {
-    refusal.code.is_none() && !refusal.words.contains("panicked")
-}
-
 #[test]
 fn it_opens_again_whereever_it_died() {
     let _alone = alone();
@@ -69,8 +64,9 @@ fn it_opens_again_whereever_it_died() {
     let laps = (1..).take(times(1, 8));
     let deaths = laps.flat_map(|nth| points.iter().map(move |(_, name)| (nth * nth, *name)));
     for (round, (nth, name)) in deaths.enumerate() {
-        // One node alone gets no snapshot: the store's own test dies there.
-        if name.starts_with("install.") {
+        // One node alone gets no snapshot: the store's own test dies there. A read leaves nothing
+        // half done.
+        if name.starts_with("install.") || name == READ {
             continue;
         }
         // A process reaches the places of a first start once, and some others a few times only
@@ -122,14 +118,13 @@ fn dies_at(
     let armed = plain.clone().env("CREDENZA_FAILPOINT", &format!("{name}=abort@{nth}"));
     match Server::start(&armed) {
         Err(refusal) => {
-            assert!(died(&refusal), "armed with {name} it said: {refusal}");
+            refusal.must_have_died_armed();
             true
         }
         Ok(mut server) => {
             let gone = provoke(&mut server, round, told, figures);
             if gone {
-                let status = server.wait(Duration::from_secs(5)).expect("it is gone");
-                assert_eq!(status.signal(), Some(SIGABRT), "{name}: {}", server.said());
+                server.must_have_died_armed(Duration::from_secs(5));
             }
             gone
         }
@@ -153,4 +148,50 @@ fn checkpoints_are_whole_or_refused(plain: &Setup, name: &str) {
             ),
         }
     }
+}
+
+/// What a test's own assertion says of a server, if it fails.
+fn complaint(judges: impl FnOnce()) -> Option<String> {
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(judges)).err()?;
+    panic.downcast::<String>().ok().map(|words| *words)
+}
+
+/// The positive control of all that says "nothing panicked" and "it died at the armed place": a real
+/// panic of the binary, on its way up and at work, is seen by each of them, and a death is none.
+#[test]
+fn a_panic_is_seen_and_is_no_death_at_the_armed_place() {
+    let scratch = Scratch::new("f07-panic");
+    let armed = |words| small(&scratch.join("data")).env("CREDENZA_FAILPOINT", words);
+    let refusal = Server::start(&armed("first_start.after=panic")).expect_err("it panics");
+    assert!(tells_of_panic(&refusal.words) && refusal.words.contains("a test wanted"), "{refusal}");
+    for seen in
+        [complaint(|| refusal.must_not_panic()), complaint(|| refusal.must_have_died_armed())]
+    {
+        assert!(seen.is_some_and(|words| words.contains("a thread panicked")), "not seen");
+    }
+    // An abort that says nothing is no death at the armed place either.
+    let mute = Refusal { code: None, words: String::new() };
+    assert!(complaint(|| mute.must_have_died_armed()).is_some(), "any end counts");
+    let at_work = |words| {
+        let mut server = Server::must(&armed(words));
+        let load = Load::mix(server.address, 0, 2, 100);
+        assert!(server.wait(REACHED_MAX).is_some(), "it never gets there");
+        load.stop();
+        server
+    };
+    type Judge = fn(&mut Server);
+    let judges: [Judge; 2] =
+        [Server::must_be_unhurt, |server| server.must_have_died_armed(REACHED_MAX)];
+    let mut panicked = at_work("apply.after=panic@20");
+    for judge in judges {
+        let seen = complaint(|| judge(&mut panicked));
+        assert!(seen.is_some_and(|words| words.contains("a thread panicked")), "not seen");
+    }
+    // Nor does a test pass that never looks: what a server said is looked at when it goes.
+    panicked.setup.environment.clear();
+    let seen = complaint(|| drop(panicked));
+    assert!(seen.is_some_and(|words| words.contains("a thread panicked")), "not seen");
+    let mut dead = at_work("apply.after=abort@20");
+    dead.must_have_died_armed(REACHED_MAX);
+    assert!(!tells_of_panic(&dead.said()), "{}", dead.said());
 }

@@ -156,7 +156,7 @@ fn a_request_of_uncertain_end_is_refused_and_ends_the_connection() {
     }
     let grown = resident_bytes(server.pid()).saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes more for claims alone");
-    assert!(server.alive() && !server.said().contains("panicked"), "{}", server.said());
+    server.must_be_unhurt();
     figures.print();
 }
 
@@ -194,7 +194,7 @@ fn a_request_cut_anywhere_changes_nothing() {
         assert_eq!(answer.status / 100, 2, "{}", answer.text());
     }
     assert_eq!(web.ask("GET", path, b"").expect("answers").body, b"hello");
-    assert!(server.alive() && !server.said().contains("panicked"), "{}", server.said());
+    server.must_be_unhurt();
     figures.print();
 }
 

@@ -7,6 +7,7 @@
 
 mod lived;
 mod replayed;
+mod transactions;
 mod twin;
 
 use proof::checkers::{Call, Operation, Outcome, Value, Verdict, check};

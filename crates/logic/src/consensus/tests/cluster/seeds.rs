@@ -73,7 +73,7 @@ pub fn live(seed: u64) -> History {
 /// Who was away while it was taken out does not take itself for a member for ever, and its log need
 /// not keep what it could not know to be decided.
 fn who_is_out_knows_it(world: &World, members: &[Member]) {
-    for slot in world.slots.iter().filter(|slot| slot.up && slot.identity.log_intact) {
+    for slot in world.slots.iter().filter(|slot| slot.up) {
         let (node, replica) = (slot.identity.node, &slot.machine.replica);
         let is_out = members.iter().all(|member| member.node != node);
         let believes = replica.configuration().part(node).is_some();

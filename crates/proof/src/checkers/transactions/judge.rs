@@ -1,0 +1,359 @@
+//! The judgement: claims of updates on the log, then places for everything else.
+
+use super::state::{Log, Place};
+use super::{Committed, Level, Outcome, Report, Said, Step, TTL_TOLERANCE_NS, Transaction, Value};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// Judges a history by the log that decided it. The log holds at least everything that was decided
+/// between the beginning of the first transaction and the end of the last, and nothing is there
+/// before.
+pub fn judge(history: &[Transaction], committed: &[Committed]) -> Report {
+    let mut report = Report::default();
+    let log = match Log::new(committed) {
+        Ok(log) => log,
+        Err(why) => {
+            report.violations.push(why);
+            return report;
+        }
+    };
+    let mut judge = Judge {
+        history,
+        makers: vec![None; log.effects.len() + 1],
+        spans: vec![None; history.len()],
+        within: Vec::new(),
+        latest: Vec::new(),
+        gone: BTreeMap::new(),
+        log,
+        report,
+    };
+    judge.claim();
+    judge.strangers();
+    judge.look_ahead();
+    if judge.report.violations.is_empty() {
+        judge.place();
+        judge.lifetimes();
+    }
+    judge.report
+}
+
+struct Judge<'a> {
+    history: &'a [Transaction],
+    log: Log,
+    /// Which transaction made each effect.
+    makers: Vec<Option<usize>>,
+    /// The first and last effect of each transaction that made any.
+    spans: Vec<Option<(Place, Place)>>,
+    /// Whether each place is in the midst of a transaction, where nothing else can be.
+    within: Vec<bool>,
+    /// When the latest began of those that made the effects up to each place.
+    latest: Vec<u64>,
+    /// By the place of a row that expires: when a read that found it gone ended first, and when one
+    /// that was shown it began last.
+    gone: BTreeMap<Place, (Option<u64>, Option<u64>)>,
+    report: Report,
+}
+
+impl Judge<'_> {
+    fn violated(&mut self, what: &str, at: usize) {
+        self.report.violations.push(format!("{what}: {}", self.history[at]));
+    }
+
+    /// Finds the effects of each update.
+    fn claim(&mut self) {
+        for (at, one) in self.history.iter().enumerate() {
+            let Some((key, value)) = anchor(one) else { continue };
+            let places = self.log.written(&key, &value).to_vec();
+            match (&one.outcome, &places[..]) {
+                (Outcome::Done(_), []) => self.violated("acknowledged, and not in the log", at),
+                (Outcome::Done(_) | Outcome::Unknown, [place]) => self.claim_at(at, *place),
+                (_, []) => {}
+                (Outcome::Refused, _) => self.violated("refused, and in the log", at),
+                (Outcome::Failed, _) => self.violated("failed, and in the log", at),
+                _ => self.violated(&format!("{} times in the log", places.len()), at),
+            }
+        }
+    }
+
+    /// The update whose effect stands here, with all that it changed beside it in one piece.
+    fn claim_at(&mut self, at: usize, place: Place) {
+        let one = &self.history[at];
+        let mut words = "its answers are not those of the state before it".to_string();
+        for start in place.saturating_sub(one.steps.len())..place {
+            let Ok((said, changed)) = self.log.run(&one.steps, start) else { continue };
+            let end = start + changed.len();
+            if end < place || end >= self.makers.len() || !self.stands(start, &changed) {
+                continue;
+            }
+            match &one.outcome {
+                Outcome::Done(told) if !agree(told, &said) => {
+                    words = format!("the state before it answers {said:?}");
+                    continue;
+                }
+                Outcome::Done(_) => self.report.updates += 1,
+                _ => self.report.late += 1,
+            }
+            let index = self.log.effect(place).0;
+            if one.index.is_some_and(|told| told < index) {
+                self.violated(&format!("its answer reflects less than its index {index}"), at);
+            }
+            for place in start + 1..=end {
+                if self.makers[place].replace(at).is_some() {
+                    self.violated("shares an effect with another", at);
+                }
+            }
+            self.spans[at] = Some((start + 1, end));
+            return;
+        }
+        self.violated(&words, at);
+    }
+
+    /// Whether the log has these changes behind a place, under one index.
+    fn stands(&self, start: Place, changed: &[(String, Value)]) -> bool {
+        let same = |(at, (key, value)): (usize, &(String, Value))| {
+            let (index, _, effect) = self.log.effect(start + 1 + at);
+            let row = effect.row.as_ref().map(|(value, _)| value);
+            let first = self.log.effect(start + 1).0;
+            *index == first && effect.key == *key && row == value.as_ref()
+        };
+        changed.iter().enumerate().all(same)
+    }
+
+    /// Effects that no known update made: rows whose time is over, and numbers that were added to by
+    /// somebody who has no answer. The one that began first gets the first: it may be earliest.
+    fn strangers(&mut self) {
+        let mut unknown: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
+        for (at, one) in self.history.iter().enumerate() {
+            if let (Outcome::Unknown, [step]) = (&one.outcome, &one.steps[..]) {
+                let delta = match step {
+                    Step::Add(key, delta) => (key.clone(), delta.to_string()),
+                    Step::AddFloat(key, delta) => (key.clone(), delta.to_string()),
+                    _ => continue,
+                };
+                unknown.entry(delta).or_default().push(at);
+            }
+        }
+        for all in unknown.values_mut() {
+            all.sort_by_key(|at| Reverse(self.history[*at].began));
+        }
+        for place in 1..self.makers.len() {
+            if self.makers[place].is_some() {
+                continue;
+            }
+            let (index, time, effect) = self.log.effect(place).clone();
+            let key = &effect.key;
+            let before = self.log.maker(key, place - 1).map(|place| self.log.effect(place));
+            let expires = before.and_then(|(_, _, effect)| effect.row.as_ref()?.1);
+            if effect.row.is_none() && expires.is_some_and(|expires| expires <= time) {
+                continue;
+            }
+            let adder = unknown.iter_mut().find_map(|((other, _), all)| {
+                let at = *all.last().filter(|_| other == key)?;
+                let (_, changed) = self.log.run(&self.history[at].steps, place - 1).ok()?;
+                let row = effect.row.as_ref().map(|(value, _)| value);
+                (changed[0].1.as_ref() == row).then(|| all.pop()).flatten()
+            });
+            match adder {
+                Some(at) => {
+                    self.makers[place] = Some(at);
+                    self.spans[at] = Some((place, place));
+                    self.report.late += 1;
+                }
+                None => {
+                    let words = format!("nobody asked for {effect:?}, at {index}");
+                    self.report.violations.push(words);
+                }
+            }
+        }
+    }
+
+    fn look_ahead(&mut self) {
+        let mut latest = 0;
+        self.latest = vec![0];
+        for maker in &self.makers[1..] {
+            latest = latest.max(maker.map_or(0, |at| self.history[at].began));
+            self.latest.push(latest);
+        }
+        self.within = vec![false; self.makers.len()];
+        for (first, last) in self.spans.iter().flatten() {
+            self.within[*first..*last].fill(true);
+        }
+    }
+
+    /// Gives every transaction the least place that its answer, what ended before it began and what
+    /// its connection has seen allow.
+    fn place(&mut self) {
+        let mut order: Vec<usize> = (0..self.history.len()).collect();
+        order.sort_by_key(|at| (self.history[*at].began, self.history[*at].connection, *at));
+        let (mut ends, mut floor) = (BinaryHeap::new(), 0);
+        let mut seen: BTreeMap<(u32, bool), Place> = BTreeMap::new();
+        for at in order {
+            let one = &self.history[at];
+            while let Some(Reverse((ended, place))) = ends.peek() {
+                if *ended >= one.began {
+                    break;
+                }
+                floor = floor.max(*place);
+                ends.pop();
+            }
+            let strict = one.level == Level::Consistent;
+            let mine = seen.get(&(one.connection, strict)).copied().unwrap_or(0);
+            let least = match one.level {
+                Level::Consistent => floor.max(mine),
+                Level::Dirty => mine,
+                Level::AtLeast(index) => mine.max(self.log.at_index(index)),
+            };
+            let Some(place) = self.placed(at, least) else { continue };
+            let known = one.outcome != Outcome::Unknown;
+            if known {
+                let mine = seen.entry((one.connection, strict)).or_default();
+                *mine = place.max(*mine);
+            }
+            if strict && known {
+                ends.push(Reverse((one.ended, place)));
+            }
+        }
+    }
+
+    /// Where it was done, not before this; none: nowhere, or it does not matter.
+    fn placed(&mut self, at: usize, least: Place) -> Option<Place> {
+        let one = &self.history[at];
+        if let Some((first, last)) = self.spans[at] {
+            if first <= least {
+                let words =
+                    format!("done at place {first}, what was answered before is at {least}");
+                self.violated(&words, at);
+            }
+            return Some(last);
+        }
+        let least = one.index.map_or(least, |index| least.max(self.log.at_index(index)));
+        let told = match &one.outcome {
+            Outcome::Refused | Outcome::Unknown => return None,
+            Outcome::Failed => {
+                self.report.failed += 1;
+                None
+            }
+            Outcome::Done(told) => {
+                self.report.reads += usize::from(one.is_read());
+                self.report.loose += usize::from(one.level != Level::Consistent);
+                Some(told)
+            }
+        };
+        let every: Vec<Place> = match told {
+            Some(_) if one.is_read() && one.steps.len() == 1 => {
+                self.log.boundaries(least).collect()
+            }
+            _ => (least..self.makers.len()).filter(|place| !self.within[*place]).collect(),
+        };
+        for place in every {
+            if self.latest[place] > one.ended {
+                break;
+            }
+            let fits = match (self.log.run(&one.steps, place), told) {
+                (Err(_), None) => true,
+                (Ok((said, changed)), Some(told)) => {
+                    changed.is_empty() && self.fits(one, told, &said, place)
+                }
+                _ => false,
+            };
+            if fits {
+                self.note_lifetimes(at, place);
+                return Some(place);
+            }
+        }
+        self.violated(&format!("no state from place {least} on answers so"), at);
+        None
+    }
+
+    /// Whether these answers are those of the state, but for rows whose time may be over.
+    fn fits(&self, one: &Transaction, told: &[Said], said: &[Said], place: Place) -> bool {
+        let each = one.steps.iter().zip(told.iter().zip(said));
+        told.len() == said.len()
+            && each.into_iter().all(|(step, (told, said))| match (step, told, said) {
+                (Step::Get(key), Said::Row(None), Said::Row(Some(_))) => {
+                    self.may_be_over(key, place, one.ended)
+                }
+                _ => agree(std::slice::from_ref(told), std::slice::from_ref(said)),
+            })
+    }
+
+    /// Whether the time of a row may be over at a moment: it was written with one, and at the least
+    /// that time has passed since it was asked for.
+    fn may_be_over(&self, key: &str, place: Place, moment: u64) -> bool {
+        let Some((began, ttl_ms)) = self.lifetime(key, place) else { return false };
+        moment + TTL_TOLERANCE_NS >= began + ttl_ms * 1_000_000
+    }
+
+    /// When a row that a key holds was asked for, and how long it lives.
+    fn lifetime(&self, key: &str, place: Place) -> Option<(u64, u64)> {
+        let maker = &self.history[self.makers[self.log.maker(key, place)?]?];
+        maker.steps.iter().find_map(|step| match step {
+            Step::Set(set, _, Some(ttl_ms)) if set == key => Some((maker.began, *ttl_ms)),
+            _ => None,
+        })
+    }
+
+    fn note_lifetimes(&mut self, at: usize, place: Place) {
+        let one = &self.history[at];
+        let Outcome::Done(told) = &one.outcome else { return };
+        for (step, told) in one.steps.iter().zip(told) {
+            let (Step::Get(key), Said::Row(row)) = (step, told) else { continue };
+            if self.lifetime(key, place).is_none() || one.level != Level::Consistent {
+                continue;
+            }
+            let Some(maker) = self.log.maker(key, place) else { continue };
+            let (gone, shown) = self.gone.entry(maker).or_default();
+            match row {
+                None => {
+                    *gone = Some(gone.map_or(one.ended, |before| before.min(one.ended)));
+                    self.report.expired += 1;
+                }
+                Some(_) => *shown = Some(shown.map_or(one.began, |before| before.max(one.began))),
+            }
+        }
+    }
+
+    /// What was seen gone does not come back.
+    fn lifetimes(&mut self) {
+        for (place, (gone, shown)) in &self.gone {
+            if let (Some(gone), Some(shown)) = (gone, shown)
+                && shown > gone
+            {
+                let effect = &self.log.effect(*place).2;
+                let words = format!("{effect:?} was gone at {gone}, and is shown again at {shown}");
+                self.report.violations.push(words);
+            }
+        }
+    }
+}
+
+/// Whether a transaction was told this where the specification says that.
+fn agree(told: &[Said], said: &[Said]) -> bool {
+    told == [Said::Mute] || told.len() == said.len() && told.iter().zip(said).all(|(a, b)| a == b)
+}
+
+/// A key and what this update wrote to it that no other did; none where it writes nothing, or
+/// nothing of its own.
+fn anchor(one: &Transaction) -> Option<(String, Vec<u8>)> {
+    let written = one.steps.iter().find_map(|step| match step {
+        Step::Set(key, value, _) => Some((key.clone(), value.clone())),
+        _ => None,
+    });
+    if written.is_some() {
+        return written;
+    }
+    let told = match &one.outcome {
+        Outcome::Done(told) if told.len() == one.steps.len() => Some(told),
+        _ => None,
+    };
+    one.steps.iter().enumerate().find_map(|(at, step)| match (step, told.map(|told| &told[at])) {
+        (Step::TestAndSet(key, expected, wanted), Some(Said::Row(old))) if old == expected => {
+            Some((key.clone(), wanted.clone()))
+        }
+        (Step::TestAndSet(key, _, wanted), None) => Some((key.clone(), wanted.clone())),
+        (Step::Add(key, _) | Step::AddFloat(key, _), Some(Said::Number(sum))) => {
+            Some((key.clone(), sum.clone()))
+        }
+        _ => None,
+    })
+}

@@ -1,0 +1,307 @@
+//! One client: what it asks for, and what it writes down.
+
+use super::doors::{self, Door};
+use super::{Lived, PATIENCE, Shared};
+use crate::checkers::transactions::{Level, Outcome, Said, Step, Transaction, Value};
+use crate::client::Http;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long a client rests between two transactions, and before it connects again.
+const PAUSE: Duration = Duration::from_millis(4);
+/// How often an update in a session is sent before it stays unknown.
+const TRIES_MAX: usize = 12;
+const REGISTERS: usize = 5;
+const MORTALS: usize = 3;
+const PAIRS: usize = 2;
+const MEMBERS: usize = 6;
+/// How long rows live that do not live for ever.
+const TTL_MS: u64 = 300;
+
+pub(super) struct Client {
+    shared: Arc<Shared>,
+    dice: StdRng,
+    /// The node and the door it uses, counted round and round.
+    at: usize,
+    connection: u32,
+    name: usize,
+    written: u32,
+    /// The highest index that an answer reflected.
+    index: u64,
+    session: Option<(u64, u64)>,
+    pub lived: Lived,
+}
+
+impl Client {
+    pub fn new(shared: Arc<Shared>, at: usize, seed: u64) -> Client {
+        let dice = StdRng::seed_from_u64(seed.wrapping_mul(1009) ^ at as u64);
+        let (connection, lived) = (shared.connection(), Lived::default());
+        let (written, index, session, name) = (0, 0, None, at);
+        Client { shared, dice, at, connection, name, written, index, session, lived }
+    }
+
+    fn stopped(&self) -> bool {
+        self.shared.stop.load(Ordering::SeqCst)
+    }
+
+    /// Asks until told to stop; what is refused or breaks is left for the next node and door.
+    pub fn work(&mut self) {
+        while !self.stopped() {
+            let address = self.shared.nodes[self.at % self.shared.nodes.len()];
+            self.connection = self.shared.connection();
+            if let Ok(mut door) = Door::open(self.at, address) {
+                for _ in 0..40 {
+                    if self.stopped() {
+                        return;
+                    }
+                    if let Err(error) = self.choose(&mut door) {
+                        if error.kind() == io::ErrorKind::InvalidData {
+                            self.lived.strange.push(error.to_string());
+                        }
+                        break;
+                    }
+                    std::thread::sleep(PAUSE);
+                }
+            }
+            self.at += 1;
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn key(&mut self, kind: &str, many: usize) -> String {
+        format!("{}-{kind}{}", self.shared.prefix, self.dice.random_range(0..many))
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        self.written += 1;
+        format!("{}.{}", self.name, self.written).into_bytes()
+    }
+
+    fn level(&mut self) -> Level {
+        match self.dice.random_range(0..10) {
+            0 | 1 => Level::Dirty,
+            2 if self.index > 0 => Level::AtLeast(self.index),
+            _ => Level::Consistent,
+        }
+    }
+
+    fn choose(&mut self, door: &mut Door) -> io::Result<()> {
+        let roll = self.dice.random_range(0..10);
+        match door {
+            Door::Resp(resp) if roll < 3 => {
+                let steps: Vec<_> = (0..6).map(|_| self.plain(true)).collect();
+                let began = self.shared.now();
+                let (outcomes, end) = doors::pipelined(resp, &steps);
+                let broken = outcomes.contains(&Outcome::Unknown);
+                for (step, outcome) in steps.into_iter().zip(outcomes) {
+                    self.note(
+                        vec![step],
+                        Level::Consistent,
+                        "resp pipeline",
+                        began,
+                        (outcome, None),
+                    );
+                }
+                end.and(if broken { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) })
+            }
+            Door::Http(web) if roll < 7 => self.sequence(web),
+            door => {
+                let rich = matches!(door, Door::Resp(_) | Door::Http(_));
+                let step = match door {
+                    Door::Http(_) if roll == 9 => Step::Range(self.members()),
+                    _ => self.plain(rich),
+                };
+                let reads = matches!(step, Step::Get(_) | Step::Range(_));
+                let level = if reads && rich { self.level() } else { Level::Consistent };
+                let (name, began) = (door.name(), self.shared.now());
+                let answered = door.one(&step, level);
+                self.answered(vec![step], level, name, began, answered)
+            }
+        }
+    }
+
+    /// A read or write of one key; `rich`: also of numbers, and of rows that expire.
+    fn plain(&mut self, rich: bool) -> Step {
+        let key = self.key("register", REGISTERS);
+        match self.dice.random_range(0..if rich { 10 } else { 5 }) {
+            0..3 => Step::Get(key),
+            3 | 4 => Step::Set(key, self.value(), None),
+            5 => Step::Get(self.key("mortal", MORTALS)),
+            6 => Step::Set(self.key("mortal", MORTALS), self.value(), Some(TTL_MS)),
+            7 => Step::Get(self.key("number", 2)),
+            _ => Step::Add(self.key("number", 2), self.dice.random_range(1..5)),
+        }
+    }
+
+    fn members(&self) -> String {
+        format!("{}-member", self.shared.prefix)
+    }
+
+    /// Steps that hold together: what was read just before is what must be there still.
+    fn sequence(&mut self, web: &mut Http) -> io::Result<()> {
+        let pair = self.key("pair", PAIRS);
+        let [left, right] = ["left", "right"].map(|side| format!("{pair}-{side}"));
+        match self.dice.random_range(0..7) {
+            0..3 => {
+                let seen =
+                    self.sent(web, vec![Step::Get(left.clone()), Step::Get(right.clone())])?;
+                let value = self.value();
+                let steps = match (self.dice.random_range(0..3), seen) {
+                    (0, Some([one, _])) => {
+                        vec![Step::Assert(left, one), Step::Set(right, value, None)]
+                    }
+                    (1, Some([_, other])) => {
+                        vec![Step::Assert(right, other), Step::Set(left, value, None)]
+                    }
+                    (_, Some([one, other])) => vec![
+                        Step::TestAndSet(left, one, value.clone()),
+                        Step::TestAndSet(right, other, value),
+                    ],
+                    (_, None) => return Ok(()),
+                };
+                self.sent(web, steps).map(drop)
+            }
+            3 => {
+                let (member, value) = (self.key("member", MEMBERS), self.value());
+                let tag = Step::Set(self.key("register", REGISTERS), value, None);
+                self.sent(web, vec![Step::Delete(member), tag]).map(drop)
+            }
+            4 => {
+                let range = Step::Range(self.members());
+                let began = self.shared.now();
+                let answered =
+                    Door::one(&mut Door::Http(self.again(web)?), &range, Level::Consistent);
+                let there = match &answered {
+                    Ok((Outcome::Done(said), _)) => keys(said),
+                    _ => Vec::new(),
+                };
+                let other = self.shared.connection();
+                let mine = std::mem::replace(&mut self.connection, other);
+                let noted = self.answered(vec![range], Level::Consistent, "http", began, answered);
+                self.connection = mine;
+                noted?;
+                let (member, value) = (self.key("member", MEMBERS), self.value());
+                let must = Step::AssertRange(self.members(), there);
+                self.sent(web, vec![must, Step::Set(member, value, None)]).map(drop)
+            }
+            5 => self.retried(),
+            _ => {
+                let number = Step::Add(self.key("number", 2), 3);
+                let float = Step::AddFloat(self.key("float", 1), 0.25);
+                let tag = Step::Set(self.key("register", REGISTERS), self.value(), None);
+                self.sent(web, vec![tag, number, float]).map(drop)
+            }
+        }
+    }
+
+    /// Another connection to the same node.
+    fn again(&self, web: &Http) -> io::Result<Http> {
+        let address =
+            web.host().parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        Http::with_patience(address, PATIENCE)
+    }
+
+    /// Sends steps that hold together; the first two rows that were read, if so many were.
+    fn sent(&mut self, web: &mut Http, steps: Vec<Step>) -> io::Result<Option<[Value; 2]>> {
+        let began = self.shared.now();
+        let answered = doors::sequence(web, &steps, None);
+        let rows = match &answered {
+            Ok((Outcome::Done(said), _)) => match &said[..] {
+                [Said::Row(one), Said::Row(other)] => Some([one.clone(), other.clone()]),
+                _ => None,
+            },
+            _ => None,
+        };
+        self.answered(steps, Level::Consistent, "http sequence", began, answered)?;
+        Ok(rows)
+    }
+
+    /// An update in a session, sent to one node after the other until it is answered: one
+    /// transaction, from the first attempt to the answer.
+    fn retried(&mut self) -> io::Result<()> {
+        let connect = |at: usize| {
+            let address = self.shared.nodes[at % self.shared.nodes.len()];
+            Http::with_patience(address, PATIENCE)
+        };
+        if self.session.is_none() {
+            self.session = Some((doors::session(&mut connect(self.at)?)?, 0));
+        }
+        let Some((session, number)) = self.session.as_mut() else { return Ok(()) };
+        *number += 1;
+        let retry = (*session, *number);
+        let key = format!("{}-number{}", self.shared.prefix, self.dice.random_range(0..2));
+        let steps = vec![Step::Add(key, 1)];
+        let (began, mut last) = (self.shared.now(), (Outcome::Refused, None));
+        for at in self.at..self.at + TRIES_MAX {
+            let answered =
+                connect(at).and_then(|mut web| doors::sequence(&mut web, &steps, Some(retry)));
+            match answered {
+                Ok((Outcome::Refused, _)) => {}
+                Ok((Outcome::Unknown, _)) => last.0 = Outcome::Unknown,
+                Ok(done) => {
+                    last = done;
+                    break;
+                }
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(error),
+                Err(_) => last.0 = Outcome::Unknown,
+            }
+            std::thread::sleep(10 * PAUSE);
+        }
+        if last.0 == Outcome::Unknown || last.0 == Outcome::Refused {
+            // What was sent and has no answer may still be on its way.
+            (self.session, last.0) = (None, Outcome::Unknown);
+        }
+        let other = self.shared.connection();
+        let mine = std::mem::replace(&mut self.connection, other);
+        self.note(steps, Level::Consistent, "http session", began, last);
+        self.connection = mine;
+        Ok(())
+    }
+
+    /// Writes down a transaction; an error means that this node does not serve it any more.
+    fn answered(
+        &mut self,
+        steps: Vec<Step>,
+        level: Level,
+        door: &'static str,
+        began: u64,
+        answered: doors::Answered,
+    ) -> io::Result<()> {
+        let (answer, end) = match answered {
+            Ok((outcome, index)) => {
+                let goes_on = matches!(outcome, Outcome::Done(_) | Outcome::Failed)
+                    || level != Level::Consistent;
+                let end = if goes_on { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) };
+                ((outcome, index), end)
+            }
+            Err(error) => ((Outcome::Unknown, None), Err(error)),
+        };
+        self.note(steps, level, door, began, answer);
+        end
+    }
+
+    fn note(
+        &mut self,
+        steps: Vec<Step>,
+        level: Level,
+        door: &'static str,
+        began: u64,
+        (outcome, index): (Outcome, Option<u64>),
+    ) {
+        self.index = self.index.max(index.unwrap_or(0));
+        let (connection, ended) = (self.connection, self.shared.now());
+        let one = Transaction { connection, steps, level, outcome, index, began, ended, door };
+        self.lived.transactions.push(one);
+    }
+}
+
+fn keys(said: &[Said]) -> Vec<String> {
+    match said {
+        [Said::Rows(rows)] => rows.iter().map(|(key, _)| key.clone()).collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,236 @@
+//! The judge of transactions: what a true store did is explained by its log; one planted lie is not.
+
+use proof::checkers::transactions::{
+    Committed, Effect, Level, Outcome, Report, Said, Step, Transaction, judge,
+};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn value(text: &str) -> Option<Vec<u8>> {
+    (text != "-").then(|| text.as_bytes().to_vec())
+}
+
+fn get(key: &str) -> Step {
+    Step::Get(key.into())
+}
+
+fn set(key: &str, text: &str) -> Step {
+    Step::Set(key.into(), text.into(), None)
+}
+
+fn row(text: &str) -> Said {
+    Said::Row(value(text))
+}
+
+fn number(sum: i64) -> Said {
+    Said::Number(sum.to_string().into_bytes())
+}
+
+/// A transaction on a connection of its own.
+fn done(steps: &[Step], said: &[Said], (began, ended): (u64, u64)) -> Transaction {
+    Transaction {
+        connection: began as u32,
+        steps: steps.to_vec(),
+        level: Level::Consistent,
+        outcome: Outcome::Done(said.to_vec()),
+        index: None,
+        began,
+        ended,
+        door: "test",
+    }
+}
+
+fn ended(outcome: Outcome, mut one: Transaction) -> Transaction {
+    one.outcome = outcome;
+    one
+}
+
+fn at_level(level: Level, connection: u32, mut one: Transaction) -> Transaction {
+    (one.level, one.connection) = (level, connection);
+    one
+}
+
+/// `INDEX KEY=VALUE ...`, each value of the log a line; `-` takes a key away, `VALUE!` expires at 100.
+fn log(lines: &[&str]) -> Vec<Committed> {
+    let effect = |word: &str| {
+        let (key, text) = word.split_once('=').expect("KEY=VALUE");
+        let expires = text.ends_with('!').then_some(100);
+        let row = value(text.trim_end_matches('!')).map(|value| (value, expires));
+        Effect { key: key.into(), row }
+    };
+    let committed = |line: &&str| {
+        let mut words = line.split_whitespace();
+        let index = words.next().expect("an index").parse().expect("a number");
+        Committed { index, time_ms: index, effects: words.map(effect).collect() }
+    };
+    lines.iter().map(committed).collect()
+}
+
+fn explained(history: &[Transaction], lines: &[&str]) -> Report {
+    let report = judge(history, &log(lines));
+    report.must_explain();
+    report
+}
+
+fn refused(said: &str, history: &[Transaction], lines: &[&str]) {
+    let found = judge(history, &log(lines)).violations;
+    assert!(found.iter().any(|words| words.contains(said)), "{said}: {found:?}");
+}
+
+#[test]
+fn a_register_is_judged_across_doors() {
+    let write = |at, text: &str| done(&[set("a", text)], &[Said::Done], (at, at + 1));
+    let read = |at, text: &str| done(&[get("a")], &[row(text)], (at, at + 1));
+    let two = ["1 a=x", "2 a=y"];
+    explained(&[read(0, "-"), write(2, "x"), read(4, "x"), write(6, "y"), read(8, "y")], &two);
+    refused("no state", &[write(2, "x"), write(6, "y"), read(8, "x")], &two);
+    refused("no state", &[write(2, "x"), read(4, "y"), write(6, "y")], &two);
+    refused("not in the log", &[write(2, "x"), write(6, "y"), write(8, "z")], &two);
+    refused("nobody asked", &[write(2, "x")], &two);
+    refused("2 times", &[write(2, "x"), write(4, "y")], &["1 a=x", "2 a=y", "3 a=x"]);
+    refused("done at place", &[write(2, "x"), write(6, "y")], &["1 a=y", "2 a=x"]);
+    let unknown = ended(Outcome::Unknown, write(2, "x"));
+    explained(&[unknown.clone(), write(4, "y"), read(8, "x")], &["1 a=y", "2 a=x"]);
+    explained(&[unknown.clone(), write(4, "y"), read(8, "y")], &["1 a=y"]);
+    refused("done at place", &[write(0, "y"), unknown], &["1 a=x", "2 a=y"]);
+    let no = ended(Outcome::Refused, write(2, "x"));
+    refused("refused, and in the log", &[no.clone(), write(6, "y")], &two);
+    let dirty = at_level(Level::Dirty, 9, read(8, "x"));
+    refused("no state", &[no, write(6, "y"), dirty], &["2 a=y"]);
+}
+
+#[test]
+fn numbers_that_are_lost_or_doubled_are_refused() {
+    let add = |at, sum| done(&[Step::Add("n".into(), 2)], &[number(sum)], (at, at + 1));
+    let lost = ended(Outcome::Unknown, add(4, 0));
+    explained(&[add(0, 2), add(2, 4)], &["1 n=2", "2 n=4"]);
+    let late = explained(&[add(0, 2), lost.clone(), add(8, 6)], &["1 n=2", "2 n=4", "3 n=6"]);
+    assert_eq!((late.updates, late.late), (2, 1));
+    explained(&[add(0, 2), lost.clone(), add(8, 4)], &["1 n=2", "2 n=4"]);
+    refused("not in the log", &[add(0, 2), add(2, 4)], &["1 n=2"]);
+    refused("nobody asked", &[add(0, 2)], &["1 n=2", "2 n=4"]);
+    refused("nobody asked", &[add(0, 2), lost.clone()], &["1 n=2", "2 n=4", "3 n=6"]);
+    refused("the state before it", &[add(0, 2), lost, add(8, 7)], &["1 n=2", "2 n=7"]);
+    let float = |at, sum: &str| {
+        let said = Said::Number(sum.as_bytes().to_vec());
+        done(&[Step::AddFloat("f".into(), 0.25)], &[said], (at, at + 1))
+    };
+    explained(&[float(0, "0.25"), float(2, "0.5")], &["1 f=0.25", "2 f=0.5"]);
+    refused(
+        "the state before it",
+        &[float(0, "0.25"), float(2, "0.75")],
+        &["1 f=0.25", "2 f=0.75"],
+    );
+}
+
+#[test]
+fn skew_and_torn_sequences_are_refused() {
+    let guarded = |at, guard: &str, key: &str, text: &str| {
+        let steps = [Step::Assert(guard.into(), None), set(key, text)];
+        done(&steps, &[Said::Done, Said::Done], (at, at + 5))
+    };
+    let both = [guarded(0, "a", "b", "x"), guarded(1, "b", "a", "y")];
+    refused("not those of the state", &both, &["1 b=x", "2 a=y"]);
+    let failed = ended(Outcome::Failed, both[1].clone());
+    let report = explained(&[both[0].clone(), failed.clone()], &["1 b=x"]);
+    assert_eq!(report.failed, 1);
+    refused("no state", &[failed], &[]);
+    let swap = |at, old: &str, text: &str| {
+        let step = |key: &str| Step::TestAndSet(key.into(), value(old), text.into());
+        done(&[step("a"), step("b")], &[row(old), row(old)], (at, at + 1))
+    };
+    explained(&[swap(0, "-", "x"), swap(2, "x", "y")], &["1 a=x b=x", "2 a=y b=y"]);
+    refused("answers", &[swap(0, "-", "x")], &["1 a=x", "2 b=x"]);
+    refused("answers", &[swap(0, "-", "x")], &["1 a=x"]);
+    refused("answers", &[swap(0, "-", "x"), swap(2, "-", "y")], &["1 a=x b=x", "2 a=y b=y"]);
+    // What stands between two halves of a transaction is seen by nobody.
+    let gets = |said: [&str; 2]| done(&[get("a"), get("b")], &said.map(row), (1, 9));
+    explained(&[swap(0, "-", "x"), gets(["-", "-"])], &["1 a=x b=x"]);
+    refused("no state", &[swap(0, "-", "x"), gets(["x", "-"])], &["1 a=x b=x"]);
+}
+
+#[test]
+fn ranges_show_one_index() {
+    let insert = |at, key: &str| done(&[set(key, "v")], &[Said::Done], (at, at + 1));
+    let range = |span, keys: &[&str]| {
+        let rows = keys.iter().map(|key| (key.to_string(), b"v".to_vec())).collect();
+        done(&[Step::Range("k".into())], &[Said::Rows(rows)], span)
+    };
+    let deletes =
+        done(&[Step::Delete("k2".into()), set("t", "1")], &[Said::Done, Said::Done], (6, 7));
+    let three = ["1 k1=v", "2 k2=v k3=v", "3 k2=- t=1"];
+    let history = |seen: Transaction| {
+        let inserts = [insert(0, "k1"), insert(2, "k2"), insert(2, "k3")];
+        [inserts.to_vec(), vec![deletes.clone(), seen]].concat()
+    };
+    explained(&history(range((1, 9), &["k1"])), &three);
+    explained(&history(range((1, 9), &["k1", "k2", "k3"])), &three);
+    explained(&history(range((8, 9), &["k1", "k3"])), &three);
+    refused("no state", &history(range((1, 9), &["k1", "k2"])), &three);
+    refused("no state", &history(range((1, 9), &["k2", "k3"])), &three);
+    refused("no state", &history(range((8, 9), &["k1", "k2", "k3"])), &three);
+    let must = |keys: &[&str]| {
+        let keys = keys.iter().map(|key| key.to_string()).collect();
+        let steps = [Step::AssertRange("k".into(), keys), set("t", "2")];
+        done(&steps, &[Said::Done, Said::Done], (8, 9))
+    };
+    let four = [three[0], three[1], three[2], "4 t=2"];
+    explained(&history(must(&["k1", "k3"])), &four);
+    refused("answers", &history(must(&["k1", "k2"])), &four);
+}
+
+#[test]
+fn levels_are_held() {
+    let write = |at, text: &str| done(&[set("a", text)], &[Said::Done], (at, at + 1));
+    let read = |level, connection, at, text: &str| {
+        at_level(level, connection, done(&[get("a")], &[row(text)], (at, at + 1)))
+    };
+    let two = ["4 a=x", "6 a=y"];
+    let with = |reads: &[Transaction]| [&[write(0, "x"), write(2, "y")], reads].concat();
+    let dirty = |connection, at, text| read(Level::Dirty, connection, at, text);
+    explained(&with(&[dirty(77, 5, "-"), dirty(77, 7, "x"), dirty(78, 9, "-")]), &two);
+    refused("no state", &with(&[dirty(77, 5, "y"), dirty(77, 7, "x")]), &two);
+    let least = |index, text| read(Level::AtLeast(index), 79, 5, text);
+    explained(&with(&[least(4, "x"), least(6, "y")]), &two);
+    refused("no state", &with(&[least(6, "x")]), &two);
+    refused("no state", &with(&[least(4, "-")]), &two);
+    // An answer that claims a later index than what it shows.
+    let mut claims = dirty(77, 5, "x");
+    claims.index = Some(6);
+    refused("no state", &with(&[claims]), &two);
+    refused("no state", &[dirty(77, 0, "x"), write(3, "x")], &["4 a=x"]);
+}
+
+#[test]
+fn pipelines_keep_their_order() {
+    let mine = |step, said| at_level(Level::Consistent, 5, done(&[step], &[said], (1, 9)));
+    let both = |first: &str| [mine(set("a", "x"), Said::Done), mine(get("a"), row(first))];
+    explained(&both("x"), &["1 a=x"]);
+    refused("no state", &both("-"), &["1 a=x"]);
+    let other = done(&[set("a", "y")], &[Said::Done], (0, 9));
+    explained(&[&both("y")[..], std::slice::from_ref(&other)].concat(), &["1 a=x", "2 a=y"]);
+    refused("no state", &[&both("y")[..], &[other]].concat(), &["1 a=y", "2 a=x"]);
+}
+
+#[test]
+fn rows_live_their_time_and_do_not_come_back() {
+    let mortal = Step::Set("m".into(), b"x".to_vec(), Some(1_000));
+    let write = done(&[mortal], &[Said::Done], (0, 1));
+    let read = |at, text: &str| done(&[get("m")], &[row(text)], (at, at + 1));
+    let with = |reads: &[Transaction]| [std::slice::from_ref(&write), reads].concat();
+    let report = explained(&with(&[read(5, "x"), read(SECOND, "-")]), &["7 m=x!"]);
+    assert_eq!(report.expired, 1);
+    explained(&with(&[read(5, "x"), read(SECOND, "-")]), &["7 m=x!", "101 m=-"]);
+    refused("no state", &with(&[read(SECOND / 2, "-")]), &["7 m=x!"]);
+    refused("is shown again", &with(&[read(SECOND, "-"), read(SECOND + 9, "x")]), &["7 m=x!"]);
+    // Whoever reads while it is taken away may see either; not so who saw it gone before.
+    let again = [read(SECOND, "-"), read(SECOND + 9, "x")];
+    refused("is shown again", &with(&again), &["7 m=x!", "101 m=-"]);
+    // Taken away before its time, by the group's own clock; and a row that never expires.
+    refused("nobody asked", &with(&[]), &["7 m=x!", "99 m=-"]);
+    refused(
+        "nobody asked",
+        &[done(&[set("m", "x")], &[Said::Done], (0, 1))],
+        &["7 m=x", "101 m=-"],
+    );
+}
