@@ -10,8 +10,8 @@
 //! it came, and for no other: every later holder is urgent too, or gives the lock back at once.
 
 use crate::sync::{Mutex, MutexGuard};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::TryLockError;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// See the head of this file.
 pub(crate) struct Gate<T> {

@@ -200,7 +200,7 @@ impl<'a> Merge<'a> {
     /// One more dead row: jumps when it lies in a span.
     fn pass(&mut self, key: Bytes) {
         let stretch = &mut self.stretch;
-        let look = stretch.dead % DEAD_PER_LOOK == 0;
+        let look = stretch.dead.is_multiple_of(DEAD_PER_LOOK);
         stretch.dead += 1;
         let first = stretch.outermost.take().map_or_else(|| key.clone(), |(first, _)| first);
         stretch.outermost = Some((first, key.clone()));

@@ -121,7 +121,7 @@ impl World {
                     let soon = self.steps.below(30_000);
                     self.at(soon, Event::Falls { mate: which, life: number });
                 }
-                return self.wake(which, 0);
+                self.wake(which, 0)
             }
             Ok(Step::Waits) => {
                 self.wake(which, 0);

@@ -6,6 +6,9 @@
 use super::{Committed, Effect, Said, Step, Value};
 use std::collections::BTreeMap;
 
+/// A key, and what a transaction leaves under it.
+pub type Changed = (String, Value);
+
 pub(super) type Place = usize;
 
 /// Why a transaction does nothing.
@@ -85,12 +88,8 @@ impl Log {
     }
 
     /// What a transaction is answered at a place, and what it changes.
-    pub fn run(
-        &self,
-        steps: &[Step],
-        place: Place,
-    ) -> Result<(Vec<Said>, Vec<(String, Value)>), Failed> {
-        let mut changed: Vec<(String, Value)> = Vec::new();
+    pub fn run(&self, steps: &[Step], place: Place) -> Result<(Vec<Said>, Vec<Changed>), Failed> {
+        let mut changed: Vec<Changed> = Vec::new();
         let mut said = Vec::with_capacity(steps.len());
         for step in steps {
             let get = |key: &str| match changed.iter().rev().find(|(other, _)| other == key) {
