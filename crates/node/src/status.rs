@@ -72,8 +72,8 @@ pub struct GroupStatus {
     pub kept_bytes: u64,
     /// Why nothing new is taken, where a witness keeps all it may.
     pub waits_for_witness: Option<String>,
-    /// What a torn log led to here, in a sentence: nobody leads until others show their logs, or the
-    /// group went on and may lack values.
+    /// What a torn log led to here, in a sentence: nobody leads until others show their logs, or
+    /// the group went on and may lack values.
     pub torn: Option<String>,
     /// Whether this node may be restarted without stopping the group (Arakoon's word).
     pub expect_progress_possible: bool,

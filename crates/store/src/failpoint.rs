@@ -5,8 +5,8 @@
 //! `NAME=abort@7` for the seventh time it is reached; `panic` instead of `abort` lets the thread
 //! panic there); this room reads no environment.
 //!
-//! A process that dies here ends with an exit code that nothing else has, so that a test never takes
-//! a panic, an abort or a signal for a death at the place it armed.
+//! A process that dies here ends with an exit code that nothing else has, so that a test never
+//! takes a panic, an abort or a signal for a death at the place it armed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -134,8 +134,8 @@ pub fn reach(point: Point) {
     }
 }
 
-/// Ends the process with `EXIT_CODE`, without unwinding: no file is written or synced, no destructor
-/// runs. Or lets the thread panic once, as a broken invariant would.
+/// Ends the process with `EXIT_CODE`, without unwinding: no file is written or synced, no
+/// destructor runs. Or lets the thread panic once, as a broken invariant would.
 #[cold]
 fn reached(point: Point, armed: usize) {
     let is_armed = POINTS.get(armed - 1).is_some_and(|(known, _)| *known == point);

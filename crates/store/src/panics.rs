@@ -1,8 +1,9 @@
 //! Sections in which a panic is damage, and not the end of the process.
 //!
-//! The crate below the trees panics at bytes that make no sense to it. Whoever reads through it gets
-//! an error that names the file, and everything else goes on. The node's panic hook ends the process
-//! before anything unwinds, so it asks here whether the panicking thread is in such a section.
+//! The crate below the trees panics at bytes that make no sense to it. Whoever reads through it
+//! gets an error that names the file, and everything else goes on. The node's panic hook ends the
+//! process before anything unwinds, so it asks here whether the panicking thread is in such a
+//! section.
 //!
 //! Promises: a panic outside such a section is never spared, also not one of a thread that was in
 //! one before.

@@ -50,8 +50,8 @@ impl Replica {
     }
 
     /// Whether only this master's own disk keeps values from being decided: it hangs, and others,
-    /// enough to elect one of them and to save a value, have on disk what it lacks. Where nobody could take over, or
-    /// nothing is held up, a master goes on, and answers reads.
+    /// enough to elect one of them and to save a value, have on disk what it lacks. Where nobody
+    /// could take over, or nothing is held up, a master goes on, and answers reads.
     pub(super) fn holds_up_others(&self) -> bool {
         if !self.hangs || !self.stage.replicates() {
             return false;

@@ -31,6 +31,7 @@ mod quorum;
 mod reads;
 mod replay;
 mod replica;
+mod replication;
 mod restored;
 mod rules;
 mod shown;

@@ -136,7 +136,8 @@ impl Replica {
             && self.staging.is_none();
         let due = match self.stage {
             // It heard of a master, and is bound to it.
-            Stage::Following if settled && self.leader.is_some() => {
+            // One that was dismissed asks how its configuration ended, now and then.
+            Stage::Following if settled && self.leader.is_some() && !self.dismissed => {
                 (self.bound.ballot.node != self.node).then_some(self.bound.until)
             }
             Stage::Leading if settled && self.lead.heir.is_none() && !self.hangs => {

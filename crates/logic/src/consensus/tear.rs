@@ -1,30 +1,31 @@
-//! Logs with a torn tail: what they may have accepted and lost, who can tell, and when that is over.
+//! Logs with a torn tail: what they may have accepted and lost, who can tell, and when that is
+//! over.
 //!
 //! A crash tears the write that was under way, which nobody was told of. Damage to the last write
 //! that *was* told of looks the same, so a member whose log had a torn tail counts as *maybe having
-//! accepted* more than is left. Of its promises and of which log it adopted nothing is lost: the log
-//! states that these are durable before they are told, and below a stated position there is no torn
-//! tail, only damage. So what may be missing are values behind its last, under the very ballot it
-//! accepted them.
+//! accepted* more than is left. Of its promises and of which log it adopted nothing is lost: the
+//! log states that these are durable before they are told, and below a stated position there is no
+//! torn tail, only damage. So what may be missing are values behind its last, under the very ballot
+//! it accepted them.
 //!
-//! Such a member follows, acknowledges and grants leases as ever: all of that hangs on promises. Its
-//! *promise to a candidate* says how it is ([`Body::TornPromise`]), and others' logs decide
+//! Such a member follows, acknowledges and grants leases as ever: all of that hangs on promises.
+//! Its *promise to a candidate* says how it is ([`Body::TornPromise`]), and others' logs decide
 //! (Alagappan et al., *Protocol-Aware Recovery for Consensus-Based Storage*, FAST 2018: what the
 //! last entry was is settled by the other replicas). A value that was acknowledged under ballot `b`
 //! is on the disks of a save quorum, the master's among them. Whoever holds it and has not lost it
 //! shows it to the candidate. So nothing is missed
 //! - if the master of `b` promised, with its log whole, or
-//! - if the voters that have not promised, with those whose logs were torn under `b`, are too few to
-//!   be a save quorum.
+//! - if the voters that have not promised, with those whose logs were torn under `b`, are too few
+//!   to be a save quorum.
 //!
 //! Otherwise the candidate waits for more promises. When all voters have promised nobody is left to
 //! ask, and where those torn under `b` are a save quorum by themselves, the master of `b` among
 //! them, the others' logs could not tell either: after a while it goes on without. In both cases it
 //! takes the highest log there is, and says so ([`Effect::MayLack`]).
 //!
-//! A tear is *made good* once a log was adopted behind it under a higher ballot, or, under the same,
-//! once the master said how far its own log went when it heard of this very tear, and all of that is
-//! on disk here. Until then it is remembered through restarts.
+//! A tear is *made good* once a log was adopted behind it under a higher ballot, or, under the
+//! same, once the master said how far its own log went when it heard of this very tear, and all of
+//! that is on disk here. Until then it is remembered through restarts.
 
 use super::ballot;
 use super::effect::Effect;
@@ -39,8 +40,8 @@ use base::{Ballot, LogIndex, Millis, NodeId};
 /// ten seconds by default, for members that start a little later after a loss of power.
 const PATIENCE_LEASES: u64 = 16;
 
-/// One torn tail, by the position in the log's stream at which it was cut. No two of a log that lost
-/// different things have the same.
+/// One torn tail, by the position in the log's stream at which it was cut. No two of a log that
+/// lost different things have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tear(pub u64);
 
@@ -66,8 +67,8 @@ enum Evidence {
 }
 
 impl Restored {
-    /// The tear that something may have been lost by: nothing was accepted under no ballot, and what
-    /// was decided before the present configuration is all here.
+    /// The tear that something may have been lost by: nothing was accepted under no ballot, and
+    /// what was decided before the present configuration is all here.
     pub(super) fn open_tear(&self) -> Option<Tear> {
         let accepted = self.accepted_ballot;
         let nothing = accepted == Ballot::default();
@@ -151,8 +152,8 @@ impl Replica {
         evidence
     }
 
-    /// A follower of ours lost the end of its log: what it acknowledged of it counts no more, and it
-    /// hears how far our log goes: it can't have had more.
+    /// A follower of ours lost the end of its log: what it acknowledged of it counts no more, and
+    /// it hears how far our log goes: it can't have had more.
     pub(super) fn tear_came(
         &mut self,
         from: NodeId,

@@ -10,8 +10,8 @@
 //! answer   = 1 byte: whether its disk hangs
 //! ```
 //! Only a master that may answer reads says who is in its group; everybody else declines.
-//! The second question is declined by a node that is slow or full or whose disk hangs, that is about
-//! to stop, or that told somebody else a moment ago: that one may be handing it a group.
+//! The second question is declined by a node that is slow or full or whose disk hangs, that is
+//! about to stop, or that told somebody else a moment ago: that one may be handing it a group.
 
 use super::{handing, report};
 use crate::consistent::group::Group;

@@ -30,6 +30,11 @@ use tokio::sync::watch;
 const EXPIRED_PER_VALUE: usize = 1_000;
 /// Expired rows are collected at most this often: a row may be seen this much longer.
 const EXPIRY_PAUSE_MS: u64 = 10;
+/// So far ahead of group time the sweep looks for the next expiry, milliseconds: what touches
+/// deleted there is walked over under the group's lock, so it is little at a time.
+const LOOK_AHEAD_MS_MIN: u64 = 1_000;
+/// The same where nothing was found for long, milliseconds.
+const LOOK_AHEAD_MS_MAX: u64 = 64_000;
 
 impl Group {
     /// Drives the group until `stop` says so or it fails.
@@ -292,8 +297,9 @@ impl Group {
         }
         let (fresh, _) = state.begin(self.id);
         let from = std::mem::take(&mut state.swept);
+        let ahead = state.look_ahead_ms.max(LOOK_AHEAD_MS_MIN);
         let mut view = state.view(self);
-        let Swept { looked, upto, next } = expire_due(&mut view, from, EXPIRED_PER_VALUE)?;
+        let Swept { looked, upto, next } = expire_due(&mut view, from, EXPIRED_PER_VALUE, ahead)?;
         state.swept = upto;
         if looked > 0 {
             self.shared.metrics.expired.fetch_add(looked as u64, Ordering::Relaxed);
@@ -301,8 +307,11 @@ impl Group {
         }
         state.next_expiry = match next {
             Some(expires) => expires.max(now + EXPIRY_PAUSE_MS),
-            None => u64::MAX,
+            None => now.saturating_add(ahead),
         };
+        // A group in which nothing expires is looked at ever more seldom.
+        let idle = looked == 0 && next.is_none();
+        state.look_ahead_ms = if idle { (ahead * 2).min(LOOK_AHEAD_MS_MAX) } else { 0 };
         Ok(())
     }
 

@@ -147,6 +147,8 @@ pub(crate) struct State {
     /// The soonest expiry that is known of, and where the sweep goes on (empty: see the store).
     pub next_expiry: u64,
     pub swept: Bytes,
+    /// How far ahead the next sweep looks for the next expiry; 0: as little as it may.
+    pub look_ahead_ms: u64,
     pub failed: Option<Error>,
     /// What the last applied value left.
     pub mark: Mark,
@@ -277,6 +279,7 @@ impl State {
             sealed,
             next_expiry: 0,
             swept: Bytes::new(),
+            look_ahead_ms: 0,
             failed,
             mark,
             decided: LogIndex(mark.applied),

@@ -18,6 +18,7 @@ pub(crate) mod clock;
 pub(crate) mod comparison;
 pub(crate) mod driver;
 mod evaluate;
+mod expiry_index;
 mod flight;
 mod gate;
 pub(crate) mod group;

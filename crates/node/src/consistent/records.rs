@@ -1,8 +1,8 @@
 //! What consensus wants kept, as records of the log, and back.
 //!
 //! A truncate says in its `decided` field how many staged values follow what is kept: 0 where
-//! nothing was staged, which is also what every log holds that is older than staging. A promise says
-//! there where the last torn tail was cut that is not made good: 0 where none is.
+//! nothing was staged, which is also what every log holds that is older than staging. A promise
+//! says there where the last torn tail was cut that is not made good: 0 where none is.
 
 use crate::keeper::Job;
 use base::{Ballot, Error, GroupId, LogIndex, NodeId, Reason, Result};

@@ -197,8 +197,8 @@ impl Group {
             if self.offices.load(Ordering::Acquire) != office {
                 return Err(Error::new(Reason::Changed, "this node was not master all the time"));
             }
-            if view.row(OWN, key)?.is_some() {
-                view.remove(OWN, key)?;
+            if let Some(row) = view.row(OWN, key)? {
+                view.remove(OWN, key, row.expires);
             }
             Ok(())
         };

@@ -53,8 +53,8 @@ impl Group {
         }
     }
 
-    /// The disk under the log hangs, or answers again: told before the time is, for the same reason.
-    /// Where this node alone is to be master nobody could take its place.
+    /// The disk under the log hangs, or answers again: told before the time is, for the same
+    /// reason. Where this node alone is to be master nobody could take its place.
     fn look_at_disk(&self, state: &mut State) {
         let forced = NodeId(self.shared.forced_master.load(Ordering::Acquire));
         let alone = forced == self.shared.node;

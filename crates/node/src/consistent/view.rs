@@ -6,7 +6,7 @@
 
 use super::batch::{Batch, EFFECT_HEAD_BYTES};
 use super::budget::Budget;
-use super::layout::{self, Space, StoredRow};
+use super::layout::{self, StoredRow};
 use crate::keeper::store_error;
 use base::range::Direction;
 use base::{BucketId, Error, GroupId, Key, Reason, Result, SessionId, Version, limits};
@@ -49,7 +49,7 @@ impl Store<'_> {
 
 impl View<'_> {
     /// What stands under the tree key in `scratch`.
-    fn raw(&mut self) -> Result<Option<Bytes>> {
+    pub(super) fn raw(&mut self) -> Result<Option<Bytes>> {
         let found = self.find(self.scratch)?;
         self.budget.look(found.as_ref().map_or(0, Bytes::len))?;
         Ok(found)
@@ -115,30 +115,10 @@ impl View<'_> {
         }
     }
 
-    /// Never before the open value's time: what is due by then may have been swept already. Only
-    /// what another group sent can be due that early.
-    fn put_hint(&mut self, expires: u64, bucket: BucketId, key: &[u8]) {
-        let at = expires.max(self.open.time.saturating_add(1));
-        layout::expiry_key(self.group, at, bucket, key, self.scratch);
-        self.open.put_raw(self.scratch, &[]);
-        self.open.earliest_expiry = self.open.earliest_expiry.min(at);
-    }
-
-    /// Nothing has to be looked at when a row would have expired.
-    pub(crate) fn forget_hint(&mut self, bucket: BucketId, key: &[u8], expires: Option<u64>) {
-        // What is due is the sweep's.
-        if let Some(expires) = expires.filter(|expires| *expires > self.open.time) {
-            layout::expiry_key(self.group, expires, bucket, key, self.scratch);
-            self.open.remove(self.scratch);
-        }
-    }
-
-    /// Deletes a row, and its hint.
-    pub(crate) fn remove(&mut self, bucket: BucketId, key: &[u8]) -> Result<()> {
-        let expires = self.expires_at(bucket, key)?;
+    /// Deletes a row that expires then, and its hint.
+    pub(crate) fn remove(&mut self, bucket: BucketId, key: &[u8], expires: Option<u64>) {
         self.forget_hint(bucket, key, expires);
         self.remove_row(bucket, key);
-        Ok(())
     }
 
     /// Deletes a row whose hint is looked at.
@@ -218,58 +198,6 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Where the sweep of expiry hints goes on: all before this are gone, and none comes there.
-    pub(crate) fn swept(&mut self) -> Result<Bytes> {
-        layout::space_key(self.group, Space::Swept, self.scratch);
-        let behind = self.raw()?.unwrap_or_default();
-        layout::space_key(self.group, Space::Expiry, self.scratch);
-        self.scratch.extend_from_slice(&behind);
-        Ok(Bytes::copy_from_slice(self.scratch))
-    }
-
-    /// Has the next sweep, whoever's, go on from this hint.
-    pub(crate) fn put_swept(&mut self, swept: &Bytes) {
-        layout::space_key(self.group, Space::Swept, self.scratch);
-        let behind = swept.get(self.scratch.len()..).unwrap_or_default();
-        self.open.put_raw(self.scratch, behind);
-    }
-
-    /// Expiry hints from `swept` on that are due by now, oldest first, and where the next sweep
-    /// goes on.
-    pub(crate) fn due(&mut self, swept: &Bytes, max: usize) -> Result<(Vec<Bytes>, Bytes)> {
-        let now = self.open.time;
-        layout::space_key(self.group, Space::Expiry, self.scratch);
-        self.scratch.extend_from_slice(&now.saturating_add(1).to_be_bytes());
-        let high = Bytes::copy_from_slice(self.scratch);
-        let mut due = Vec::new();
-        let low = Bound::Included(swept.clone());
-        self.walk(low, Bound::Excluded(high.clone()), Direction::Ascending, |key, _| {
-            due.push(key.clone());
-            Ok(due.len() < max)
-        })?;
-        let last = due.last().filter(|_| due.len() == max);
-        let next = last.map_or(high, |last| Bytes::from([&last[..], &[0]].concat()));
-        Ok((due, next.max(swept.clone())))
-    }
-
-    /// When the next expiry hint behind `swept` is due, whenever that is.
-    pub(crate) fn next_hint(&mut self, swept: &Bytes) -> Result<Option<u64>> {
-        layout::space_key(self.group, Space::Expiry, self.scratch);
-        let end = base::range::prefix_end(self.scratch).expect("a space is not all 0xFF");
-        let (low, high) = (Bound::Included(swept.clone()), Bound::Excluded(Bytes::from(end)));
-        let mut next = None;
-        self.walk(low, high, Direction::Ascending, |key, _| {
-            next = layout::read_expiry_key(key).map(|(expires, _, _)| expires);
-            Ok(false)
-        })?;
-        Ok(next)
-    }
-
-    /// Forgets an expiry hint.
-    pub(crate) fn remove_hint(&mut self, hint: &[u8]) {
-        self.open.remove(hint);
-    }
-
     /// Walks the rows of a bucket between two keys until `each` says stop (`false`).
     pub(crate) fn rows(
         &mut self,
@@ -291,7 +219,7 @@ impl View<'_> {
         walked
     }
 
-    fn walk(
+    pub(super) fn walk(
         &mut self,
         low: Bound<Bytes>,
         high: Bound<Bytes>,

@@ -1,5 +1,5 @@
-//! The log writer's own part: one round takes all that waits, appends it, commits it once, publishes
-//! where the log ends, tells the groups, and truncates.
+//! The log writer's own part: one round takes all that waits, appends it, commits it once,
+//! publishes where the log ends, tells the groups, and truncates.
 //!
 //! A promise, and the mark of an adopted log, count only once the log states that they are durable:
 //! so no torn tail ever held one that was told (`docs/inside/consensus.md`).

@@ -1,5 +1,6 @@
-//! The standard library's lock and condition variable, with a point before each lock, and waits that
-//! others end, where threads run in turns (`turns.rs`). Everywhere else they are what they wrap.
+//! The standard library's lock and condition variable, with a point before each lock, and waits
+//! that others end, where threads run in turns (`turns.rs`). Everywhere else they are what they
+//! wrap.
 
 use super::turns::{point, takes_turns, wait};
 use std::ops::{Deref, DerefMut};

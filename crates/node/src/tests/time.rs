@@ -104,13 +104,15 @@ async fn what_an_update_saw_expired_is_told_with_its_time() {
     update(&node, short).await.expect("it is written");
     // The driver has no turn meanwhile: this test has one thread.
     std::thread::sleep(std::time::Duration::from_millis(40));
-    let applied = node.status().groups.iter().map(|group| group.applied.0).max();
+    let status = node.status();
     let exists = Call::Update(Update::AssertExists { key: key() });
     let told = node.submit(&mut Flow::default(), request(exists));
     let Submitted::Pending(ticket, Err(error)) = told else {
         panic!("what it saw waits until its time is in the log")
     };
     assert_eq!(error.reason, base::Reason::AssertionFailed);
-    assert!(Some(ticket.index.0) > applied, "a value of its own carries the time");
+    let applied = status.groups.iter().find(|one| one.id == ticket.group);
+    let applied = applied.expect("it has this group").applied;
+    assert!(ticket.index > applied, "a value of its own carries the time");
     node.stop().await.expect("it stops");
 }

@@ -171,7 +171,10 @@ fn put(view: &mut View, bucket: BucketId, intake: Intake, item: &Item) -> Result
             let expires = row.expires.map(|expires| intake.here(expires));
             view.put_as(bucket, key, &StoredRow { expires, ..row });
         }
-        Item::Gone { key } => view.remove(bucket, key)?,
+        Item::Gone { key } => {
+            let expires = view.expires_at(bucket, key)?;
+            view.remove(bucket, key, expires);
+        }
         Item::Session { session, used, highest } => {
             let known = view.session(*session)?;
             let (before, last) = known.unwrap_or_default();

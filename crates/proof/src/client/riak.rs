@@ -40,7 +40,7 @@ impl Riak {
 
     /// Reads a key. `place` is `TYPE/BUCKET`; `options` stands behind the `?`.
     pub fn fetch(&mut self, place: &str, key: &str, options: &str) -> io::Result<Said> {
-        let accept = [("accept", "multipart/mixed, text/plain;q=0.5")];
+        let accept = [("accept", "multipart/mixed, text/plain;q=0.5, */*;q=0.1")];
         let answer = self.web.ask_with("GET", &path(place, key, options), &accept, b"")?;
         Ok(said(answer))
     }

@@ -1,10 +1,10 @@
 //! Concurrent clients of every door that write down transactions: a history for
 //! `checkers::transactions`.
 //!
-//! Each client has one door at a time, calls one node, and goes to the next door and node when it is
-//! refused or its connection breaks. All share a few keys, so that what one door writes the others
-//! read: registers, numbers, rows with a time to live, pairs that must not be skewed, and a set of
-//! keys that is read by its prefix.
+//! Each client has one door at a time, calls one node, and goes to the next door and node when it
+//! is refused or its connection breaks. All share a few keys, so that what one door writes the
+//! others read: registers, numbers, rows with a time to live, pairs that must not be skewed, and a
+//! set of keys that is read by its prefix.
 //!
 //! Promises: every transaction that was sent is in the history, whatever became of it; but for
 //! numbers, every value is written once.

@@ -60,8 +60,8 @@ impl Replay {
         &self.holes
     }
 
-    /// Where earlier lives cut a torn tail, as far as it was read: each stands before the record that
-    /// was given last. That of this life, if there is one, is at the log's end.
+    /// Where earlier lives cut a torn tail, as far as it was read: each stands before the record
+    /// that was given last. That of this life, if there is one, is at the log's end.
     pub fn tears(&self) -> &[Position] {
         &self.tears
     }

@@ -50,7 +50,7 @@ pub(super) fn expire(
         return Ok(Outcome::Applied(false));
     }
     if expiry == Expiry::After(0) {
-        view.remove(bucket.id, key)?;
+        view.remove(bucket.id, key, row.expires);
     } else if wanted != row.expires {
         if wanted.is_none() {
             view.forget_hint(bucket.id, key, row.expires);
@@ -66,14 +66,15 @@ pub(crate) struct Swept {
     pub looked: usize,
     /// Where the next one goes on.
     pub upto: Bytes,
-    /// When the next hint is due, if there is one.
+    /// When the next hint is due, if that is soon.
     pub next: Option<u64>,
 }
 
 /// Collects what expired by the open value's time: at most `max` hints are looked at, from where
 /// the last sweep ended (nothing: as the store says). That place is written with what goes, so that
-/// whoever sweeps next, after a restart or as another master, goes on there too.
-pub(crate) fn expire_due(view: &mut View, from: Bytes, max: usize) -> Result<Swept> {
+/// whoever sweeps next, after a restart or as another master, goes on there too. `ahead_ms`: so far
+/// ahead the next hint is looked for.
+pub(crate) fn expire_due(view: &mut View, from: Bytes, max: usize, ahead_ms: u64) -> Result<Swept> {
     let now = view.open.time;
     let from = if from.is_empty() { view.swept()? } else { from };
     let (due, upto) = view.due(&from, max)?;
@@ -89,7 +90,7 @@ pub(crate) fn expire_due(view: &mut View, from: Bytes, max: usize) -> Result<Swe
     if !due.is_empty() {
         view.put_swept(&upto);
     }
-    let next = view.next_hint(&upto)?;
+    let next = view.next_hint(&upto, ahead_ms)?;
     Ok(Swept { looked: due.len(), upto, next })
 }
 

@@ -2,6 +2,7 @@
 
 use super::expiry::point;
 use crate::catalog::Bucket;
+use crate::consistent::layout::StoredRow;
 use crate::consistent::view::View;
 use base::request::{Expiry, Missing, When};
 use base::{Error, Key, Outcome, Range, Reason, Result, Value, Version, limits};
@@ -31,7 +32,9 @@ fn write(
     value: &[&[u8]],
 ) -> Result<()> {
     if expiry == Expiry::After(0) {
-        return view.remove(bucket.id, key);
+        let expires = view.expires_at(bucket.id, key)?;
+        view.remove(bucket.id, key, expires);
+        return Ok(());
     }
     let expires = point(expiry, before, &bucket.properties, view.open.time);
     view.put(bucket.id, key, expires, value)
@@ -65,13 +68,12 @@ pub(super) fn delete(
     key: &Key,
     missing: Missing,
 ) -> Result<Outcome> {
-    let existed = view.row(bucket.id, key)?.is_some();
-    if existed {
-        view.remove(bucket.id, key)?;
-    } else if missing == Missing::Fails {
-        return Err(Error::key(Reason::NotFound, key));
+    match view.row(bucket.id, key)? {
+        Some(row) => view.remove(bucket.id, key, row.expires),
+        None if missing == Missing::Fails => return Err(Error::key(Reason::NotFound, key)),
+        None => return Ok(Outcome::Existed(false)),
     }
-    Ok(Outcome::Existed(existed))
+    Ok(Outcome::Existed(true))
 }
 
 fn store(
@@ -79,12 +81,16 @@ fn store(
     bucket: &Bucket,
     key: &Key,
     wanted: Option<&Value>,
-    existed: bool,
+    old: Option<&StoredRow>,
 ) -> Result<()> {
     match wanted {
         Some(value) => write(view, bucket, key, Expiry::Default, None, &[value]),
-        None if existed => view.remove(bucket.id, key),
-        None => Ok(()),
+        None => {
+            if let Some(old) = old {
+                view.remove(bucket.id, key, old.expires);
+            }
+            Ok(())
+        }
     }
 }
 
@@ -95,11 +101,11 @@ pub(super) fn test_and_set(
     expected: Option<&Value>,
     wanted: Option<&Value>,
 ) -> Result<Outcome> {
-    let old = view.row(bucket.id, key)?.map(|row| row.value);
-    if old.as_ref() == expected {
-        store(view, bucket, key, wanted, old.is_some())?;
+    let old = view.row(bucket.id, key)?;
+    if old.as_ref().map(|row| &row.value) == expected {
+        store(view, bucket, key, wanted, old.as_ref())?;
     }
-    Ok(Outcome::Old(old))
+    Ok(Outcome::Old(old.map(|row| row.value)))
 }
 
 pub(super) fn replace(
@@ -108,9 +114,9 @@ pub(super) fn replace(
     key: &Key,
     wanted: Option<&Value>,
 ) -> Result<Outcome> {
-    let old = view.row(bucket.id, key)?.map(|row| row.value);
-    store(view, bucket, key, wanted, old.is_some())?;
-    Ok(Outcome::Old(old))
+    let old = view.row(bucket.id, key)?;
+    store(view, bucket, key, wanted, old.as_ref())?;
+    Ok(Outcome::Old(old.map(|row| row.value)))
 }
 
 pub(super) fn confirm(
@@ -185,24 +191,24 @@ pub(super) fn assert_range(
 }
 
 pub(super) fn delete_prefix(view: &mut View, bucket: &Bucket, prefix: &Key) -> Result<Outcome> {
-    let mut keys = Vec::new();
+    let mut found = Vec::new();
     let mut bytes = 0;
-    let walked = view.rows(bucket.id, &Range::prefix(prefix.clone()), |key, _| {
+    let walked = view.rows(bucket.id, &Range::prefix(prefix.clone()), |key, row| {
         bytes += key.len() + limits::ROW_OVERHEAD_BYTES;
         if bytes > limits::UPDATE_BYTES_MAX {
             return Err(too_much_to_delete());
         }
-        keys.push(key);
+        found.push((key, row.expires));
         Ok(true)
     });
     walked.and_then(|()| view.budget.check()).map_err(|error| match error.reason {
         Reason::TooLarge => too_much_to_delete(),
         _ => error,
     })?;
-    for key in &keys {
-        view.remove(bucket.id, key)?;
+    for (key, expires) in &found {
+        view.remove(bucket.id, key, *expires);
     }
-    Ok(Outcome::Count(keys.len() as u64))
+    Ok(Outcome::Count(found.len() as u64))
 }
 
 fn too_much_to_delete() -> Error {
@@ -277,14 +283,14 @@ pub(super) fn rename(
     to: &Key,
     when: When,
 ) -> Result<Outcome> {
-    if view.row(bucket.id, from)?.is_none() {
+    let Some(row) = view.row(bucket.id, from)? else {
         return Err(Error::key(Reason::NotFound, from));
-    }
+    };
     let Outcome::Applied(true) = copy(view, bucket, from, to, when)? else {
         return Ok(Outcome::Applied(false));
     };
     if from != to {
-        view.remove(bucket.id, from)?;
+        view.remove(bucket.id, from, row.expires);
     }
     Ok(Outcome::Applied(true))
 }

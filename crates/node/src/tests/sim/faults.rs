@@ -95,8 +95,19 @@ impl World {
         }
         let whole = |mate: &Mate| mate.life.as_ref().is_some_and(Life::is_whole);
         let mut others = self.mates.iter().enumerate().filter(|(other, _)| *other != which);
-        let alone = !self.older && others.all(|(_, mate)| whole(mate));
+        let alone = !self.older && others.all(|(_, mate)| whole(mate)) && self.others_vote();
         self.mates[which].rots(&mut self.chance, alone).unwrap_or("crash")
+    }
+
+    /// Whether every group has more than one voter, as far as those that live know: what a sole
+    /// voter's disk loses is lost.
+    fn others_vote(&self) -> bool {
+        let votes = |member: &Member| member.part == Part::Voter;
+        let mut living = self.mates.iter().filter_map(|mate| mate.life.as_ref()).peekable();
+        living.peek().is_some()
+            && living.flat_map(|life| &life.seats).all(|seat| {
+                seat.group.configuration().members().iter().filter(|one| votes(one)).count() > 1
+            })
     }
 
     pub(super) fn cut(&mut self, from: usize, to: usize, time: u64) {

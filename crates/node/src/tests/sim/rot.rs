@@ -2,7 +2,8 @@
 //! somebody brings the disk back as it was.
 //!
 //! Damage to the newest part of a log looks like a torn tail. The node starts, without what was
-//! there, acknowledged or not, and nobody brings it back: one node at a time, so that others have it.
+//! there, acknowledged or not, and nobody brings it back: one node at a time, so that others have
+//! it.
 
 use super::chance::Chance;
 use super::mate::{Life, Mate};

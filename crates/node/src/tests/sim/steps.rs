@@ -18,9 +18,9 @@ const LOOK_US: u64 = 500;
 const AGAIN_US: u64 = 100_000;
 /// For so long a disk hangs, microseconds.
 const HANGS_US: (u64, u64) = (200_000, 6_000_000);
-/// For so long it hangs at the end of a history, and so long nobody's writes may stop, microseconds:
-/// two leases until it is noticed, an election, and the two seconds that a client waits for an
-/// answer of a node that gives none: all of the few clients may be waiting there.
+/// For so long it hangs at the end of a history, and so long nobody's writes may stop,
+/// microseconds: two leases until it is noticed, an election, and the two seconds that a client
+/// waits for an answer of a node that gives none: all of the few clients may be waiting there.
 const LAST_HANG_US: u64 = 6_000_000;
 const GAP_US_MAX: u64 = 4_000_000;
 /// So often it is looked at that time, microseconds.

@@ -308,28 +308,6 @@ impl World {
         self.wake(which, sleep.as_micros() as u64);
     }
 
-    /// Everything newly applied is shown to the judge.
-    pub(super) fn look_at_applied(&mut self, which: usize) {
-        let alone = self.mates.len() == 1;
-        let Some(life) = &self.mates[which].life else { return };
-        for (group, judge) in self.judges.iter_mut().enumerate() {
-            let (upto, seen) = (life.applied(group), &mut self.seen[which][group]);
-            while *seen < upto {
-                *seen = seen.next();
-                let group_here = life.group(group);
-                let mut held = group_here.state().values.get(*seen).map(|(payload, _)| payload);
-                // With nobody who may lag memory lets go of it at once. One read may fail.
-                if held.is_none() && alone {
-                    held = (0..2).find_map(|_| group_here.decided_value(*seen).ok());
-                }
-                match held {
-                    Some(payload) => judge.applied(*seen, &payload),
-                    None => assert!(*seen <= self.installed[which][group], "applied unseen"),
-                }
-            }
-        }
-    }
-
     pub(super) fn look_at_clients(&mut self, which: usize) {
         for client in 0..self.clients.len() {
             if self.clients[client].call.as_ref().is_some_and(|call| call.mate == which) {

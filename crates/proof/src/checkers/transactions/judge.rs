@@ -119,8 +119,8 @@ impl Judge<'_> {
         changed.iter().enumerate().all(same)
     }
 
-    /// Effects that no known update made: rows whose time is over, and numbers that were added to by
-    /// somebody who has no answer. The one that began first gets the first: it may be earliest.
+    /// Effects that no known update made: rows whose time is over, and numbers that were added to
+    /// by somebody who has no answer. The one that began first gets the first: it may be earliest.
     fn strangers(&mut self) {
         let mut unknown: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
         for (at, one) in self.history.iter().enumerate() {

@@ -1,13 +1,14 @@
 //! Strict serializability of transactions: sequences over several keys with predicates, ranges,
 //! counters, rows with a time to live, reads of every level and pipelines, judged by the log.
 //!
-//! The log gives the order of all updates. So one replay of a sequential specification tells whether
+//! The log gives the order of all updates. So one replay of a sequential specification tells
+//! whether
 //!
 //! - every acknowledged transaction stands in the log once, in one piece, and was answered what the
 //!   state just before it says; a refused one stands nowhere, an unknown one once or never;
-//! - every read, of one key or of a range, shows the state at one index; a consistent one not before
-//!   what had been answered when it began; one of `at_least:N` not before N; a dirty one not before
-//!   what its connection was shown; none shows what was asked for after it ended;
+//! - every read, of one key or of a range, shows the state at one index; a consistent one not
+//!   before what had been answered when it began; one of `at_least:N` not before N; a dirty one not
+//!   before what its connection was shown; none shows what was asked for after it ended;
 //! - answers on one connection, also those of a pipeline, keep the order of its requests;
 //! - a row with a time to live is not gone before its time, and never shown after it was gone.
 //!

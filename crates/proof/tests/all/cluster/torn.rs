@@ -135,8 +135,8 @@ fn tear(segment: &Path, end: usize, bytes: usize) {
 const TRIES: usize = 20;
 
 /// A value is acknowledged by two of three, and at one of these it is the last thing on disk and
-/// gets damaged. When the other one dies, too, the two that are left are a majority, and one of them
-/// never had it: they wait, and say for whom.
+/// gets damaged. When the other one dies, too, the two that are left are a majority, and one of
+/// them never had it: they wait, and say for whom.
 #[test]
 fn an_acknowledged_value_damaged_at_one_of_two_is_never_lost() {
     let _alone = alone();

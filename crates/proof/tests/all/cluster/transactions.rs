@@ -1,5 +1,5 @@
-//! Sequences with predicates, ranges, numbers, rows that expire, reads of every level and pipelines,
-//! each key used by every door: one history under faults, which the log must explain.
+//! Sequences with predicates, ranges, numbers, rows that expire, reads of every level and
+//! pipelines, each key used by every door: one history under faults, which the log must explain.
 
 use super::{SECOND, two_leases};
 use proof::checkers::transactions::{Committed, Level, Outcome, Said, Step, Transaction, judge};
@@ -120,9 +120,10 @@ fn lies_are_refused(history: &[Transaction], committed: &[Committed]) {
         last.map(|value| log.push(Committed { index, ..value })).is_some()
     });
     let read = |one: &&mut Transaction, level: Level| {
-        let found = |said: &[Said]| matches!(said, [Said::Row(Some(_))]);
-        one.level == level
-            && matches!((&one.steps[..], &one.outcome), ([Step::Get(_)], Outcome::Done(said)) if found(said))
+        let asked = matches!(one.steps[..], [Step::Get(_)]);
+        let found =
+            matches!(&one.outcome, Outcome::Done(said) if matches!(said[..], [Said::Row(Some(_))]));
+        one.level == level && asked && found
     };
     for level in [Level::Consistent, Level::Dirty] {
         refused("a read of what nobody wrote", &|history, _| {

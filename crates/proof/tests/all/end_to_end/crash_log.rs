@@ -145,8 +145,8 @@ fn levels_are_shown_and_changed_while_it_runs_by_http_and_by_the_command_line() 
     assert!(tool(&server, &["log-levels", "--json"]).contains("\"resp\": \"info\""));
 }
 
-/// The crate below the store panics at bytes that make no sense to it. The hook that ends the process
-/// at any other panic spares it: that read is answered as damaged, and nothing else.
+/// The crate below the store panics at bytes that make no sense to it. The hook that ends the
+/// process at any other panic spares it: that read is answered as damaged, and nothing else.
 #[test]
 fn a_panic_below_the_store_is_damage_of_one_read() {
     const ROWS: usize = 3_000;

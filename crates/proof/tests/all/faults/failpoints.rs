@@ -156,13 +156,15 @@ fn complaint(judges: impl FnOnce()) -> Option<String> {
     panic.downcast::<String>().ok().map(|words| *words)
 }
 
-/// The positive control of all that says "nothing panicked" and "it died at the armed place": a real
-/// panic of the binary, on its way up and at work, is seen by each of them, and a death is none.
+/// The positive control of all that says "nothing panicked" and "it died at the armed place": a
+/// real panic of the binary, on its way up and at work, is seen by each of them, and a death is
+/// none.
 #[test]
 fn a_panic_is_seen_and_is_no_death_at_the_armed_place() {
     let scratch = Scratch::new("f07-panic");
-    let armed = |words| small(&scratch.join("data")).env("CREDENZA_FAILPOINT", words);
-    let refusal = Server::start(&armed("first_start.after=panic")).expect_err("it panics");
+    // Each with a directory of its own: what is replayed counts as applied, too.
+    let armed = |folder, words| small(&scratch.join(folder)).env("CREDENZA_FAILPOINT", words);
+    let refusal = Server::start(&armed("first", "first_start.after=panic")).expect_err("it panics");
     assert!(tells_of_panic(&refusal.words) && refusal.words.contains("a test wanted"), "{refusal}");
     for seen in
         [complaint(|| refusal.must_not_panic()), complaint(|| refusal.must_have_died_armed())]
@@ -172,8 +174,8 @@ fn a_panic_is_seen_and_is_no_death_at_the_armed_place() {
     // An abort that says nothing is no death at the armed place either.
     let mute = Refusal { code: None, words: String::new() };
     assert!(complaint(|| mute.must_have_died_armed()).is_some(), "any end counts");
-    let at_work = |words| {
-        let mut server = Server::must(&armed(words));
+    let at_work = |folder, words| {
+        let mut server = Server::must(&armed(folder, words));
         let load = Load::mix(server.address, 0, 2, 100);
         assert!(server.wait(REACHED_MAX).is_some(), "it never gets there");
         load.stop();
@@ -182,7 +184,7 @@ fn a_panic_is_seen_and_is_no_death_at_the_armed_place() {
     type Judge = fn(&mut Server);
     let judges: [Judge; 2] =
         [Server::must_be_unhurt, |server| server.must_have_died_armed(REACHED_MAX)];
-    let mut panicked = at_work("apply.after=panic@20");
+    let mut panicked = at_work("panics", "apply.after=panic@20");
     for judge in judges {
         let seen = complaint(|| judge(&mut panicked));
         assert!(seen.is_some_and(|words| words.contains("a thread panicked")), "not seen");
@@ -191,7 +193,7 @@ fn a_panic_is_seen_and_is_no_death_at_the_armed_place() {
     panicked.setup.environment.clear();
     let seen = complaint(|| drop(panicked));
     assert!(seen.is_some_and(|words| words.contains("a thread panicked")), "not seen");
-    let mut dead = at_work("apply.after=abort@20");
+    let mut dead = at_work("dies", "apply.after=abort@20");
     dead.must_have_died_armed(REACHED_MAX);
     assert!(!tells_of_panic(&dead.said()), "{}", dead.said());
 }

@@ -1,4 +1,5 @@
-//! The judge of transactions: what a true store did is explained by its log; one planted lie is not.
+//! The judge of transactions: what a true store did is explained by its log; one planted lie is
+//! not.
 
 use proof::checkers::transactions::{
     Committed, Effect, Level, Outcome, Report, Said, Step, Transaction, judge,
@@ -50,7 +51,8 @@ fn at_level(level: Level, connection: u32, mut one: Transaction) -> Transaction 
     one
 }
 
-/// `INDEX KEY=VALUE ...`, each value of the log a line; `-` takes a key away, `VALUE!` expires at 100.
+/// `INDEX KEY=VALUE ...`, each value of the log a line; `-` takes a key away, `VALUE!` expires at
+/// 100.
 fn log(lines: &[&str]) -> Vec<Committed> {
     let effect = |word: &str| {
         let (key, text) = word.split_once('=').expect("KEY=VALUE");

@@ -61,7 +61,10 @@ const VERDICTS: [&str; 9] = [
 
 /// Rules whose absence the judge can't see before something else breaks: by which other words it
 /// shows.
-const OTHERWISE: [(Rule, &str); 0] = [];
+///
+/// A promise that falls contradicts the replica's own invariant in the step that saves it, before
+/// anything is said that the judge could hold against the disk.
+const OTHERWISE: [(Rule, &str); 1] = [(Rule::PromisesRise, "saved <= promised")];
 
 fn is_verdict(rule: Rule, said: &str) -> bool {
     let named = OTHERWISE.iter().filter(|(other, _)| *other == rule).map(|(_, words)| *words);
