@@ -6,7 +6,7 @@
 //! answer   = how many u32 | their ids u64 ...
 //! question = 3 | 1
 //! answer   = how many u32
-//! question = 3 | 3
+//! question = 3 | 5
 //! answer   = 1 byte: whether its disk hangs
 //! ```
 //! Only a master that may answer reads says who is in its group; everybody else declines.
@@ -37,7 +37,7 @@ const WITHIN: Duration = Duration::from_secs(1);
 /// What follows it where one asks of how many groups a node is master.
 const ABOUT_LEADS: u8 = 1;
 /// What follows it where one asks whether a node's disk hangs.
-const ABOUT_DISK: u8 = 3;
+const ABOUT_DISK: u8 = 5;
 /// So long a node that told this tells nobody else, milliseconds.
 const TOLD_MS: u64 = 1_000;
 

@@ -147,9 +147,12 @@ async fn a_touch_or_a_delete_leaves_no_hint_behind() {
     take(&group, (20..50).map(delete)).await;
     assert_eq!(hints(&house, 0), 50, "nor is who is gone");
     let since = counts(&house, 0);
+    let expired = || group.shared.metrics.expired.load(Ordering::Relaxed);
+    let before = expired();
     take(&group, [set_for(7, 1)].into_iter()).await;
-    wait("the sweep", || (count(&group) == 69).then_some(())).await;
+    wait("the sweep", || (expired() > before).then_some(())).await;
     is_bounded(&house, 0, since, "a look at what is due");
+    wait("the row to go", || (count(&group) == 69).then_some(())).await;
     house.stop(0).await;
 }
 

@@ -99,15 +99,16 @@ impl World {
         self.mates[which].rots(&mut self.chance, alone).unwrap_or("crash")
     }
 
-    /// Whether every group has more than one voter, as far as those that live know: what a sole
-    /// voter's disk loses is lost.
+    /// Whether in every group more than one voter saves a value: what was saved at one only, its
+    /// disk may lose for good. Not where members changed, either: a sole voter that loses the
+    /// stop-sign goes on in the configuration before.
     fn others_vote(&self) -> bool {
-        let votes = |member: &Member| member.part == Part::Voter;
         let mut living = self.mates.iter().filter_map(|mate| mate.life.as_ref()).peekable();
         living.peek().is_some()
-            && living.flat_map(|life| &life.seats).all(|seat| {
-                seat.group.configuration().members().iter().filter(|one| votes(one)).count() > 1
-            })
+            && living
+                .flat_map(|life| &life.seats)
+                .map(|seat| seat.group.configuration())
+                .all(|it| it.quorums().save > 1 && it.id() == ConfigurationId::default())
     }
 
     pub(super) fn cut(&mut self, from: usize, to: usize, time: u64) {

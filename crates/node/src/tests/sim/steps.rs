@@ -19,10 +19,11 @@ const AGAIN_US: u64 = 100_000;
 /// For so long a disk hangs, microseconds.
 const HANGS_US: (u64, u64) = (200_000, 6_000_000);
 /// For so long it hangs at the end of a history, and so long nobody's writes may stop,
-/// microseconds: two leases until it is noticed, an election, and the two seconds that a client
-/// waits for an answer of a node that gives none: all of the few clients may be waiting there.
-const LAST_HANG_US: u64 = 6_000_000;
-const GAP_US_MAX: u64 = 4_000_000;
+/// microseconds: two leases until it is noticed, an election, and twice the two seconds that a
+/// client waits for an answer of a node that gives none. There are few clients: all of them may
+/// wait there, go to another node that does not know of the new master yet, and wait again.
+const LAST_HANG_US: u64 = 8_000_000;
+const GAP_US_MAX: u64 = 6_000_000;
 /// So often it is looked at that time, microseconds.
 const LOOKS_US: u64 = 20_000;
 
