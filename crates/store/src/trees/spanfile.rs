@@ -80,26 +80,4 @@ fn parse(bytes: &[u8], list: u64) -> Option<Vec<Found>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spans_are_read_back_for_their_list_of_tables_and_for_no_other() {
-        let folder = std::env::temp_dir().join(format!("spans-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
-        let key = |text: &str| Bytes::copy_from_slice(text.as_bytes());
-        let (start, end, first, last) = (key(""), key("c"), key("a"), key("b"));
-        let found = vec![Found { start, end, first, last, dead: 7 }];
-        write(&folder, 3, &found);
-        assert_eq!(read(&folder, 3), found);
-        assert_eq!(read(&folder, 4), []);
-        let mut bytes = fs::read(folder.join(FILE)).expect("the file");
-        for cut in 0..bytes.len() {
-            assert_eq!(parse(&bytes[..cut], 3), None, "{cut} bytes");
-        }
-        bytes[20] ^= 1;
-        assert_eq!(parse(&bytes, 3), None, "a changed byte");
-        fs::remove_dir_all(&folder).expect("it goes");
-        assert_eq!(read(&folder, 3), [], "no file");
-    }
-}
+mod tests;

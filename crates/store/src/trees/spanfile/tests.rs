@@ -32,10 +32,12 @@ fn the_kept_spans_are_read_and_written_to_the_byte() {
 #[test]
 fn spans_of_another_list_of_tables_or_a_damaged_file_are_not_believed() {
     assert!(read(&kept(), LIST + 1).is_empty());
+    assert!(read(Path::new("nowhere"), LIST).is_empty(), "no file");
     let bytes = fs::read(kept().join(FILE)).expect("it is kept");
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1;
         assert_eq!(parse(&damaged, LIST), None, "byte {at}");
+        assert_eq!(parse(&bytes[..at], LIST), None, "{at} bytes");
     }
 }
