@@ -93,7 +93,11 @@ const VERDICTS: [&str; 16] = [
 ];
 
 /// Rules that show in other words: what they are for is that this does not happen.
-const OTHERWISE: [(Flaw, &str); 0] = [];
+///
+/// A log truncated too early is told by the next life, which does not start; a master that stays
+/// though its disk hangs by the writes that stop.
+const OTHERWISE: [(Flaw, &str); 2] =
+    [(Flaw::TruncatesUnprocessed, "the log lacks value"), (Flaw::HangsInOffice, ": a disk hangs")];
 
 fn is_verdict(flaw: Flaw, said: &str) -> bool {
     let named = OTHERWISE.iter().filter(|(other, _)| *other == flaw).map(|(_, words)| *words);
