@@ -103,7 +103,7 @@ fn study(house: &House, which: usize) {
 
 #[tokio::test]
 async fn a_sweep_costs_what_is_due_whoever_makes_it() {
-    let mut house = House::new(3, 3).await;
+    let mut house = House::with_long_lease(3, 3).await;
     for round in 0..3 {
         let master = match round {
             0 => house.master().await,
@@ -158,7 +158,7 @@ async fn a_touch_or_a_delete_leaves_no_hint_behind() {
 
 #[tokio::test]
 async fn a_queue_and_a_count_cost_what_they_give_whoever_is_asked() {
-    let mut house = House::new(3, 3).await;
+    let mut house = House::with_long_lease(3, 3).await;
     let master = house.master().await;
     let group = house.group(master);
     take(&group, (0..ROWS).map(set)).await;

@@ -30,6 +30,7 @@ pub(crate) struct House {
     founders: usize,
     /// How much log everybody keeps.
     log_bytes_max: u64,
+    lease_ms: u64,
 }
 
 impl House {
@@ -38,13 +39,22 @@ impl House {
         House::with_log(count, founders, crate::NodeSettings::default().log_bytes_max).await
     }
 
+    /// The same, with a lease that no other work of the machine makes a master lose.
+    pub(crate) async fn with_long_lease(count: usize, founders: usize) -> House {
+        let log_bytes_max = crate::NodeSettings::default().log_bytes_max;
+        House { lease_ms: 10_000, log_bytes_max, ..House::empty(count, founders) }.started().await
+    }
+
     /// The same, with so much log at most.
     pub(crate) async fn with_log(count: usize, founders: usize, log_bytes_max: u64) -> House {
-        let mut house = House { log_bytes_max, ..House::empty(count, founders) };
-        for which in 0..count {
-            house.start(which).await;
+        House { log_bytes_max, ..House::empty(count, founders) }.started().await
+    }
+
+    async fn started(mut self) -> House {
+        for which in 0..self.nodes.len() {
+            self.start(which).await;
         }
-        house
+        self
     }
 
     fn empty(count: usize, founders: usize) -> House {
@@ -63,7 +73,8 @@ impl House {
             ids.push(NodeId(DataDir::open(place.path()).expect("a directory").node));
         }
         let nodes = (0..count).map(|_| None).collect();
-        House { places, ids, nodes, addresses, founders, log_bytes_max: 0 }
+        let lease_ms = crate::NodeSettings::default().lease_ms;
+        House { places, ids, nodes, addresses, founders, log_bytes_max: 0, lease_ms }
     }
 
     pub(crate) async fn start(&mut self, which: usize) {
@@ -71,6 +82,7 @@ impl House {
         let mut settings = self.places[which].settings();
         settings.name = format!("n{which}");
         settings.log_bytes_max = self.log_bytes_max;
+        settings.lease_ms = self.lease_ms;
         settings.peers = Some(PeerPlace { listen, advertise: listen.to_string() });
         let voters = self.ids[..self.founders].iter();
         let voters = voters.map(|node| Member { node: *node, part: Part::Voter }).collect();

@@ -47,6 +47,8 @@ pub struct LsmTrees {
     retired: Mutex<Vec<Arc<View>>>,
     /// Held by whoever merges or drops tables: one at a time.
     pub(super) merging: Mutex<()>,
+    /// Held by who looks where rows were removed.
+    pub(super) studying: Mutex<()>,
     /// Table files of installations, which no list names yet.
     arriving: Mutex<BTreeSet<TableId>>,
     /// Where no row is left.
@@ -102,6 +104,7 @@ impl LsmTrees {
             view: RwLock::new(view),
             retired: Mutex::new(Vec::new()),
             merging: Mutex::new(()),
+            studying: Mutex::new(()),
             arriving: Mutex::default(),
             closed: AtomicBool::new(false),
         })
@@ -145,13 +148,13 @@ impl LsmTrees {
         reach(Point::ApplyBefore);
         let sequence = writer.sequence + 1;
         let salted = |key: &[u8]| hash(key, self.salt);
-        self.spans.begin();
+        let inserting = self.spans.begin(&writer.active);
         let see = |change: &Change| {
             self.spans.see(change, sequence);
             writer.watches.iter().for_each(|watch| watch.see(change));
         };
         writer.active.insert(sequence, &mut batch.inspect(see), salted);
-        self.spans.finish();
+        drop(inserting);
         writer.sequence = sequence;
         self.published.store(sequence, Ordering::Release);
         reach(Point::ApplyAfter);

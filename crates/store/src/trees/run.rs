@@ -129,6 +129,25 @@ impl Run {
         self.order[one].head == self.order[other].head && self.at(one).key == self.at(other).key
     }
 
+    /// How far from a place on, upwards or (`reverse`) downwards, rows are of its key, which may have
+    /// been written any number of times: of at most `most` places. Counts the rows it looks at.
+    fn same_key_for(&self, from: usize, most: usize, reverse: bool, looks: &mut u64) -> usize {
+        let mut same = |far: usize| {
+            *looks += 1;
+            self.same_key(from, if reverse { from - far } else { from + far })
+        };
+        let (mut holds, mut ends) = (0, 1);
+        while ends < most && same(ends) {
+            (holds, ends) = (ends, ends * 2);
+        }
+        ends = ends.min(most);
+        while ends - holds > 1 {
+            let middle = usize::midpoint(holds, ends);
+            *(if same(middle) { &mut holds } else { &mut ends }) = middle;
+        }
+        ends
+    }
+
     /// How many places are below a key, or (`up_to_it`) not above it.
     fn below(&self, key: &[u8], up_to_it: bool) -> usize {
         let head = head_of(&self.begins, key);
@@ -184,7 +203,7 @@ pub(super) struct Walk {
     /// Upwards: where what was fetched ends, and how many rows are fetched next.
     fetched: usize,
     fetch: usize,
-    /// Rows passed by the last step: those of its key, and of keys that are younger than the walk.
+    /// Rows looked at by the last step: few of its key, however often that was written.
     pub passed: u64,
 }
 
@@ -205,29 +224,26 @@ impl Walk {
     }
 
     /// The places of the rows of the next key.
-    fn next_key(&mut self) -> Option<Range<usize>> {
+    fn next_key(&mut self, looks: &mut u64) -> Option<Range<usize>> {
         if self.low >= self.high {
             return None;
         }
-        let (mut low, mut high) = (self.low, self.high);
-        if self.reverse {
-            low = high - 1;
-            while low > self.low && self.run.same_key(low - 1, low) {
-                low -= 1;
-            }
-            self.high = low;
+        let most = self.high - self.low;
+        let (low, high) = if self.reverse {
+            let from = self.high - 1;
+            let low = self.high - self.run.same_key_for(from, most, true, looks);
+            let high = std::mem::replace(&mut self.high, low);
+            (low, high)
         } else {
+            let low = self.low;
             if low >= self.fetched {
-                self.fetched = (low + self.fetch).min(high);
+                self.fetched = (low + self.fetch).min(self.high);
                 self.fetch = (self.fetch * 2).min(FETCHED_MAX);
                 self.run.fetch(low..self.fetched);
             }
-            high = low + 1;
-            while high < self.high && self.run.same_key(high, low) {
-                high += 1;
-            }
-            self.low = high;
-        }
+            self.low += self.run.same_key_for(low, most, false, looks);
+            (low, self.low)
+        };
         Some(low..high)
     }
 }
@@ -238,10 +254,20 @@ impl Iterator for Walk {
     fn next(&mut self) -> Option<(Bytes, Version)> {
         self.passed = 0;
         loop {
-            let places = self.next_key()?;
-            self.passed += places.len() as u64;
-            let mut rows = places.map(|place| self.run.at(place));
-            let Some(newest) = rows.find(|entry| entry.sequence <= self.sequence) else { continue };
+            let mut looks = 0;
+            let places = self.next_key(&mut looks)?;
+            let rows = &self.run.order[places];
+            let mut is_young = |at: &Place| {
+                looks += 1;
+                self.run.entry(at.row).sequence > self.sequence
+            };
+            // The newest row of a key stands first, and mostly it is old enough.
+            let young = match rows.first().is_some_and(&mut is_young) {
+                true => rows.partition_point(is_young),
+                false => 0,
+            };
+            self.passed += looks.min(rows.len() as u64);
+            let Some(newest) = rows.get(young).map(|at| self.run.entry(at.row)) else { continue };
             let version = Version { sequence: newest.sequence, value: newest.value.clone() };
             return Some((newest.key.clone(), version));
         }

@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::mem::take;
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -220,7 +221,7 @@ impl<'a> Merge<'a> {
     /// A row that is alive, or the end, was reached: what was passed may be worth noting. Gives how
     /// many dead rows that were, as far as they were walked over.
     fn end_stretch(&mut self, alive: Option<&Bytes>) -> u64 {
-        let Stretch { dead, outermost, jumped } = std::mem::take(&mut self.stretch);
+        let Stretch { dead, outermost, jumped } = take(&mut self.stretch);
         let further = match (&jumped, alive) {
             (None, _) => dead >= DEAD_MIN,
             (Some(_), None) => dead > 0,
@@ -231,6 +232,26 @@ impl<'a> Merge<'a> {
             self.note(dead, outermost, alive);
         }
         dead
+    }
+
+    /// Walks over dead rows, so many at most, and notes where they lay: the last of them, or the row
+    /// that is alive behind them (None: nothing is), and how many they were.
+    pub fn pass_dead(&mut self, most: u64) -> Result<(Option<Bytes>, u64), StoreError> {
+        while let Some(Head { key, value, .. }) = self.pop() {
+            if value.is_some() {
+                return Ok((Some(key.clone()), self.end_stretch(Some(&key))));
+            }
+            self.pass(key.clone());
+            if self.stretch.dead >= most {
+                let (Stretch { dead, outermost, .. }, end) = (take(&mut self.stretch), after(&key));
+                self.note(dead, outermost, Some(&end));
+                return Ok((Some(key), dead));
+            }
+        }
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok((None, self.end_stretch(None))),
+        }
     }
 
     fn note(&self, dead: u64, outermost: Option<(Bytes, Bytes)>, alive: Option<&Bytes>) {

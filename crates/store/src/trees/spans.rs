@@ -20,7 +20,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
@@ -35,6 +35,8 @@ pub(super) const DEAD_MIN: u64 = if cfg!(test) { 2 } else { 32 };
 const SPANS_MAX: usize = if cfg!(test) { 16 } else { 1_024 };
 /// Spans between longer keys are not kept.
 const KEY_BYTES_MAX: usize = 1_024;
+/// What readers found that waits for the end of a batch, at most.
+const FOUND_MAX: usize = 16;
 /// Ended turns that are remembered; readers from before them use no spans.
 const TURNS_MAX: usize = 64;
 
@@ -51,6 +53,8 @@ pub(super) struct Spans {
     index: Mutex<Index>,
     /// How many there are, so that a look costs nothing where there are none.
     count: AtomicUsize,
+    /// Tells who waits that a batch is inserted.
+    inserted: Condvar,
 }
 
 #[derive(Default)]
@@ -60,8 +64,9 @@ struct Index {
     /// What was published when the last turns ended, oldest first.
     ended: VecDeque<u64>,
     turn: u64,
-    /// A batch is being inserted.
+    /// A batch is being inserted, and what readers found meanwhile, up to which batch they see.
     writing: bool,
+    found: Vec<(Found, u64)>,
     /// Prefixes whose content is being exchanged: no span is noted there.
     closed: Vec<Bytes>,
     /// Spans as they were when the newest durable table was sealed, and those of tables that wait.
@@ -92,14 +97,16 @@ impl Spans {
         self.index().end_turn(published);
     }
 
-    /// A batch is about to be inserted; nothing is noted until it is.
-    pub fn begin(&self) {
+    /// A batch is about to be inserted into this table.
+    pub fn begin<'a>(&'a self, active: &'a MemoryTable) -> Inserting<'a> {
         self.index().writing = true;
+        Inserting { spans: self, active }
     }
 
-    /// The batch is inserted.
-    pub fn finish(&self) {
-        self.index().writing = false;
+    /// Returns once no batch is being inserted: what was noted meanwhile is known then.
+    pub fn wait_for_batch(&self) {
+        let waited = self.inserted.wait_while(self.index(), |index| index.writing);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// A change of this batch is about to be inserted.
@@ -142,24 +149,24 @@ impl Spans {
         Some(extent.start.clone())
     }
 
-    /// A reader of this table found no row there. Refused while a batch is inserted, and if one
-    /// that the reader does not see has put a row there: then the next reader may note it.
+    /// A reader of this table found no row there. Refused if a batch that the reader does not see
+    /// has put a row there: then the next reader may note it. While a batch is being inserted nobody
+    /// can tell: it waits for the end of that.
     pub fn note(&self, found: Found, sight: Sight, active: &MemoryTable) {
         let short = |key: &Bytes| key.len() <= KEY_BYTES_MAX;
         if found.start >= found.end || !short(&found.start) || !short(&found.end) {
             return;
         }
         let mut index = self.index();
-        let closed = |prefix: &Bytes| found.meets(prefix);
-        let late = index.writing || index.turn != sight.turn;
-        if late
-            || index.closed.iter().any(closed)
-            || active.wrote_since(sight.sequence, &found.start, &found.end)
-        {
+        if index.turn != sight.turn {
             return;
         }
-        index.insert(found, sight.sequence);
-        self.changed(&index);
+        if !index.writing {
+            index.note(found, sight.sequence, active);
+            self.changed(&index);
+        } else if index.found.len() < FOUND_MAX {
+            index.found.push((found, sight.sequence));
+        }
     }
 
     /// The content under a prefix is about to be exchanged: nothing is known of it until `open`.
@@ -217,12 +224,38 @@ impl Spans {
     }
 }
 
+/// A batch is being inserted.
+pub(super) struct Inserting<'a> {
+    spans: &'a Spans,
+    active: &'a MemoryTable,
+}
+
+impl Drop for Inserting<'_> {
+    fn drop(&mut self) {
+        let mut index = self.spans.index();
+        index.writing = false;
+        for (found, sequence) in std::mem::take(&mut index.found) {
+            index.note(found, sequence, self.active);
+        }
+        self.spans.changed(&index);
+        self.spans.inserted.notify_all();
+    }
+}
+
 impl Index {
     fn end_turn(&mut self, published: u64) {
         self.turn += 1;
         self.ended.push_back(published);
         if self.ended.len() > TURNS_MAX {
             self.ended.pop_front();
+        }
+    }
+
+    /// Whoever sees this batch found no row there.
+    fn note(&mut self, found: Found, sequence: u64, active: &MemoryTable) {
+        let closed = self.closed.iter().any(|prefix| found.meets(prefix));
+        if !closed && !active.wrote_since(sequence, &found.start, &found.end) {
+            self.insert(found, sequence);
         }
     }
 

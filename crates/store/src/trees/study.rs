@@ -3,7 +3,7 @@
 //! exchanged says itself where nothing is left; and what is known goes to disk with a flush.
 
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use lsm_tree::AbstractTree;
@@ -19,6 +19,11 @@ const REMOVED_MIN: usize = if cfg!(test) { 1 } else { 64 };
 /// A look ends at so many places that have a living row nearby: rows that go here and there leave
 /// no spans.
 const MISSES_MAX: usize = 16;
+/// Dead rows that are walked over with one snapshot.
+const DEAD_PER_LOOK: u64 = 1_024;
+/// Looks that are repeated because others wrote so much meanwhile that nobody can tell whether they
+/// wrote there.
+const AGAIN_MAX: usize = 16;
 /// Stretches that an exchange tells of: the longest.
 const FOUND_MAX: usize = 1_024;
 
@@ -26,17 +31,27 @@ impl LsmTrees {
     /// Walks where rows of this table were removed since it was asked last; the walk itself notes
     /// what it finds. An error is left to whoever reads there for a client.
     pub(super) fn study(&self, table: &MemoryTable) {
+        // One at a time, so that who comes second finds known what the first took on.
+        let _one = self.studying.lock().unwrap_or_else(PoisonError::into_inner);
         let removed = table.removed_lately(REMOVED_MIN);
         let uncounted = Arc::default();
-        let (mut at, mut misses) = (0, 0);
+        let (mut at, mut misses, mut again, mut goes_on) = (0, 0, 0, None);
         while let Some(key) = removed.get(at).filter(|_| misses < MISSES_MAX) {
+            // A fresh snapshot each time: of an old one too much may have been written since.
             let snapshot = self.look(&uncounted);
-            let bounds = (Bound::Included(key.clone()), Bound::Unbounded);
-            let Ok((Some((alive, _)), dead)) = Merge::new(&snapshot, bounds, false).step() else {
-                return;
-            };
+            let from = goes_on.clone().unwrap_or_else(|| Bound::Included(key.clone()));
+            let mut walk = Merge::new(&snapshot, (from, Bound::Unbounded), false);
+            let Ok((Some(upto), dead)) = walk.pass_dead(DEAD_PER_LOOK) else { return };
+            self.spans.wait_for_batch();
+            let known_upto = self.spans.behind(key, snapshot.sight);
+            let is_known = dead < DEAD_MIN || known_upto.is_some_and(|end| end >= upto);
+            if !is_known && again < AGAIN_MAX {
+                again += 1;
+                continue;
+            }
+            goes_on = (dead == DEAD_PER_LOOK).then(|| Bound::Excluded(upto.clone()));
             misses += usize::from(dead < DEAD_MIN);
-            at += removed[at..].partition_point(|removed| *removed <= alive);
+            at += removed[at..].partition_point(|removed| *removed <= upto);
         }
     }
 

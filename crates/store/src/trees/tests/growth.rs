@@ -4,6 +4,8 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -103,6 +105,33 @@ fn who_never_read_knows_where_nothing_is_left() {
     is_bounded(&trees, "all but three were removed", || {
         assert_eq!(page(&trees, false), [key(ROWS - 3), key(ROWS - 2)]);
     });
+}
+
+/// The same, while another writer has batches inserted all the time.
+#[test]
+fn who_never_read_knows_so_though_others_write() {
+    let scratch = Scratch::new();
+    let trees = open(&scratch);
+    let ends = AtomicBool::new(false);
+    let costs = std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let row = |number: u32| put(format!("others/{number:08}"), "row");
+            while !ends.load(Ordering::Acquire) {
+                apply(&trees, (0..200).map(row));
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        });
+        let costs = (0..20).map(|_| {
+            push(&trees, 0..500);
+            apply(&trees, (0..499).map(|number| remove(key(number))));
+            trees.compact().unwrap();
+            cost(&trees, || page(&trees, false))
+        });
+        let costs: Vec<_> = costs.collect();
+        ends.store(true, Ordering::Release);
+        costs
+    });
+    assert!(costs.iter().all(|(walked, _, _)| *walked <= 64), "{costs:?}");
 }
 
 #[test]
