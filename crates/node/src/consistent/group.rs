@@ -365,6 +365,12 @@ impl State {
         })
     }
 
+    /// Whether somebody has written into a value that is not proposed yet: it is the last one.
+    pub(super) fn has_unproposed(&self) -> bool {
+        let open = self.open.as_ref().is_some_and(|open| open.updates > 0);
+        open || self.pending.len() > self.proposed
+    }
+
     /// What an update sees.
     pub(crate) fn view<'a>(&'a mut self, group: &'a Group) -> View<'a> {
         View {

@@ -208,7 +208,8 @@ pub struct TreeStatistics {
     pub level0_runs: u64,
     /// Number of the newest published batch.
     pub sequence: u64,
-    /// Rows that range reads passed since the start: every version and tombstone.
+    /// Rows that range reads looked at since the start: tombstones too, and of the superseded
+    /// versions of a key as many as it takes to find the end of them.
     pub rows_walked: u64,
     /// Rows that they gave out.
     pub rows_returned: u64,

@@ -110,13 +110,7 @@ fn lived(mut world: World) -> (u64, Counts) {
     world.ends_well()
 }
 
-/// An open fault, of the product or of the simulator: in this history a read is stale, and nobody
-/// knows why. Another one takes its place until that is found; `CREDENZA_SEED=97` lives it.
-const OPEN_SEED: u64 = 97;
-
 fn frozen(seed: u64) -> (u64, Counts) {
-    let named = std::env::var_os("CREDENZA_SEED").is_some();
-    let seed = if seed == OPEN_SEED && !named { seed + 1_000_000 } else { seed };
     lived(World::with(seed, Flavour::Freezes { leases: false }))
 }
 
