@@ -241,7 +241,7 @@ impl Group {
                 state.values.accept(index, payload.clone(), sync);
                 state.jobs.push(records::accept(self.id, ballot, index, decided, payload, sync));
             }
-            Effect::Decided { upto } => state.decided = state.decided.max(upto),
+            Effect::Decided { upto } => self.note_decided(state, upto),
             Effect::Role { role, master, .. } => self.role_changed(state, role, master),
             Effect::Send { to, message } => state.write_letters(to, message),
             Effect::ReadAt { token, index } => {

@@ -365,6 +365,11 @@ impl State {
         })
     }
 
+    /// The index of the first own value that is not proposed yet.
+    pub(super) fn unproposed(&self) -> Option<LogIndex> {
+        self.pending.get(self.proposed).or(self.open.as_ref()).map(|first| first.index)
+    }
+
     /// Whether somebody has written into a value that is not proposed yet: it is the last one.
     pub(super) fn has_unproposed(&self) -> bool {
         let open = self.open.as_ref().is_some_and(|open| open.updates > 0);

@@ -140,10 +140,24 @@ impl Group {
         }
     }
 
+    /// Values up to here are decided, and will be applied.
+    pub(super) fn note_decided(&self, state: &mut State, upto: LogIndex) {
+        state.decided = state.decided.max(upto);
+        // A candidate keeps what it has not proposed, for it may lead again with nobody in
+        // between. Somebody was: others' values take these indexes.
+        if state.unproposed().is_some_and(|first| first <= upto) {
+            self.end_term(state);
+        }
+    }
+
     /// Own values that are not decided are none of this node's any more.
-    fn end_term(&self, state: &mut State) {
+    pub(super) fn end_term(&self, state: &mut State) {
+        // What was never proposed was never decided, whoever's value stands at its index.
+        let unproposed = state.unproposed();
+        let before = |first: LogIndex| LogIndex(first.0.saturating_sub(1));
         let decided = state.replica.decided();
-        if state.open.is_none() && state.pending.back().is_none_or(|last| last.index <= decided) {
+        let decided = unproposed.map_or(decided, |first| decided.min(before(first)));
+        if unproposed.is_none() && state.pending.back().is_none_or(|last| last.index <= decided) {
             return; // Nobody holds a ticket for anything beyond.
         }
         let proposed = state.pending.iter().take(state.proposed).last().map(|last| last.index);

@@ -36,8 +36,8 @@ impl Group {
         // from the last value's: the value says how late it was.
         let dated = view.saw_expired;
         let logged = state.changed(begun) || dated || (*update == Update::Nop && result.is_ok());
-        // What changes nothing is as good as a read: it needs a lease, or a value to wait for that a
-        // majority takes from now on; an empty one, if there is no other. One that was proposed
+        // What changes nothing is as good as a read: it needs a lease, or a value to wait for that
+        // a majority takes from now on; an empty one, if there is no other. One that was proposed
         // already proves nothing: a majority may have taken it before this machine stood still,
         // and another master may have led since.
         let sure = self.readable() || flawed(Flaw::OutcomeWithoutLease);

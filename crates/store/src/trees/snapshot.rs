@@ -234,8 +234,8 @@ impl<'a> Merge<'a> {
         dead
     }
 
-    /// Walks over dead rows, so many at most, and notes where they lay: the last of them, or the row
-    /// that is alive behind them (None: nothing is), and how many they were.
+    /// Walks over dead rows, so many at most, and notes where they lay: the last of them, or the
+    /// row that is alive behind them (None: nothing is), and how many they were.
     pub fn pass_dead(&mut self, most: u64) -> Result<(Option<Bytes>, u64), StoreError> {
         while let Some(Head { key, value, .. }) = self.pop() {
             if value.is_some() {

@@ -150,8 +150,8 @@ impl Spans {
     }
 
     /// A reader of this table found no row there. Refused if a batch that the reader does not see
-    /// has put a row there: then the next reader may note it. While a batch is being inserted nobody
-    /// can tell: it waits for the end of that.
+    /// has put a row there: then the next reader may note it. While a batch is being inserted
+    /// nobody can tell: it waits for the end of that.
     pub fn note(&self, found: Found, sight: Sight, active: &MemoryTable) {
         let short = |key: &Bytes| key.len() <= KEY_BYTES_MAX;
         if found.start >= found.end || !short(&found.start) || !short(&found.end) {
