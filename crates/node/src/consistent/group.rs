@@ -370,7 +370,7 @@ impl State {
         self.pending.get(self.proposed).or(self.open.as_ref()).map(|first| first.index)
     }
 
-    /// Whether somebody has written into a value that is not proposed yet: it is the last one.
+    /// True if the last value with an update in it is not proposed yet.
     pub(super) fn has_unproposed(&self) -> bool {
         let open = self.open.as_ref().is_some_and(|open| open.updates > 0);
         open || self.pending.len() > self.proposed

@@ -140,7 +140,7 @@ impl Group {
         }
     }
 
-    /// Values up to here are decided, and will be applied.
+    /// Notes that values up to here are decided, and will be applied.
     pub(super) fn note_decided(&self, state: &mut State, upto: LogIndex) {
         state.decided = state.decided.max(upto);
         // A candidate keeps what it has not proposed, for it may lead again with nobody in
@@ -151,7 +151,7 @@ impl Group {
     }
 
     /// Own values that are not decided are none of this node's any more.
-    pub(super) fn end_term(&self, state: &mut State) {
+    fn end_term(&self, state: &mut State) {
         // What was never proposed was never decided, whoever's value stands at its index.
         let unproposed = state.unproposed();
         let before = |first: LogIndex| LogIndex(first.0.saturating_sub(1));

@@ -129,9 +129,9 @@ impl Run {
         self.order[one].head == self.order[other].head && self.at(one).key == self.at(other).key
     }
 
-    /// How far from a place on, upwards or (`reverse`) downwards, rows are of its key, which may
-    /// have been written any number of times: of at most `most` places. Counts the rows it looks
-    /// at.
+    /// Number of places, at most `most`, that hold versions of the key at `from`, upwards or
+    /// (`reverse`) downwards. A galloping search: a key may have any number of versions. Adds the
+    /// rows it compares to `looks`.
     fn same_key_for(&self, from: usize, most: usize, reverse: bool, looks: &mut u64) -> usize {
         let mut same = |far: usize| {
             *looks += 1;

@@ -234,8 +234,8 @@ impl<'a> Merge<'a> {
         dead
     }
 
-    /// Walks over dead rows, so many at most, and notes where they lay: the last of them, or the
-    /// row that is alive behind them (None: nothing is), and how many they were.
+    /// Walks over at most `most` dead rows and notes the stretch. Returns the key it came to (the
+    /// first living one, or the last dead one at that limit; `None` at the end), and their number.
     pub fn pass_dead(&mut self, most: u64) -> Result<(Option<Bytes>, u64), StoreError> {
         while let Some(Head { key, value, .. }) = self.pop() {
             if value.is_some() {

@@ -35,7 +35,7 @@ pub(super) const DEAD_MIN: u64 = if cfg!(test) { 2 } else { 32 };
 const SPANS_MAX: usize = if cfg!(test) { 16 } else { 1_024 };
 /// Spans between longer keys are not kept.
 const KEY_BYTES_MAX: usize = 1_024;
-/// What readers found that waits for the end of a batch, at most.
+/// Most dead stretches that wait for the end of a batch to be noted.
 const FOUND_MAX: usize = 16;
 /// Ended turns that are remembered; readers from before them use no spans.
 const TURNS_MAX: usize = 64;
@@ -64,8 +64,9 @@ struct Index {
     /// What was published when the last turns ended, oldest first.
     ended: VecDeque<u64>,
     turn: u64,
-    /// A batch is being inserted, and what readers found meanwhile, up to which batch they see.
+    /// A batch is being inserted.
     writing: bool,
+    /// Dead stretches found meanwhile in this turn, with the last batch that the reader sees.
     found: Vec<(Found, u64)>,
     /// Prefixes whose content is being exchanged: no span is noted there.
     closed: Vec<Bytes>,
@@ -245,13 +246,16 @@ impl Drop for Inserting<'_> {
 impl Index {
     fn end_turn(&mut self, published: u64) {
         self.turn += 1;
+        // Found in tables that are exchanged now.
+        self.found.clear();
         self.ended.push_back(published);
         if self.ended.len() > TURNS_MAX {
             self.ended.pop_front();
         }
     }
 
-    /// Whoever sees this batch found no row there.
+    /// Notes a dead stretch that a reader of batches up to `sequence` found, unless a later batch
+    /// put a row there.
     fn note(&mut self, found: Found, sequence: u64, active: &MemoryTable) {
         let closed = self.closed.iter().any(|prefix| found.meets(prefix));
         if !closed && !active.wrote_since(sequence, &found.start, &found.end) {
