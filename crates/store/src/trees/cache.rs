@@ -123,6 +123,11 @@ impl RowCache {
         Ok(loaded.value())
     }
 
+    /// What is cached of a key that was not found in memory; who looks counts for nothing.
+    pub fn peek(&self, key: &[u8]) -> Option<Option<Bytes>> {
+        self.rows.peek(key)
+    }
+
     /// The keys, if they are few and nobody is about to add one: a flush then has only these to
     /// replace. Whoever begins to read after this finds the flushed rows in memory still. Asked in
     /// this order: a reader is counted until its row is here.

@@ -12,6 +12,7 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use lsm_tree::compaction::Leveled;
@@ -22,8 +23,8 @@ use super::run::Walk;
 use super::span::Found;
 use super::study::{Exchange, Gaps};
 use super::table::MemoryTable;
-use super::view::{Bounds, Version};
-use super::{Change, LsmTrees, Trees, hash};
+use super::view::{Bounds, Version, may_be_on_disk};
+use super::{Change, LsmTrees, ROWS_IN_VAIN_MIN, Trees, hash};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
 
@@ -58,7 +59,9 @@ impl LsmTrees {
         self.free_retired()
     }
 
-    /// Makes a sealed table durable, the newest row of each key; readers then read that.
+    /// Makes a sealed table durable, the newest row of each key; readers then read that. A tombstone
+    /// that has nothing to hide goes with the memory: most rows that live for seconds leave nothing
+    /// at all.
     fn flush_table(&self, table: &Arc<MemoryTable>) -> Result<(), StoreError> {
         let whole = Arc::new(table.whole());
         // While the table is in every reader's view it does not matter when its rows are offered to
@@ -69,18 +72,25 @@ impl LsmTrees {
                 self.rows.flushed(key, row.value.as_deref());
             }
         }
+        // Tables that are older than this one are on disk, and those that are merged meanwhile have
+        // the same rows. What is exchanged under a prefix meanwhile is younger than every row here.
+        let may_be_on_disk = may_be_on_disk(&self.tree);
         self.guarded(|| {
             let newest = Walk::new(Arc::clone(&whole), &EVERYTHING, u64::MAX, false);
-            let rows = newest.map(|(key, Version { sequence, value })| {
+            let rows = newest.filter_map(|(key, Version { sequence, value })| {
                 if few.is_none() {
                     self.rows.flushed(&key, value.as_deref());
                 }
-                Ok(match value {
+                match value {
                     Some(value) => {
-                        InternalValue::from_components(key, value, sequence, ValueType::Value)
+                        let kind = ValueType::Value;
+                        Some(Ok(InternalValue::from_components(key, value, sequence, kind)))
                     }
-                    None => InternalValue::new_tombstone(key, sequence),
-                })
+                    None if may_be_on_disk(&key) => {
+                        Some(Ok(InternalValue::new_tombstone(key, sequence)))
+                    }
+                    None => None,
+                }
             });
             let Some((tables, _)) = self.tree.flush_to_tables(rows)? else { return Ok(()) };
             self.tree.register_tables(&tables, None, None, &[], SeqNo::MAX)
@@ -172,14 +182,19 @@ impl LsmTrees {
 
     /// Tombstones above rows they hide keep space, and nothing merges them while nothing is
     /// written. Levels that may hold next to nothing push them down, a few tables a round; those
-    /// already at the bottom need it rewritten.
+    /// already at the bottom need it rewritten. Also done where range reads have walked over more
+    /// dead rows than there are rows to merge.
     fn reclaim(&self) -> Result<bool, StoreError> {
         let tombstones = self.tree.tombstone_count();
         let rows: u64 =
             self.tree.current_version().iter_tables().map(|t| t.metadata.item_count).sum();
-        if tombstones == 0 || tombstones * ROWS_PER_TOMBSTONE < rows {
+        let in_vain = &self.counts.in_vain_on_disk;
+        let in_the_way = in_vain.load(Ordering::Relaxed) > rows.max(ROWS_IN_VAIN_MIN);
+        let many = tombstones > 0 && tombstones * ROWS_PER_TOMBSTONE >= rows;
+        if !many && !in_the_way {
             return self.free_retired().map(|()| false);
         }
+        in_vain.store(0, Ordering::Relaxed);
         let draining = Leveled::default()
             .with_table_target_size(self.settings.merged_table_bytes())
             .with_l0_threshold(1)

@@ -24,7 +24,10 @@ use super::snapshot::{LsmSnapshot, RowCounts};
 use super::spans::{Sight, Spans};
 use super::table::MemoryTable;
 use super::view::View;
-use super::{Change, Pressure, Snapshot, TreeSettings, TreeStatistics, Trees, hash, spanfile};
+use super::{
+    Change, Pressure, ROWS_IN_VAIN_MIN, Snapshot, TreeSettings, TreeStatistics, Trees, hash,
+    spanfile,
+};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
 use crate::panics::spared;
@@ -53,7 +56,7 @@ pub struct LsmTrees {
     arriving: Mutex<BTreeSet<TableId>>,
     /// Where no row is left.
     pub(super) spans: Arc<Spans>,
-    counts: Arc<RowCounts>,
+    pub(super) counts: Arc<RowCounts>,
     /// Set by the first failure that leaves doubt.
     closed: AtomicBool,
 }
@@ -170,6 +173,7 @@ impl LsmTrees {
         let mut sealed = self.view().sealed.clone();
         sealed.push(std::mem::replace(&mut writer.active, Arc::new(MemoryTable::new())));
         retired.push(self.swap(View::capture(&self.tree, Arc::clone(&writer.active), sealed)));
+        self.counts.in_vain_in_memory.store(0, Ordering::Relaxed);
         self.spans.seal();
         // Behind the swap: who is in the new turn has the new table.
         self.spans.end_turn(writer.sequence);
@@ -294,6 +298,16 @@ impl Trees for LsmTrees {
         })
     }
 
+    fn get_to_write(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        let hash = hash(key, self.salt);
+        let (view, sequence) = self.now();
+        let known = view.in_memory(key, hash, sequence).or_else(|| self.kept.get(key, hash));
+        match known.map(|found| found.value).or_else(|| self.rows.peek(key)) {
+            Some(value) => Ok(value),
+            None => Ok(view.on_disk(key, sequence)?.value),
+        }
+    }
+
     fn snapshot(&self) -> Box<dyn Snapshot> {
         Box::new(self.look(&self.counts))
     }
@@ -304,9 +318,12 @@ impl Trees for LsmTrees {
 
     fn pressure(&self) -> Pressure {
         let view = self.view();
+        let in_vain = self.counts.in_vain_in_memory.load(Ordering::Relaxed);
         Pressure {
             active_bytes: view.active.bytes(),
             active_bytes_max: self.settings.table_bytes_max(),
+            dead_rows_in_the_way: in_vain >= ROWS_IN_VAIN_MIN
+                && in_vain > view.active.rows() as u64,
             sealed_tables: view.sealed.len(),
             level0_runs: view.level0_runs,
         }

@@ -150,6 +150,8 @@ impl Trees for MemoryTrees {
         self.state().map_or(Pressure::default(), |state| Pressure {
             active_bytes: state.active_bytes,
             active_bytes_max,
+            // A removed row is forgotten at once.
+            dead_rows_in_the_way: false,
             sealed_tables: state.sealed_tables,
             level0_runs: 0,
         })

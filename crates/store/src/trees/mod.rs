@@ -22,6 +22,7 @@ pub(crate) mod archive;
 mod cache;
 mod checkpoint;
 mod compaction;
+mod heads;
 mod install;
 mod kept;
 mod lsm;
@@ -92,6 +93,11 @@ pub trait Trees: Send + Sync {
     /// The newest published value.
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
 
+    /// The same for who is about to write this row: what the disk has of it is not kept in memory.
+    fn get_to_write(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        self.get(key)
+    }
+
     /// The rows as they are now, for long reads. It keeps alive what it sees (at most two tables in
     /// memory, and files), and nothing that is written later.
     fn snapshot(&self) -> Box<dyn Snapshot>;
@@ -151,6 +157,9 @@ pub struct Pressure {
     pub active_bytes: u64,
     /// Where the active table should be sealed, in bytes.
     pub active_bytes_max: u64,
+    /// Range reads have walked over more dead rows in memory than the active table has rows at all:
+    /// to write the living ones to disk costs less.
+    pub dead_rows_in_the_way: bool,
     /// Tables that wait for `flush`.
     pub sealed_tables: usize,
     /// Flushed runs that wait for `compact`; every one makes reads slower.
@@ -158,9 +167,9 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// The active table is large enough to be sealed.
+    /// The active table is to be sealed: it is large enough, or a burden to readers.
     pub fn rotate_is_due(&self) -> bool {
-        self.active_bytes >= self.active_bytes_max
+        self.active_bytes >= self.active_bytes_max || self.dead_rows_in_the_way
     }
 
     /// Writers should wait for the background threads before the next batch: also when nobody comes
@@ -172,6 +181,9 @@ impl Pressure {
     }
 }
 
+/// So many dead rows are walked over before anything is done about them: a flush or a merge costs
+/// as much, however little it has to write.
+const ROWS_IN_VAIN_MIN: u64 = 10_000;
 /// Sealed tables at which writers wait: the memory split counts on it.
 pub const SEALED_TABLES_MAX: usize = 2;
 /// Times its due size that the active table may have when writers wait.

@@ -1,9 +1,8 @@
 //! Rows of a table in memory, in order.
 //!
 //! A run is a list of places in chunks, sorted by key, the newest row of a key first. Beside each
-//! place stand the eight bytes that follow what most keys of the run begin with: sorting, merging
-//! and searching look at these, and only where they are equal at the keys themselves, which are all
-//! over the memory. Most and not all: some rows of the house's own come with every batch.
+//! place stands the number of its key (`heads.rs`): sorting, merging and searching look at these,
+//! and only where they are equal at the keys themselves, which are all over the memory.
 
 use std::cmp::Ordering;
 use std::hint::black_box;
@@ -12,11 +11,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::heads::{Heads, KEYS_TRIED};
 use super::table::CHUNK_ROWS;
 use super::view::{Bounds, Version};
 
-/// Keys looked at to find what most begin with.
-const KEYS_TRIED: usize = 64;
 /// Rows that a long walk fetches together.
 const FETCHED_MAX: usize = 16;
 
@@ -38,7 +36,7 @@ pub(super) type Chunk = Vec<Entry>;
 /// Where a row is.
 #[derive(Clone, Copy)]
 struct Place {
-    /// What `head_of` says of its key.
+    /// The number of its key.
     head: u64,
     row: u32,
 }
@@ -46,22 +44,22 @@ struct Place {
 /// Chunks that follow each other, and the order of their rows.
 pub(super) struct Run {
     chunks: Vec<Arc<Chunk>>,
-    /// What most keys begin with.
-    begins: Bytes,
+    /// What numbers its keys; shared with runs of keys like these.
+    heads: Arc<Heads>,
     order: Box<[Place]>,
 }
 
 impl Run {
-    /// Sorts the rows of chunks.
-    pub fn sorted(chunks: Vec<Arc<Chunk>>) -> Run {
+    /// Sorts the rows of chunks, whose keys may be like those of another run.
+    pub fn sorted(chunks: Vec<Arc<Chunk>>, like: Option<&Arc<Run>>) -> Run {
         let rows = (0..chunks.iter().map(|chunk| chunk.len()).sum::<usize>() as u32).collect();
-        Run::of(chunks, rows)
+        Run::of(chunks, rows, like)
     }
 
     /// Sorts these rows of chunks.
-    pub fn of(chunks: Vec<Arc<Chunk>>, rows: Vec<u32>) -> Run {
-        let begins = beginning(&chunks);
-        let mut run = Run { chunks, begins, order: Box::default() };
+    pub fn of(chunks: Vec<Arc<Chunk>>, rows: Vec<u32>, like: Option<&Arc<Run>>) -> Run {
+        let heads = heads_for(&chunks, like.map(|run| &run.heads));
+        let mut run = Run { chunks, heads, order: Box::default() };
         let mut order = run.places(rows);
         order.sort_unstable_by(|one, other| run.compare(one, other));
         run.order = order.into();
@@ -70,16 +68,19 @@ impl Run {
 
     /// Two runs that follow each other, as one.
     pub fn merged(first: &Run, second: &Run) -> Run {
-        let chunks = first.chunks.iter().chain(&second.chunks).cloned().collect();
+        let chunks: Vec<_> = first.chunks.iter().chain(&second.chunks).cloned().collect();
         let behind = (first.chunks.len() * CHUNK_ROWS) as u32;
-        let begins = first.begins.slice(..same_bytes(&first.begins, &second.begins));
-        let mut run = Run { chunks, begins, order: Box::default() };
+        let heads = match Arc::ptr_eq(&first.heads, &second.heads) {
+            true => Arc::clone(&first.heads),
+            false => heads_for(&chunks, Some(&second.heads)),
+        };
+        let mut run = Run { chunks, heads, order: Box::default() };
         let moved = second.order.iter().map(|at| Place { row: at.row + behind, ..*at });
         let mut order: Vec<Place> = Vec::with_capacity(first.order.len() + second.order.len());
         for (places, before) in
-            [(first.order.to_vec(), &first.begins), (moved.collect(), &second.begins)]
+            [(first.order.to_vec(), &first.heads), (moved.collect(), &second.heads)]
         {
-            if *before == run.begins {
+            if Arc::ptr_eq(before, &run.heads) {
                 order.extend(places);
             } else {
                 order.extend(run.places(places.into_iter().map(|at| at.row).collect()));
@@ -92,7 +93,7 @@ impl Run {
     }
 
     fn places(&self, rows: Vec<u32>) -> Vec<Place> {
-        let head = |row: u32| head_of(&self.begins, &self.entry(row).key);
+        let head = |row: u32| self.heads.head(&self.entry(row).key);
         rows.into_iter().map(|row| Place { head: head(row), row }).collect()
     }
 
@@ -151,7 +152,7 @@ impl Run {
 
     /// How many places are below a key, or (`up_to_it`) not above it.
     fn below(&self, key: &[u8], up_to_it: bool) -> usize {
-        let head = head_of(&self.begins, key);
+        let head = self.heads.head(key);
         self.order.partition_point(|at| {
             match at.head.cmp(&head).then_with(|| self.entry(at.row).key[..].cmp(key)) {
                 Ordering::Less => true,
@@ -162,35 +163,15 @@ impl Run {
     }
 }
 
-/// How many bytes two keys both begin with.
-fn same_bytes(one: &[u8], other: &[u8]) -> usize {
-    one.iter().zip(other).take_while(|(one, other)| one == other).count()
-}
-
-/// What most keys begin with: of some, in order, what all but the outermost have in common.
-fn beginning(chunks: &[Arc<Chunk>]) -> Bytes {
+/// What numbers the keys of chunks: the same as before, where that tells them apart.
+fn heads_for(chunks: &[Arc<Chunk>], before: Option<&Arc<Heads>>) -> Arc<Heads> {
     let rows: usize = chunks.iter().map(|chunk| chunk.len()).sum();
     let every = chunks.iter().flat_map(|chunk| chunk.iter());
-    let some = every.step_by((rows / KEYS_TRIED).max(1)).map(|entry| &entry.key);
-    let mut keys: Vec<&Bytes> = some.collect();
-    keys.sort_unstable();
-    let outermost = keys.len() / 8;
-    match keys.get(outermost..keys.len() - outermost) {
-        Some([first, .., last]) => first.slice(..same_bytes(first, last)),
-        _ => Bytes::new(),
+    let keys: Vec<_> = every.step_by((rows / KEYS_TRIED).max(1)).map(|entry| &entry.key).collect();
+    match before {
+        Some(before) if before.tell_apart(&keys) => Arc::clone(before),
+        _ => Arc::new(Heads::of(keys)),
     }
-}
-
-/// The eight bytes of a key behind its beginning, as a number in the order of keys. Keys that begin
-/// otherwise are below or above all those.
-fn head_of(begins: &[u8], key: &[u8]) -> u64 {
-    let Some(rest) = key.strip_prefix(begins) else {
-        return if key < begins { 0 } else { u64::MAX };
-    };
-    let mut head = [0; 8];
-    let length = rest.len().min(8);
-    head[..length].copy_from_slice(&rest[..length]);
-    u64::from_be_bytes(head)
 }
 
 /// Walks through a run: of every key the newest row up to a batch.

@@ -31,6 +31,10 @@ const DEAD_PER_LOOK: u64 = 16;
 pub(super) struct RowCounts {
     pub walked: AtomicU64,
     pub returned: AtomicU64,
+    /// Rows in memory that were passed and not given out since the active table began.
+    pub in_vain_in_memory: AtomicU64,
+    /// Rows on disk that were passed and not given out since they were merged for that.
+    pub in_vain_on_disk: AtomicU64,
 }
 
 /// Rows of a view up to a batch.
@@ -100,6 +104,8 @@ pub(super) struct Merge<'a> {
     stretch: Stretch,
     walked: u64,
     returned: u64,
+    in_vain_in_memory: u64,
+    in_vain_on_disk: u64,
 }
 
 impl<'a> Merge<'a> {
@@ -114,6 +120,8 @@ impl<'a> Merge<'a> {
             stretch: Stretch::default(),
             walked: 0,
             returned: 0,
+            in_vain_in_memory: 0,
+            in_vain_on_disk: 0,
         };
         let (spans, sight) = (&snapshot.spans, snapshot.sight);
         let from = if reverse { &merge.left.1 } else { &merge.left.0 };
@@ -188,14 +196,24 @@ impl<'a> Merge<'a> {
     /// The next key, with what the newest source says of it.
     fn pop(&mut self) -> Option<Head> {
         let first = self.heads.pop()?;
-        self.walked += first.passed;
+        self.count(&first, u64::from(first.value.is_some()));
         self.advance(first.source);
         while self.heads.peek().is_some_and(|other| other.key == first.key) {
             let hidden = self.heads.pop()?;
-            self.walked += hidden.passed;
+            self.count(&hidden, 0);
             self.advance(hidden.source);
         }
         Some(first)
+    }
+
+    /// Counts what was passed to find a row, of which so many are given out.
+    fn count(&mut self, head: &Head, alive: u64) {
+        self.walked += head.passed;
+        let in_vain = match self.sources[head.source] {
+            Source::Memory(_) => &mut self.in_vain_in_memory,
+            Source::Disk(_) => &mut self.in_vain_on_disk,
+        };
+        *in_vain += head.passed.saturating_sub(alive);
     }
 
     /// One more dead row: jumps when it lies in a span.
@@ -327,8 +345,11 @@ impl Iterator for Merge<'_> {
 
 impl Drop for Merge<'_> {
     fn drop(&mut self) {
-        self.snapshot.counts.walked.fetch_add(self.walked, Relaxed);
-        self.snapshot.counts.returned.fetch_add(self.returned, Relaxed);
+        let counts = &self.snapshot.counts;
+        counts.walked.fetch_add(self.walked, Relaxed);
+        counts.returned.fetch_add(self.returned, Relaxed);
+        counts.in_vain_in_memory.fetch_add(self.in_vain_in_memory, Relaxed);
+        counts.in_vain_on_disk.fetch_add(self.in_vain_on_disk, Relaxed);
     }
 }
 

@@ -2,6 +2,7 @@
 //! rows were removed is looked at in the background, on followers as on a master; a content that is
 //! exchanged says itself where nothing is left; and what is known goes to disk with a flush.
 
+use std::cmp::Reverse;
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError};
 
@@ -33,10 +34,10 @@ impl LsmTrees {
     pub(super) fn study(&self, table: &MemoryTable) {
         // One at a time, so that who comes second finds known what the first took on.
         let _one = self.studying.lock().unwrap_or_else(PoisonError::into_inner);
-        let removed = table.removed_lately(REMOVED_MIN);
+        let mut removed = table.removed_lately(REMOVED_MIN);
         let uncounted = Arc::default();
-        let (mut at, mut misses, mut again, mut goes_on) = (0, 0, 0, None);
-        while let Some(key) = removed.get(at).filter(|_| misses < MISSES_MAX) {
+        let (mut misses, mut again, mut goes_on) = (0, 0, None);
+        while let Some(Reverse(key)) = removed.peek().filter(|_| misses < MISSES_MAX) {
             // A fresh snapshot each time: of an old one too much may have been written since.
             let snapshot = self.look(&uncounted);
             let from = goes_on.clone().unwrap_or_else(|| Bound::Included(key.clone()));
@@ -51,7 +52,9 @@ impl LsmTrees {
             }
             goes_on = (dead == DEAD_PER_LOOK).then(|| Bound::Excluded(upto.clone()));
             misses += usize::from(dead < DEAD_MIN);
-            at += removed[at..].partition_point(|removed| *removed <= upto);
+            while removed.peek().is_some_and(|Reverse(key)| *key <= upto) {
+                removed.pop();
+            }
         }
     }
 

@@ -10,6 +10,8 @@
 //! There is one writer. Rows carry the number of their batch, and a reader asks for rows up to a
 //! number: batches that are being inserted are hidden by that alone.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -125,15 +127,18 @@ impl MemoryTable {
             (growing.full[covered..].to_vec(), tail)
         };
         for chunks in fresh.chunks(RUN_CHUNKS_MAX) {
-            runs.push(Arc::new(Run::sorted(chunks.to_vec())));
+            let run = Run::sorted(chunks.to_vec(), runs.last());
+            runs.push(Arc::new(run));
             merge_last(&mut runs);
         }
-        let tail = (!tail.is_empty()).then(|| Arc::new(Run::sorted(vec![Arc::new(tail)])));
+        let tail =
+            (!tail.is_empty()).then(|| Arc::new(Run::sorted(vec![Arc::new(tail)], runs.last())));
         tail.into_iter().chain(runs.iter().rev().cloned()).collect()
     }
 
     /// The newest row of every key in one order, for a table that takes no more.
     pub fn whole(&self) -> Run {
+        let like = self.runs.lock().unwrap_or_else(PoisonError::into_inner).last().cloned();
         let growing = self.growing.read().unwrap_or_else(PoisonError::into_inner);
         let mut chunks = growing.full.clone();
         if !growing.tail.is_empty() {
@@ -142,7 +147,7 @@ impl MemoryTable {
         let mut rows: Vec<u32> = growing.newest.iter().map(|slot| slot.row).collect();
         drop(growing);
         rows.sort_unstable(); // as they lie in memory, so that they are read like that
-        Run::of(chunks, rows)
+        Run::of(chunks, rows, like.as_ref())
     }
 
     /// Whether a batch after `sequence` put a row between two keys. Said also when so much was
@@ -162,22 +167,20 @@ impl MemoryTable {
         false
     }
 
-    /// Keys that were removed since this was asked last, in order; none while they are fewer than
-    /// `least`.
-    pub fn removed_lately(&self, least: usize) -> Vec<Bytes> {
+    /// Keys that were removed since this was asked last, the first in order on top; none while they
+    /// are fewer than `least`. A heap, since mostly only the first few are looked at.
+    pub fn removed_lately(&self, least: usize) -> BinaryHeap<Reverse<Bytes>> {
         let growing = self.growing.read().unwrap_or_else(PoisonError::into_inner);
         let (from, upto) = (self.studied.load(Ordering::Relaxed), growing.rows());
         let lately = (from as u32..upto as u32).map(|row| growing.entry(row));
         let removed = lately.filter(|entry| entry.value.is_none());
-        let mut keys: Vec<Bytes> = removed.map(|entry| entry.key.clone()).collect();
+        let keys: Vec<_> = removed.map(|entry| Reverse(entry.key.clone())).collect();
         if keys.len() < least {
-            return Vec::new();
+            return BinaryHeap::new();
         }
         self.studied.store(upto, Ordering::Relaxed);
         drop(growing);
-        keys.sort_unstable();
-        keys.dedup();
-        keys
+        keys.into()
     }
 
     /// Whether most of its rows are the newest of their key.

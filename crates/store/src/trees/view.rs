@@ -8,6 +8,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lsm_tree::table::filter::block::FilterBlock;
 use lsm_tree::table::filter::standard_bloom::Builder as Bloom;
 use lsm_tree::{AbstractTree, InternalValue, SeqNo, TableId, Tree, UserKey};
 
@@ -121,6 +122,22 @@ impl View {
     /// Bytes in memory.
     pub fn memory_bytes(&self) -> u64 {
         self.in_order().map(|table| table.bytes()).sum()
+    }
+}
+
+/// Tells of a key whether a table on disk, as they are now, may hold a row or a tombstone of it.
+/// It asks the filters, which are in memory: one time in a hundred it says so of a key that none
+/// has.
+pub(super) fn may_be_on_disk(tree: &Tree) -> impl Fn(&[u8]) -> bool + use<> {
+    let version = tree.current_version();
+    move |key| {
+        let hash = Bloom::get_hash(key);
+        let mut runs = version.iter_levels().flat_map(|level| level.iter());
+        runs.any(|run| {
+            let filter = run.get_for_key(key).map(|table| &table.pinned_filter_block);
+            let asked = |filter: &FilterBlock| filter.maybe_contains_hash(hash).unwrap_or(true);
+            filter.is_some_and(|filter| filter.as_ref().is_none_or(asked))
+        })
     }
 }
 

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 use super::super::{Change, LsmTrees, Trees};
 use super::{Scratch, apply, open, put, remove};
@@ -173,6 +175,30 @@ fn an_installed_content_and_a_dropped_one_know_where_nothing_is_left() {
     is_bounded(&*trees, "dropped", || assert!(page(&*trees, false).is_empty()));
     push(&*trees, 5..7);
     is_bounded(&*trees, "filled again", || assert_eq!(page(&*trees, true), [key(6), key(5)]));
+}
+
+/// Rows that are dead here and there, between others that live, leave no stretch to jump over: they
+/// go when walking over them has cost more than writing the others anew does.
+#[test]
+fn rows_that_died_between_others_do_not_stay_in_the_way() {
+    const KEYS: u64 = 2_000;
+    let scratch = Scratch::new();
+    let trees = open(&scratch);
+    let mut chance = StdRng::seed_from_u64(3);
+    let mut number = move || chance.random_range(0..KEYS) as u32;
+    let mut step = |trees: &LsmTrees| {
+        apply(trees, [put(key(number()), "row"), put(key(number()), "row"), remove(key(number()))]);
+        let (_, high) = bounds();
+        let from = Bound::Included(key(number()));
+        assert!(trees.snapshot().range(from, high, false).take(100).all(|row| row.is_ok()));
+        if trees.pressure().rotate_is_due() {
+            to_disk(trees);
+        }
+        while trees.compact().unwrap() {}
+    };
+    (0..5_000).for_each(|_| step(&trees));
+    is_bounded(&trees, "in the midst", || (0..5_000).for_each(|_| step(&trees)));
+    assert!(trees.statistics().tables < 30);
 }
 
 #[test]

@@ -68,6 +68,32 @@ fn deletes_give_their_space_back_by_themselves() {
 }
 
 #[test]
+fn what_never_was_on_disk_leaves_no_tombstone_there() {
+    let scratch = Scratch::new();
+    let trees = open(&scratch);
+    let flush = |trees: &LsmTrees| {
+        trees.rotate().unwrap();
+        trees.flush().unwrap();
+    };
+    apply(&trees, (0..2_000).map(|n| put(key("a", n), value(n))));
+    apply(&trees, (0..2_000).filter(|n| n % 100 > 0).map(|n| remove(key("a", n))));
+    flush(&trees);
+    // One filter in a hundred is wrong, and here there is none yet.
+    assert_eq!(trees.statistics().tombstones, 0);
+    assert_eq!(trees.statistics().rows_about, 20);
+    // What is there has to be hidden, also from the next life.
+    apply(&trees, (0..2_000).map(|n| remove(key("a", n))));
+    flush(&trees);
+    let tombstones = trees.statistics().tombstones;
+    assert!((20..200).contains(&tombstones), "{tombstones} tombstones for 20 rows");
+    assert_eq!(count(&*trees.snapshot()), 0);
+    drop(trees);
+    let trees = open(&scratch);
+    assert_eq!(count(&*trees.snapshot()), 0);
+    assert_eq!(trees.get(key("a", 100).as_bytes()).unwrap(), None);
+}
+
+#[test]
 fn overwritten_rows_give_their_space_back_by_themselves() {
     let scratch = Scratch::new();
     let trees = open(&scratch);
