@@ -9,7 +9,7 @@ use crate::answers::bytes_of_read;
 use crate::catalog::Bucket;
 use crate::consistent::check;
 use crate::consistent::group::Group;
-use crate::consistent::read::{self, is_long};
+use crate::consistent::read;
 use crate::consistent::seals::sealed;
 use crate::metrics::Metrics;
 use crate::route::{Routed, Unrouted, pending};
@@ -51,7 +51,11 @@ impl Inner {
                     format!("applied up to {applied}, asked for {index}: wait, or ask the master");
                 Err(Error::new(Reason::NotFresh, text).into())
             }
-            Consistency::AtLeast(_) | Consistency::Dirty if is_long(read) => {
+            Consistency::AtLeast(_) | Consistency::Dirty => {
+                if let Some(here) = read::read_at_once(&group, &bucket, read) {
+                    in_place(&group, &bucket, consistency)?;
+                    return Ok(Submitted::Ready(here));
+                }
                 let (inner, elsewhere) = (self.clone(), flow.elsewhere);
                 let (name, read) = (name.clone(), read.clone());
                 Ok(Submitted::Later(Box::pin(async move {
@@ -61,11 +65,6 @@ impl Inner {
                     let request = Request { bucket: name, call, retry: None };
                     inner.unless_away(here, elsewhere, request).await
                 })))
-            }
-            Consistency::AtLeast(_) | Consistency::Dirty => {
-                let here = read::read(&group, &bucket, read);
-                in_place(&group, &bucket, consistency)?;
-                Ok(Submitted::Ready(here))
             }
         }
     }
@@ -79,7 +78,7 @@ impl Inner {
         read: &Read,
     ) -> Result<Submitted> {
         let before = flow.last.filter(|ticket| ticket.index > group.applied.index());
-        if is_long(read) {
+        if before.is_some() && read::is_long(read) {
             return Ok(self.read_later(flow, before, name, read));
         }
         if before.is_some() {
@@ -89,12 +88,12 @@ impl Inner {
             return Ok(pending(flow, group.submit(bucket, &update, None)?));
         }
         flow.last = None;
-        if group.readable() {
-            let reply = read::read(group, bucket, read);
-            if group.readable() {
-                group.check_seal(bucket)?;
-                return Ok(Submitted::Ready(reply));
-            }
+        if group.readable()
+            && let Some(reply) = read::read_at_once(group, bucket, read)
+            && group.readable()
+        {
+            group.check_seal(bucket)?;
+            return Ok(Submitted::Ready(reply));
         }
         Ok(self.read_later(flow, None, name, read))
     }
@@ -137,9 +136,9 @@ impl Inner {
         bucket: &Arc<Bucket>,
         read: &Read,
     ) -> Result<Reply> {
-        match is_long(read) {
-            true => self.read_apart(group.clone(), bucket.clone(), read).await,
-            false => read::read(group, bucket, read),
+        match read::read_at_once(group, bucket, read) {
+            Some(reply) => reply,
+            None => self.read_apart(group.clone(), bucket.clone(), read).await,
         }
     }
 

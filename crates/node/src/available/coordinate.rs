@@ -9,6 +9,7 @@ use super::layout::{Row, read_row};
 use super::letter::{self, Question};
 use super::local::{Rules, Spot, Write, Written};
 use super::moving::{Beside, Chosen};
+use super::reply;
 use super::watching::{TO_THE_END, asked_for};
 use super::writing::StoreErrand;
 use crate::consistent::view::damaged;
@@ -178,7 +179,7 @@ impl Inner {
         let alone = || Error::new(Reason::NoQuorum, "this node has no peers");
         let peers = self.peers.get().ok_or_else(alone)?;
         let bytes = peers.ask(node, NO_GROUP, question, within).await?;
-        letter::answer(&bytes).unwrap_or_else(|Malformed(field)| {
+        reply::answer(&bytes).unwrap_or_else(|Malformed(field)| {
             let text = format!("node {:016x} answered what can't be read ({field})", node.0);
             Err(Error::new(Reason::NoLongerMaster, text))
         })

@@ -2,12 +2,11 @@
 //!
 //! ```text
 //! question = 16 | kind u8 | fields, as in `base/codec.rs`
-//! answer   = 0 | fields          or   1 | error, as in `base/wire`
 //! ```
 //! Fetch 0, store 1, request passed on 2, keys 3, buckets 4, holds 5 (6: and takes no write),
-//! compare 7, rows of a partition 9, weight 10, progress 11, ring 12, bare 16 (17: and drops it). 8
-//! is an envelope: the epoch of the ring by which the sender chose whom it asks, u64, then the
-//! question.
+//! compare 7, rows of a partition 9, weight 10, progress 11, ring 12, bare 18 (19: and drops them).
+//! 8 is an envelope: the epoch of the ring by which the sender chose whom it asks, u64, then the
+//! question. Answers: `reply.rs`.
 //!
 //! A partition is a u32: its number, and in the upper half how many its sender's ring has. Versions
 //! that wrote the number alone, and one before each key, are refused, and refuse this one.
@@ -19,7 +18,7 @@ use base::codec::{Malformed, Reader, Writer};
 use base::limits::{
     BUCKET_NAME_BYTES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, PARTITIONS_MAX, SIBLINGS_HARD_MAX,
 };
-use base::{BucketName, Error, Key, NodeId, Partition, Request, Result};
+use base::{BucketName, Key, NodeId, Partition, Request};
 use bytes::Bytes;
 use logic::ring::check_partitions;
 use logic::sync;
@@ -32,6 +31,9 @@ const ENVELOPE: u8 = 8;
 /// Most bytes of what a row's key is behind its partition.
 pub(super) const TAIL_BYTES_MAX: usize =
     2 + NAME_BYTES_MAX + 1 + BUCKET_NAME_BYTES_MAX + KEY_BYTES_MAX;
+
+/// Most rows that are asked about at a time, whether they are bare.
+pub(super) const BARE_ROWS_MAX: usize = 512;
 
 pub(super) type Taken<T> = std::result::Result<T, Malformed>;
 
@@ -89,10 +91,10 @@ pub(super) enum Question {
     Progress,
     /// The ring as the node knows it: as the directory keeps it.
     Ring,
-    /// Whether there is of a key just the row of this digest, which holds nothing living, if the
-    /// node is an owner by the ring of this epoch, and nothing otherwise: yes or no. `drop`: it
-    /// goes, if so.
-    Bare { spot: Spot, epoch: u64, digest: u128, drop: bool },
+    /// Of each key whether there is just the row of its digest, which holds nothing living, if the
+    /// node is an owner by the ring of this epoch, and nothing otherwise: yes or no, a byte each.
+    /// `drop`: it goes, if so.
+    Bare { epoch: u64, rows: Vec<(Spot, u128)>, drop: bool },
 }
 
 /// What happens to writes of a node that holds nothing.
@@ -156,11 +158,14 @@ impl Question {
             Question::Weight => out.put_u8(10),
             Question::Progress => out.put_u8(11),
             Question::Ring => out.put_u8(12),
-            Question::Bare { spot, epoch, digest, drop } => {
-                out.put_u8(16 + u8::from(*drop));
-                put_spot(spot, &mut out);
+            Question::Bare { epoch, rows, drop } => {
+                out.put_u8(18 + u8::from(*drop));
                 out.put_u64(*epoch);
-                out.extend_from_slice(&digest.to_be_bytes());
+                out.put_u32(rows.len() as u32);
+                for (spot, digest) in rows {
+                    put_spot(spot, &mut out);
+                    out.extend_from_slice(&digest.to_be_bytes());
+                }
             }
         }
         out.into()
@@ -218,11 +223,13 @@ impl Question {
             10 => Question::Weight,
             11 => Question::Progress,
             12 => Question::Ring,
-            kind @ (16 | 17) => {
-                let (spot, epoch) = (take_spot(bytes, &mut from)?, from.u64("epoch")?);
-                let digest = from.take(16, "digest")?.try_into();
-                let digest = u128::from_be_bytes(digest.map_err(|_| Malformed("digest"))?);
-                Question::Bare { spot, epoch, digest, drop: kind == 17 }
+            kind @ (18 | 19) => {
+                let (epoch, count) = (from.u64("epoch")?, from.u32("rows")? as usize);
+                if count > BARE_ROWS_MAX {
+                    return Err(Malformed("rows"));
+                }
+                let rows = (0..count).map(|_| take_bare(bytes, &mut from));
+                Question::Bare { epoch, rows: rows.collect::<Taken<_>>()?, drop: kind == 19 }
             }
             _ => return Err(Malformed("which question")),
         };
@@ -245,6 +252,12 @@ fn take_spot(whole: &Bytes, from: &mut Reader<'_>) -> Taken<Spot> {
     let bucket = take_bucket(from)?;
     let key = whole.slice_ref(from.string(KEY_BYTES_MAX, "key")?);
     Ok(Spot::new(bucket, key))
+}
+
+fn take_bare(whole: &Bytes, from: &mut Reader<'_>) -> Taken<(Spot, u128)> {
+    let spot = take_spot(whole, from)?;
+    let digest = from.take(16, "digest")?.try_into();
+    Ok((spot, u128::from_be_bytes(digest.map_err(|_| Malformed("digest"))?)))
 }
 
 fn put_span(span: Span, out: &mut Vec<u8>) {
@@ -308,68 +321,6 @@ fn take_place(
     };
     let rows_max = usize::try_from(from.u64("rows")?).map_err(|_| Malformed("rows"))?;
     Ok((after, rows_max))
-}
-
-/// An answer that says something.
-pub(super) fn told(fill: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-    let mut out = vec![0];
-    fill(&mut out);
-    out
-}
-
-/// A row is kept; whether all have it who are to have it by the ring that this node knows, where
-/// that is newer than the sender's.
-pub(super) fn stored(everywhere: bool) -> Vec<u8> {
-    told(|out| {
-        if !everywhere {
-            out.put_u8(1)
-        }
-    })
-}
-
-/// Whether a row that is kept is to be brought to others besides: nobody who is to have it is left
-/// out by an answer of no bytes.
-pub(super) fn is_elsewhere_too(stored: &[u8]) -> bool {
-    stored.first() == Some(&1)
-}
-
-/// An answer that refuses.
-pub(super) fn refused(error: &Error) -> Vec<u8> {
-    let mut out = vec![1];
-    error.write(&mut out);
-    out
-}
-
-/// What an answer says.
-pub(super) fn answer(bytes: &Bytes) -> Taken<Result<Bytes>> {
-    match bytes.first() {
-        Some(0) => Ok(Ok(bytes.slice(1..))),
-        Some(1) => Ok(Err(Error::read(&bytes.slice(1..))?)),
-        _ => Err(Malformed("which answer")),
-    }
-}
-
-/// Names in order, and whether more follow, as bytes.
-pub(super) fn put_names(names: &[Bytes], more: bool, out: &mut Vec<u8>) {
-    out.put_u8(more.into());
-    out.put_u32(names.len() as u32);
-    names.iter().for_each(|name| out.put_string(name));
-}
-
-/// The same, read.
-pub(super) fn take_names(bytes: &Bytes) -> Taken<(Vec<Bytes>, bool)> {
-    let mut from = Reader::new(bytes);
-    let more = from.u8("more")? != 0;
-    let count = from.u32("names")? as usize;
-    if count > from.rest().len() / 4 {
-        return Err(Malformed("names"));
-    }
-    let mut names = Vec::with_capacity(count);
-    for _ in 0..count {
-        names.push(bytes.slice_ref(from.string(KEY_BYTES_MAX, "name")?));
-    }
-    from.end("names")?;
-    Ok((names, more))
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@
 //! once it has been repaired there.
 
 use super::layout::{bucket_prefix, read_row, read_row_key, row_key_in, rows_prefix};
-use super::letter::{self, Question};
+use super::letter::Question;
 use super::local::living;
+use super::reply;
 use super::slots::{Slot, Span};
 use crate::consistent::view::damaged;
 use crate::keeper::store_error;
@@ -174,7 +175,7 @@ impl Inner {
             Kind::Unknown => self.gone(node),
             _ => error,
         });
-        letter::take_names(&answer?).map_err(damaged)
+        reply::take_names(&answer?).map_err(damaged)
     }
 
     fn gone(&self, node: NodeId) -> Error {

@@ -42,6 +42,7 @@ pub(crate) mod quickest;
 pub(crate) mod reap;
 pub(crate) mod replay;
 mod replica;
+mod reply;
 mod request;
 pub(crate) mod shelf;
 pub(crate) mod slots;

@@ -11,14 +11,15 @@
 //! (`logic::causal::Minter`). Values whose time is over are dropped on the way: the row has heard
 //! of them and holds them no more, which is a delete like any other.
 //!
-//! Promises: at most [`PAGE`] rows are read in a turn, and as many asked about; a row that differs
+//! Promises: a turn reads and asks about at most [`BARE_ROWS_MAX`] rows, all in one question to each
+//! member; turns take a tenth of the time, and of an eventless store less; a row that differs
 //! anywhere, or changed in between, stays.
 //! Never: drops a row while the ring changes; asks a clock on the wall whether a row may go.
 
 use super::crowd::Crowd;
 use super::hashes::hash;
 use super::layout::{first_key, mark_key, read_row, read_row_key, slot_of};
-use super::letter::Question;
+use super::letter::{BARE_ROWS_MAX, Question};
 use super::list::unhurried;
 use super::local::{Rules, Spot, living};
 use crate::Inner;
@@ -37,32 +38,55 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Between two turns.
-const PAUSE: Duration = Duration::from_secs(1);
-/// Rows that are read in a turn.
-const PAGE: usize = 512;
-/// Rows that were agreed on once and wait for the second time.
-const AGREED_MAX: usize = 65_536;
+/// After a turn the reaper rests so many times as long as that took, within these bounds.
+const RESTS: u32 = 9;
+const REST_MIN: Duration = Duration::from_millis(10);
+const REST_MAX: Duration = Duration::from_secs(1);
+/// Between a round in which nothing was to be done and the next it rests at most so long.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Rows that are looked at in a turn.
+const PAGE: usize = BARE_ROWS_MAX;
+/// Bytes of keys that are asked about in a turn, and one key more.
+const PAGE_BYTES_MAX: usize = 256 << 10;
+/// Most rows that were agreed on once and wait for the second time, and bytes of the store's memory
+/// for each of them.
+const AGREED_MAX: u64 = 1 << 19;
+const MEMORY_PER_AGREED: u64 = 1_024;
 
-/// Rows to be looked at, and where the next ones begin: behind a tree key, or at the first.
-type Turn = (Vec<Bare>, Place);
+/// Where the next rows begin: behind a tree key, or at the first.
 type Place = Option<Bytes>;
+
+/// A page of rows.
+struct Page {
+    bare: Vec<Bare>,
+    /// Whether values were found whose time is over.
+    expired: bool,
+    next: Place,
+}
 
 /// A row without living values, of whose partition this node is the first owner.
 struct Bare {
-    tree_key: Bytes,
     spot: Spot,
     digest: u128,
+}
+
+/// When all agreed on a row.
+struct Agreed {
+    since_ms: u64,
+    /// The last round in which it was there still.
+    round: u64,
 }
 
 /// Goes through the rows, turn by turn, until the node stops.
 pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
     let mut reaper = Reaper::default();
     while !*stop.borrow_and_update() {
-        if let Err(error) = reaper.turn(&inner, &stop).await {
+        let began = world::nanoseconds();
+        if let Err(error) = reaper.turn(&inner).await {
             tracing::debug!(target: "node", %error, "tombstones stay for now");
         }
-        rest(&mut stop, PAUSE).await;
+        let took = Duration::from_nanos(world::nanoseconds().saturating_sub(began));
+        rest(&mut stop, reaper.rest_after(took)).await;
     }
 }
 
@@ -70,12 +94,17 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
 struct Reaper {
     epoch: u64,
     place: Place,
-    /// What all agreed on once, and when, milliseconds.
-    agreed: BTreeMap<Bytes, (u128, u64)>,
+    /// The number of the round through all rows, how long it took so far without rests, and whether
+    /// anything was to be done in it.
+    round: u64,
+    took: Duration,
+    found: bool,
+    /// What all agreed on once, by digest, which is that of key and row.
+    agreed: BTreeMap<u128, Agreed>,
 }
 
 impl Reaper {
-    async fn turn(&mut self, inner: &Arc<Inner>, stop: &watch::Receiver<bool>) -> Result<()> {
+    async fn turn(&mut self, inner: &Arc<Inner>) -> Result<()> {
         let Some(ring) = inner.catalog.available.ring() else { return Ok(()) };
         if ring.epoch() != self.epoch {
             *self = Reaper { epoch: ring.epoch(), ..Reaper::default() };
@@ -84,97 +113,131 @@ impl Reaper {
             return Ok(());
         }
         let (place, owner, asked) = (self.place.clone(), inner.clone(), ring.clone());
-        let (rows, next) = unhurried(move || owner.bare_rows(&asked, place)).await?;
-        self.place = next;
-        for bare in rows {
-            if *stop.borrow() {
-                break;
-            }
-            self.look(inner, &ring, bare).await?;
+        let page = unhurried(move || owner.bare_rows(&asked, place)).await?;
+        self.place = page.next;
+        self.found |= page.expired || !page.bare.is_empty();
+        let (first, second) = self.sorted(page.bare, inner.settings.reap_after_ms);
+        if flawed(Flaw::ReapsAlone) {
+            let all: Vec<_> = first.into_iter().chain(second).collect();
+            return inner.reap_here(&named(&all), ring.epoch()).await.map(|_| ());
         }
-        Ok(())
+        let room = (inner.settings.memory_bytes_max / MEMORY_PER_AGREED).min(AGREED_MAX);
+        let room = room.saturating_sub(self.agreed.len() as u64) as usize;
+        let first: Vec<_> = first.into_iter().take(room).collect();
+        let (round, agreed) = (self.round, inner.all_agree(&ring, first).await?);
+        let since_ms = world::milliseconds();
+        self.agreed.extend(agreed.iter().map(|row| (row.digest, Agreed { since_ms, round })));
+        let agreed = inner.all_agree(&ring, second).await?;
+        inner.reap(&ring, agreed).await
     }
 
-    async fn look(&mut self, inner: &Arc<Inner>, ring: &Ring, bare: Bare) -> Result<()> {
-        let Bare { tree_key, spot, digest } = bare;
-        if flawed(Flaw::ReapsAlone) {
-            return inner.reap_here(&spot, ring.epoch(), digest).await.map(|_| ());
-        }
-        let known = self.agreed.get(&tree_key).filter(|(known, _)| *known == digest);
-        match known.map(|(_, since)| *since) {
-            Some(since) if world::milliseconds() < since + inner.settings.reap_after_ms => {}
-            Some(_) => {
-                self.agreed.remove(&tree_key);
-                if inner.all_agree(ring, &spot, digest).await {
-                    inner.reap(ring, &spot, digest).await?;
+    /// Rows to be asked about for the first time, and for the second.
+    fn sorted(&mut self, rows: Vec<Bare>, after_ms: u64) -> (Vec<Bare>, Vec<Bare>) {
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        for row in rows {
+            match self.agreed.get_mut(&row.digest) {
+                None => first.push(row),
+                Some(agreed) if world::milliseconds() < agreed.since_ms + after_ms => {
+                    agreed.round = self.round;
                 }
-            }
-            None => {
-                self.agreed.remove(&tree_key);
-                if self.agreed.len() < AGREED_MAX && inner.all_agree(ring, &spot, digest).await {
-                    self.agreed.insert(tree_key, (digest, world::milliseconds()));
+                Some(_) => {
+                    self.agreed.remove(&row.digest);
+                    second.push(row);
                 }
             }
         }
-        Ok(())
+        (first, second)
     }
+
+    /// How long to rest after a turn that took so long.
+    fn rest_after(&mut self, took: Duration) -> Duration {
+        self.took += took;
+        if self.place.is_some() {
+            return (took * RESTS).clamp(REST_MIN, REST_MAX);
+        }
+        // What was not seen in the round that ends has changed, or is gone.
+        self.agreed.retain(|_, agreed| agreed.round == self.round);
+        self.round += 1;
+        let took = std::mem::take(&mut self.took);
+        match std::mem::take(&mut self.found) {
+            true => REST_MAX,
+            false => (took * RESTS).clamp(REST_MAX, PAUSE_MAX),
+        }
+    }
+}
+
+fn named(rows: &[Bare]) -> Vec<(Spot, u128)> {
+    rows.iter().map(|row| (row.spot.clone(), row.digest)).collect()
+}
+
+/// Those of which the same was said as of all.
+fn those<T>(rows: Vec<T>, said: Vec<bool>) -> Vec<T> {
+    rows.into_iter().zip(said).filter_map(|(row, said)| said.then_some(row)).collect()
 }
 
 impl Inner {
     /// A page of rows: what in them has expired is dropped; those of which nothing living is left,
     /// and for which this node speaks.
-    fn bare_rows(&self, ring: &Ring, after: Place) -> Result<Turn> {
+    fn bare_rows(&self, ring: &Ring, after: Place) -> Result<Page> {
         let snapshot = self.trees.snapshot();
-        let mut bare = Vec::new();
+        let mut page = Page { bare: Vec::new(), expired: false, next: None };
         let low = after.map_or(Bound::Included(first_key()), Bound::Excluded);
         let keys = snapshot.range(low, Bound::Excluded(mark_key()), false);
+        let mut bytes = 0;
         for (seen, found) in (1..).zip(keys) {
-            let (tree_key, bytes) = found.map_err(store_error)?;
+            let (tree_key, row) = found.map_err(store_error)?;
             // Hints and records lie between the rows.
             if slot_of(&tree_key).is_some() {
-                bare.extend(self.bare(ring, (tree_key.clone(), bytes))?);
+                let before = page.bare.len();
+                self.look(ring, (&tree_key, row), &mut page)?;
+                bytes += if page.bare.len() > before { tree_key.len() } else { 0 };
             }
-            if seen == PAGE {
-                return Ok((bare, Some(tree_key)));
+            if seen == PAGE || bytes > PAGE_BYTES_MAX {
+                page.next = Some(tree_key);
+                break;
             }
         }
-        Ok((bare, None))
+        Ok(page)
     }
 
-    fn bare(&self, ring: &Ring, (tree_key, bytes): (Bytes, Bytes)) -> Result<Option<Bare>> {
+    fn look(&self, ring: &Ring, (tree_key, bytes): (&Bytes, Bytes), page: &mut Page) -> Result<()> {
         let row = read_row(&bytes).map_err(damaged)?;
         let expired = row.values().any(|value| value.has_expired(world::unix_ms()));
         if living(&row) && !expired {
-            return Ok(None);
+            return Ok(());
         }
-        let named = read_row_key(&tree_key).ok_or_else(|| damaged(Malformed("row's key")))?;
+        let named = read_row_key(tree_key).ok_or_else(|| damaged(Malformed("row's key")))?;
         let (bucket, key) = named;
-        let Some(properties) = self.catalog.available.find(&bucket) else { return Ok(None) };
+        let Some(properties) = self.catalog.available.find(&bucket) else { return Ok(()) };
         let spot = Spot::new(bucket, key);
         if expired {
-            self.shelf.expire(&spot, Rules::of(&properties))?;
-            return Ok(None);
+            page.expired = true;
+            return self.shelf.expire(&spot, Rules::of(&properties));
         }
         let owners = ring.owners(spot.partition(ring), properties.replication.n_val.into());
-        let digest = hash(&tree_key, &bytes).digest;
-        let speaks = owners.first() == Some(&self.node);
-        Ok(speaks.then_some(Bare { tree_key, spot, digest }))
+        if owners.first() == Some(&self.node) {
+            page.bare.push(Bare { digest: hash(tree_key, &bytes).digest, spot });
+        }
+        Ok(())
     }
 
-    /// Whether every owner has exactly this row, and nobody else has any.
-    async fn all_agree(self: &Arc<Inner>, ring: &Ring, spot: &Spot, digest: u128) -> bool {
+    /// Those of these rows that every owner has exactly so, and nobody else at all.
+    async fn all_agree(self: &Arc<Inner>, ring: &Ring, rows: Vec<Bare>) -> Result<Vec<Bare>> {
         let known = self.catalog.cluster();
         let members = known.members.iter().map(|member| member.node);
         let mut all: BTreeSet<_> = members.chain(ring.layout().nodes().keys().copied()).collect();
-        if flawed(Flaw::ReapsWithoutGuests) {
-            all = self.owners_of(ring, spot).into_iter().collect();
-        }
         all.remove(&self.node);
-        if all.iter().any(|node| !self.reaches(*node)) {
-            return false;
+        if rows.is_empty() || all.iter().any(|node| !self.reaches(*node)) {
+            return Ok(Vec::new());
         }
-        let here = self.has_just(spot, ring.epoch(), digest);
-        here.unwrap_or(false) && self.all_say_yes(all, ring.epoch(), spot, digest, false).await
+        let epoch = ring.epoch();
+        let here = named(&rows).into_iter().map(|row| self.has_just(&row, epoch));
+        let rows = those(rows, here.collect::<Result<_>>()?);
+        let asked = |node: NodeId, row: &Bare| {
+            !flawed(Flaw::ReapsWithoutGuests) || self.owners_of(ring, &row.spot).contains(&node)
+        };
+        let said = self.all_say_yes(all, epoch, &rows, asked, false).await;
+        Ok(those(rows, said))
     }
 
     fn owners_of(&self, ring: &Ring, spot: &Spot) -> Vec<NodeId> {
@@ -182,59 +245,68 @@ impl Inner {
         ring.owners(spot.partition(ring), copies.into())
     }
 
+    /// Of each row, whether all nodes say yes who are `asked` about it.
     async fn all_say_yes(
         self: &Arc<Inner>,
         all: impl IntoIterator<Item = NodeId>,
         epoch: u64,
-        spot: &Spot,
-        digest: u128,
+        rows: &[Bare],
+        asked: impl Fn(NodeId, &Bare) -> bool,
         drop: bool,
-    ) -> bool {
+    ) -> Vec<bool> {
         let (mut crowd, mut waiting) = (Crowd::new(), 0);
         for node in all {
-            let (inner, spot) = (self.clone(), spot.clone());
-            let question = Question::Bare { spot, epoch, digest, drop };
+            let places = (0..rows.len()).filter(|place| asked(node, &rows[*place]));
+            let places: Vec<usize> = places.collect();
+            let about = places.iter().map(|place| (rows[*place].spot.clone(), rows[*place].digest));
+            let question = Question::Bare { epoch, rows: about.collect(), drop };
+            if places.is_empty() {
+                continue;
+            }
+            let inner = self.clone();
             crowd.push(async move {
                 let within = Duration::from_millis(FORWARD_MS_MAX);
-                let answer = inner.ask_vnode(node, question.write(), within).await;
-                answer.is_ok_and(|bytes| bytes.first() == Some(&1))
+                (places, inner.ask_vnode(node, question.write(), within).await.unwrap_or_default())
             });
             waiting += 1;
         }
-        let mut agreed = true;
+        let mut agreed = vec![true; rows.len()];
         for _ in 0..waiting {
-            agreed &= crowd.next().await;
+            let (places, answer) = crowd.next().await;
+            for (at, place) in places.into_iter().enumerate() {
+                agreed[place] &= answer.get(at) == Some(&1);
+            }
         }
         agreed
     }
 
-    /// All owners drop the row. One that does not sends it to the others again, and it is looked at
+    /// All owners drop the rows. One that does not sends it to the others again, and it is looked at
     /// anew.
-    async fn reap(self: &Arc<Inner>, ring: &Ring, spot: &Spot, digest: u128) -> Result<()> {
-        let mut owners = self.owners_of(ring, spot);
-        owners.retain(|node| *node != self.node);
-        if self.all_say_yes(owners, ring.epoch(), spot, digest, true).await {
-            self.reap_here(spot, ring.epoch(), digest).await?;
-        }
-        Ok(())
+    async fn reap(self: &Arc<Inner>, ring: &Ring, rows: Vec<Bare>) -> Result<()> {
+        let owners: Vec<_> = rows.iter().map(|row| self.owners_of(ring, &row.spot)).collect();
+        let mut others: BTreeSet<_> = owners.into_iter().flatten().collect();
+        others.remove(&self.node);
+        let asked = |node: NodeId, row: &Bare| self.owners_of(ring, &row.spot).contains(&node);
+        let said = self.all_say_yes(others, ring.epoch(), &rows, asked, true).await;
+        self.reap_here(&named(&those(rows, said)), ring.epoch()).await.map(|_| ())
     }
 
-    /// An answer to whoever asks whether a row may go, or that it go.
-    pub(super) async fn is_bare(
+    /// An answer to whoever asks whether rows may go, or that they go.
+    pub(super) async fn are_bare(
         &self,
-        spot: &Spot,
-        (epoch, digest): (u64, u128),
+        rows: &[(Spot, u128)],
+        epoch: u64,
         drop: bool,
-    ) -> Result<bool> {
+    ) -> Result<Vec<bool>> {
         match drop {
-            true => self.reap_here(spot, epoch, digest).await,
-            false => self.has_just(spot, epoch, digest),
+            true => self.reap_here(rows, epoch).await,
+            false => rows.iter().map(|row| self.has_just(row, epoch)).collect(),
         }
     }
 
     /// Whether this node has of a key just the row of this digest, firm, if it is an owner, and
     /// nothing otherwise.
-    fn has_just(&self, spot: &Spot, epoch: u64, digest: u128) -> Result<bool> {
+    fn has_just(&self, (spot, digest): &(Spot, u128), epoch: u64) -> Result<bool> {
         let Some(ring) = self.catalog.available.ring() else { return Ok(false) };
         if ring.epoch() != epoch || ring.pending().is_some() {
             return Ok(false);
@@ -243,24 +315,25 @@ impl Inner {
         let (state, tree_key) = (self.shelf.state(), spot.row_key());
         let (batch, row) = self.shelf.newest(&state, &tree_key)?;
         let found = row.map(|row| hash(&tree_key, &row).digest);
-        Ok(batch == 0 && found == owns.then_some(digest))
+        Ok(batch == 0 && found == owns.then_some(*digest))
     }
 
-    /// Drops a row, if it is the one that was agreed on; whether it is gone, for good.
-    async fn reap_here(&self, spot: &Spot, epoch: u64, digest: u128) -> Result<bool> {
-        if !self.has_just(spot, epoch, digest)? {
-            return Ok(false);
-        }
-        let tree_key = spot.row_key();
-        let ticket = {
+    /// Drops rows, if they are those that were agreed on; of each whether it is gone, for good.
+    async fn reap_here(&self, rows: &[(Spot, u128)], epoch: u64) -> Result<Vec<bool>> {
+        let (mut gone, mut last) = (Vec::with_capacity(rows.len()), None);
+        for row in rows {
+            let (tree_key, is_there) = (row.0.row_key(), self.has_just(row, epoch)?);
             let mut guard = self.shelf.admit()?;
-            let (_, row) = self.shelf.newest(&guard, &tree_key)?;
-            if row.map(|row| hash(&tree_key, &row).digest) != Some(digest) {
-                return Ok(false);
+            let (_, newest) = self.shelf.newest(&guard, &tree_key)?;
+            let same = newest.is_some_and(|newest| hash(&tree_key, &newest).digest == row.1);
+            if is_there && same {
+                last = Some(self.shelf.change(&mut guard, [(tree_key, None)], true));
             }
-            self.shelf.change(&mut guard, [(tree_key, None)], true)
-        };
-        self.shelf.settled(ticket).await?;
-        Ok(true)
+            gone.push(is_there && same);
+        }
+        if let Some(ticket) = last {
+            self.shelf.settled(ticket).await?;
+        }
+        Ok(gone)
     }
 }

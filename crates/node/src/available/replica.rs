@@ -7,6 +7,7 @@ use super::coordinate::no_ring;
 use super::letter::{self, Question};
 use super::list::Names;
 use super::local::{Rules, Spot};
+use super::reply;
 use crate::Inner;
 use crate::consistent::view::damaged;
 use crate::forward::desk;
@@ -71,14 +72,14 @@ fn take_up(inner: &Arc<Inner>, peers: &Peers, asked: Asked, epoch: u64, brought:
         // It is looked at behind the write: whoever compares with this node from now on finds it.
         let goes_on = settled.is_ok() && owner.is_stale(epoch, &brought.spot);
         if !goes_on {
-            let answer = fitting(settled.map(|()| letter::stored(true)));
+            let answer = fitting(settled.map(|()| reply::stored(true)));
             desk::reply(seat, &peers, asked, answer);
             return;
         }
         world::spawn(async move {
             let Brought { spot, rules, row, .. } = brought;
             let everywhere = owner.hand_on(epoch, spot, rules, row).await;
-            desk::reply(seat, &peers, asked, letter::stored(everywhere).into());
+            desk::reply(seat, &peers, asked, reply::stored(everywhere).into());
         });
     });
 }
@@ -96,19 +97,19 @@ impl Inner {
 
 /// An answer that fits into a message.
 fn fitting(answer: Result<Vec<u8>>) -> Bytes {
-    let answer = answer.unwrap_or_else(|error| letter::refused(&error));
+    let answer = answer.unwrap_or_else(|error| reply::refused(&error));
     if answer.len() <= ROOM {
         return answer.into();
     }
     let text = "the values of this key are too large to go from node to node";
-    letter::refused(&Error::new(Reason::TooLarge, text)).into()
+    reply::refused(&Error::new(Reason::TooLarge, text)).into()
 }
 
 impl Inner {
     fn fetched(&self, epoch: u64, spot: &Spot) -> Result<Vec<u8>> {
         self.keeps_still(epoch, spot)?;
         let row = self.shelf.read(spot)?;
-        Ok(letter::told(|out| {
+        Ok(reply::told(|out| {
             out.push(row.is_some().into());
             out.extend_from_slice(&row.unwrap_or_default());
         }))
@@ -135,49 +136,49 @@ impl Inner {
                 let request = self.after_finding_others(request).await;
                 let call = request.call.clone();
                 let answer = self.coordinate(request).await;
-                Ok(letter::told(|out| write_answer_to(&call, &answer, ROOM - 1, out)))
+                Ok(reply::told(|out| write_answer_to(&call, &answer, ROOM - 1, out)))
             }
             Question::Keys { spans, bucket, after, rows_max } => {
                 self.covers_still(epoch, &spans, self.copies_of(&bucket)?)?;
                 let names = Names::Keys { bucket, after };
                 let (keys, more) = self.names_here(spans, names, rows_max).await?;
-                Ok(letter::told(|out| letter::put_names(&keys, more, out)))
+                Ok(reply::told(|out| reply::put_names(&keys, more, out)))
             }
             Question::Buckets { spans, kind, after, rows_max } => {
                 self.covers_still(epoch, &spans, self.fewest_copies())?;
                 let names = Names::Buckets { kind, after };
                 let (names, more) = self.names_here(spans, names, rows_max).await?;
-                Ok(letter::told(|out| letter::put_names(&names, more, out)))
+                Ok(reply::told(|out| reply::put_names(&names, more, out)))
             }
             Question::Compare { which, question } => {
                 self.knows_as_much(epoch, which.0)?;
                 let answer = self.compared(which, question).await?;
-                Ok(letter::told(|out| answer.write(out)))
+                Ok(reply::told(|out| answer.write(out)))
             }
             Question::Rows { which, after, bytes_max } => {
                 self.knows_as_much(epoch, which.0)?;
                 let page = self.rows_to_give(which, after, bytes_max).await?;
-                Ok(letter::told(|out| page.write(out)))
+                Ok(reply::told(|out| page.write(out)))
             }
             Question::Weight => {
                 let weight = self.weight().await?;
-                Ok(letter::told(|out| weight.write(out)))
+                Ok(reply::told(|out| weight.write(out)))
             }
             Question::Progress => {
                 let progress = self.moving.progress();
-                Ok(letter::told(|out| progress.write(out)))
+                Ok(reply::told(|out| progress.write(out)))
             }
             Question::Ring => {
                 let ring = self.catalog.available.ring().ok_or_else(no_ring)?;
-                Ok(letter::told(|out| out.extend_from_slice(&ring.encode())))
+                Ok(reply::told(|out| out.extend_from_slice(&ring.encode())))
             }
-            Question::Bare { spot, epoch, digest, drop } => {
-                let yes = self.is_bare(&spot, (epoch, digest), drop).await?;
-                Ok(letter::told(|out| out.push(yes.into())))
+            Question::Bare { epoch, rows, drop } => {
+                let said = self.are_bare(&rows, epoch, drop).await?;
+                Ok(reply::told(|out| out.extend(said.into_iter().map(u8::from))))
             }
             Question::Holds(meanwhile) => {
                 let holds = self.holds_rows(meanwhile).await?;
-                Ok(letter::told(|out| out.push(holds.into())))
+                Ok(reply::told(|out| out.push(holds.into())))
             }
         }
     }

@@ -7,9 +7,10 @@
 
 use super::coordinate::{LATE_MS, until};
 use super::crowd::Crowd;
-use super::letter::{self, Question};
+use super::letter::Question;
 use super::local::{Rules, Spot};
 use super::moving::Beside;
+use super::reply;
 use super::watching::{TO_THE_END, asked_for};
 use crate::world::sleep;
 use crate::{Inner, world};
@@ -184,7 +185,7 @@ impl StoreErrand {
             match &stored {
                 Ok(bytes) => {
                     inner.quickest.took(node, world::milliseconds().saturating_sub(began));
-                    if letter::is_elsewhere_too(bytes) {
+                    if reply::is_elsewhere_too(bytes) {
                         inner.learn_ring(node, epoch, until(deadline)).await;
                     }
                 }

@@ -9,6 +9,7 @@ use crate::catalog::Bucket;
 use crate::keeper::store_error;
 use base::{Body, Entry, Error, Key, Range, Read, Reason, Reply, Result, Row};
 use bytes::Bytes;
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use store::Snapshot;
 
@@ -17,8 +18,11 @@ use store::Snapshot;
 pub(crate) const ROWS_AT_ONCE: usize = 128;
 /// Point reads up to this many keys, likewise.
 pub(crate) const KEYS_AT_ONCE: usize = 1_024;
+/// Several values are read where the request came in up to so many bytes together, and one more: a
+/// few of the largest take longer than thousands of small ones.
+const BYTES_AT_ONCE: usize = 256 << 10;
 
-/// Whether a read may take long enough to go to a thread of its own.
+/// Whether a read may take long enough to go to a thread of its own, whatever it finds.
 pub(crate) fn is_long(read: &Read) -> bool {
     match read {
         Read::Range(range) => range.rows_max.is_none_or(|rows| rows > ROWS_AT_ONCE),
@@ -32,43 +36,18 @@ pub(crate) fn is_long(read: &Read) -> bool {
 
 /// Answers from what is applied.
 pub(crate) fn read(group: &Group, bucket: &Bucket, read: &Read) -> Result<Reply> {
-    // Before the rows: the answer shows at least this index.
-    let index = group.applied.index();
-    let now = group.time.load(Ordering::Acquire);
-    let reader = Reader { group, bucket, now };
-    let body = match read {
-        Read::Get(key) => Body::Row(reader.get(key)?.map(|row| shown(row, now))),
-        Read::Assert { key, expected } => {
-            let value = reader.get(key)?.map(|row| row.value);
-            holds(value == *expected, key)?
-        }
-        Read::AssertExists(key) => holds(reader.get(key)?.is_some(), key)?,
-        Read::Exists(keys) => Body::Count(reader.count(keys)?),
-        Read::MultiGet(keys) => Body::Rows(reader.many(keys)?),
-        Read::MultiGetAll(keys) => {
-            let rows = reader.many(keys)?;
-            if let Some(missing) = rows.iter().position(Option::is_none) {
-                return Err(Error::key(Reason::NotFound, &keys[missing]));
-            }
-            Body::Rows(rows)
-        }
-        Read::Range(range) => {
-            let mut pager = Pager::new(range);
-            reader.walk(range, |key, row| pager.push(Entry { key, row: Some(shown(row, now)) }))?;
-            Body::Page(pager.page()?)
-        }
-        Read::KeyCount => {
-            let mut count = 0;
-            reader.walk(&Range::default(), |_, _| {
-                count += 1;
-                true
-            })?;
-            Body::Count(count)
-        }
-    };
-    Ok(Reply { index, body })
+    Reader::new(group, bucket, usize::MAX).answer(read)
 }
 
+/// The same; none where it takes so long that it belongs on a thread that may wait.
+pub(crate) fn read_at_once(group: &Group, bucket: &Bucket, read: &Read) -> Option<Result<Reply>> {
+    if is_long(read) {
+        return None;
+    }
+    let reader = Reader::new(group, bucket, BYTES_AT_ONCE);
+    let reply = reader.answer(read);
+    (!reader.is_cut.get()).then_some(reply)
+}
 fn holds(held: bool, key: &Key) -> Result<Body> {
     if held { Ok(Body::Done) } else { Err(Error::key(Reason::AssertionFailed, key)) }
 }
@@ -85,9 +64,64 @@ struct Reader<'a> {
     group: &'a Group,
     bucket: &'a Bucket,
     now: u64,
+    /// Bytes of values that may still be read before the last.
+    room: Cell<usize>,
+    /// It ended for want of room: what it found is not all.
+    is_cut: Cell<bool>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn new(group: &'a Group, bucket: &'a Bucket, bytes: usize) -> Reader<'a> {
+        let now = group.time.load(Ordering::Acquire);
+        Reader { group, bucket, now, room: Cell::new(bytes), is_cut: Cell::new(false) }
+    }
+
+    fn answer(&self, read: &Read) -> Result<Reply> {
+        // Before the rows: the answer shows at least this index.
+        let index = self.group.applied.index();
+        let body = match read {
+            Read::Get(key) => Body::Row(self.get(key)?.map(|row| shown(row, self.now))),
+            Read::Assert { key, expected } => {
+                let value = self.get(key)?.map(|row| row.value);
+                holds(value == *expected, key)?
+            }
+            Read::AssertExists(key) => holds(self.get(key)?.is_some(), key)?,
+            Read::Exists(keys) => Body::Count(self.count(keys)?),
+            Read::MultiGet(keys) => Body::Rows(self.many(keys)?),
+            Read::MultiGetAll(keys) => {
+                let rows = self.many(keys)?;
+                if let Some(missing) = rows.iter().position(Option::is_none) {
+                    return Err(Error::key(Reason::NotFound, &keys[missing]));
+                }
+                Body::Rows(rows)
+            }
+            Read::Range(range) => {
+                let mut pager = Pager::new(range);
+                let now = self.now;
+                self.walk(range, |key, row| pager.push(Entry { key, row: Some(shown(row, now)) }))?;
+                Body::Page(pager.page()?)
+            }
+            Read::KeyCount => {
+                let mut count = 0;
+                self.walk(&Range::default(), |_, _| {
+                    count += 1;
+                    true
+                })?;
+                Body::Count(count)
+            }
+        };
+        Ok(Reply { index, body })
+    }
+
+    /// Whether more may be read, after a row that was.
+    fn goes_on_after(&self, row: &StoredRow) -> bool {
+        match self.room.get().checked_sub(row.value.len()) {
+            Some(left) => self.room.set(left),
+            None => self.is_cut.set(true),
+        }
+        !self.is_cut.get()
+    }
+
     fn get(&self, key: &[u8]) -> Result<Option<StoredRow>> {
         // Keys are short as a rule: theirs are built on the stack.
         let length = layout::ROW_PREFIX_BYTES + key.len();
@@ -145,9 +179,15 @@ impl Reader<'_> {
     ) -> Result<()> {
         let snapshot: Box<dyn Snapshot> = self.group.shared.trees.snapshot();
         let mut tree_key = Vec::new();
-        for key in keys {
+        for (at, key) in keys.iter().enumerate() {
             layout::row_key(self.group.id, self.bucket.id, key, &mut tree_key);
-            take(self.live(snapshot.get(&tree_key).map_err(store_error)?)?)?;
+            let row = self.live(snapshot.get(&tree_key).map_err(store_error)?)?;
+            let is_last = at + 1 == keys.len();
+            let goes_on = row.as_ref().is_none_or(|row| is_last || self.goes_on_after(row));
+            take(row)?;
+            if !goes_on {
+                break;
+            }
         }
         Ok(())
     }
@@ -162,7 +202,7 @@ impl Reader<'_> {
         for row in snapshot.range(low, high, reverse) {
             let (key, bytes) = row.map_err(store_error)?;
             let Some(row) = self.live(Some(bytes))? else { continue };
-            if !each(key.slice(layout::ROW_PREFIX_BYTES..), row) {
+            if !self.goes_on_after(&row) || !each(key.slice(layout::ROW_PREFIX_BYTES..), row) {
                 break;
             }
         }

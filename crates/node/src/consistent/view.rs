@@ -45,26 +45,33 @@ impl Store<'_> {
             Store::Then(snapshot) => snapshot.get(key),
         }
     }
+
+    fn get_to_write(&self, key: &[u8]) -> std::result::Result<Option<Bytes>, StoreError> {
+        match self {
+            Store::Now(trees) => trees.get_to_write(key),
+            Store::Then(snapshot) => snapshot.get(key),
+        }
+    }
 }
 
 impl View<'_> {
     /// What stands under the tree key in `scratch`.
     pub(super) fn raw(&mut self) -> Result<Option<Bytes>> {
-        let found = self.find(self.scratch)?;
-        self.budget.look(found.as_ref().map_or(0, Bytes::len))?;
-        Ok(found)
+        self.find(|store, key| store.get(key))
     }
 
-    fn find(&self, key: &[u8]) -> Result<Option<Bytes>> {
-        if let Some(found) = self.open.get(key) {
-            return Ok(found);
-        }
-        for batch in self.pending.iter().rev() {
-            if let Some(found) = batch.get(key) {
-                return Ok(found);
-            }
-        }
-        self.store.get(key).map_err(store_error)
+    fn find(
+        &mut self,
+        stored: impl Fn(&Store<'_>, &[u8]) -> std::result::Result<Option<Bytes>, StoreError>,
+    ) -> Result<Option<Bytes>> {
+        let key = &self.scratch[..];
+        let pending = || self.pending.iter().rev().find_map(|batch| batch.get(key));
+        let found = match self.open.get(key).or_else(pending) {
+            Some(found) => found,
+            None => stored(&self.store, key).map_err(store_error)?,
+        };
+        self.budget.look(found.as_ref().map_or(0, Bytes::len))?;
+        Ok(found)
     }
 
     /// The row of a key, if it is there and not expired.
@@ -77,10 +84,10 @@ impl View<'_> {
         Ok((!expired).then_some(row))
     }
 
-    /// A row's expiry, expired or not.
+    /// The expiry, expired or not, of a row that is about to be written.
     pub(crate) fn expires_at(&mut self, bucket: BucketId, key: &[u8]) -> Result<Option<u64>> {
         layout::row_key(self.group, bucket, key, self.scratch);
-        let Some(bytes) = self.raw()? else { return Ok(None) };
+        let Some(bytes) = self.find(|store, key| store.get_to_write(key))? else { return Ok(None) };
         Ok(StoredRow::read(&bytes).map_err(damaged)?.expires)
     }
 

@@ -164,10 +164,10 @@ async fn who_was_away_for_long_is_sent_what_left_memory_from_the_log() {
 }
 
 /// Much less than the tests below write.
-const LOG_BYTES: u64 = 8 << 20;
+pub(super) const LOG_BYTES: u64 = 8 << 20;
 
 /// Everybody who runs lets go of the log that it does not need itself.
-async fn collapse(house: &House) {
+pub(super) async fn collapse(house: &House) {
     for node in house.nodes.iter().flatten() {
         let inner = node.inner.clone();
         tokio::task::spawn_blocking(move || {
@@ -185,7 +185,7 @@ async fn collapse(house: &House) {
     .await;
 }
 
-fn received(house: &House, which: usize) -> u64 {
+pub(super) fn received(house: &House, which: usize) -> u64 {
     let node = house.nodes[which].as_ref().expect("it runs");
     node.inner.metrics.snapshots_received.load(Ordering::Relaxed)
 }
@@ -227,7 +227,7 @@ async fn become_members(house: &House, members: &[logic::consensus::Member]) {
     .await;
 }
 
-async fn large_values(house: &House, rounds: std::ops::Range<u32>) -> LogIndex {
+pub(super) async fn large_values(house: &House, rounds: std::ops::Range<u32>) -> LogIndex {
     let large = "x".repeat(1 << 20);
     let mut last = LogIndex(0);
     for round in rounds {

@@ -1,13 +1,15 @@
 //! What work costs where much has lived and died: rows walked for each that is returned or due,
 //! counted, on a master, on the next one, and after a restart.
 
-use super::bytes as text;
+use super::buckets::space_is_back;
+use super::cluster::{LOG_BYTES, collapse, large_values, received};
 use super::house::{GROUP, House, bucket, wait};
+use super::{Place, bytes as text};
 use crate::consistent::group::Group;
 use crate::consistent::layout::{self, Space};
 use crate::consistent::read::read;
 use base::request::{ExpireWhen, Expiry, Missing};
-use base::{Body, Range, Read, RetryId, Update};
+use base::{Body, BucketName, Call, DirectoryCall, Range, Read, Request, RetryId, Update};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -220,4 +222,63 @@ async fn a_long_session_costs_no_more_than_a_short_one() {
     let left = store::Chunk::read(&*trees.snapshot(), &outcomes, None, usize::MAX);
     assert!(left.expect("it reads").rows.is_empty(), "nothing is left of it");
     house.stop(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_took_a_snapshot_walks_over_nothing_that_went_before() {
+    let mut house = House::with_long_lease_and_log(3, 3, LOG_BYTES).await;
+    let master = house.master().await;
+    let away = (master + 1) % 3;
+    let group = house.group(master);
+    take(&group, (0..ROWS).map(set)).await;
+    wait("what is to be gone", || (count(&house.group(away)) == u64::from(ROWS)).then_some(()))
+        .await;
+    house.stop(away).await;
+    take(&group, (0..ROWS - 100).map(delete)).await;
+    let last = large_values(&house, 0..40).await;
+    collapse(&house).await;
+    house.start(away).await;
+    house.applied(away, last).await;
+    assert_eq!(received(&house, away), 1);
+    let (group, since) = (house.group(away), counts(&house, away));
+    assert_eq!(first_keys(&group, 2), [key(ROWS - 100), key(ROWS - 99)]);
+    is_bounded(&house, away, since, "the first");
+    assert_eq!(count(&group), 140);
+    is_bounded(&house, away, since, "a count");
+    for which in 0..3 {
+        house.stop(which).await;
+    }
+}
+
+#[tokio::test]
+async fn buckets_that_were_dropped_are_in_nobodys_way() {
+    const BUCKETS: usize = 1_500;
+    let place = Place::new();
+    let node = place.start().await;
+    let direct = async |name: &str, call: DirectoryCall| {
+        let bucket = BucketName::parse(name).expect("a name");
+        let request = Request { bucket, call: Call::Directory(call), retry: None };
+        node.handle(request).await.expect("it goes").body
+    };
+    for number in 0..BUCKETS {
+        direct(&format!("b{number}"), DirectoryCall::CreateBucket(vec![])).await;
+        direct(&format!("b{number}"), DirectoryCall::DropBucket).await;
+    }
+    assert!(space_is_back(&node).await);
+    direct("last", DirectoryCall::CreateBucket(vec![])).await;
+    let trees = &node.inner.trees;
+    trees.compact().expect("it merges");
+    let before = trees.statistics();
+    for _ in 0..10 {
+        let list = DirectoryCall::ListBuckets { after: None, rows_max: 1_000 };
+        let Body::Buckets(found) = direct("last", list).await else { panic!("a list") };
+        assert!(found.iter().any(|bucket| bucket.name.to_string().contains("last")));
+        assert!(found.len() < 10, "{} buckets are left", found.len());
+        assert!(node.inner.directory.dropped().expect("readable").is_empty());
+    }
+    let after = trees.statistics();
+    let walked = after.rows_walked - before.rows_walked;
+    let returned = after.rows_returned - before.rows_returned;
+    assert!(walked <= 2 * returned + 500, "{walked} rows walked for {returned}");
+    node.stop().await.expect("it stops");
 }

@@ -42,6 +42,15 @@ impl House {
     /// The same, with a lease that no other work of the machine makes a master lose.
     pub(crate) async fn with_long_lease(count: usize, founders: usize) -> House {
         let log_bytes_max = crate::NodeSettings::default().log_bytes_max;
+        House::with_long_lease_and_log(count, founders, log_bytes_max).await
+    }
+
+    /// The same, with so much log at most.
+    pub(crate) async fn with_long_lease_and_log(
+        count: usize,
+        founders: usize,
+        log_bytes_max: u64,
+    ) -> House {
         House { lease_ms: 10_000, log_bytes_max, ..House::empty(count, founders) }.started().await
     }
 

@@ -7,6 +7,7 @@
 
 mod batch;
 mod expiry;
+mod growth;
 mod healing;
 mod interrupted;
 mod limits;

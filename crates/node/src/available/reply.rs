@@ -1,0 +1,74 @@
+//! What nodes answer each other about available buckets.
+//!
+//! ```text
+//! answer = 0 | fields          or   1 | error, as in `base/wire`
+//! ```
+
+use super::letter::Taken;
+use base::Error;
+use base::Result;
+use base::codec::{Malformed, Reader, Writer};
+use base::limits::KEY_BYTES_MAX;
+use bytes::Bytes;
+
+/// An answer that says something.
+pub(super) fn told(fill: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = vec![0];
+    fill(&mut out);
+    out
+}
+
+/// A row is kept; whether all have it who are to have it by the ring that this node knows, where
+/// that is newer than the sender's.
+pub(super) fn stored(everywhere: bool) -> Vec<u8> {
+    told(|out| {
+        if !everywhere {
+            out.put_u8(1)
+        }
+    })
+}
+
+/// Whether a row that is kept is to be brought to others besides: nobody who is to have it is left
+/// out by an answer of no bytes.
+pub(super) fn is_elsewhere_too(stored: &[u8]) -> bool {
+    stored.first() == Some(&1)
+}
+
+/// An answer that refuses.
+pub(super) fn refused(error: &Error) -> Vec<u8> {
+    let mut out = vec![1];
+    error.write(&mut out);
+    out
+}
+
+/// What an answer says.
+pub(super) fn answer(bytes: &Bytes) -> Taken<Result<Bytes>> {
+    match bytes.first() {
+        Some(0) => Ok(Ok(bytes.slice(1..))),
+        Some(1) => Ok(Err(Error::read(&bytes.slice(1..))?)),
+        _ => Err(Malformed("which answer")),
+    }
+}
+
+/// Names in order, and whether more follow, as bytes.
+pub(super) fn put_names(names: &[Bytes], more: bool, out: &mut Vec<u8>) {
+    out.put_u8(more.into());
+    out.put_u32(names.len() as u32);
+    names.iter().for_each(|name| out.put_string(name));
+}
+
+/// The same, read.
+pub(super) fn take_names(bytes: &Bytes) -> Taken<(Vec<Bytes>, bool)> {
+    let mut from = Reader::new(bytes);
+    let more = from.u8("more")? != 0;
+    let count = from.u32("names")? as usize;
+    if count > from.rest().len() / 4 {
+        return Err(Malformed("names"));
+    }
+    let mut names = Vec::with_capacity(count);
+    for _ in 0..count {
+        names.push(bytes.slice_ref(from.string(KEY_BYTES_MAX, "name")?));
+    }
+    from.end("names")?;
+    Ok((names, more))
+}
