@@ -23,7 +23,7 @@ const SETTINGS: [&str; 6] =
 /// takes with nothing to do, with what the allocator keeps.
 const RESIDENT_MIB_MAX: u64 = 64 + 64 + 64 + 16 + 16 + 200;
 /// A value of which six are read at a time.
-const LARGE_BYTES: usize = 4 << 20;
+const LARGE_BYTES: usize = 8 << 20;
 const LARGE: [&[u8]; 6] = [b"l1", b"l2", b"l3", b"l4", b"l5", b"l6"];
 
 fn connect(address: SocketAddr) -> Resp {
@@ -91,6 +91,25 @@ fn never_read(address: SocketAddr) {
     assert!(answered > 0, "some are answered");
 }
 
+/// Clients that ask for much again and again, each as soon as it has its answer. Some are refused
+/// for want of memory.
+fn large_reads(address: SocketAddr) {
+    let mget = [&[&b"MGET"[..]][..], &LARGE].concat();
+    let answered = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut client = connect(address);
+                for _ in 0..5 {
+                    let told = client.call(&mget).expect("an answer");
+                    answered.fetch_add(u64::from(told.error().is_none()), Ordering::SeqCst);
+                }
+            });
+        }
+    });
+    assert!(answered.into_inner() > 0, "some are answered");
+}
+
 fn empty(address: SocketAddr) -> u64 {
     let (mut removed, mut token) = (0, serde_json::Value::Null);
     loop {
@@ -119,7 +138,7 @@ fn bystander(address: SocketAddr, served: &AtomicU64, over: &AtomicBool) {
 /// What a request is called, and how it is sent and judged.
 type Request = (&'static str, Box<dyn Fn()>);
 
-fn requests(address: SocketAddr) -> [Request; 7] {
+fn requests(address: SocketAddr) -> [Request; 8] {
     let mget = [&[&b"MGET"[..]][..], &LARGE].concat();
     let reads = vec![mget; 60];
     let set = || vec![vec![&b"SET"[..], b"w", b"v"]];
@@ -149,6 +168,7 @@ fn requests(address: SocketAddr) -> [Request; 7] {
             }),
         ),
         ("never_read", Box::new(move || never_read(address))),
+        ("large_reads", Box::new(move || large_reads(address))),
         (
             "empty_prefix",
             Box::new(move || {

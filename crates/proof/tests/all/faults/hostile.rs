@@ -190,7 +190,7 @@ fn survives(name: &str, seed: u64, valid: &[Vec<u8>]) {
     let mut figures = Figures::begin(name);
     let mut bystander = Resp::connect(server.address).expect("it listens");
     assert_eq!(bystander.say("SET bystander unhurt").expect("answers").error(), None);
-    let goal = times(100_000, 1_000_000) as u64;
+    let goal = times(50_000, 1_000_000) as u64;
     let before = resident_bytes(server.pid());
     let workers = 4;
     let sent: u64 = std::thread::scope(|scope| {
