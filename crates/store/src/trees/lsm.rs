@@ -25,8 +25,8 @@ use super::spans::{Sight, Spans};
 use super::table::MemoryTable;
 use super::view::View;
 use super::{
-    Change, Pressure, ROWS_IN_VAIN_MIN, Snapshot, TreeSettings, TreeStatistics, Trees, hash,
-    spanfile,
+    Change, FLUSHED_EARLY, LEVEL0_RUNS_FEW, Pressure, ROWS_IN_VAIN_MIN, Snapshot, TreeSettings,
+    TreeStatistics, Trees, hash, spanfile,
 };
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
@@ -56,7 +56,7 @@ pub struct LsmTrees {
     arriving: Mutex<BTreeSet<TableId>>,
     /// Where no row is left.
     pub(super) spans: Arc<Spans>,
-    pub(super) counts: Arc<RowCounts>,
+    counts: Arc<RowCounts>,
     /// Set by the first failure that leaves doubt.
     closed: AtomicBool,
 }
@@ -89,7 +89,8 @@ impl LsmTrees {
             Err(panic) => return Err(manifest::damage(&path, manifest::panic_words(&*panic))),
         };
         let sequence = tree.get_highest_persisted_seqno().unwrap_or(0);
-        let view = Arc::new(View::capture(&tree, Arc::new(MemoryTable::new()), Vec::new()));
+        let active = Arc::new(MemoryTable::new());
+        let view = Arc::new(View::capture(&tree, active, Vec::new(), Arc::default()));
         let writer = Writer { sequence, active: Arc::clone(&view.active), watches: Vec::new() };
         let spans = Spans::default();
         spans.load(spanfile::read(&path, tree.current_version().id()), sequence);
@@ -127,12 +128,12 @@ impl LsmTrees {
         (view, self.published.load(Ordering::Acquire))
     }
 
-    /// The rows as they are now, for a reader whose rows are counted there.
-    pub(super) fn look(&self, counts: &Arc<RowCounts>) -> LsmSnapshot {
+    /// The rows as they are now, for a reader whose rows are counted there, or nowhere.
+    pub(super) fn look(&self, counts: Option<&Arc<RowCounts>>) -> LsmSnapshot {
         let turn = self.spans.turn();
         let (view, sequence) = self.now();
         let (path, salt) = (self.settings.path.clone(), self.salt);
-        let (spans, counts) = (Arc::clone(&self.spans), Arc::clone(counts));
+        let (spans, counts) = (Arc::clone(&self.spans), counts.cloned());
         LsmSnapshot { view, sight: Sight { turn, sequence }, salt, path, spans, counts }
     }
 
@@ -170,10 +171,11 @@ impl LsmTrees {
         if writer.active.rows() == 0 {
             return Ok(false);
         }
-        let mut sealed = self.view().sealed.clone();
+        let view = self.view();
+        let (mut sealed, in_vain) = (view.sealed.clone(), Arc::clone(&view.in_vain_on_disk));
         sealed.push(std::mem::replace(&mut writer.active, Arc::new(MemoryTable::new())));
-        retired.push(self.swap(View::capture(&self.tree, Arc::clone(&writer.active), sealed)));
-        self.counts.in_vain_in_memory.store(0, Ordering::Relaxed);
+        let active = Arc::clone(&writer.active);
+        retired.push(self.swap(View::capture(&self.tree, active, sealed, in_vain)));
         self.spans.seal();
         // Behind the swap: who is in the new turn has the new table.
         self.spans.end_turn(writer.sequence);
@@ -187,7 +189,8 @@ impl LsmTrees {
         let view = self.view();
         let mut sealed = view.sealed.clone();
         sealed.retain(|table| !Arc::ptr_eq(table, flushed));
-        retired.push(self.swap(View::capture(&self.tree, Arc::clone(&view.active), sealed)));
+        let (active, in_vain) = (Arc::clone(&view.active), Arc::clone(&view.in_vain_on_disk));
+        retired.push(self.swap(View::capture(&self.tree, active, sealed, in_vain)));
         Ok(())
     }
 
@@ -196,7 +199,7 @@ impl LsmTrees {
         let mut retired = self.retired.lock().map_err(|_| StoreError::Closed)?;
         let view = self.view();
         let (active, sealed) = (Arc::clone(&view.active), view.sealed.clone());
-        retired.push(self.swap(View::capture(&self.tree, active, sealed)));
+        retired.push(self.swap(View::capture(&self.tree, active, sealed, Arc::default())));
         drop((retired, view));
         self.free_retired()
     }
@@ -309,7 +312,7 @@ impl Trees for LsmTrees {
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot> {
-        Box::new(self.look(&self.counts))
+        Box::new(self.look(Some(&self.counts)))
     }
 
     fn memory_bytes(&self) -> u64 {
@@ -318,11 +321,15 @@ impl Trees for LsmTrees {
 
     fn pressure(&self) -> Pressure {
         let view = self.view();
-        let in_vain = self.counts.in_vain_in_memory.load(Ordering::Relaxed);
+        let (active_bytes, active_bytes_max) =
+            (view.active.bytes(), self.settings.table_bytes_max());
+        let in_vain = view.active.in_vain.load(Ordering::Relaxed);
         Pressure {
-            active_bytes: view.active.bytes(),
-            active_bytes_max: self.settings.table_bytes_max(),
+            active_bytes,
+            active_bytes_max,
             dead_rows_in_the_way: in_vain >= ROWS_IN_VAIN_MIN
+                && active_bytes >= active_bytes_max / FLUSHED_EARLY
+                && view.level0_runs < LEVEL0_RUNS_FEW
                 && in_vain > view.active.rows() as u64,
             sealed_tables: view.sealed.len(),
             level0_runs: view.level0_runs,

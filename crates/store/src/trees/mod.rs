@@ -157,8 +157,8 @@ pub struct Pressure {
     pub active_bytes: u64,
     /// Where the active table should be sealed, in bytes.
     pub active_bytes_max: u64,
-    /// Range reads have walked over more dead rows in memory than the active table has rows at all:
-    /// to write the living ones to disk costs less.
+    /// Range reads have walked over more dead rows in memory than the active table has rows at all,
+    /// and those are not few: to write the living ones to disk costs less.
     pub dead_rows_in_the_way: bool,
     /// Tables that wait for `flush`.
     pub sealed_tables: usize,
@@ -181,9 +181,13 @@ impl Pressure {
     }
 }
 
-/// So many dead rows are walked over before anything is done about them: a flush or a merge costs
-/// as much, however little it has to write.
-const ROWS_IN_VAIN_MIN: u64 = 10_000;
+/// So many dead rows are walked over before anything is done about them: the syncs of a flush or a
+/// merge cost about as much, however little it has to write.
+const ROWS_IN_VAIN_MIN: u64 = 50_000;
+/// For dead rows the active table is not flushed before it has this part of its due size, nor while
+/// so many runs on disk are unmerged: small tables would only be walked over instead.
+const FLUSHED_EARLY: u64 = 16;
+const LEVEL0_RUNS_FEW: usize = 4;
 /// Sealed tables at which writers wait: the memory split counts on it.
 pub const SEALED_TABLES_MAX: usize = 2;
 /// Times its due size that the active table may have when writers wait.

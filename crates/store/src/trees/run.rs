@@ -163,13 +163,14 @@ impl Run {
     }
 }
 
-/// What numbers the keys of chunks: the same as before, where that tells them apart.
+/// What numbers the keys of chunks: the same as before, where that tells them apart or it is not
+/// worth asking.
 fn heads_for(chunks: &[Arc<Chunk>], before: Option<&Arc<Heads>>) -> Arc<Heads> {
     let rows: usize = chunks.iter().map(|chunk| chunk.len()).sum();
     let every = chunks.iter().flat_map(|chunk| chunk.iter());
     let keys: Vec<_> = every.step_by((rows / KEYS_TRIED).max(1)).map(|entry| &entry.key).collect();
     match before {
-        Some(before) if before.tell_apart(&keys) => Arc::clone(before),
+        Some(before) if rows < CHUNK_ROWS || before.tell_apart(&keys) => Arc::clone(before),
         _ => Arc::new(Heads::of(keys)),
     }
 }

@@ -31,10 +31,6 @@ const DEAD_PER_LOOK: u64 = 16;
 pub(super) struct RowCounts {
     pub walked: AtomicU64,
     pub returned: AtomicU64,
-    /// Rows in memory that were passed and not given out since the active table began.
-    pub in_vain_in_memory: AtomicU64,
-    /// Rows on disk that were passed and not given out since they were merged for that.
-    pub in_vain_on_disk: AtomicU64,
 }
 
 /// Rows of a view up to a batch.
@@ -44,7 +40,8 @@ pub(super) struct LsmSnapshot {
     pub salt: u64,
     pub path: PathBuf,
     pub spans: Arc<Spans>,
-    pub counts: Arc<RowCounts>,
+    /// None: who reads is not a client, and counts for nothing.
+    pub counts: Option<Arc<RowCounts>>,
 }
 
 impl Snapshot for LsmSnapshot {
@@ -104,6 +101,7 @@ pub(super) struct Merge<'a> {
     stretch: Stretch,
     walked: u64,
     returned: u64,
+    /// Passed and not given out, in memory; and on disk, as far as a merge would have spared it.
     in_vain_in_memory: u64,
     in_vain_on_disk: u64,
 }
@@ -196,24 +194,23 @@ impl<'a> Merge<'a> {
     /// The next key, with what the newest source says of it.
     fn pop(&mut self) -> Option<Head> {
         let first = self.heads.pop()?;
-        self.count(&first, u64::from(first.value.is_some()));
+        let on_disk = matches!(self.sources[first.source], Source::Disk(_));
+        let mut passed = first.passed;
         self.advance(first.source);
         while self.heads.peek().is_some_and(|other| other.key == first.key) {
             let hidden = self.heads.pop()?;
-            self.count(&hidden, 0);
+            // No merge takes a row on disk away that is hidden by one in memory.
+            if on_disk || matches!(self.sources[hidden.source], Source::Memory(_)) {
+                passed += hidden.passed;
+            } else {
+                self.walked += hidden.passed;
+            }
             self.advance(hidden.source);
         }
+        self.walked += passed;
+        let in_vain = passed.saturating_sub(first.value.is_some().into());
+        *(if on_disk { &mut self.in_vain_on_disk } else { &mut self.in_vain_in_memory }) += in_vain;
         Some(first)
-    }
-
-    /// Counts what was passed to find a row, of which so many are given out.
-    fn count(&mut self, head: &Head, alive: u64) {
-        self.walked += head.passed;
-        let in_vain = match self.sources[head.source] {
-            Source::Memory(_) => &mut self.in_vain_in_memory,
-            Source::Disk(_) => &mut self.in_vain_on_disk,
-        };
-        *in_vain += head.passed.saturating_sub(alive);
     }
 
     /// One more dead row: jumps when it lies in a span.
@@ -345,11 +342,12 @@ impl Iterator for Merge<'_> {
 
 impl Drop for Merge<'_> {
     fn drop(&mut self) {
-        let counts = &self.snapshot.counts;
+        let LsmSnapshot { view, counts: Some(counts), .. } = self.snapshot else { return };
         counts.walked.fetch_add(self.walked, Relaxed);
         counts.returned.fetch_add(self.returned, Relaxed);
-        counts.in_vain_in_memory.fetch_add(self.in_vain_in_memory, Relaxed);
-        counts.in_vain_on_disk.fetch_add(self.in_vain_on_disk, Relaxed);
+        // Of the tables that were read, whatever tables there are by now.
+        view.active.in_vain.fetch_add(self.in_vain_in_memory, Relaxed);
+        view.in_vain_on_disk.fetch_add(self.in_vain_on_disk, Relaxed);
     }
 }
 

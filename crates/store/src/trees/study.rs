@@ -4,7 +4,7 @@
 
 use std::cmp::Reverse;
 use std::ops::Bound;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
 use bytes::Bytes;
 use lsm_tree::AbstractTree;
@@ -35,11 +35,10 @@ impl LsmTrees {
         // One at a time, so that who comes second finds known what the first took on.
         let _one = self.studying.lock().unwrap_or_else(PoisonError::into_inner);
         let mut removed = table.removed_lately(REMOVED_MIN);
-        let uncounted = Arc::default();
         let (mut misses, mut again, mut goes_on) = (0, 0, None);
         while let Some(Reverse(key)) = removed.peek().filter(|_| misses < MISSES_MAX) {
             // A fresh snapshot each time: of an old one too much may have been written since.
-            let snapshot = self.look(&uncounted);
+            let snapshot = self.look(None);
             let from = goes_on.clone().unwrap_or_else(|| Bound::Included(key.clone()));
             let mut walk = Merge::new(&snapshot, (from, Bound::Unbounded), false);
             let Ok((Some(upto), dead)) = walk.pass_dead(DEAD_PER_LOOK) else { return };

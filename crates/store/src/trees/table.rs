@@ -44,6 +44,8 @@ pub(super) struct MemoryTable {
     bytes: AtomicU64,
     /// Rows, from the first, whose removals were looked at.
     studied: AtomicUsize,
+    /// Rows in memory that range reads passed in vain while this was the active table.
+    pub in_vain: AtomicU64,
 }
 
 struct Growing {
@@ -67,6 +69,7 @@ impl MemoryTable {
             runs: Mutex::new(Vec::new()),
             bytes: AtomicU64::new(0),
             studied: AtomicUsize::new(0),
+            in_vain: AtomicU64::new(0),
         }
     }
 

@@ -6,6 +6,7 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
 use lsm_tree::table::filter::block::FilterBlock;
@@ -43,6 +44,8 @@ pub(super) struct View {
     pub sealed: Vec<Arc<MemoryTable>>,
     /// Unmerged runs on disk.
     pub level0_runs: usize,
+    /// Rows on disk that range reads passed in vain since tables were merged last.
+    pub in_vain_on_disk: Arc<AtomicU64>,
     /// Table files that it may read.
     pub files: Vec<TableId>,
     tables: Box<ReadPoint>,
@@ -52,7 +55,12 @@ pub(super) struct View {
 impl View {
     /// These tables in memory, and those on disk as they are now. A row that is in both is
     /// harmless.
-    pub fn capture(tree: &Tree, active: Arc<MemoryTable>, sealed: Vec<Arc<MemoryTable>>) -> View {
+    pub fn capture(
+        tree: &Tree,
+        active: Arc<MemoryTable>,
+        sealed: Vec<Arc<MemoryTable>>,
+        in_vain_on_disk: Arc<AtomicU64>,
+    ) -> View {
         let version = tree.current_version();
         let ranged = version.clone();
         let level0_runs = version.l0().run_count();
@@ -91,7 +99,7 @@ impl View {
             });
             met.collect()
         });
-        View { active, sealed, level0_runs, files, tables, runs }
+        View { active, sealed, level0_runs, in_vain_on_disk, files, tables, runs }
     }
 
     /// The newest version of a key in memory that is not newer than `sequence`.

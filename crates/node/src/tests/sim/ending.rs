@@ -27,7 +27,6 @@ impl World {
 
     /// Everything newly applied is shown to the judge.
     pub(super) fn look_at_applied(&mut self, which: usize) {
-        let alone = self.mates.len() == 1;
         let Some(life) = &self.mates[which].life else { return };
         for (group, judge) in self.judges.iter_mut().enumerate() {
             let (upto, seen) = (life.applied(group), &mut self.seen[which][group]);
@@ -35,13 +34,14 @@ impl World {
                 *seen = seen.next();
                 let group_here = life.group(group);
                 let mut held = group_here.state().values.get(*seen).map(|(payload, _)| payload);
+                let installed = *seen <= self.installed[which][group];
                 // With nobody who may lag memory lets go of it at once. One read may fail.
-                if held.is_none() && alone {
+                if held.is_none() && !installed {
                     held = (0..2).find_map(|_| group_here.decided_value(*seen).ok());
                 }
                 match held {
                     Some(payload) => judge.applied(*seen, &payload),
-                    None => assert!(*seen <= self.installed[which][group], "applied unseen"),
+                    None => assert!(installed, "applied unseen"),
                 }
             }
         }
