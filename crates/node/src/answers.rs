@@ -67,7 +67,9 @@ fn overloaded() -> Error {
 pub(crate) fn bytes_of_read(read: &Read) -> usize {
     match read {
         Read::Get(_) => VALUE_BYTES_MAX,
-        Read::MultiGet(_) | Read::MultiGetAll(_) => VALUES_BYTES_MAX,
+        Read::MultiGet(keys) | Read::MultiGetAll(keys) => {
+            keys.len().saturating_mul(VALUE_BYTES_MAX).min(VALUES_BYTES_MAX)
+        }
         Read::Range(range) => match range.extent {
             Extent::Whole => WHOLE_RANGE_BYTES_MAX,
             // The page ends after the row that fills it.

@@ -11,9 +11,9 @@
 //! (`logic::causal::Minter`). Values whose time is over are dropped on the way: the row has heard
 //! of them and holds them no more, which is a delete like any other.
 //!
-//! Promises: a turn reads and asks about at most [`BARE_ROWS_MAX`] rows, all in one question to each
-//! member; turns take a tenth of the time, and of an eventless store less; a row that differs
-//! anywhere, or changed in between, stays.
+//! Promises: a turn asks about at most [`BARE_ROWS_MAX`] rows, all in one question to each member;
+//! reading takes a tenth of the time, and less where nothing goes; a row that differs anywhere, or
+//! changed in between, stays.
 //! Never: drops a row while the ring changes; asks a clock on the wall whether a row may go.
 
 use super::crowd::Crowd;
@@ -38,20 +38,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// After a turn the reaper rests so many times as long as that took, within these bounds.
+/// After a turn the reaper rests so many times as long as it took to read, and at least so long.
 const RESTS: u32 = 9;
 const REST_MIN: Duration = Duration::from_millis(10);
-const REST_MAX: Duration = Duration::from_secs(1);
-/// Between a round in which nothing was to be done and the next it rests at most so long.
+/// Between two rounds it rests so long; where nothing went in the last one, likewise many times as
+/// long as that one read, up to the second of these.
+const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// Rows that are looked at in a turn.
-const PAGE: usize = BARE_ROWS_MAX;
+/// Rows, living ones among them, and their bytes that are read in a turn, and one row more.
+const PAGE_ROWS_MAX: usize = 4_096;
+const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Bytes of keys that are asked about in a turn, and one key more.
-const PAGE_BYTES_MAX: usize = 256 << 10;
+const ASKED_BYTES_MAX: usize = 256 << 10;
 /// Most rows that were agreed on once and wait for the second time, and bytes of the store's memory
 /// for each of them.
 const AGREED_MAX: u64 = 1 << 19;
-const MEMORY_PER_AGREED: u64 = 1_024;
+const MEMORY_PER_AGREED: u64 = 256;
 
 /// Where the next rows begin: behind a tree key, or at the first.
 type Place = Option<Bytes>;
@@ -81,12 +83,14 @@ struct Agreed {
 pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
     let mut reaper = Reaper::default();
     while !*stop.borrow_and_update() {
-        let began = world::nanoseconds();
-        if let Err(error) = reaper.turn(&inner).await {
-            tracing::debug!(target: "node", %error, "tombstones stay for now");
-        }
-        let took = Duration::from_nanos(world::nanoseconds().saturating_sub(began));
-        rest(&mut stop, reaper.rest_after(took)).await;
+        let time = match reaper.turn(&inner).await {
+            Ok(time) => time,
+            Err(error) => {
+                tracing::debug!(target: "node", %error, "tombstones stay for now");
+                PAUSE
+            }
+        };
+        rest(&mut stop, time).await;
     }
 }
 
@@ -94,32 +98,36 @@ pub(crate) async fn tend(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
 struct Reaper {
     epoch: u64,
     place: Place,
-    /// The number of the round through all rows, how long it took so far without rests, and whether
-    /// anything was to be done in it.
+    /// The number of the round through all rows, how long it read so far, and whether anything
+    /// went, or was agreed on, in it.
     round: u64,
-    took: Duration,
-    found: bool,
+    read: Duration,
+    goes_on: bool,
     /// What all agreed on once, by digest, which is that of key and row.
     agreed: BTreeMap<u128, Agreed>,
 }
 
 impl Reaper {
-    async fn turn(&mut self, inner: &Arc<Inner>) -> Result<()> {
-        let Some(ring) = inner.catalog.available.ring() else { return Ok(()) };
+    /// Gives how long to rest after it.
+    async fn turn(&mut self, inner: &Arc<Inner>) -> Result<Duration> {
+        let Some(ring) = inner.catalog.available.ring() else { return Ok(PAUSE) };
         if ring.epoch() != self.epoch {
             *self = Reaper { epoch: ring.epoch(), ..Reaper::default() };
         }
         if ring.pending().is_some() {
-            return Ok(());
+            return Ok(PAUSE);
         }
+        let began = world::nanoseconds();
         let (place, owner, asked) = (self.place.clone(), inner.clone(), ring.clone());
         let page = unhurried(move || owner.bare_rows(&asked, place)).await?;
+        let read = Duration::from_nanos(world::nanoseconds().saturating_sub(began));
         self.place = page.next;
-        self.found |= page.expired || !page.bare.is_empty();
+        self.goes_on |= page.expired;
         let (first, second) = self.sorted(page.bare, inner.settings.reap_after_ms);
         if flawed(Flaw::ReapsAlone) {
             let all: Vec<_> = first.into_iter().chain(second).collect();
-            return inner.reap_here(&named(&all), ring.epoch()).await.map(|_| ());
+            inner.reap_here(named(&all), ring.epoch()).await?;
+            return Ok(self.rest_after(read));
         }
         let room = (inner.settings.memory_bytes_max / MEMORY_PER_AGREED).min(AGREED_MAX);
         let room = room.saturating_sub(self.agreed.len() as u64) as usize;
@@ -127,8 +135,10 @@ impl Reaper {
         let (round, agreed) = (self.round, inner.all_agree(&ring, first).await?);
         let since_ms = world::milliseconds();
         self.agreed.extend(agreed.iter().map(|row| (row.digest, Agreed { since_ms, round })));
-        let agreed = inner.all_agree(&ring, second).await?;
-        inner.reap(&ring, agreed).await
+        let gone = inner.all_agree(&ring, second).await?;
+        self.goes_on |= !agreed.is_empty() || !gone.is_empty();
+        inner.reap(&ring, gone).await?;
+        Ok(self.rest_after(read))
     }
 
     /// Rows to be asked about for the first time, and for the second.
@@ -149,19 +159,19 @@ impl Reaper {
         (first, second)
     }
 
-    /// How long to rest after a turn that took so long.
-    fn rest_after(&mut self, took: Duration) -> Duration {
-        self.took += took;
+    /// How long to rest after a turn that read for so long.
+    fn rest_after(&mut self, read: Duration) -> Duration {
+        self.read += read;
         if self.place.is_some() {
-            return (took * RESTS).clamp(REST_MIN, REST_MAX);
+            return (read * RESTS).max(REST_MIN);
         }
         // What was not seen in the round that ends has changed, or is gone.
         self.agreed.retain(|_, agreed| agreed.round == self.round);
         self.round += 1;
-        let took = std::mem::take(&mut self.took);
-        match std::mem::take(&mut self.found) {
-            true => REST_MAX,
-            false => (took * RESTS).clamp(REST_MAX, PAUSE_MAX),
+        let read = std::mem::take(&mut self.read);
+        match std::mem::take(&mut self.goes_on) {
+            true => PAUSE,
+            false => (read * RESTS).clamp(PAUSE, PAUSE_MAX),
         }
     }
 }
@@ -183,16 +193,18 @@ impl Inner {
         let mut page = Page { bare: Vec::new(), expired: false, next: None };
         let low = after.map_or(Bound::Included(first_key()), Bound::Excluded);
         let keys = snapshot.range(low, Bound::Excluded(mark_key()), false);
-        let mut bytes = 0;
+        let (mut bytes, mut asked) = (0, 0);
         for (seen, found) in (1..).zip(keys) {
             let (tree_key, row) = found.map_err(store_error)?;
+            bytes += tree_key.len() + row.len();
             // Hints and records lie between the rows.
             if slot_of(&tree_key).is_some() {
                 let before = page.bare.len();
                 self.look(ring, (&tree_key, row), &mut page)?;
-                bytes += if page.bare.len() > before { tree_key.len() } else { 0 };
+                asked += if page.bare.len() > before { tree_key.len() } else { 0 };
             }
-            if seen == PAGE || bytes > PAGE_BYTES_MAX {
+            let full = seen >= PAGE_ROWS_MAX || bytes > PAGE_BYTES_MAX;
+            if full || asked > ASKED_BYTES_MAX || page.bare.len() >= BARE_ROWS_MAX {
                 page.next = Some(tree_key);
                 break;
             }
@@ -231,8 +243,8 @@ impl Inner {
             return Ok(Vec::new());
         }
         let epoch = ring.epoch();
-        let here = named(&rows).into_iter().map(|row| self.has_just(&row, epoch));
-        let rows = those(rows, here.collect::<Result<_>>()?);
+        let here = self.have_just(named(&rows), epoch).await?;
+        let rows = those(rows, here);
         let asked = |node: NodeId, row: &Bare| {
             !flawed(Flaw::ReapsWithoutGuests) || self.owners_of(ring, &row.spot).contains(&node)
         };
@@ -280,28 +292,42 @@ impl Inner {
         agreed
     }
 
-    /// All owners drop the rows. One that does not sends it to the others again, and it is looked at
-    /// anew.
+    /// All owners drop the rows. One that does not sends it to the others again, and it is looked
+    /// at anew.
     async fn reap(self: &Arc<Inner>, ring: &Ring, rows: Vec<Bare>) -> Result<()> {
         let owners: Vec<_> = rows.iter().map(|row| self.owners_of(ring, &row.spot)).collect();
         let mut others: BTreeSet<_> = owners.into_iter().flatten().collect();
         others.remove(&self.node);
         let asked = |node: NodeId, row: &Bare| self.owners_of(ring, &row.spot).contains(&node);
         let said = self.all_say_yes(others, ring.epoch(), &rows, asked, true).await;
-        self.reap_here(&named(&those(rows, said)), ring.epoch()).await.map(|_| ())
+        self.reap_here(named(&those(rows, said)), ring.epoch()).await.map(|_| ())
     }
 
     /// An answer to whoever asks whether rows may go, or that they go.
     pub(super) async fn are_bare(
-        &self,
-        rows: &[(Spot, u128)],
+        self: &Arc<Inner>,
+        rows: Vec<(Spot, u128)>,
         epoch: u64,
         drop: bool,
     ) -> Result<Vec<bool>> {
         match drop {
             true => self.reap_here(rows, epoch).await,
-            false => rows.iter().map(|row| self.has_just(row, epoch)).collect(),
+            false => self.have_just(rows, epoch).await,
         }
+    }
+
+    /// Of each row whether `has_just` says so; of one that can't be read, no.
+    async fn have_just(
+        self: &Arc<Inner>,
+        rows: Vec<(Spot, u128)>,
+        epoch: u64,
+    ) -> Result<Vec<bool>> {
+        let inner = self.clone();
+        let look = move || {
+            let said = |row| inner.has_just(row, epoch).unwrap_or(false);
+            Ok(rows.iter().map(said).collect())
+        };
+        unhurried(look).await
     }
 
     /// Whether this node has of a key just the row of this digest, firm, if it is an owner, and
@@ -319,21 +345,36 @@ impl Inner {
     }
 
     /// Drops rows, if they are those that were agreed on; of each whether it is gone, for good.
-    async fn reap_here(&self, rows: &[(Spot, u128)], epoch: u64) -> Result<Vec<bool>> {
-        let (mut gone, mut last) = (Vec::with_capacity(rows.len()), None);
-        for row in rows {
-            let (tree_key, is_there) = (row.0.row_key(), self.has_just(row, epoch)?);
-            let mut guard = self.shelf.admit()?;
-            let (_, newest) = self.shelf.newest(&guard, &tree_key)?;
-            let same = newest.is_some_and(|newest| hash(&tree_key, &newest).digest == row.1);
-            if is_there && same {
-                last = Some(self.shelf.change(&mut guard, [(tree_key, None)], true));
+    async fn reap_here(
+        self: &Arc<Inner>,
+        rows: Vec<(Spot, u128)>,
+        epoch: u64,
+    ) -> Result<Vec<bool>> {
+        let inner = self.clone();
+        let dropped = move || {
+            let (mut gone, mut last) = (Vec::with_capacity(rows.len()), None);
+            for row in &rows {
+                // One that can't be dropped now stays; what became of the others is told.
+                let ticket = inner.drop_just(row, epoch).unwrap_or(None);
+                gone.push(ticket.is_some());
+                last = ticket.or(last);
             }
-            gone.push(is_there && same);
-        }
+            Ok((gone, last))
+        };
+        let (gone, last) = unhurried(dropped).await?;
         if let Some(ticket) = last {
             self.shelf.settled(ticket).await?;
         }
         Ok(gone)
+    }
+
+    /// Drops one row, if it is the one that was agreed on; the ticket.
+    fn drop_just(&self, row: &(Spot, u128), epoch: u64) -> Result<Option<u64>> {
+        let (tree_key, is_there) = (row.0.row_key(), self.has_just(row, epoch)?);
+        let mut guard = self.shelf.admit()?;
+        let (_, newest) = self.shelf.newest(&guard, &tree_key)?;
+        let same = newest.is_some_and(|newest| hash(&tree_key, &newest).digest == row.1);
+        let drop = is_there && same;
+        Ok(drop.then(|| self.shelf.change(&mut guard, [(tree_key, None)], true)))
     }
 }

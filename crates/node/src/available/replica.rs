@@ -173,7 +173,7 @@ impl Inner {
                 Ok(reply::told(|out| out.extend_from_slice(&ring.encode())))
             }
             Question::Bare { epoch, rows, drop } => {
-                let said = self.are_bare(&rows, epoch, drop).await?;
+                let said = self.are_bare(rows, epoch, drop).await?;
                 Ok(reply::told(|out| out.extend(said.into_iter().map(u8::from))))
             }
             Question::Holds(meanwhile) => {

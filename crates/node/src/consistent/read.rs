@@ -7,7 +7,7 @@ use super::pager::Pager;
 use super::view::{damaged, is_empty, row_bounds};
 use crate::catalog::Bucket;
 use crate::keeper::store_error;
-use base::{Body, Entry, Error, Key, Range, Read, Reason, Reply, Result, Row};
+use base::{Body, Entry, Error, Key, LogIndex, Range, Read, Reason, Reply, Result, Row};
 use bytes::Bytes;
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -63,6 +63,8 @@ fn shown(row: StoredRow, now: u64) -> Row {
 struct Reader<'a> {
     group: &'a Group,
     bucket: &'a Bucket,
+    /// The answer shows at least this index.
+    index: LogIndex,
     now: u64,
     /// Bytes of values that may still be read before the last.
     room: Cell<usize>,
@@ -72,13 +74,13 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn new(group: &'a Group, bucket: &'a Bucket, bytes: usize) -> Reader<'a> {
+        // Before the time, and both before the rows.
+        let index = group.applied.index();
         let now = group.time.load(Ordering::Acquire);
-        Reader { group, bucket, now, room: Cell::new(bytes), is_cut: Cell::new(false) }
+        Reader { group, bucket, index, now, room: Cell::new(bytes), is_cut: Cell::new(false) }
     }
 
     fn answer(&self, read: &Read) -> Result<Reply> {
-        // Before the rows: the answer shows at least this index.
-        let index = self.group.applied.index();
         let body = match read {
             Read::Get(key) => Body::Row(self.get(key)?.map(|row| shown(row, self.now))),
             Read::Assert { key, expected } => {
@@ -110,12 +112,12 @@ impl<'a> Reader<'a> {
                 Body::Count(count)
             }
         };
-        Ok(Reply { index, body })
+        Ok(Reply { index: self.index, body })
     }
 
-    /// Whether more may be read, after a row that was.
-    fn goes_on_after(&self, row: &StoredRow) -> bool {
-        match self.room.get().checked_sub(row.value.len()) {
+    /// Whether more may be read, after a row of so many bytes that was, be it expired.
+    fn goes_on_after(&self, bytes: usize) -> bool {
+        match self.room.get().checked_sub(bytes) {
             Some(left) => self.room.set(left),
             None => self.is_cut.set(true),
         }
@@ -181,10 +183,10 @@ impl<'a> Reader<'a> {
         let mut tree_key = Vec::new();
         for (at, key) in keys.iter().enumerate() {
             layout::row_key(self.group.id, self.bucket.id, key, &mut tree_key);
-            let row = self.live(snapshot.get(&tree_key).map_err(store_error)?)?;
+            let bytes = snapshot.get(&tree_key).map_err(store_error)?;
             let is_last = at + 1 == keys.len();
-            let goes_on = row.as_ref().is_none_or(|row| is_last || self.goes_on_after(row));
-            take(row)?;
+            let goes_on = is_last || self.goes_on_after(bytes.as_ref().map_or(0, Bytes::len));
+            take(self.live(bytes)?)?;
             if !goes_on {
                 break;
             }
@@ -201,8 +203,11 @@ impl<'a> Reader<'a> {
         let reverse = range.direction == base::range::Direction::Descending;
         for row in snapshot.range(low, high, reverse) {
             let (key, bytes) = row.map_err(store_error)?;
+            if !self.goes_on_after(bytes.len()) {
+                break;
+            }
             let Some(row) = self.live(Some(bytes))? else { continue };
-            if !self.goes_on_after(&row) || !each(key.slice(layout::ROW_PREFIX_BYTES..), row) {
+            if !each(key.slice(layout::ROW_PREFIX_BYTES..), row) {
                 break;
             }
         }

@@ -59,9 +59,9 @@ impl LsmTrees {
         self.free_retired()
     }
 
-    /// Makes a sealed table durable, the newest row of each key; readers then read that. A tombstone
-    /// that has nothing to hide goes with the memory: most rows that live for seconds leave nothing
-    /// at all.
+    /// Makes a sealed table durable, the newest row of each key; readers then read that. A
+    /// tombstone that has nothing to hide goes with the memory: most rows that live for seconds
+    /// leave nothing at all.
     fn flush_table(&self, table: &Arc<MemoryTable>) -> Result<(), StoreError> {
         let whole = Arc::new(table.whole());
         // While the table is in every reader's view it does not matter when its rows are offered to
@@ -182,8 +182,8 @@ impl LsmTrees {
 
     /// Tombstones above rows they hide keep space, and nothing merges them while nothing is
     /// written. Levels that may hold next to nothing push them down, a few tables a round; those
-    /// already at the bottom need it rewritten. Levels are drained also where range reads have walked
-    /// over more dead rows on disk than there are rows.
+    /// already at the bottom need it rewritten. Levels are drained also where range reads have
+    /// walked over more dead rows on disk than there are rows.
     fn reclaim(&self) -> Result<bool, StoreError> {
         let tombstones = self.tree.tombstone_count();
         let rows: u64 =

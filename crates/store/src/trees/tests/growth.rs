@@ -204,8 +204,8 @@ fn rows_that_died_between_others_do_not_stay_in_the_way() {
     assert!(trees.statistics().tables < 30);
 }
 
-/// Nobody writes, and clients list all day what no flush and no merge makes shorter: the tables stay
-/// as they are.
+/// Nobody writes, and clients list all day what no flush and no merge makes shorter: the tables
+/// stay as they are.
 #[test]
 fn who_only_reads_brings_about_no_merges_and_no_flushes() {
     let scratch = Scratch::new();
