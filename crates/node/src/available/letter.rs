@@ -32,7 +32,7 @@ const ENVELOPE: u8 = 8;
 pub(super) const TAIL_BYTES_MAX: usize =
     2 + NAME_BYTES_MAX + 1 + BUCKET_NAME_BYTES_MAX + KEY_BYTES_MAX;
 
-/// Most rows that are asked about at a time, whether they are bare.
+/// Most rows of one question whether they are bare, that is, hold no living value.
 pub(super) const BARE_ROWS_MAX: usize = 512;
 
 pub(super) type Taken<T> = std::result::Result<T, Malformed>;
@@ -91,9 +91,9 @@ pub(super) enum Question {
     Progress,
     /// The ring as the node knows it: as the directory keeps it.
     Ring,
-    /// Of each key whether there is just the row of its digest, which holds nothing living, if the
-    /// node is an owner by the ring of this epoch, and nothing otherwise: yes or no, a byte each.
-    /// `drop`: it goes, if so.
+    /// Rows without a living value, by digest. The answer has a byte for each, yes or no: the node
+    /// holds exactly that row if it is an owner by the ring of this epoch, and none otherwise.
+    /// `drop`: a row that is answered yes is removed.
     Bare { epoch: u64, rows: Vec<(Spot, u128)>, drop: bool },
 }
 

@@ -55,13 +55,13 @@ const ASKED_BYTES_MAX: usize = 256 << 10;
 const AGREED_MAX: u64 = 1 << 19;
 const MEMORY_PER_AGREED: u64 = 256;
 
-/// Where the next rows begin: behind a tree key, or at the first.
+/// The tree key behind which the next page begins; none: it begins at the first row.
 type Place = Option<Bytes>;
 
-/// A page of rows.
-struct Page {
+/// The bare rows of a page.
+struct BarePage {
     bare: Vec<Bare>,
-    /// Whether values were found whose time is over.
+    /// True if values were found whose time to live is over.
     expired: bool,
     next: Place,
 }
@@ -72,7 +72,7 @@ struct Bare {
     digest: u128,
 }
 
-/// When all agreed on a row.
+/// A first agreement of all nodes on a row.
 struct Agreed {
     since_ms: u64,
     /// The last round in which it was there still.
@@ -103,12 +103,12 @@ struct Reaper {
     round: u64,
     read: Duration,
     goes_on: bool,
-    /// What all agreed on once, by digest, which is that of key and row.
+    /// Rows that all agreed on once, by the digest of key and row.
     agreed: BTreeMap<u128, Agreed>,
 }
 
 impl Reaper {
-    /// Gives how long to rest after it.
+    /// Looks at one page; returns how long to rest afterwards.
     async fn turn(&mut self, inner: &Arc<Inner>) -> Result<Duration> {
         let Some(ring) = inner.catalog.available.ring() else { return Ok(PAUSE) };
         if ring.epoch() != self.epoch {
@@ -159,7 +159,7 @@ impl Reaper {
         (first, second)
     }
 
-    /// How long to rest after a turn that read for so long.
+    /// The rest after a turn that read for so long.
     fn rest_after(&mut self, read: Duration) -> Duration {
         self.read += read;
         if self.place.is_some() {
@@ -188,9 +188,9 @@ fn those<T>(rows: Vec<T>, said: Vec<bool>) -> Vec<T> {
 impl Inner {
     /// A page of rows: what in them has expired is dropped; those of which nothing living is left,
     /// and for which this node speaks.
-    fn bare_rows(&self, ring: &Ring, after: Place) -> Result<Page> {
+    fn bare_rows(&self, ring: &Ring, after: Place) -> Result<BarePage> {
         let snapshot = self.trees.snapshot();
-        let mut page = Page { bare: Vec::new(), expired: false, next: None };
+        let mut page = BarePage { bare: Vec::new(), expired: false, next: None };
         let low = after.map_or(Bound::Included(first_key()), Bound::Excluded);
         let keys = snapshot.range(low, Bound::Excluded(mark_key()), false);
         let (mut bytes, mut asked) = (0, 0);
@@ -212,7 +212,12 @@ impl Inner {
         Ok(page)
     }
 
-    fn look(&self, ring: &Ring, (tree_key, bytes): (&Bytes, Bytes), page: &mut Page) -> Result<()> {
+    fn look(
+        &self,
+        ring: &Ring,
+        (tree_key, bytes): (&Bytes, Bytes),
+        page: &mut BarePage,
+    ) -> Result<()> {
         let row = read_row(&bytes).map_err(damaged)?;
         let expired = row.values().any(|value| value.has_expired(world::unix_ms()));
         if living(&row) && !expired {
@@ -257,7 +262,8 @@ impl Inner {
         ring.owners(spot.partition(ring), copies.into())
     }
 
-    /// Of each row, whether all nodes say yes who are `asked` about it.
+    /// Asks the nodes; one answer for each row, true if every node that was `asked` about it says
+    /// yes.
     async fn all_say_yes(
         self: &Arc<Inner>,
         all: impl IntoIterator<Item = NodeId>,
@@ -316,7 +322,7 @@ impl Inner {
         }
     }
 
-    /// Of each row whether `has_just` says so; of one that can't be read, no.
+    /// `has_just` for each row, off the threads that answer; false for one that can't be read.
     async fn have_just(
         self: &Arc<Inner>,
         rows: Vec<(Spot, u128)>,

@@ -1,14 +1,13 @@
-//! What nodes answer each other about available buckets.
+//! Answers of nodes to each other's questions about available buckets (`letter.rs`).
 //!
 //! ```text
 //! answer = 0 | fields          or   1 | error, as in `base/wire`
 //! ```
 
 use super::letter::Taken;
-use base::Error;
-use base::Result;
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::KEY_BYTES_MAX;
+use base::{Error, Result};
 use bytes::Bytes;
 
 /// An answer that says something.
@@ -28,8 +27,8 @@ pub(super) fn stored(everywhere: bool) -> Vec<u8> {
     })
 }
 
-/// Whether a row that is kept is to be brought to others besides: nobody who is to have it is left
-/// out by an answer of no bytes.
+/// True if the row, which is stored, has to go to other nodes as well. An answer without a byte
+/// says that all who have to store it do.
 pub(super) fn is_elsewhere_too(stored: &[u8]) -> bool {
     stored.first() == Some(&1)
 }
@@ -41,7 +40,7 @@ pub(super) fn refused(error: &Error) -> Vec<u8> {
     out
 }
 
-/// What an answer says.
+/// Reads an answer: its fields, or the error that it carries.
 pub(super) fn answer(bytes: &Bytes) -> Taken<Result<Bytes>> {
     match bytes.first() {
         Some(0) => Ok(Ok(bytes.slice(1..))),

@@ -22,7 +22,7 @@ pub(crate) const KEYS_AT_ONCE: usize = 1_024;
 /// few of the largest take longer than thousands of small ones.
 const BYTES_AT_ONCE: usize = 256 << 10;
 
-/// Whether a read may take long enough to go to a thread of its own, whatever it finds.
+/// True for a read that belongs on a thread that may wait, whatever it finds.
 pub(crate) fn is_long(read: &Read) -> bool {
     match read {
         Read::Range(range) => range.rows_max.is_none_or(|rows| rows > ROWS_AT_ONCE),
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         Ok(Reply { index: self.index, body })
     }
 
-    /// Whether more may be read, after a row of so many bytes that was, be it expired.
+    /// Takes the bytes of a row, expired or not, off the room; true if more may be read.
     fn goes_on_after(&self, bytes: usize) -> bool {
         match self.room.get().checked_sub(bytes) {
             Some(left) => self.room.set(left),

@@ -123,7 +123,7 @@ impl RowCache {
         Ok(loaded.value())
     }
 
-    /// What is cached of a key that was not found in memory; who looks counts for nothing.
+    /// The cached value of a key that was not found in memory. Counts neither as a hit nor a miss.
     pub fn peek(&self, key: &[u8]) -> Option<Option<Bytes>> {
         self.rows.peek(key)
     }

@@ -16,7 +16,7 @@ const BEGINNINGS_MAX: usize = 64;
 /// Bytes behind the beginning that the number holds.
 const REST_BYTES: usize = 7;
 
-/// What keys begin with: none of these begins with another, and they are in order.
+/// Beginnings of keys, in order; none of them begins with another.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Heads(Vec<Bytes>);
 
@@ -30,7 +30,7 @@ impl Heads {
         Heads(beginnings)
     }
 
-    /// Whether most of these keys, if they differ, differ in their numbers.
+    /// True if most of these keys that differ have different numbers.
     pub fn tell_apart(&self, keys: &[&Bytes]) -> bool {
         let mut numbers: Vec<u64> = keys.iter().map(|key| self.head(key)).collect();
         numbers.sort_unstable();

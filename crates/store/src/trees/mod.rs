@@ -181,8 +181,8 @@ impl Pressure {
     }
 }
 
-/// So many dead rows are walked over before anything is done about them: the syncs of a flush or a
-/// merge cost about as much, however little it has to write.
+/// Dead rows that are walked over before a flush or a merge is made for them: its syncs cost about
+/// as much, however little it has to write.
 const ROWS_IN_VAIN_MIN: u64 = 50_000;
 /// For dead rows the active table is not flushed before it has this part of its due size, nor while
 /// so many runs on disk are unmerged: small tables would only be walked over instead.

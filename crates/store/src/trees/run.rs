@@ -44,7 +44,7 @@ struct Place {
 /// Chunks that follow each other, and the order of their rows.
 pub(super) struct Run {
     chunks: Vec<Arc<Chunk>>,
-    /// What numbers its keys; shared with runs of keys like these.
+    /// The numbering of its keys; shared with runs of keys like these.
     heads: Arc<Heads>,
     order: Box<[Place]>,
 }
@@ -163,14 +163,17 @@ impl Run {
     }
 }
 
-/// What numbers the keys of chunks: the same as before, where that tells them apart or it is not
-/// worth asking.
+/// The numbering for the keys of chunks: the one before, where it tells them apart. For less than a
+/// chunk, which every range sorts anew, it is taken unasked.
 fn heads_for(chunks: &[Arc<Chunk>], before: Option<&Arc<Heads>>) -> Arc<Heads> {
     let rows: usize = chunks.iter().map(|chunk| chunk.len()).sum();
+    if let Some(before) = before.filter(|_| rows < CHUNK_ROWS) {
+        return Arc::clone(before);
+    }
     let every = chunks.iter().flat_map(|chunk| chunk.iter());
     let keys: Vec<_> = every.step_by((rows / KEYS_TRIED).max(1)).map(|entry| &entry.key).collect();
     match before {
-        Some(before) if rows < CHUNK_ROWS || before.tell_apart(&keys) => Arc::clone(before),
+        Some(before) if before.tell_apart(&keys) => Arc::clone(before),
         _ => Arc::new(Heads::of(keys)),
     }
 }

@@ -1,5 +1,5 @@
-//! What a list costs where much has lived and died: rows that were deleted, or whose time is over,
-//! are in nobody's way once every owner knows.
+//! Lists of keys where much has lived and died: rows that were deleted or have expired are removed
+//! once every owner knows.
 
 use super::{bucket, keys, remove, store};
 use crate::tests::Place;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// Many more than the reaper looks at in a turn.
+/// Many more than the reaper asks about in a turn.
 const ROWS: usize = 4_000;
 const LEFT: usize = 20;
 const CLIENTS: usize = 64;

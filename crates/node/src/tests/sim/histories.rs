@@ -116,8 +116,8 @@ fn failure(flaw: Flaw, seed: u64, history: History) -> Option<String> {
     Some(said.unwrap_or_default())
 }
 
-/// Where to begin to look for a broken rule: a little before a history that showed it once. It only
-/// saves time; where histories have changed, all others are lived through as well.
+/// The first seed that is tried for a broken rule: a little below one that showed it. It only saves
+/// time; where histories have changed, all other seeds are tried as well.
 fn first_of(flaw: Flaw) -> u64 {
     match flaw {
         Flaw::AcceptedUnsynced => 320,
