@@ -1,7 +1,5 @@
 //! The replica that follows: promise, accept, grant, and seek a master when none is heard of.
 
-use super::ballot;
-use super::configuration::Configuration;
 use super::effect::Effect;
 use super::election::Verdict;
 use super::lease::Bound;
@@ -297,7 +295,7 @@ impl Replica {
         self.settle(effects);
     }
 
-    fn tell_synced(&self, effects: &mut Vec<Effect>) {
+    pub(super) fn tell_synced(&self, effects: &mut Vec<Effect>) {
         if let Some(upto) = self.synced {
             self.send(self.promised.node, Body::Accepted { upto }, effects);
         }
@@ -328,73 +326,6 @@ impl Replica {
         if self.staging.is_some_and(|staging| staging.from < self.decided) {
             self.unstage();
             self.promise_again(effects);
-        }
-    }
-
-    /// What we lack is collapsed where we asked for it, or where it should have come from.
-    pub(super) fn behind(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
-        let of_master = ballot == self.promised && ballot.node == from;
-        let of_source = self.stage == Stage::Fetching
-            && self.lead.source == Some(from)
-            && ballot == self.promised;
-        if of_source {
-            self.lead.ends = self.after(self.clock.length.0);
-        }
-        if of_master || of_source {
-            self.fetch_snapshot(from, effects);
-        }
-    }
-
-    pub(super) fn fetch_snapshot(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
-        if self.promised == Ballot::default() {
-            // A store that holds values tells of a log, and a log begins with a promise.
-            self.promised = ballot::above(self.promised, self.node, self.configuration.id());
-            effects.push(Effect::SavePromise { ballot: self.promised });
-        }
-        effects.push(Effect::FetchSnapshot { from });
-    }
-
-    /// A snapshot took the place of the log's beginning, or of all of it. The ballot the log counts
-    /// as accepted under stays: what is behind the snapshot was accepted under it, and nothing else
-    /// was.
-    pub(super) fn installed(
-        &mut self,
-        upto: LogIndex,
-        configuration: (LogIndex, Configuration),
-        effects: &mut Vec<Effect>,
-    ) {
-        if upto <= self.decided {
-            return;
-        }
-        self.unstage();
-        self.signs.retain(|(index, _)| *index > upto);
-        self.decided = upto;
-        self.recorded_by_snapshot();
-        self.last = self.last.max(upto);
-        self.synced = self.synced.max(Some(upto)).filter(|_| self.synced.is_some());
-        self.floor = self.floor.max(upto);
-        effects.push(Effect::Decided { upto });
-        self.make_good(effects);
-        if configuration.1.id() > self.configuration.id() {
-            return self.move_to(configuration.1, configuration.0, effects);
-        }
-        match self.stage {
-            Stage::Fetching => {
-                self.stage = Stage::Promising;
-                self.promise_to_self();
-                self.try_to_adopt(effects);
-            }
-            Stage::Following | Stage::Retired if self.promise_saved == self.promised => {
-                if self.promised.node == self.node {
-                    return;
-                }
-                if self.accepted_ballot == self.promised {
-                    self.tell_synced(effects);
-                } else {
-                    self.promise_again(effects);
-                }
-            }
-            _ => {}
         }
     }
 }

@@ -35,6 +35,7 @@ mod replication;
 mod restored;
 mod rules;
 mod shown;
+mod snapshot;
 mod stopsign;
 mod tear;
 mod window;

@@ -135,6 +135,8 @@ impl Group {
         self.durable.fetch_max(upto.0, Ordering::Relaxed);
         let mut guard = self.state();
         let state = &mut *guard;
+        // A master of before may have proposed values below it: it does not say whose stand there.
+        self.end_term(state);
         state.mark = mark;
         state.decided = state.decided.max(upto);
         state.values.installed(upto);

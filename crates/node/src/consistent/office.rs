@@ -151,7 +151,7 @@ impl Group {
     }
 
     /// Own values that are not decided are none of this node's any more.
-    fn end_term(&self, state: &mut State) {
+    pub(super) fn end_term(&self, state: &mut State) {
         // What was never proposed was never decided, whoever's value stands at its index.
         let unproposed = state.unproposed();
         let before = |first: LogIndex| LogIndex(first.0.saturating_sub(1));

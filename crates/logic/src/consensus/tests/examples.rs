@@ -4,7 +4,8 @@ use super::machine::NODE;
 use crate::consensus::lease::Lease;
 use crate::consensus::{
     Accepted, Body, Configuration, ConfigurationError, Effect, Event, LeaseClock, MEMBERS_MAX,
-    Member, Message, Replay, ReplayError, Replica, RestoreError, Restored, VOTERS_MAX,
+    Member, Message, Replay, ReplayError, Replica, RestoreError, Restored, Role, VOTERS_MAX,
+    ValueHandle,
 };
 use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
 
@@ -186,6 +187,32 @@ fn a_replay_refuses_what_no_replica_writes() {
 
     assert_eq!(Replay::<()>::new(LogIndex(4)).finish(), Err(ReplayError::NoPromise));
     assert!(Replay::<()>::new(LogIndex(0)).finish().is_ok(), "a first life remembers nothing");
+}
+
+/// Others led, and let go of the log, while a master's machine stood still.
+#[test]
+fn a_master_that_gets_a_snapshot_leads_no_more() {
+    let alone = Configuration::alone(ConfigurationId(1), NODE).expect("sound");
+    let mut replica = Replica::restore(remembered(alone.clone())).expect("sound");
+    let mut step = |event| {
+        let mut effects = Vec::new();
+        replica.step(event, &mut effects);
+        effects
+    };
+    let effects = step(Event::Started { now: Millis(0) });
+    let ballot = effects.iter().find_map(|effect| match effect {
+        Effect::SavePromise { ballot } => Some(*ballot),
+        _ => None,
+    });
+    let ballot = ballot.expect("it stands");
+    step(Event::PromiseSaved { ballot });
+    step(Event::Saved { ballot, upto: LogIndex(5) });
+    step(Event::Propose { value: ValueHandle { bytes: 1, updates: 1 } });
+    let upto = LogIndex(8);
+    let effects = step(Event::Installed { upto, configuration: (LogIndex(0), alone) });
+    let follows = Effect::Role { role: Role::Follower, ballot, master: None };
+    assert!(effects.contains(&follows), "{effects:?}");
+    assert!(effects.contains(&Effect::Decided { upto }), "{effects:?}");
 }
 
 /// What a replica says when this message of a later configuration comes.

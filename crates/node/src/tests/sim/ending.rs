@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 use std::hash::Hasher;
 use store::Chunk;
 
+/// So often a value is read back from a disk of which a few calls may be about to fail.
+const READS: u32 = 16;
+
 impl World {
     /// A node that is in office in this group.
     pub(super) fn master(&self, group: usize) -> Option<usize> {
@@ -35,9 +38,9 @@ impl World {
                 let group_here = life.group(group);
                 let mut held = group_here.state().values.get(*seen).map(|(payload, _)| payload);
                 let installed = *seen <= self.installed[which][group];
-                // With nobody who may lag memory lets go of it at once. One read may fail.
+                // With nobody who may lag memory lets go of it at once.
                 if held.is_none() && !installed {
-                    held = (0..2).find_map(|_| group_here.decided_value(*seen).ok());
+                    held = (0..READS).find_map(|_| group_here.decided_value(*seen).ok());
                 }
                 match held {
                     Some(payload) => judge.applied(*seen, &payload),

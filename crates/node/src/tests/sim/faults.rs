@@ -198,6 +198,18 @@ impl World {
         let _ = group.reconfigure(members, quorum.filter(|_| fits));
     }
 
+    /// The store is made durable, and all of the log that the node does not need itself let go of.
+    pub(super) fn lets_go(&mut self, which: usize) {
+        self.look_at_applied(which);
+        if let Some(life) = &self.mates[which].life {
+            for seat in &life.seats {
+                seat.group.state().values.land(seat.group.applied.index(), true);
+            }
+        }
+        self.mates[which].look_at_the_clock(self.now);
+        self.begin_flush(which, None);
+    }
+
     /// The store is made durable, and the log let go of: as far as nobody will ask for it, or as
     /// far as the node needs it itself. Then others need a snapshot.
     fn flush(&mut self, which: usize) {

@@ -6,6 +6,7 @@ use super::world::{Event, World};
 use crate::consistent::snapshot::Staged;
 use base::{ConfigurationId, NodeId};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Who gets a snapshot: a node's part in one group, in one life.
 #[derive(Clone, Copy)]
@@ -62,6 +63,9 @@ impl World {
         let installed = &mut self.installed[by.mate][by.group];
         *installed = (*installed).max(staged.upto());
         *self.counts.entry("snapshot").or_default() += 1;
+        if seat.group.master.load(Ordering::Acquire) {
+            *self.counts.entry("snapshot at a master").or_default() += 1;
+        }
         seat.group.fetched(Ok(Ok(*staged))).expect("nothing fails here");
         self.wake(by.mate, 0);
     }
