@@ -346,4 +346,28 @@ mod tests {
         let read = Question::read(&fetch.into()).expect("it reads");
         assert!(matches!(read, Question::Fetch(found) if found.slot == spot.slot));
     }
+
+    #[test]
+    fn bare_rows_are_asked_about_by_the_page_and_by_no_more() {
+        let bucket = BucketName::new("available", "b").expect("a name");
+        let row = |key: u8| (Spot::new(bucket.clone(), vec![key; 3].into()), u128::from(key) << 99);
+        let rows: Vec<_> = [1, 2, 3].into_iter().map(row).collect();
+        for drop in [false, true] {
+            let bytes = Question::Bare { epoch: 7, rows: rows.clone(), drop }.write();
+            let read = match Question::read(&bytes) {
+                Ok(Question::Bare { epoch: 7, rows, drop: read }) if read == drop => rows,
+                _ => panic!("it reads as it was written"),
+            };
+            let named = |rows: &[(Spot, u128)]| {
+                rows.iter().map(|(spot, digest)| (spot.key.clone(), *digest)).collect::<Vec<_>>()
+            };
+            assert_eq!(named(&read), named(&rows));
+            for end in 2..bytes.len() {
+                assert!(Question::read(&bytes.slice(..end)).is_err(), "cut at {end}");
+            }
+        }
+        let many = vec![row(1); BARE_ROWS_MAX + 1];
+        let bytes = Question::Bare { epoch: 7, rows: many, drop: true }.write();
+        assert!(Question::read(&bytes).is_err(), "more than a page");
+    }
 }

@@ -384,3 +384,6 @@ impl Inner {
         Ok(drop.then(|| self.shelf.change(&mut guard, [(tree_key, None)], true)))
     }
 }
+
+#[cfg(test)]
+mod tests;
