@@ -183,27 +183,47 @@ impl LsmTrees {
     /// Tombstones above rows they hide keep space, and nothing merges them while nothing is
     /// written. Levels that may hold next to nothing push them down, a few tables a round; those
     /// already at the bottom need it rewritten. Levels are drained also where range reads have
-    /// walked over more dead rows on disk than there are rows.
+    /// walked over more dead rows on disk than there are rows: round after round, until the bottom
+    /// has all or as many rows are merged as were walked over.
     fn reclaim(&self) -> Result<bool, StoreError> {
+        let version = self.tree.current_version();
+        let rows: u64 = version.iter_tables().map(|table| table.metadata.item_count).sum();
+        let newest = version.iter_tables().map(|table| table.id()).max();
+        drop(version);
+        let view = self.view();
+        let in_vain = view.in_vain_on_disk.load(Ordering::Relaxed);
+        if in_vain > rows.max(ROWS_IN_VAIN_MIN) {
+            // One round would not do: it takes the tables whose merge costs least, and others may
+            // write such all the time.
+            view.in_vain_on_disk.store(0, Ordering::Relaxed);
+            self.rows_to_drain.store(in_vain, Ordering::Relaxed);
+        }
+        drop(view);
+        let left = self.rows_to_drain.swap(0, Ordering::Relaxed);
         let tombstones = self.tree.tombstone_count();
-        let rows: u64 =
-            self.tree.current_version().iter_tables().map(|t| t.metadata.item_count).sum();
-        let in_vain = Arc::clone(&self.view().in_vain_on_disk);
-        let in_the_way = in_vain.load(Ordering::Relaxed) > rows.max(ROWS_IN_VAIN_MIN);
         let many = tombstones > 0 && tombstones * ROWS_PER_TOMBSTONE >= rows;
-        if !many && !in_the_way {
+        if !many && left == 0 {
             return self.free_retired().map(|()| false);
         }
-        // Where this merge changes nothing the next one would not either.
-        in_vain.store(0, Ordering::Relaxed);
-        let draining = Leveled::default()
-            .with_table_target_size(self.settings.merged_table_bytes())
-            .with_l0_threshold(1)
-            .with_level_ratio_policy(vec![1e-6]);
-        let changed = self.merge(draining)?;
+        let draining = |threshold| {
+            Leveled::default()
+                .with_table_target_size(self.settings.merged_table_bytes())
+                .with_l0_threshold(threshold)
+                .with_level_ratio_policy(vec![1e-6])
+        };
+        let mut changed = self.merge(draining(1))?;
         if !changed && many {
             self.rewrite()?;
+        } else if !changed {
+            // With a threshold of one the uppermost level that has tables keeps one's size of them,
+            // in which all the dead rows may be.
+            changed = self.merge(draining(0))?;
         }
+        let version = self.tree.current_version();
+        let written = version.iter_tables().filter(|table| Some(table.id()) > newest);
+        let merged: u64 = written.map(|table| table.metadata.item_count).sum();
+        let left = if changed { left.saturating_sub(merged.max(1)) } else { 0 };
+        self.rows_to_drain.store(left, Ordering::Relaxed);
         Ok(changed || many)
     }
 

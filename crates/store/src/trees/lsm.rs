@@ -24,10 +24,7 @@ use super::snapshot::{LsmSnapshot, RowCounts};
 use super::spans::{Sight, Spans};
 use super::table::MemoryTable;
 use super::view::View;
-use super::{
-    Change, FLUSHED_EARLY, LEVEL0_RUNS_FEW, Pressure, ROWS_IN_VAIN_MIN, Snapshot, TreeSettings,
-    TreeStatistics, Trees, hash, spanfile,
-};
+use super::{Change, Pressure, Snapshot, TreeSettings, TreeStatistics, Trees, hash, spanfile};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
 use crate::panics::spared;
@@ -50,6 +47,8 @@ pub struct LsmTrees {
     retired: Mutex<Vec<Arc<View>>>,
     /// Held by whoever merges or drops tables: one at a time.
     pub(super) merging: Mutex<()>,
+    /// Rows that may yet be merged because of dead ones that range reads walked over.
+    pub(super) rows_to_drain: AtomicU64,
     /// Held by who looks where rows were removed.
     pub(super) studying: Mutex<()>,
     /// Table files of installations, which no list names yet.
@@ -108,6 +107,7 @@ impl LsmTrees {
             view: RwLock::new(view),
             retired: Mutex::new(Vec::new()),
             merging: Mutex::new(()),
+            rows_to_drain: AtomicU64::new(0),
             studying: Mutex::new(()),
             arriving: Mutex::default(),
             closed: AtomicBool::new(false),
@@ -199,7 +199,10 @@ impl LsmTrees {
         let mut retired = self.retired.lock().map_err(|_| StoreError::Closed)?;
         let view = self.view();
         let (active, sealed) = (Arc::clone(&view.active), view.sealed.clone());
-        retired.push(self.swap(View::capture(&self.tree, active, sealed, Arc::default())));
+        // A copy: readers of the tables from before count no more. But most dead rows lie where
+        // this merge was not, and where others are merged all the time they would never be enough.
+        let in_vain = Arc::new(view.in_vain_on_disk.load(Ordering::Relaxed).into());
+        retired.push(self.swap(View::capture(&self.tree, active, sealed, in_vain)));
         drop((retired, view));
         self.free_retired()
     }
@@ -321,16 +324,11 @@ impl Trees for LsmTrees {
 
     fn pressure(&self) -> Pressure {
         let view = self.view();
-        let (active_bytes, active_bytes_max) =
-            (view.active.bytes(), self.settings.table_bytes_max());
-        let in_vain = view.active.in_vain.load(Ordering::Relaxed);
+        let active_bytes_max = self.settings.table_bytes_max();
         Pressure {
-            active_bytes,
+            active_bytes: view.active.bytes(),
             active_bytes_max,
-            dead_rows_in_the_way: in_vain >= ROWS_IN_VAIN_MIN
-                && active_bytes >= active_bytes_max / FLUSHED_EARLY
-                && view.level0_runs < LEVEL0_RUNS_FEW
-                && in_vain > view.active.rows() as u64,
+            dead_rows_in_the_way: view.has_dead_rows_in_the_way(active_bytes_max),
             sealed_tables: view.sealed.len(),
             level0_runs: view.level0_runs,
         }

@@ -184,8 +184,9 @@ impl Pressure {
 /// Dead rows that are walked over before a flush or a merge is made for them: its syncs cost about
 /// as much, however little it has to write.
 const ROWS_IN_VAIN_MIN: u64 = 50_000;
-/// For dead rows the active table is not flushed before it has this part of its due size, nor while
-/// so many runs on disk are unmerged: small tables would only be walked over instead.
+/// An active table with less than this part of its due size is flushed for dead rows only after
+/// that many times more were walked over, and none is while so many runs on disk are unmerged:
+/// small tables would only be walked over instead.
 const FLUSHED_EARLY: u64 = 16;
 const LEVEL0_RUNS_FEW: usize = 4;
 /// Sealed tables at which writers wait: the memory split counts on it.

@@ -6,7 +6,7 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use lsm_tree::table::filter::block::FilterBlock;
@@ -15,6 +15,7 @@ use lsm_tree::{AbstractTree, InternalValue, SeqNo, TableId, Tree, UserKey};
 
 use super::manifest::damage;
 use super::table::MemoryTable;
+use super::{FLUSHED_EARLY, LEVEL0_RUNS_FEW, ROWS_IN_VAIN_MIN};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
 use crate::panics::spared;
@@ -44,7 +45,7 @@ pub(super) struct View {
     pub sealed: Vec<Arc<MemoryTable>>,
     /// Unmerged runs on disk.
     pub level0_runs: usize,
-    /// Rows on disk that range reads passed in vain since tables were merged last.
+    /// Rows on disk that range reads passed in vain since levels began to be drained last.
     pub in_vain_on_disk: Arc<AtomicU64>,
     /// Table files that it may read.
     pub files: Vec<TableId>,
@@ -125,6 +126,19 @@ impl View {
     /// The runs on disk that may hold rows between bounds, newest first.
     pub fn runs_on_disk(&self, bounds: &Bounds) -> Vec<OnDisk> {
         (self.runs)(bounds)
+    }
+
+    /// True if range reads have walked over so many dead rows in memory that to flush the active
+    /// table, which is to be sealed at so many bytes, costs less than to go on like that.
+    pub fn has_dead_rows_in_the_way(&self, active_bytes_max: u64) -> bool {
+        let in_vain = self.active.in_vain.load(Ordering::Relaxed);
+        // The smaller the table, the more walks pay for its flush; but however small it is, and
+        // though nobody writes, its dead rows do not stay for ever.
+        let paid = in_vain.saturating_mul(self.active.bytes());
+        in_vain >= ROWS_IN_VAIN_MIN
+            && in_vain > self.active.rows() as u64
+            && paid >= ROWS_IN_VAIN_MIN * (active_bytes_max / FLUSHED_EARLY)
+            && self.level0_runs < LEVEL0_RUNS_FEW
     }
 
     /// Bytes in memory.
