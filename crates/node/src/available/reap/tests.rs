@@ -62,8 +62,8 @@ fn an_agreement_on_a_row_that_is_not_met_again_is_forgotten_with_the_round() {
 
 #[test]
 fn reading_takes_a_tenth_of_the_time_and_less_where_nothing_goes() {
-    let mut reaper = Reaper::default();
-    reaper.place = Some(Bytes::from_static(b"more"));
+    let place = Some(Bytes::from_static(b"more"));
+    let mut reaper = Reaper { place, ..Reaper::default() };
     assert_eq!(reaper.rest_after(Duration::from_millis(100)), Duration::from_millis(900));
     assert_eq!(reaper.rest_after(Duration::ZERO), REST_MIN);
     reaper.place = None;
