@@ -16,7 +16,8 @@ const PAUSE: Duration = Duration::from_millis(4);
 /// How often an update in a session is sent before it stays unknown.
 const TRIES_MAX: usize = 12;
 const REGISTERS: usize = 5;
-const MORTALS: usize = 3;
+/// Rows that expire. So many that each is often left alone for longer than it lives.
+const MORTALS: usize = 8;
 const PAIRS: usize = 2;
 const MEMBERS: usize = 6;
 /// How long rows live that do not live for ever.
@@ -51,7 +52,9 @@ impl Client {
     /// Asks until told to stop; what is refused or breaks is left for the next node and door.
     pub fn work(&mut self) {
         while !self.stopped() {
-            let address = self.shared.nodes[self.at % self.shared.nodes.len()];
+            // A node further with each round of doors: no door is bound to the same node for ever.
+            let node = self.at + self.at / doors::KINDS;
+            let address = self.shared.nodes[node % self.shared.nodes.len()];
             self.connection = self.shared.connection();
             if let Ok(mut door) = Door::open(self.at, address) {
                 for _ in 0..40 {

@@ -14,6 +14,9 @@ pub(super) type Answered = io::Result<(Outcome, Option<u64>)>;
 /// A session of the native door, and the number of a request in it.
 pub(super) type Retry = (u64, u64);
 
+/// The doors of one round, some of them twice.
+pub(super) const KINDS: usize = 6;
+
 /// A connection to one of the doors.
 pub(super) enum Door {
     Resp(Resp),
@@ -26,7 +29,7 @@ impl Door {
     /// Connects to the door of this number, counted round and round; the first two are the most
     /// frequent.
     pub fn open(at: usize, address: SocketAddr) -> io::Result<Door> {
-        Ok(match at % 6 {
+        Ok(match at % KINDS {
             0 | 2 => {
                 let mut resp = Resp::with_patience(address, PATIENCE)?;
                 resp.call(&[b"CREDENZA.BUCKET", BUCKET.as_bytes()])?;

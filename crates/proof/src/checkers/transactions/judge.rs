@@ -1,7 +1,7 @@
 //! The judgement: claims of updates on the log, then places for everything else.
 
 use super::state::{Log, Place};
-use super::{Committed, Level, Outcome, Report, Said, Step, TTL_TOLERANCE_NS, Transaction, Value};
+use super::{Committed, Level, Outcome, Report, Said, Step, Transaction, Value};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -37,11 +37,11 @@ pub fn judge(history: &[Transaction], committed: &[Committed]) -> Report {
     judge.report
 }
 
-struct Judge<'a> {
-    history: &'a [Transaction],
-    log: Log,
+pub(super) struct Judge<'a> {
+    pub(super) history: &'a [Transaction],
+    pub(super) log: Log,
     /// Which transaction made each effect.
-    makers: Vec<Option<usize>>,
+    pub(super) makers: Vec<Option<usize>>,
     /// The first and last effect of each transaction that made any.
     spans: Vec<Option<(Place, Place)>>,
     /// Whether each place is in the midst of a transaction, where nothing else can be.
@@ -50,8 +50,8 @@ struct Judge<'a> {
     latest: Vec<u64>,
     /// By the place of a row that expires: when a read that found it gone ended first, and when one
     /// that was shown it began last.
-    gone: BTreeMap<Place, (Option<u64>, Option<u64>)>,
-    report: Report,
+    pub(super) gone: BTreeMap<Place, (Option<u64>, Option<u64>)>,
+    pub(super) report: Report,
 }
 
 impl Judge<'_> {
@@ -62,8 +62,13 @@ impl Judge<'_> {
     /// Finds the effects of each update.
     fn claim(&mut self) {
         for (at, one) in self.history.iter().enumerate() {
-            let Some((key, value)) = anchor(one) else { continue };
-            let places = self.log.written(&key, &value).to_vec();
+            let anchors = anchors(one);
+            if anchors.is_empty() {
+                continue;
+            }
+            let mut written = anchors.iter().map(|(key, value)| self.log.written(key, value));
+            let places = written.find(|places| !places.is_empty());
+            let places = places.unwrap_or_default().to_vec();
             match (&one.outcome, &places[..]) {
                 (Outcome::Done(_), []) => self.violated("acknowledged, and not in the log", at),
                 (Outcome::Done(_) | Outcome::Unknown, [place]) => self.claim_at(at, *place),
@@ -94,8 +99,8 @@ impl Judge<'_> {
                 _ => self.report.late += 1,
             }
             let index = self.log.effect(place).0;
-            if one.index.is_some_and(|told| told < index) {
-                self.violated(&format!("its answer reflects less than its index {index}"), at);
+            if one.index.is_some_and(|told| told != index) {
+                self.violated(&format!("its answer names another index than its own, {index}"), at);
             }
             for place in start + 1..=end {
                 if self.makers[place].replace(at).is_some() {
@@ -187,6 +192,8 @@ impl Judge<'_> {
         order.sort_by_key(|at| (self.history[*at].began, self.history[*at].connection, *at));
         let (mut ends, mut floor) = (BinaryHeap::new(), 0);
         let mut seen: BTreeMap<(u32, bool), Place> = BTreeMap::new();
+        // When the last update of each connection was answered, of those looked at.
+        let mut updated: BTreeMap<u32, u64> = BTreeMap::new();
         for at in order {
             let one = &self.history[at];
             while let Some(Reverse((ended, place))) = ends.peek() {
@@ -203,7 +210,12 @@ impl Judge<'_> {
                 Level::Dirty => mine,
                 Level::AtLeast(index) => mine.max(self.log.at_index(index)),
             };
-            let Some(place) = self.placed(at, least) else { continue };
+            let last = updated.entry(one.connection).or_default();
+            let is_behind_update = *last > one.began;
+            if !one.is_read() {
+                *last = one.ended.max(*last);
+            }
+            let Some(place) = self.placed(at, least, is_behind_update) else { continue };
             let known = one.outcome != Outcome::Unknown;
             if known {
                 let mine = seen.entry((one.connection, strict)).or_default();
@@ -215,8 +227,12 @@ impl Judge<'_> {
         }
     }
 
-    /// Where it was done, not before this; none: nowhere, or it does not matter.
-    fn placed(&mut self, at: usize, least: Place) -> Option<Place> {
+    /// The place where it was done, not before this; none: nowhere, or it does not matter.
+    ///
+    /// A read of one step shows what is applied, whole values of the log. But behind an update of
+    /// its own connection that is not answered yet it is evaluated like one: on that update and all
+    /// that was evaluated before itself, which may be a part of a value. So is a sequence.
+    fn placed(&mut self, at: usize, least: Place, is_behind_update: bool) -> Option<Place> {
         let one = &self.history[at];
         if let Some((first, last)) = self.spans[at] {
             if first <= least {
@@ -226,7 +242,10 @@ impl Judge<'_> {
             }
             return Some(last);
         }
-        let least = one.index.map_or(least, |index| least.max(self.log.at_index(index)));
+        let is_single_read = one.is_read() && one.steps.len() == 1;
+        // An update is held by the value that its index names: it saw all values before that.
+        let whole = |index: u64| if is_single_read { index } else { index.saturating_sub(1) };
+        let least = one.index.map_or(least, |index| least.max(self.log.at_index(whole(index))));
         let told = match &one.outcome {
             Outcome::Refused | Outcome::Unknown => return None,
             Outcome::Failed => {
@@ -239,91 +258,39 @@ impl Judge<'_> {
                 Some(told)
             }
         };
-        let every: Vec<Place> = match told {
-            Some(_) if one.is_read() && one.steps.len() == 1 => {
-                self.log.boundaries(least).collect()
-            }
-            _ => (least..self.makers.len()).filter(|place| !self.within[*place]).collect(),
+        let is_behind_update = is_behind_update && one.level == Level::Consistent;
+        let every: Box<dyn Iterator<Item = Place>> = match told {
+            Some(_) if is_single_read && !is_behind_update => Box::new(self.log.boundaries(least)),
+            _ => Box::new((least..self.makers.len()).filter(|place| !self.within[*place])),
         };
-        for place in every {
-            if self.latest[place] > one.ended {
-                break;
+        let is_early = |place: &Place| self.latest[*place] <= one.ended;
+        let answers = |place: &Place| match (self.log.run(&one.steps, *place), told) {
+            (Err(_), None) => true,
+            (Ok((said, changed)), Some(told)) => {
+                changed.is_empty() && self.fits(one, told, &said, *place)
             }
-            let fits = match (self.log.run(&one.steps, place), told) {
-                (Err(_), None) => true,
-                (Ok((said, changed)), Some(told)) => {
-                    changed.is_empty() && self.fits(one, told, &said, place)
-                }
-                _ => false,
-            };
-            if fits {
-                self.note_lifetimes(at, place);
-                return Some(place);
-            }
+            _ => false,
+        };
+        let found = every.take_while(is_early).find(answers);
+        if let Some(place) = found {
+            self.note_lifetimes(at, place);
+            return Some(place);
         }
         self.violated(&format!("no state from place {least} on answers so"), at);
         None
     }
 
-    /// Whether these answers are those of the state, but for rows whose time may be over.
+    /// True if these answers are those of the state, but for rows whose time may be over: a row
+    /// that had one is gone only then, whatever the log says.
     fn fits(&self, one: &Transaction, told: &[Said], said: &[Said], place: Place) -> bool {
         let each = one.steps.iter().zip(told.iter().zip(said));
         told.len() == said.len()
             && each.into_iter().all(|(step, (told, said))| match (step, told, said) {
-                (Step::Get(key), Said::Row(None), Said::Row(Some(_))) => {
-                    self.may_be_over(key, place, one.ended)
+                (Step::Get(key), Said::Row(None), Said::Row(row)) => {
+                    self.may_be_over(key, place, one.ended).unwrap_or(row.is_none())
                 }
                 _ => agree(std::slice::from_ref(told), std::slice::from_ref(said)),
             })
-    }
-
-    /// Whether the time of a row may be over at a moment: it was written with one, and at the least
-    /// that time has passed since it was asked for.
-    fn may_be_over(&self, key: &str, place: Place, moment: u64) -> bool {
-        let Some((began, ttl_ms)) = self.lifetime(key, place) else { return false };
-        moment + TTL_TOLERANCE_NS >= began + ttl_ms * 1_000_000
-    }
-
-    /// When a row that a key holds was asked for, and how long it lives.
-    fn lifetime(&self, key: &str, place: Place) -> Option<(u64, u64)> {
-        let maker = &self.history[self.makers[self.log.maker(key, place)?]?];
-        maker.steps.iter().find_map(|step| match step {
-            Step::Set(set, _, Some(ttl_ms)) if set == key => Some((maker.began, *ttl_ms)),
-            _ => None,
-        })
-    }
-
-    fn note_lifetimes(&mut self, at: usize, place: Place) {
-        let one = &self.history[at];
-        let Outcome::Done(told) = &one.outcome else { return };
-        for (step, told) in one.steps.iter().zip(told) {
-            let (Step::Get(key), Said::Row(row)) = (step, told) else { continue };
-            if self.lifetime(key, place).is_none() || one.level != Level::Consistent {
-                continue;
-            }
-            let Some(maker) = self.log.maker(key, place) else { continue };
-            let (gone, shown) = self.gone.entry(maker).or_default();
-            match row {
-                None => {
-                    *gone = Some(gone.map_or(one.ended, |before| before.min(one.ended)));
-                    self.report.expired += 1;
-                }
-                Some(_) => *shown = Some(shown.map_or(one.began, |before| before.max(one.began))),
-            }
-        }
-    }
-
-    /// What was seen gone does not come back.
-    fn lifetimes(&mut self) {
-        for (place, (gone, shown)) in &self.gone {
-            if let (Some(gone), Some(shown)) = (gone, shown)
-                && shown > gone
-            {
-                let effect = &self.log.effect(*place).2;
-                let words = format!("{effect:?} was gone at {gone}, and is shown again at {shown}");
-                self.report.violations.push(words);
-            }
-        }
     }
 }
 
@@ -332,28 +299,33 @@ fn agree(told: &[Said], said: &[Said]) -> bool {
     told == [Said::Mute] || told.len() == said.len() && told.iter().zip(said).all(|(a, b)| a == b)
 }
 
-/// A key and what this update wrote to it that no other did; none where it writes nothing, or
-/// nothing of its own.
-fn anchor(one: &Transaction) -> Option<(String, Vec<u8>)> {
+/// Keys, and what this update wrote to one of them that no other did; empty where it writes
+/// nothing, or nothing of its own. Of an update without an answer any of several tests may have
+/// held, so each of them gives a candidate.
+fn anchors(one: &Transaction) -> Vec<(String, Vec<u8>)> {
     let written = one.steps.iter().find_map(|step| match step {
         Step::Set(key, value, _) => Some((key.clone(), value.clone())),
         _ => None,
     });
-    if written.is_some() {
-        return written;
+    if let Some(written) = written {
+        return vec![written];
     }
-    let told = match &one.outcome {
-        Outcome::Done(told) if told.len() == one.steps.len() => Some(told),
-        _ => None,
+    let Outcome::Done(told) = &one.outcome else {
+        let wanted = |step: &Step| match step {
+            Step::TestAndSet(key, _, wanted) => Some((key.clone(), wanted.clone())),
+            _ => None,
+        };
+        return one.steps.iter().filter_map(wanted).collect();
     };
-    one.steps.iter().enumerate().find_map(|(at, step)| match (step, told.map(|told| &told[at])) {
-        (Step::TestAndSet(key, expected, wanted), Some(Said::Row(old))) if old == expected => {
+    let mut each = one.steps.iter().zip(told);
+    let first = each.find_map(|(step, told)| match (step, told) {
+        (Step::TestAndSet(key, expected, wanted), Said::Row(old)) if old == expected => {
             Some((key.clone(), wanted.clone()))
         }
-        (Step::TestAndSet(key, _, wanted), None) => Some((key.clone(), wanted.clone())),
-        (Step::Add(key, _) | Step::AddFloat(key, _), Some(Said::Number(sum))) => {
+        (Step::Add(key, _) | Step::AddFloat(key, _), Said::Number(sum)) => {
             Some((key.clone(), sum.clone()))
         }
         _ => None,
-    })
+    });
+    first.into_iter().collect()
 }

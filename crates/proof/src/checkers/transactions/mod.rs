@@ -9,7 +9,10 @@
 //! - every read, of one key or of a range, shows the state at one index; a consistent one not
 //!   before what had been answered when it began; one of `at_least:N` not before N; a dirty one not
 //!   before what its connection was shown; none shows what was asked for after it ended;
-//! - answers on one connection, also those of a pipeline, keep the order of its requests;
+//! - answers on one connection, also those of a pipeline, keep the order of its requests; a read
+//!   behind an update of its own pipeline sees that update, and so may show a part of a value of
+//!   the log: one that other updates of the same value follow;
+//! - an update's index is that of the value that holds it;
 //! - a row with a time to live is not gone before its time, and never shown after it was gone.
 //!
 //! Reads have no place of their own in the log: each gets the least one that its answer and what
@@ -21,6 +24,7 @@
 //! Read next: `state.rs` (the specification), then `judge.rs`.
 
 mod judge;
+mod lifetimes;
 mod state;
 
 pub use judge::judge;

@@ -1,7 +1,8 @@
 //! The state that a log makes, at every place of it, and what a transaction does on a state.
 //!
 //! A place is a count of effects: 0 is before the first. Readers see the places between two decided
-//! values only; an update, and an assertion that fails, may have been evaluated at any.
+//! values only; an update, an assertion that fails, and a read behind an update of its own pipeline
+//! may have been evaluated at any.
 
 use super::{Committed, Effect, Said, Step, Value};
 use std::collections::BTreeMap;

@@ -2,16 +2,13 @@
 //! pipelines, each key used by every door: one history under faults, which the log must explain.
 
 use super::{SECOND, two_leases};
-use proof::checkers::transactions::{Committed, Level, Outcome, Said, Step, Transaction, judge};
+use proof::checkers::transactions::{
+    Committed, Effect, Level, Outcome, Said, Step, Transaction, judge,
+};
 use proof::client::Arakoon;
-use proof::report::{Figures, long, skipped, times};
+use proof::report::{Figures, skipped, times};
 use proof::rigs::{Cluster, Network, Options, Scratch, alone};
 use proof::transactor::{CLUSTER, Transactor};
-
-/// The judge takes the effects of a value for the order of its updates, which the log does not
-/// promise: it refuses true histories whose pipelines share a value. Until it knows better these
-/// run where somebody reads what they say.
-const UNSETTLED: &str = "its judge refuses true pipelines, too: CREDENZA_TEST_LONG=1";
 
 fn options() -> Options {
     let mut options = Options::of(3);
@@ -137,6 +134,13 @@ fn lies_are_refused(history: &[Transaction], committed: &[Committed]) {
             one.map(|one| one.outcome = lie).is_some()
         });
     }
+    refused("a pipeline that misses its own write", &|history, log| {
+        let behind = |at: &usize| missed(history, log, *at);
+        let found = (1..history.len()).rev().find_map(|at| Some((at, behind(&at)?)));
+        let Some((at, before)) = found else { return false };
+        history[at].outcome = Outcome::Done(vec![Said::Row(Some(before))]);
+        true
+    });
     refused("a torn range", &|history, _| {
         let rows =
             history.iter_mut().rev().find_map(|one| match (&one.steps[..], &mut one.outcome) {
@@ -157,12 +161,28 @@ fn lies_are_refused(history: &[Transaction], committed: &[Committed]) {
     });
 }
 
+/// The value that a key held before a write of a pipeline, if the request at this place is the
+/// next one and reads that key.
+fn missed(history: &[Transaction], log: &[Committed], at: usize) -> Option<Vec<u8>> {
+    let (write, read) = (&history[at - 1], &history[at]);
+    let together = (write.connection, write.began) == (read.connection, read.began);
+    let ([Step::Set(key, value, None)], [Step::Get(asked)]) = (&write.steps[..], &read.steps[..])
+    else {
+        return None;
+    };
+    if !together || key != asked || !matches!(read.outcome, Outcome::Done(_)) {
+        return None;
+    }
+    let held = |effect: &Effect| effect.row.as_ref().map(|(value, _)| value.clone());
+    let all = log.iter().flat_map(|value| &value.effects).filter(|effect| effect.key == *key);
+    let all: Vec<_> = all.filter_map(held).collect();
+    let written = all.iter().position(|held| held == value)?;
+    written.checked_sub(1).map(|before| all[before].clone())
+}
+
 #[test]
 fn transactions_hold_while_nodes_die_and_pause() {
     let name = "transactions, nodes die and pause";
-    if !long() {
-        return skipped(name, UNSETTLED);
-    }
     let _alone = alone();
     let scratch = Scratch::new("cluster-transactions");
     let mut cluster = Cluster::start(&scratch, options());
@@ -194,9 +214,6 @@ fn transactions_hold_while_cables_are_cut() {
     let name = "transactions, cables are cut";
     if let Some(why) = Network::missing() {
         return skipped(name, &why);
-    }
-    if !long() {
-        return skipped(name, UNSETTLED);
     }
     let _alone = alone();
     let scratch = Scratch::new("cluster-transactions-cut");

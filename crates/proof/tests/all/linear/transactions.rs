@@ -145,6 +145,16 @@ fn skew_and_torn_sequences_are_refused() {
     refused("answers", &[swap(0, "-", "x")], &["1 a=x", "2 b=x"]);
     refused("answers", &[swap(0, "-", "x")], &["1 a=x"]);
     refused("answers", &[swap(0, "-", "x"), swap(2, "-", "y")], &["1 a=x b=x", "2 a=y b=y"]);
+    // Of two tests without an answer either may have held alone.
+    let write = |key: &str| done(&[set(key, "w")], &[Said::Done], (0, 1));
+    let unknown = ended(Outcome::Unknown, swap(2, "-", "x"));
+    let report = explained(&[write("a"), unknown.clone()], &["1 a=w", "2 b=x"]);
+    assert_eq!(report.late, 1);
+    explained(&[write("b"), unknown.clone()], &["1 b=w", "2 a=x"]);
+    explained(&[write("b"), unknown.clone()], &["1 b=w"]);
+    refused("answers", &[write("c"), unknown], &["1 c=w", "2 b=x"]);
+    let no = ended(Outcome::Refused, swap(2, "-", "x"));
+    refused("refused, and in the log", &[write("a"), no], &["1 a=w", "2 b=x"]);
     // What stands between two halves of a transaction is seen by nobody.
     let gets = |said: [&str; 2]| done(&[get("a"), get("b")], &said.map(row), (1, 9));
     explained(&[swap(0, "-", "x"), gets(["-", "-"])], &["1 a=x b=x"]);
@@ -214,6 +224,131 @@ fn pipelines_keep_their_order() {
     refused("no state", &[&both("y")[..], &[other]].concat(), &["1 a=y", "2 a=x"]);
 }
 
+/// A transaction of a pipeline on connection 5, from 1 to 9.
+fn piped(steps: &[Step], said: &[Said]) -> Transaction {
+    at_level(Level::Consistent, 5, done(steps, said, (1, 9)))
+}
+
+fn piped_set(key: &str, text: &str) -> Transaction {
+    piped(&[set(key, text)], &[Said::Done])
+}
+
+fn piped_get(key: &str, text: &str) -> Transaction {
+    piped(&[get(key)], &[row(text)])
+}
+
+/// Updates of others, each on a connection of its own, under way as long as the pipeline.
+fn others(steps: &[Step]) -> Vec<Transaction> {
+    let other = |(at, step): (usize, &Step)| {
+        let one = done(std::slice::from_ref(step), &[Said::Done], (1, 9));
+        at_level(Level::Consistent, 100 + at as u32, one)
+    };
+    steps.iter().enumerate().map(other).collect()
+}
+
+#[test]
+fn pipelined_reads_behind_an_update_may_show_part_of_a_value() {
+    let with = |pipeline: &[Transaction], steps: &[Step]| [pipeline, &others(steps)].concat();
+    let (x, after) = (piped_set("a", "x"), [set("b", "y")]);
+    explained(&with(&[x.clone(), piped_get("b", "-")], &after), &["1 a=x b=y"]);
+    explained(&with(&[x.clone(), piped_get("b", "y")], &after), &["1 a=x b=y"]);
+    explained(&with(&[x.clone(), piped_get("a", "x")], &[set("a", "y")]), &["1 a=x a=y"]);
+    explained(&with(&[x.clone(), piped_get("a", "y")], &[set("a", "y")]), &["1 a=x a=y"]);
+    // A later value than that of the update, and a part of it.
+    let two = [set("b", "p"), set("b", "q")];
+    explained(&with(&[x.clone(), piped_get("b", "p")], &two), &["1 a=x", "2 b=p b=q"]);
+    // Several updates of the pipeline in one value, and what was read between them.
+    let own = [x, piped_get("a", "x"), piped_set("a", "z"), piped_get("a", "z")];
+    explained(&own, &["1 a=x a=z"]);
+    explained(&own, &["1 a=x", "2 a=z"]);
+    explained(&with(&own, &two), &["1 b=p a=x b=q a=z"]);
+    let add = |sum| piped(&[Step::Add("n".into(), 1)], &[number(sum)]);
+    let sums = [add(1), piped_get("n", "1"), add(3), piped_get("n", "3")];
+    let other = done(&[Step::Add("n".into(), 1)], &[number(2)], (0, 9));
+    explained(&[&sums[..], &[other]].concat(), &["1 n=1 n=2 n=3"]);
+    // What was read in front of the update, and whole values.
+    let front = [piped_get("b", "-"), piped_set("a", "x"), piped_get("b", "y")];
+    explained(&with(&front, &after), &["1 a=x b=y"]);
+    explained(&with(&front, &after), &["1 b=y", "2 a=x"]);
+    let front = [piped_get("b", "p"), piped_set("a", "x"), piped_get("b", "q")];
+    explained(&with(&front, &two), &["1 b=p", "2 a=x b=q"]);
+}
+
+#[test]
+fn parts_of_a_value_are_shown_to_nobody_else() {
+    let two = [set("b", "p"), set("b", "q")];
+    let with = |mine: &[Transaction]| [mine, &others(&two)].concat();
+    let (x, part) = (piped_set("a", "x"), piped_get("b", "p"));
+    let (one, later) = (["1 a=x b=p b=q"], ["1 a=x", "2 b=p b=q"]);
+    explained(&with(&[x.clone(), part.clone()]), &one);
+    refused("no state", &with(&[part.clone(), x.clone()]), &one);
+    refused("no state", &with(&[part.clone(), x.clone()]), &later);
+    refused("no state", &with(&[x.clone(), at_level(Level::Dirty, 5, part.clone())]), &one);
+    refused("no state", &with(&[x.clone(), at_level(Level::AtLeast(1), 5, part.clone())]), &later);
+    refused("no state", &with(&[x.clone(), at_level(Level::Consistent, 6, part.clone())]), &one);
+    // The update is answered already.
+    let mut early = x.clone();
+    (early.began, early.ended) = (0, 1);
+    refused("no state", &with(&[early, part.clone()]), &later);
+    // A read alone is no update that others would have to wait for.
+    refused("no state", &with(&[piped_get("a", "-"), part, piped_get("a", "x"), x]), &one);
+}
+
+#[test]
+fn pipelines_that_break_their_order_are_refused() {
+    let with = |pipeline: &[Transaction], steps: &[Step]| [pipeline, &others(steps)].concat();
+    let (x, y) = (piped_set("a", "x"), [set("b", "y")]);
+    let own = [x.clone(), piped_set("a", "z")];
+    refused("done at place", &own, &["1 a=z a=x"]);
+    let lost = [x.clone(), piped_get("a", "-")];
+    refused("no state", &with(&lost, &y), &["1 a=x b=y"]);
+    let stale = [x.clone(), piped_set("a", "z"), piped_get("a", "x")];
+    refused("no state", &stale, &["1 a=x a=z"]);
+    let ahead = [x.clone(), piped_get("a", "z"), piped_set("a", "z")];
+    refused("done at place", &ahead, &["1 a=x a=z"]);
+    let back = [x.clone(), piped_get("b", "y"), piped_get("b", "-")];
+    refused("no state", &with(&back, &y), &["1 a=x b=y"]);
+    // Halves of what holds together.
+    let both = done(&[set("b", "y"), set("c", "y")], &[Said::Done, Said::Done], (0, 9));
+    let half = [x.clone(), piped_get("b", "y"), piped_get("c", "-"), both.clone()];
+    refused("no state", &half, &["1 a=x b=y c=y"]);
+    explained(&[x.clone(), piped_get("b", "-"), piped_get("c", "y"), both], &["1 a=x b=y c=y"]);
+    // What was answered before the pipeline began, and what was asked for behind its end.
+    let write = |at| done(&[set("b", "y")], &[Said::Done], (at, at));
+    let seen = |text| [x.clone(), piped_get("b", text)];
+    let (old, new) = ([&seen("-")[..], &[write(0)]].concat(), [&seen("y")[..], &[write(10)]]);
+    refused("no state", &old, &["1 b=y", "2 a=x"]);
+    refused("no state", &new.concat(), &["1 a=x b=y"]);
+    // Who comes later sees no less than the pipeline did.
+    let after = done(&[get("b")], &[row("-")], (10, 11));
+    let late = others(&[set("b", "q")]);
+    let seen = [&seen("q")[..], &late[..], &[after]].concat();
+    refused("no state", &seen, &["1 a=x b=q"]);
+}
+
+#[test]
+fn an_update_names_the_value_that_holds_it() {
+    let named = |index, mut one: Transaction| {
+        one.index = Some(index);
+        one
+    };
+    let write = |text: &str| done(&[set("a", text)], &[Said::Done], (1, 9));
+    let (x, y) = (write("x"), at_level(Level::Consistent, 2, write("y")));
+    let both = ["4 a=x", "6 a=y"];
+    explained(&[named(4, x.clone()), named(6, y.clone())], &both);
+    refused("another index", &[named(4, x.clone()), named(7, y.clone())], &both);
+    refused("another index", &[named(4, x.clone()), named(4, y.clone())], &both);
+    // One that changes nothing was evaluated on the values before, and on a part of its own.
+    let swap = Step::TestAndSet("a".into(), value("other"), b"z".to_vec());
+    let kept = |text: &str| done(std::slice::from_ref(&swap), &[row(text)], (1, 9));
+    let history = |kept: Transaction| [x.clone(), y.clone(), at_level(Level::Consistent, 3, kept)];
+    explained(&history(named(6, kept("x"))), &both);
+    explained(&history(named(6, kept("x"))), &["6 a=x a=y"]);
+    explained(&history(named(6, kept("-"))), &["6 a=x a=y"]);
+    refused("no state", &history(named(7, kept("x"))), &["6 a=x a=y"]);
+    refused("no state", &history(named(6, kept("-"))), &both);
+}
+
 #[test]
 fn rows_live_their_time_and_do_not_come_back() {
     let mortal = Step::Set("m".into(), b"x".to_vec(), Some(1_000));
@@ -224,6 +359,9 @@ fn rows_live_their_time_and_do_not_come_back() {
     assert_eq!(report.expired, 1);
     explained(&with(&[read(5, "x"), read(SECOND, "-")]), &["7 m=x!", "101 m=-"]);
     refused("no state", &with(&[read(SECOND / 2, "-")]), &["7 m=x!"]);
+    // By the log it was time; by the clock of who asked for it, it was not.
+    refused("no state", &with(&[read(SECOND / 2, "-")]), &["7 m=x!", "101 m=-"]);
+    explained(&with(&[read(SECOND, "-"), read(2 * SECOND, "-")]), &["7 m=x!", "101 m=-"]);
     refused("is shown again", &with(&[read(SECOND, "-"), read(SECOND + 9, "x")]), &["7 m=x!"]);
     // Whoever reads while it is taken away may see either; not so who saw it gone before.
     let again = [read(SECOND, "-"), read(SECOND + 9, "x")];
