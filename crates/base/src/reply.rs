@@ -11,8 +11,8 @@ use crate::{Error, Key, LogIndex, SessionId, Value, Version};
 /// An answer; every one carries the index of the log it reflects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
-    /// For updates the index of the value that holds them; for reads an index whose effects the
-    /// answer shows.
+    /// For updates the index of the value that holds them; for reads one that nothing they show is
+    /// behind. Who reads anywhere else what is applied up to it sees nothing older.
     pub index: LogIndex,
     /// The answer itself.
     pub body: Body,

@@ -65,6 +65,8 @@ store::flaws! {
     TruncatesUnprocessed,
     /// A master whose disk hangs stays master.
     HangsInOffice,
+    /// An answer names the last index that was applied as a whole, whatever it shows.
+    IndexOfThePast,
 }
 
 #[cfg(test)]

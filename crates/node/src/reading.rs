@@ -46,19 +46,30 @@ impl Inner {
                 Err(Unrouted::Uninformed(group))
             }
             Consistency::Consistent => Ok(self.read_consistent(flow, name, &bucket, &group, read)?),
-            Consistency::AtLeast(index) if applied < index => {
+            Consistency::AtLeast(index) if group.applied.shown() < index => {
                 let text =
                     format!("applied up to {applied}, asked for {index}: wait, or ask the master");
                 Err(Error::new(Reason::NotFresh, text).into())
             }
             Consistency::AtLeast(_) | Consistency::Dirty => {
-                if let Some(here) = read::read_at_once(&group, &bucket, read) {
+                // An answer that shows the first of several values that are being applied names the
+                // last of them.
+                let being_applied = match consistency {
+                    Consistency::AtLeast(index) => Some(index).filter(|index| *index > applied),
+                    _ => None,
+                };
+                if being_applied.is_none()
+                    && let Some(here) = read::read_at_once(&group, &bucket, read)
+                {
                     in_place(&group, &bucket, consistency)?;
                     return Ok(Submitted::Ready(here));
                 }
                 let (inner, elsewhere) = (self.clone(), flow.elsewhere);
                 let (name, read) = (name.clone(), read.clone());
                 Ok(Submitted::Later(Box::pin(async move {
+                    if let Some(index) = being_applied {
+                        group.applied.reached(index).await?;
+                    }
                     let here = inner.read_apart(group.clone(), bucket.clone(), &read).await;
                     let here = in_place(&group, &bucket, consistency).and(here);
                     let call = Call::Read(read, consistency);

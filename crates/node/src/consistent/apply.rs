@@ -38,6 +38,7 @@ impl Group {
         tracing::debug!(target: "consensus", group, upto = upto.0, values, "decided");
         let observer = self.observer.get().map(|observer| &**observer);
         let mut mark = None;
+        self.applied.shows(upto);
         for (index, payload) in payloads {
             let (applied, marker) = match self.is_bare() {
                 true => (self.keep(index, &payload)?, None),

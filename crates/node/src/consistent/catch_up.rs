@@ -118,6 +118,7 @@ impl Group {
             self.let_go_all()?;
         }
         let before = self.observer.get().map(|_| trees.snapshot());
+        self.applied.shows(staged.upto());
         let fetched = match staged.install() {
             Ok(fetched) => fetched,
             Err(error) if matches!(error.reason, Reason::Changed | Reason::OutOfSpace) => {

@@ -63,8 +63,8 @@ fn shown(row: StoredRow, now: u64) -> Row {
 struct Reader<'a> {
     group: &'a Group,
     bucket: &'a Bucket,
-    /// The answer shows at least this index.
-    index: LogIndex,
+    /// Nothing that was read is behind this index.
+    index: Cell<LogIndex>,
     now: u64,
     /// Bytes of values that may still be read before the last.
     room: Cell<usize>,
@@ -74,10 +74,10 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn new(group: &'a Group, bucket: &'a Bucket, bytes: usize) -> Reader<'a> {
-        // Before the time, and both before the rows.
-        let index = group.applied.index();
-        let now = group.time.load(Ordering::Acquire);
-        Reader { group, bucket, index, now, room: Cell::new(bytes), is_cut: Cell::new(false) }
+        // Both before the rows.
+        let index = Cell::new(group.applied.index());
+        let (now, room) = (group.time.load(Ordering::Acquire), Cell::new(bytes));
+        Reader { group, bucket, index, now, room, is_cut: Cell::new(false) }
     }
 
     fn answer(&self, read: &Read) -> Result<Reply> {
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
                 Body::Count(count)
             }
         };
-        Ok(Reply { index: self.index, body })
+        Ok(Reply { index: self.index.get(), body })
     }
 
     /// Takes the bytes of a row, expired or not, off the room; true if more may be read.
@@ -133,11 +133,24 @@ impl<'a> Reader<'a> {
             tree_key[4] = layout::Space::Row as u8;
             tree_key[5..9].copy_from_slice(&self.bucket.id.0.to_be_bytes());
             tree_key[9..].copy_from_slice(key);
-            return self.live(self.group.shared.trees.get(tree_key).map_err(store_error)?);
+            return self.row(tree_key);
         }
         let mut tree_key = Vec::with_capacity(length);
         layout::row_key(self.group.id, self.bucket.id, key, &mut tree_key);
-        self.live(self.group.shared.trees.get(&tree_key).map_err(store_error)?)
+        self.row(&tree_key)
+    }
+
+    fn row(&self, tree_key: &[u8]) -> Result<Option<StoredRow>> {
+        let row = self.group.shared.trees.get(tree_key).map_err(store_error)?;
+        self.index.set(self.group.applied.shown());
+        self.live(row)
+    }
+
+    /// What is applied now, in whole values.
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        let snapshot = self.group.shared.trees.snapshot();
+        self.index.set(self.group.applied.shown());
+        snapshot
     }
 
     fn live(&self, bytes: Option<Bytes>) -> Result<Option<StoredRow>> {
@@ -179,7 +192,7 @@ impl<'a> Reader<'a> {
         keys: &[Key],
         mut take: impl FnMut(Option<StoredRow>) -> Result<()>,
     ) -> Result<()> {
-        let snapshot: Box<dyn Snapshot> = self.group.shared.trees.snapshot();
+        let snapshot = self.snapshot();
         let mut tree_key = Vec::new();
         for (at, key) in keys.iter().enumerate() {
             layout::row_key(self.group.id, self.bucket.id, key, &mut tree_key);
@@ -199,7 +212,7 @@ impl<'a> Reader<'a> {
         if is_empty(&low, &high) {
             return Ok(());
         }
-        let snapshot = self.group.shared.trees.snapshot();
+        let snapshot = self.snapshot();
         let reverse = range.direction == base::range::Direction::Descending;
         for row in snapshot.range(low, high, reverse) {
             let (key, bytes) = row.map_err(store_error)?;

@@ -48,7 +48,7 @@ impl Group {
         }
         let ticket = state.ticket(self);
         let index = earlier.or(ticket.map(|ticket| ticket.index));
-        Ok((ticket, index.unwrap_or_else(|| self.applied.index()), result))
+        Ok((ticket, index.unwrap_or_else(|| self.applied.shown()), result))
     }
 
     /// Evaluates an update away from the lock and forgets what came of it, but for a budget that
@@ -66,15 +66,14 @@ impl Group {
     }
 
     /// What a sequence of nothing but reads sees of what is applied, all of it at one moment, and
-    /// an index that it reflects.
+    /// an index that nothing of it is behind.
     pub(crate) fn read_steps(
         &self,
         bucket: &Bucket,
         update: &Update,
     ) -> (LogIndex, Result<Outcome>) {
-        // Before the rows: the answer shows at least this index.
-        let index = self.applied.index();
         let snapshot = self.shared.trees.snapshot();
+        let index = self.applied.shown();
         let store = Store::Then(&*snapshot);
         (index, self.evaluate_aside(bucket, update, store, Budget::of_reads()))
     }

@@ -5,11 +5,11 @@
 
 use super::office::not_master;
 use crate::flaws::{Flaw, flawed};
+use crate::sync::Mutex;
 use base::{Error, LogIndex, Reason, Result};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
@@ -20,6 +20,8 @@ const TERMS_MAX: usize = 256;
 #[derive(Default)]
 pub(crate) struct Applied {
     index: AtomicU64,
+    /// Rows of values behind this index are nowhere to be seen yet.
+    shown: AtomicU64,
     term: AtomicU64,
     waiting: Mutex<Waiting>,
 }
@@ -48,6 +50,22 @@ impl Applied {
     #[inline]
     pub(crate) fn index(&self) -> LogIndex {
         LogIndex(self.index.load(Ordering::Acquire))
+    }
+
+    /// The last index of which rows may be seen. Asked for *behind* a read: nothing that it found
+    /// is of a later one.
+    #[inline]
+    pub(crate) fn shown(&self) -> LogIndex {
+        if flawed(Flaw::IndexOfThePast) {
+            return self.index();
+        }
+        self.index().max(LogIndex(self.shown.load(Ordering::Acquire)))
+    }
+
+    /// Rows of the values up to here will be seen from now on, one value after the other.
+    pub(crate) fn shows(&self, upto: LogIndex) {
+        // Whoever sees such a row sees this, too: the store publishes it behind this.
+        self.shown.fetch_max(upto.0, Ordering::Release);
     }
 
     /// The term that tickets are given for now.

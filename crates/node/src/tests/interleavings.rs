@@ -69,6 +69,34 @@ fn acknowledged_while_truncated(seed: u64, flaw: Option<Flaw>) {
     assert_eq!(found, sole.group.applied.index(), "what was applied is found again");
 }
 
+/// Several values are applied in one turn, one after the other, while others read. The index of an
+/// answer must not lie before the value whose row it shows: who carries it to another node would be
+/// shown an older one.
+fn read_while_applied(seed: u64, flaw: Option<Flaw>) {
+    let here = || {
+        SIMULATED.set(Some(NOW_NS));
+        BROKEN.set(flaw);
+    };
+    here();
+    let (sole, mut writer) = Sole::new();
+    sole.begin(&mut writer);
+    // All are decided, and none is applied.
+    let (sole, indexes) = (&sole, sole.decided(&mut writer, VALUES));
+    let driver = move || {
+        here();
+        sole.turn();
+    };
+    let reader = move || {
+        here();
+        for (at, index) in indexes.into_iter().enumerate() {
+            let (is_there, told) = sole.read(at);
+            assert!(!is_there || told >= index, "the row of {index} is shown as of {told}");
+            point();
+        }
+    };
+    Turns::play(seed, vec![Box::new(driver), Box::new(reader)]);
+}
+
 fn clean_up() {
     SIMULATED.set(None);
     BROKEN.set(None);
@@ -78,6 +106,18 @@ fn clean_up() {
 fn acknowledged_values_survive_truncation_in_every_interleaving() {
     (0..SEEDS).for_each(|seed| acknowledged_while_truncated(seed, None));
     clean_up();
+}
+
+#[test]
+fn an_answer_names_no_index_before_a_row_that_it_shows() {
+    (0..SEEDS).for_each(|seed| read_while_applied(seed, None));
+    let flaw = Some(Flaw::IndexOfThePast);
+    let fails =
+        |seed: &u64| catch_unwind(AssertUnwindSafe(|| read_while_applied(*seed, flaw))).is_err();
+    let seed = (0..SEEDS).find(fails);
+    clean_up();
+    println!("IndexOfThePast: interleaving {seed:?}");
+    assert!(seed.is_some(), "a broken rule is not noticed");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use crate::catalog::Bucket;
 use crate::consistent::group::Group;
+use crate::consistent::read;
 use crate::flaws::{BROKEN, Flaw};
 use crate::flush::{self, Flush};
 use crate::keeper::{self, Writer};
@@ -11,7 +12,9 @@ use crate::recovery::{DEFAULT_GROUP, Mended, replay, terms};
 use crate::submit::Ticket;
 use crate::{Inner, NodeSettings, world};
 use base::request::Expiry;
-use base::{BucketId, ClusterDescription, LogIndex, NodeId, Properties, Result, Update};
+use base::{
+    Body, BucketId, ClusterDescription, Key, LogIndex, NodeId, Properties, Read, Result, Update,
+};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,6 +28,12 @@ pub(super) struct Sole {
     pub inner: Arc<Inner>,
     pub group: Arc<Group>,
     pub post: Post,
+}
+
+/// The bucket and key of a value.
+fn place(n: usize) -> (Bucket, Key) {
+    let bucket = Bucket::new(BucketId(9), DEFAULT_GROUP, Properties::default());
+    (bucket, Bytes::from(format!("k{n}")))
 }
 
 fn settings() -> LogSettings {
@@ -93,8 +102,8 @@ impl Sole {
 
     /// Hands in a value of about five thousand bytes.
     pub(super) fn submit(&self, n: usize) -> Ticket {
-        let bucket = Bucket::new(BucketId(9), DEFAULT_GROUP, Properties::default());
-        let (key, value) = (Bytes::from(format!("k{n}")), Bytes::from(vec![n as u8; 5_000]));
+        let (bucket, key) = place(n);
+        let value = Bytes::from(vec![n as u8; 5_000]);
         let update = Update::Set { key, value, expiry: Expiry::Default };
         let (ticket, _, outcome) = self.group.submit(&bucket, &update, None).expect("taken");
         outcome.expect("a set");
@@ -106,6 +115,21 @@ impl Sole {
         let ticket = self.submit(n);
         self.turn();
         ticket
+    }
+
+    /// Whether the row of a value is there, and the index that the answer names.
+    pub(super) fn read(&self, n: usize) -> (bool, LogIndex) {
+        let (bucket, key) = place(n);
+        let reply = read::read(&self.group, &bucket, &Read::Get(key)).expect("memory");
+        (matches!(reply.body, Body::Row(Some(_))), reply.index)
+    }
+
+    /// The indexes of so many values that are decided with the next turn.
+    pub(super) fn decided(&self, writer: &mut Writer, many: usize) -> Vec<LogIndex> {
+        let tickets: Vec<_> = (0..many).map(|n| self.put(n)).collect();
+        while !matches!(self.write(writer), keeper::Step::Idle(_)) {}
+        assert!(!tickets.iter().any(|ticket| self.has(*ticket)), "none is applied");
+        tickets.into_iter().map(|ticket| ticket.index).collect()
     }
 
     pub(super) fn has(&self, ticket: Ticket) -> bool {

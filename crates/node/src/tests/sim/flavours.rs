@@ -124,8 +124,8 @@ fn taken_out(seed: u64) -> (u64, Counts) {
     lived(World::with(seed, Flavour::Away))
 }
 
-/// A master's machine stands still while the others elect another, replace the configuration and let
-/// go of the log. When it goes on it still believes that it leads, and is told that it needs a
+/// A master's machine stands still while the others elect another, replace the configuration and
+/// let go of the log. When it goes on it still believes that it leads, and is told that it needs a
 /// snapshot: what it proposes meanwhile is nowhere once that is installed.
 fn superseded(seed: u64) -> (u64, Counts) {
     let mut world = World::with(seed, Flavour::Freezes { leases: false });

@@ -243,9 +243,13 @@ impl Judge<'_> {
             return Some(last);
         }
         let is_single_read = one.is_read() && one.steps.len() == 1;
-        // An update is held by the value that its index names: it saw all values before that.
-        let whole = |index: u64| if is_single_read { index } else { index.saturating_sub(1) };
-        let least = one.index.map_or(least, |index| least.max(self.log.at_index(whole(index))));
+        // Nothing that is shown is later than the index of the answer; and an update is held by the
+        // value that its index names, so it saw all values before that.
+        let most = one.index.map_or(Place::MAX, |index| self.log.at_index(index));
+        let least = match one.index.filter(|_| !one.is_read()) {
+            Some(index) => least.max(self.log.at_index(index.saturating_sub(1))),
+            None => least,
+        };
         let told = match &one.outcome {
             Outcome::Refused | Outcome::Unknown => return None,
             Outcome::Failed => {
@@ -263,7 +267,7 @@ impl Judge<'_> {
             Some(_) if is_single_read && !is_behind_update => Box::new(self.log.boundaries(least)),
             _ => Box::new((least..self.makers.len()).filter(|place| !self.within[*place])),
         };
-        let is_early = |place: &Place| self.latest[*place] <= one.ended;
+        let is_early = |place: &Place| *place <= most && self.latest[*place] <= one.ended;
         let answers = |place: &Place| match (self.log.run(&one.steps, *place), told) {
             (Err(_), None) => true,
             (Ok((said, changed)), Some(told)) => {

@@ -12,7 +12,8 @@
 //! - answers on one connection, also those of a pipeline, keep the order of its requests; a read
 //!   behind an update of its own pipeline sees that update, and so may show a part of a value of
 //!   the log: one that other updates of the same value follow;
-//! - an update's index is that of the value that holds it;
+//! - an update's index is that of the value that holds it, and nothing that a read shows is later
+//!   than its own;
 //! - a row with a time to live is not gone before its time, and never shown after it was gone.
 //!
 //! Reads have no place of their own in the log: each gets the least one that its answer and what

@@ -206,10 +206,11 @@ fn levels_are_held() {
     explained(&with(&[least(4, "x"), least(6, "y")]), &two);
     refused("no state", &with(&[least(6, "x")]), &two);
     refused("no state", &with(&[least(4, "-")]), &two);
-    // An answer that claims a later index than what it shows.
-    let mut claims = dirty(77, 5, "x");
-    claims.index = Some(6);
-    refused("no state", &with(&[claims]), &two);
+    // An index may be ahead of what is shown, and never behind it.
+    let claims = |index, text| Transaction { index: Some(index), ..dirty(77, 5, text) };
+    explained(&with(&[claims(5, "x"), claims(6, "x"), claims(6, "y")]), &two);
+    refused("no state", &with(&[claims(5, "y")]), &two);
+    refused("no state", &with(&[claims(3, "x")]), &two);
     refused("no state", &[dirty(77, 0, "x"), write(3, "x")], &["4 a=x"]);
 }
 
