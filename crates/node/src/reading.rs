@@ -16,10 +16,15 @@ use crate::route::{Routed, Unrouted, pending};
 use crate::submit::{Flow, Submitted, Ticket};
 use crate::world::{self, timeout};
 use base::limits::FORWARD_MS_MAX;
-use base::{BucketName, Call, Consistency, Error, Read, Reason, Reply, Request, Result, Update};
+use base::{
+    BucketName, Call, Consistency, Error, LogIndex, Read, Reason, Reply, Request, Result, Update,
+};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// For so long a read waits for values that were being applied when it came.
+const BEING_APPLIED: Duration = Duration::from_secs(1);
 
 impl Inner {
     /// Answers a read; `not_master` if another node must.
@@ -47,9 +52,7 @@ impl Inner {
             }
             Consistency::Consistent => Ok(self.read_consistent(flow, name, &bucket, &group, read)?),
             Consistency::AtLeast(index) if group.applied.shown() < index => {
-                let text =
-                    format!("applied up to {applied}, asked for {index}: wait, or ask the master");
-                Err(Error::new(Reason::NotFresh, text).into())
+                Err(not_fresh(applied, index).into())
             }
             Consistency::AtLeast(_) | Consistency::Dirty => {
                 // An answer that shows the first of several values that are being applied names the
@@ -68,7 +71,8 @@ impl Inner {
                 let (name, read) = (name.clone(), read.clone());
                 Ok(Submitted::Later(Box::pin(async move {
                     if let Some(index) = being_applied {
-                        group.applied.reached(index).await?;
+                        let reached = timeout(BEING_APPLIED, group.applied.reached(index)).await;
+                        reached.unwrap_or_else(|| Err(not_fresh(applied, index)))?;
                     }
                     let here = inner.read_apart(group.clone(), bucket.clone(), &read).await;
                     let here = in_place(&group, &bucket, consistency).and(here);
@@ -167,6 +171,11 @@ impl Inner {
             .await
             .unwrap_or_else(|| Err(Error::new(Reason::GoingDown, "the node is stopping")))
     }
+}
+
+fn not_fresh(applied: LogIndex, asked: LogIndex) -> Error {
+    let text = format!("applied up to {applied}, asked for {asked}: wait, or ask the master");
+    Error::new(Reason::NotFresh, text)
 }
 
 /// Whether what was read on no other terms than these still lives here: what left may be gone.

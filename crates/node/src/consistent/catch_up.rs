@@ -123,6 +123,7 @@ impl Group {
             Ok(fetched) => fetched,
             Err(error) if matches!(error.reason, Reason::Changed | Reason::OutOfSpace) => {
                 tracing::info!(target: "consensus", group, %error, "a snapshot is of no use");
+                self.applied.shows_no_more();
                 return Ok(());
             }
             Err(error) => return Err(error),

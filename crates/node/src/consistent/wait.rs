@@ -68,6 +68,11 @@ impl Applied {
         self.shown.fetch_max(upto.0, Ordering::Release);
     }
 
+    /// What was to be seen did not come: a snapshot that could not be installed.
+    pub(crate) fn shows_no_more(&self) {
+        self.shown.store(self.index().0, Ordering::Release);
+    }
+
     /// The term that tickets are given for now.
     #[inline]
     pub(crate) fn term(&self) -> u64 {
@@ -221,6 +226,18 @@ mod tests {
         assert_eq!(of(6), Some(Reason::NoLongerMaster));
         assert_eq!(of(7), Some(Reason::NotMaster));
         assert!(!applied.has(0, LogIndex(5)));
+    }
+
+    #[test]
+    fn what_did_not_come_is_shown_no_more() {
+        let applied = Applied::default();
+        applied.advance(LogIndex(3));
+        assert_eq!(applied.shown(), LogIndex(3));
+        applied.shows(LogIndex(9));
+        applied.shows(LogIndex(5));
+        assert_eq!((applied.shown(), applied.index()), (LogIndex(9), LogIndex(3)));
+        applied.shows_no_more();
+        assert_eq!(applied.shown(), LogIndex(3));
     }
 
     #[test]

@@ -32,6 +32,13 @@ pub fn tail(log: &Path) -> (PathBuf, usize) {
     (last, end)
 }
 
+/// The fullest segment, and where its frames end: the newest may have just begun.
+pub fn fullest(log: &Path) -> (PathBuf, usize) {
+    let ends = files(log).into_iter().map(|path| (end(&path), path));
+    let (end, path) = ends.max().expect("a life leaves a segment");
+    (path, end)
+}
+
 /// What becomes of some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rot {
