@@ -96,7 +96,7 @@ impl Group {
 }
 
 impl State {
-    fn landed(&mut self, upto: LogIndex) {
+    pub(super) fn landed(&mut self, upto: LogIndex) {
         while self.pending.front().is_some_and(|batch| batch.index <= upto) {
             self.pending.pop_front();
             self.proposed = self.proposed.saturating_sub(1);

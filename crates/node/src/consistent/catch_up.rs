@@ -138,11 +138,15 @@ impl Group {
         let mut guard = self.state();
         let state = &mut *guard;
         // A master of before may have proposed values below it: it does not say whose stand there.
-        self.end_term(state);
+        if upto > state.replica.decided() {
+            self.end_term(state);
+        }
         state.mark = mark;
         state.decided = state.decided.max(upto);
         state.values.installed(upto);
         self.applied.advance(upto);
+        // Own values that are decided, and were not applied yet, would be seen above its rows.
+        state.landed(upto);
         let configuration = (base, configuration);
         self.step(state, Event::Installed { upto, configuration }, &[]);
         // Whatever was accepted while it came stands before this.

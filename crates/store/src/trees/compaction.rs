@@ -192,7 +192,8 @@ impl LsmTrees {
         drop(version);
         let view = self.view();
         let in_vain = view.in_vain_on_disk.load(Ordering::Relaxed);
-        if in_vain > rows.max(ROWS_IN_VAIN_MIN) {
+        let drains = self.rows_to_drain.load(Ordering::Relaxed) > 0;
+        if !drains && in_vain > rows.max(ROWS_IN_VAIN_MIN) {
             // One round would not do: it takes the tables whose merge costs least, and others may
             // write such all the time.
             view.in_vain_on_disk.store(0, Ordering::Relaxed);
@@ -223,6 +224,10 @@ impl LsmTrees {
         let written = version.iter_tables().filter(|table| Some(table.id()) > newest);
         let merged: u64 = written.map(|table| table.metadata.item_count).sum();
         let left = if changed { left.saturating_sub(merged.max(1)) } else { 0 };
+        if drains && left == 0 {
+            // What was walked over meanwhile is what this drain was for.
+            self.view().in_vain_on_disk.store(0, Ordering::Relaxed);
+        }
         self.rows_to_drain.store(left, Ordering::Relaxed);
         Ok(changed || many)
     }
