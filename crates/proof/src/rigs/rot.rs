@@ -4,6 +4,7 @@
 //! open stay.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -17,9 +18,12 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Where the last byte stands that is not zero: the end of what was written to a file that was
-/// filled with zeros before.
+/// filled with zeros before; 0 for one that whoever writes it has removed meanwhile.
 pub fn end(path: &Path) -> usize {
-    let bytes = fs::read(path).expect("ours to read");
+    let bytes = match fs::read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return 0,
+        bytes => bytes.expect("ours to read"),
+    };
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1)
 }
 
@@ -30,13 +34,6 @@ pub fn tail(log: &Path) -> (PathBuf, usize) {
     let last = written.max_by_key(newest).expect("a life leaves a segment");
     let end = end(&last);
     (last, end)
-}
-
-/// The fullest segment, and where its frames end: the newest may have just begun.
-pub fn fullest(log: &Path) -> (PathBuf, usize) {
-    let ends = files(log).into_iter().map(|path| (end(&path), path));
-    let (end, path) = ends.max().expect("a life leaves a segment");
-    (path, end)
 }
 
 /// What becomes of some bytes.
