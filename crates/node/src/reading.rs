@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// For so long a read waits for values that were being applied when it came.
+/// Longest wait of a read for values that were being applied when it came.
 const BEING_APPLIED: Duration = Duration::from_secs(1);
 
 impl Inner {

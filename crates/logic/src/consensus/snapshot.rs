@@ -8,7 +8,7 @@ use super::replica::{Replica, Stage};
 use base::{Ballot, LogIndex, NodeId};
 
 impl Replica {
-    /// What we lack is collapsed where we asked for it, or where it should have come from.
+    /// Fetches a snapshot: what we lack is collapsed where we asked for it, or at the master.
     pub(super) fn behind(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
         let of_master = ballot == self.promised && ballot.node == from;
         let of_source = self.stage == Stage::Fetching
@@ -44,7 +44,7 @@ impl Replica {
             return;
         }
         if self.stage.replicates() {
-            // What it holds was decided without us: others lead, and what is in flight is void.
+            // Decided without us: what is in flight here is void.
             self.follow(effects);
         }
         self.unstage();

@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
         self.live(row)
     }
 
-    /// What is applied now, in whole values.
+    /// A snapshot of what is applied now, in whole values.
     fn snapshot(&self) -> Box<dyn Snapshot> {
         let snapshot = self.group.shared.trees.snapshot();
         self.index.set(self.group.applied.shown());

@@ -68,7 +68,7 @@ impl Applied {
         self.shown.fetch_max(upto.0, Ordering::Release);
     }
 
-    /// What was to be seen did not come: a snapshot that could not be installed.
+    /// Takes back what was to be seen and did not come: a snapshot that could not be installed.
     pub(crate) fn shows_no_more(&self) {
         self.shown.store(self.index().0, Ordering::Release);
     }

@@ -20,13 +20,16 @@ const BEGINS_MAX: u64 = 150;
 const NOW_NS: u64 = 1_000_000_000_000;
 const TURN_NS: u64 = 100_000;
 
+/// Sets the clock of this thread, and breaks a rule on it.
+fn begin(flaw: Option<Flaw>) {
+    SIMULATED.set(Some(NOW_NS));
+    BROKEN.set(flaw);
+}
+
 /// Values are written, decided and acknowledged while the log is truncated; then the process is
 /// killed. The next start must find all of them.
 fn acknowledged_while_truncated(seed: u64, flaw: Option<Flaw>) {
-    let here = || {
-        SIMULATED.set(Some(NOW_NS));
-        BROKEN.set(flaw);
-    };
+    let here = || begin(flaw);
     here();
     let (sole, mut writer) = Sole::new();
     sole.begin(&mut writer);
@@ -73,10 +76,7 @@ fn acknowledged_while_truncated(seed: u64, flaw: Option<Flaw>) {
 /// answer must not lie before the value whose row it shows: who carries it to another node would be
 /// shown an older one.
 fn read_while_applied(seed: u64, flaw: Option<Flaw>) {
-    let here = || {
-        SIMULATED.set(Some(NOW_NS));
-        BROKEN.set(flaw);
-    };
+    let here = || begin(flaw);
     here();
     let (sole, mut writer) = Sole::new();
     sole.begin(&mut writer);

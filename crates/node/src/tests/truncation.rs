@@ -117,7 +117,7 @@ impl Sole {
         ticket
     }
 
-    /// Whether the row of a value is there, and the index that the answer names.
+    /// Reads the row of a value: true if it is there, and the index that the answer names.
     pub(super) fn read(&self, n: usize) -> (bool, LogIndex) {
         let (bucket, key) = place(n);
         let reply = read::read(&self.group, &bucket, &Read::Get(key)).expect("memory");

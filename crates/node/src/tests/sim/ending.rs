@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::hash::Hasher;
 use store::Chunk;
 
-/// So often a value is read back from a disk of which a few calls may be about to fail.
+/// Tries to read a value back from a disk of which a few calls may be about to fail.
 const READS: u32 = 16;
 
 impl World {
