@@ -72,7 +72,10 @@ impl Inner {
                 Ok(Submitted::Later(Box::pin(async move {
                     if let Some(index) = being_applied {
                         let reached = timeout(BEING_APPLIED, group.applied.reached(index)).await;
-                        reached.unwrap_or_else(|| Err(not_fresh(applied, index)))?;
+                        // A group that failed meanwhile says so in words for updates.
+                        if !matches!(reached, Some(Ok(()))) {
+                            return Err(not_fresh(applied, index));
+                        }
                     }
                     let here = inner.read_apart(group.clone(), bucket.clone(), &read).await;
                     let here = in_place(&group, &bucket, consistency).and(here);

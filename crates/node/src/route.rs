@@ -189,7 +189,7 @@ impl Inner {
             }
             SessionCall::Close(session) => (group.close_session(&bucket, session)?, Body::Done),
         };
-        let index = ticket.map_or_else(|| group.applied.index(), |ticket| ticket.index);
+        let index = ticket.map_or_else(|| group.applied.shown(), |ticket| ticket.index);
         let reply = Reply { index, body };
         flow.last = ticket.or(flow.last);
         Ok(match ticket {

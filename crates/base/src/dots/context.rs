@@ -118,6 +118,40 @@ impl<I: Identity> DotContext<I> {
         out
     }
 
+    /// As much of it as fits into [`DotContext::BYTES_MAX`]; the actors that `needed` says are left
+    /// out last. A write with it replaces fewer values, never more.
+    pub fn shortened(self, needed: impl Fn(&I) -> bool) -> DotContext<I> {
+        if self.fits() {
+            return self;
+        }
+        let (first, others): (Vec<_>, Vec<_>) =
+            self.entries.into_iter().partition(|(id, _)| needed(id));
+        // Of a node the newest incarnations come last: they still mint.
+        let with = |count: usize| {
+            let mut entries = first.clone();
+            entries.extend_from_slice(&others[others.len() - count..]);
+            entries.sort_unstable();
+            DotContext { entries }
+        };
+        let (mut fits, mut too_many) = (0, others.len());
+        while too_many - fits > 1 {
+            let count = fits + (too_many - fits) / 2;
+            if with(count).fits() { fits = count } else { too_many = count }
+        }
+        with(fits)
+    }
+
+    fn fits(&self) -> bool {
+        let most =
+            |(_, seen): &(I, Seen)| I::BYTES_MAX + seen.range_count() * Seen::RANGE_BYTES_MAX;
+        if self.entries.iter().map(most).sum::<usize>() <= DotContext::<I>::BYTES_MAX / 2 {
+            return true;
+        }
+        let mut entries = Vec::new();
+        self.put(&mut entries);
+        size_of_val(&VERSION) + entries.len() + CHECKSUM_BYTES <= DotContext::<I>::BYTES_MAX
+    }
+
     /// Reads what [`DotContext::encode`] wrote with the same salt, and nothing else.
     pub fn decode(bytes: &[u8], salt: u64) -> Result<DotContext<I>, Malformed> {
         if bytes.len() > DotContext::<I>::BYTES_MAX {

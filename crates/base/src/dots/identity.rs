@@ -7,6 +7,8 @@ use crate::{Actor, NodeId, varint};
 pub trait Identity: Ord + Clone {
     /// Fewest bytes one takes.
     const BYTES_MIN: usize;
+    /// Most bytes one takes.
+    const BYTES_MAX: usize;
     /// Appends it.
     fn put(&self, previous: Option<&Self>, out: &mut Vec<u8>);
     /// Reads it; refuses any form but the one [`Identity::put`] chooses.
@@ -23,6 +25,7 @@ const OTHER_VNODE: u64 = 1;
 /// one partition, so it stands there once.
 impl Identity for Actor {
     const BYTES_MIN: usize = 1;
+    const BYTES_MAX: usize = 10 + 8 + 5;
 
     fn put(&self, previous: Option<&Actor>, out: &mut Vec<u8>) {
         assert!(self.incarnation <= INCARNATION_MAX, "incarnations go up by far less");

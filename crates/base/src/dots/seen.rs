@@ -29,6 +29,8 @@ pub struct Seen {
 impl Seen {
     /// Fewest bytes one takes.
     pub const BYTES_MIN: usize = 2;
+    /// Most bytes one takes for each of its ranges: two varints.
+    pub const RANGE_BYTES_MAX: usize = 20;
 
     /// All from 1 up to `count`; nothing if it is 0.
     pub fn upto(count: u64) -> Option<Seen> {

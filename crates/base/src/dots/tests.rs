@@ -80,3 +80,25 @@ fn a_context_covers_what_it_joined() {
     assert_eq!(both, DotContext::of([(actor(1), 2), (actor(2), 5)]).and(actor(2), 7));
     assert!(one.covers(&DotContext::empty()) && DotContext::<Actor>::empty().is_empty());
 }
+
+#[test]
+fn a_shortened_context_fits_and_names_first_what_is_needed() {
+    let of = |lives: std::ops::Range<u64>| {
+        let actor = |incarnation| Actor { node: NodeId(u64::MAX), vnode: 900, incarnation };
+        DotContext::of(lives.map(|life| (actor(life << 32), 1 << 20)))
+    };
+    let needed = |actor: &Actor| actor.incarnation >> 32 < 10;
+    let short = of(1..1_000);
+    assert_eq!(short.clone().shortened(needed), short);
+    let long = of(1..10_000);
+    let told = long.clone().shortened(needed);
+    assert!(long.covers(&told) && told.covers(&of(1..10)), "{told:?}");
+    // One more would not fit, and the newest are there.
+    let bytes = told.encode(7);
+    assert!(
+        (DotContext::<Actor>::BYTES_MAX - 20..=DotContext::<Actor>::BYTES_MAX)
+            .contains(&bytes.len())
+    );
+    assert!(told.covers(&of(9_000..10_000)));
+    assert_eq!(DotContext::decode(&bytes, 7), Ok(told));
+}

@@ -156,7 +156,7 @@ impl Asked<'_> {
         let written = self.write(&key, write, &options).await?;
         let told = match options.return_body {
             true => self.shown(&key, &written.row, kind).map(Body::Typed),
-            false => self.context(&key, &written.context).map(Body::Stored),
+            false => Ok(Body::Stored(self.whole_context(&key, &written.context))),
         };
         told.map_err(|error| done_untold(&error))
     }
@@ -170,8 +170,10 @@ impl Asked<'_> {
     fn shown(&self, key: &Key, row: &Row, kind: FieldKind) -> Result<TypeFound> {
         let heard = row.join();
         let tombstone = row.values().any(Stored::is_tombstone);
-        let context =
-            if heard.is_empty() { Context::default() } else { self.context(key, &heard)? };
+        let context = match heard.is_empty() {
+            true => Context::default(),
+            false => self.whole_context(key, &heard),
+        };
         let value = together(row, kind)?.map(|typed| typed.after(&heard).value());
         Ok(TypeFound { kind, tombstone: tombstone && value.is_none(), value, context })
     }

@@ -1,6 +1,7 @@
 //! What a vnode does with a key: a client's write, another replica's state, a read.
 
 use super::change::Change;
+use super::contexts::seen_in;
 use super::layout::{Row, Stored, hint_key, read_row, record_key, row_key_in, write_row};
 use super::shelf::{Shelf, State};
 use super::slots::Slot;
@@ -293,7 +294,7 @@ fn check(only: &Only, local: &Row) -> Result<()> {
     let fails = |text: &str| Err(Error::new(Reason::Changed, text));
     match only {
         Only::Absent if living(local) => fails("the key has a value"),
-        Only::Unchanged(seen) if !seen.covers(&local.join()) => {
+        Only::Unchanged(seen) if !seen.covers(&seen_in(local)) => {
             fails("the key was written since: read it again")
         }
         Only::Always | Only::Absent | Only::Unchanged(_) => Ok(()),

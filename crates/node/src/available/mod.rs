@@ -34,7 +34,7 @@ pub(crate) mod layout;
 mod letter;
 mod list;
 mod lives;
-mod local;
+pub(crate) mod local;
 pub(crate) mod moving;
 pub(crate) mod offered;
 mod passing;

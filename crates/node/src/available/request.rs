@@ -5,6 +5,7 @@
 //! has, as clients that say `SET` mean it; what other replicas took at the same time stays beside
 //! it. Blind writes, which overwrite nothing, are said with `AvailableCall::Store` and no context.
 
+use super::contexts::{seen_in, shortened};
 use super::coordinate::until;
 use super::layout::{Row, Stored};
 use super::local::{Only, Rules, Seen, What, Write, Written, living};
@@ -263,7 +264,10 @@ impl Asked<'_> {
         let written = self.write(key, Write { what, seen, only }, options).await?;
         let told = match options.return_body {
             true => self.siblings(key, &written.row).map(Body::Siblings),
-            false => self.context(key, &written.context).map(Body::Stored),
+            false => {
+                let seen = shortened(written.context, &written.row);
+                self.context(key, &seen).map(Body::Stored)
+            }
         };
         told.map_err(|error| done_untold(&error))
     }
@@ -329,7 +333,7 @@ impl Asked<'_> {
         let all = row.siblings().map(|(dot, value)| self.sibling(dot, value));
         let mut values = all.collect::<Result<Vec<_>>>()?;
         values.sort_by_key(|value| (std::cmp::Reverse(value.written_ms), value.vtag));
-        Ok(Siblings { context: self.context(key, &row.join())?, values })
+        Ok(Siblings { context: self.context(key, &seen_in(row))?, values })
     }
 
     fn check_key(&self, key: &Key) -> Result<()> {

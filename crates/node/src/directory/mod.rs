@@ -170,7 +170,7 @@ impl Directory {
                 return Err(Error::new(Reason::NotMaster, "None"));
             }
             let (steps, body) = match plan()? {
-                Plan::Answer(body) => return Ok((self.group.applied.index(), body)),
+                Plan::Answer(body) => return Ok((self.group.applied.shown(), body)),
                 Plan::Change(steps) => (steps, Body::Done),
                 Plan::Made(steps, body) => (steps, body),
             };

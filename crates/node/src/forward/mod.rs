@@ -109,6 +109,6 @@ impl Inner {
             Call::Read(read, _) => check::read(read, &house)?,
             Call::Directory(_) | Call::Session(_) | Call::Available(_) => {}
         }
-        letter::write(self.directory.group.applied.index(), request)
+        letter::write(self.directory.group.applied.shown(), request)
     }
 }

@@ -12,7 +12,6 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use lsm_tree::compaction::Leveled;
@@ -24,13 +23,10 @@ use super::span::Found;
 use super::study::{Exchange, Gaps};
 use super::table::MemoryTable;
 use super::view::{Bounds, Version, may_be_on_disk};
-use super::{Change, LsmTrees, ROWS_IN_VAIN_MIN, Trees, hash};
+use super::{Change, LsmTrees, Trees, hash};
 use crate::StoreError;
 use crate::failpoint::{Point, reach};
 
-/// One tombstone in so many rows is too many: merging them away then costs at most this many rows
-/// for each.
-const ROWS_PER_TOMBSTONE: u64 = 4;
 const EVERYTHING: Bounds = (Bound::Unbounded, Bound::Unbounded);
 /// Rows removed in one batch when a prefix is dropped, so that the writer never waits long.
 const ROWS_PER_DROP: usize = 1_000;
@@ -144,7 +140,7 @@ impl LsmTrees {
     }
 
     /// True when the tables changed.
-    fn merge(&self, strategy: Leveled) -> Result<bool, StoreError> {
+    pub(super) fn merge(&self, strategy: Leveled) -> Result<bool, StoreError> {
         let before = self.tree.current_version().id();
         self.swept(self.guarded(|| self.tree.compact(Arc::new(strategy), SeqNo::MAX)))?;
         let changed = self.tree.current_version().id() != before;
@@ -178,58 +174,6 @@ impl LsmTrees {
             }
         }
         Ok(())
-    }
-
-    /// Tombstones above rows they hide keep space, and nothing merges them while nothing is
-    /// written. Levels that may hold next to nothing push them down, a few tables a round; those
-    /// already at the bottom need it rewritten. Levels are drained also where range reads have
-    /// walked over more dead rows on disk than there are rows: round after round, until the bottom
-    /// has all or as many rows are merged as were walked over.
-    fn reclaim(&self) -> Result<bool, StoreError> {
-        let version = self.tree.current_version();
-        let rows: u64 = version.iter_tables().map(|table| table.metadata.item_count).sum();
-        let newest = version.iter_tables().map(|table| table.id()).max();
-        drop(version);
-        let view = self.view();
-        let in_vain = view.in_vain_on_disk.load(Ordering::Relaxed);
-        let drains = self.rows_to_drain.load(Ordering::Relaxed) > 0;
-        if !drains && in_vain > rows.max(ROWS_IN_VAIN_MIN) {
-            // One round would not do: it takes the tables whose merge costs least, and others may
-            // write such all the time.
-            view.in_vain_on_disk.store(0, Ordering::Relaxed);
-            self.rows_to_drain.store(in_vain, Ordering::Relaxed);
-        }
-        drop(view);
-        let left = self.rows_to_drain.swap(0, Ordering::Relaxed);
-        let tombstones = self.tree.tombstone_count();
-        let many = tombstones > 0 && tombstones * ROWS_PER_TOMBSTONE >= rows;
-        if !many && left == 0 {
-            return self.free_retired().map(|()| false);
-        }
-        let draining = |threshold| {
-            Leveled::default()
-                .with_table_target_size(self.settings.merged_table_bytes())
-                .with_l0_threshold(threshold)
-                .with_level_ratio_policy(vec![1e-6])
-        };
-        let mut changed = self.merge(draining(1))?;
-        if !changed && many {
-            self.rewrite()?;
-        } else if !changed {
-            // With a threshold of one the uppermost level that has tables keeps one's size of them,
-            // in which all the dead rows may be.
-            changed = self.merge(draining(0))?;
-        }
-        let version = self.tree.current_version();
-        let written = version.iter_tables().filter(|table| Some(table.id()) > newest);
-        let merged: u64 = written.map(|table| table.metadata.item_count).sum();
-        let left = if changed { left.saturating_sub(merged.max(1)) } else { 0 };
-        if drains && left == 0 {
-            // What was walked over meanwhile is what this drain was for.
-            self.view().in_vain_on_disk.store(0, Ordering::Relaxed);
-        }
-        self.rows_to_drain.store(left, Ordering::Relaxed);
-        Ok(changed || many)
     }
 
     /// Three steps, each safe to repeat. What is in memory goes to disk; table files that lie

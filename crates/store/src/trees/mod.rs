@@ -16,7 +16,7 @@
 //! Never: keeps a journal of its own; starts a thread; reads a clock; makes a writer wait for a
 //! long read.
 //! Read next: `lsm.rs`, then `view.rs`, `table.rs`, `kept.rs`, `cache.rs`, `compaction.rs`,
-//! `install.rs`; `snapshot.rs` and `spans.rs` for range reads.
+//! `reclaim.rs`, `install.rs`; `snapshot.rs` and `spans.rs` for range reads.
 
 pub(crate) mod archive;
 mod cache;
@@ -28,6 +28,7 @@ mod kept;
 mod lsm;
 pub(crate) mod manifest;
 mod memory;
+mod reclaim;
 mod run;
 mod settings;
 mod snapshot;

@@ -1,12 +1,18 @@
 //! What is too large is refused in words before anybody else hears of it.
 
 use super::three::three;
-use super::{bucket, fetch, get, living, refused, remove, store, storing};
+use super::{bucket, call, fetch, get, living, refused, remove, store, storing};
+use crate::available::layout::Row;
+use crate::available::local::Rules;
 use crate::tests::many::ask;
 use crate::tests::{Place, bytes, set};
-use base::limits::{KEY_BYTES_MAX, KEYS_PER_READ_MAX, TTL_MS_MAX};
+use base::dots::DotContext;
+use base::limits::{CONTEXT_BYTES_MAX, KEY_BYTES_MAX, KEYS_PER_READ_MAX, TTL_MS_MAX};
 use base::request::Expiry;
-use base::{Call, Consistency, Read, Reason, Update};
+use base::{
+    Actor, AvailableCall, Call, Condition, Consistency, Content, NodeId, Read, Reason, Store,
+    Update,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_is_too_long_is_refused_by_every_node_and_cuts_no_link() {
@@ -53,5 +59,39 @@ async fn so_are_times_to_live_and_too_many_keys() {
     }
     let one_is_gone = Read::MultiGetAll(vec![bytes("k"), bytes("nowhere")]);
     refused(ask(&node, &bucket(), all(one_is_gone)).await, Reason::NotFound);
+    node.stop().await.expect("it stops");
+}
+
+/// Every life of a node that did not end well may leave an actor in a row.
+#[tokio::test]
+async fn a_row_that_has_heard_of_more_than_a_context_names_is_read_and_written_all_the_same() {
+    let place = Place::new();
+    let node = place.start().await;
+    store(&node, "k", "1", None).await.expect("a write");
+    let old = fetch(&node, "k").await.expect("a read").context;
+    let actor = |incarnation| Actor { node: NodeId(7), vnode: 3, incarnation };
+    let lives = DotContext::of((1..5_000).map(|life| (actor(life << 32), 1 << 20)));
+    let (name, key) = (bucket(), bytes("k"));
+    let ways = node.inner.ways(&name, &key, 3).expect("there is a ring");
+    let rules = Rules { sync: true, keeps_one: false, overwrites: false, siblings_max: 9 };
+    node.inner.shelf.merge(&ways.spot, Row::empty().discard(&lives), rules, None).expect("kept");
+    // What is written later is readable later.
+    store(&node, "other", "1", None).await.expect("a write");
+    let read = fetch(&node, "k").await.expect("a read");
+    let length = read.context.0.len();
+    assert!((old.0.len() + 1..=CONTEXT_BYTES_MAX).contains(&length), "{length}");
+    let unchanged = |context| {
+        let condition = Some(Condition::Unchanged(context));
+        let content = Content::plain(bytes("3"));
+        let new = Store { key: bytes("k"), content, condition, ..Store::default() };
+        call(&node, AvailableCall::Store(Box::new(new)))
+    };
+    let own = store(&node, "k", "2", Some(&read.context)).await.expect("a write");
+    assert_eq!(living(&node, "k").await, [bytes("2")], "it replaces what was read");
+    refused(unchanged(read.context).await, Reason::Changed);
+    store(&node, "k", "3", Some(&own)).await.expect("a write");
+    assert_eq!(living(&node, "k").await, [bytes("3")], "it replaces its writer's own");
+    let now = fetch(&node, "k").await.expect("a read").context;
+    unchanged(now).await.expect("nobody wrote since");
     node.stop().await.expect("it stops");
 }

@@ -7,6 +7,7 @@
 
 mod copies;
 mod damage;
+mod dead_rows;
 mod growth;
 mod install;
 mod model;

@@ -97,6 +97,11 @@ impl Fault {
         matches!(self, LossyCables | WrongClock | BucketMove | MastershipMove | Hostile)
     }
 
+    /// True if nothing can be decided while it lasts.
+    pub fn takes_majority(self) -> bool {
+        matches!(self, KillMajority | KillAll | PowerCutOfAll)
+    }
+
     /// True if both can be on at once and a majority stays whole.
     pub fn is_beside(self, first: Fault) -> bool {
         // Cables are all healed when the first of two ends.

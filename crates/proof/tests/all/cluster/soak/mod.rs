@@ -209,8 +209,11 @@ impl Soak {
     /// Some faults at once, from their beginning until everybody is served again.
     fn turn(&mut self, faults: &[Fault]) {
         let from = self.probes.now();
+        let mut in_order = faults.to_vec();
+        // A move is asked for while somebody can take it.
+        in_order.sort_by_key(|fault| fault.takes_majority());
         let under_way: Vec<_> =
-            faults.iter().map(|fault| self.faulty.begin(*fault, &mut self.dice)).collect();
+            in_order.iter().map(|fault| self.faulty.begin(*fault, &mut self.dice)).collect();
         self.faulty.hold(&under_way, &mut self.dice);
         let hurt = under_way.iter().flat_map(|one| one.hurt.clone()).collect();
         let majority = under_way.iter().all(|one| one.leaves_majority);
