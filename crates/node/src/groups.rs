@@ -2,10 +2,10 @@
 
 use crate::away::Away;
 use crate::consistent::group::Group;
-use base::{Error, GroupId, Reason, Result};
+use base::{Error, GroupId, NodeId, Reason, Result};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
 
 /// Groups by id. They become more while the node lives, and fewer only when one is dropped.
 #[derive(Default)]
@@ -15,8 +15,16 @@ pub(crate) struct Groups {
     away: RwLock<BTreeMap<GroupId, Arc<Away>>>,
     /// The node stops: nobody would wait for a group that begins now.
     closed: AtomicBool,
-    /// When someone who may hand this node a group was told of how many it is master, milliseconds.
-    pub asked_to_lead: AtomicU64,
+    /// Who was told last of how many this node is master, for he may hand it some.
+    pub told_leads: Mutex<Option<Told>>,
+}
+
+/// A node that was told of how many groups this one is master.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    pub node: NodeId,
+    /// Milliseconds of this node's clock.
+    pub at: u64,
 }
 
 impl Groups {

@@ -8,6 +8,7 @@
 use crate::client::{Fate, Resp, Word};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +24,8 @@ const REST: Duration = Duration::from_millis(20);
 /// Items in the queue, points in the series.
 const QUEUE_ITEMS: u64 = 200;
 const SERIES_POINTS: u64 = 500;
+/// Most points that go at once.
+const POINTS_AT_ONCE: usize = 100;
 
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +130,8 @@ struct Known {
     unknown: u64,
     /// Items that were pushed and not popped.
     waiting: u64,
+    /// Items and points whose writing is unknown: they may come at any time.
+    late: BTreeSet<u64>,
 }
 
 struct Client {
@@ -193,10 +198,9 @@ impl Client {
     /// Pushes behind the last item or pops the first; items come in the order of their pushes.
     fn queue(&mut self, redis: &mut Resp) -> io::Result<Fate> {
         if self.known.waiting < QUEUE_ITEMS || self.dice.random_bool(0.5) {
-            self.known.next += 1;
-            let word = redis.say(&format!("SET queue-{:012} x", self.known.next))?;
-            self.known.waiting += u64::from(word.fate() != Fate::Fail);
-            return Ok(word.fate());
+            let fate = self.append(redis, "queue")?;
+            self.known.waiting += u64::from(fate != Fate::Fail);
+            return Ok(fate);
         }
         let word = redis.say("CREDENZA.PREFIX queue- LIMIT 1 KEYS")?;
         if word.fate() != Fate::Ok {
@@ -208,7 +212,8 @@ impl Client {
         };
         let number = number_of(&key);
         // An item whose removal was acknowledged never comes again.
-        self.expect(number > self.known.acked, || format!("queue: {key} came again"));
+        let may_come = number > self.known.acked || self.known.late.remove(&number);
+        self.expect(may_come, || format!("queue: {key} came again"));
         let word = redis.say(&format!("DEL {key}"))?;
         if word.fate() == Fate::Ok {
             self.known.acked = self.known.acked.max(number);
@@ -217,28 +222,43 @@ impl Client {
         Ok(word.fate())
     }
 
-    /// Appends a point, drops the oldest, and reads where the series begins.
+    /// Appends a point, drops the oldest, and reads what is left.
     fn series(&mut self, redis: &mut Resp) -> io::Result<Fate> {
-        self.known.next += 1;
-        let word = redis.say(&format!("SET series-{:012} x", self.known.next))?;
-        if word.fate() != Fate::Ok || self.known.next <= SERIES_POINTS {
-            return Ok(word.fate());
+        let fate = self.append(redis, "series")?;
+        if fate != Fate::Ok || self.known.next <= SERIES_POINTS {
+            return Ok(fate);
         }
-        let oldest = self.known.next - SERIES_POINTS;
-        let word = redis.say(&format!("DEL series-{oldest:012}"))?;
+        // Those, too, whose turn to go came while nobody was served.
+        let (newest, oldest) = (self.known.next, self.known.next - SERIES_POINTS);
+        let due = (self.known.acked + 1..=oldest).take(POINTS_AT_ONCE);
+        let last = due.clone().last().unwrap_or(oldest);
+        let names: Vec<_> = due.map(|number| format!("series-{number:012}")).collect();
+        let word = redis.say(&format!("DEL {}", names.join(" ")))?;
         if word.fate() != Fate::Ok {
             return Ok(word.fate());
         }
-        self.known.acked = oldest;
-        let word = redis.say("CREDENZA.PREFIX series- LIMIT 1000 KEYS")?;
+        self.known.acked = last;
+        let page = format!("CREDENZA.RANGE [series-{last:012} (series. LIMIT 1000 KEYS");
+        let word = redis.say(&page)?;
         if word.fate() == Fate::Ok {
             let keys = keys_of(&word);
             let here = |number: u64| keys.contains(&format!("series-{number:012}"));
-            let newest = self.known.next;
-            self.expect(!here(oldest), || format!("series: {oldest} is there after its delete"));
+            let may_be = !here(last) || self.known.late.remove(&last);
+            self.expect(may_be, || format!("series: {last} is there after its delete"));
             self.expect(here(newest), || format!("series: {newest} is not there"));
         }
         Ok(word.fate())
+    }
+
+    /// Writes the next item.
+    fn append(&mut self, redis: &mut Resp, what: &str) -> io::Result<Fate> {
+        self.known.next += 1;
+        let told = redis.say(&format!("SET {what}-{:012} x", self.known.next));
+        let fate = told.map(|word| word.fate());
+        if matches!(fate, Ok(Fate::Info) | Err(_)) {
+            self.known.late.insert(self.known.next);
+        }
+        fate
     }
 
     /// Adds one; the answer is the sum of what was acknowledged, and of unknown steps at most.

@@ -32,8 +32,11 @@ pub use joiner::{Joiner, Opening};
 pub use unfinished::Unfinished;
 use unfinished::is_unfinished;
 
-/// The version of everything this program writes into a data directory.
-pub const FORMAT: u32 = 1;
+/// The version of everything this program writes into a data directory. In the second large values
+/// lie packed in the trees.
+pub const FORMAT: u32 = 2;
+/// The first version that it reads; it makes the present one of it.
+const FORMAT_FIRST: u32 = 1;
 
 const LOCK: &str = "LOCK";
 /// More than a process id takes.
@@ -116,7 +119,7 @@ impl DataDir {
     /// may serve, not both.
     /// Its lives are counted anew.
     pub fn twin(&self, path: &Path) -> Result<DataDir, StoreError> {
-        let identity = Identity { cluster: self.cluster, node: self.node };
+        let identity = Identity::of(self.cluster, self.node);
         let twin = DataDir::open_as(path, Some(identity))?;
         if let Some(known) = self.members()? {
             twin.write_members(&known)?;
@@ -139,10 +142,14 @@ impl DataDir {
             return Err(at.refused(joiner::FILE.name, why));
         }
         let identity = match known {
-            Some(identity) => identity,
+            Some(identity) if identity.format == FORMAT => identity,
+            // Before anything is written that an earlier program would read wrongly.
+            Some(Identity { cluster, node, .. }) => {
+                at.write_identity(Identity::of(cluster, node))?
+            }
             None => at.write_identity(match new {
                 Some(identity) => identity,
-                None => Identity { cluster: chance()?, node: chance()? },
+                None => Identity::of(chance()?, chance()?),
             })?,
         };
         at.folders()?;
@@ -159,7 +166,7 @@ impl DataDir {
         directory: OwnedFd,
         lock: Lock,
     ) -> DataDir {
-        let Identity { cluster, node } = identity;
+        let Identity { cluster, node, .. } = identity;
         DataDir { path, cluster, node, fresh, directory, _lock: lock }
     }
 

@@ -1,7 +1,7 @@
 //! A master whose disk is full would refuse its group's writes though another has room: it hands
 //! the group over to one that says it has.
 //!
-//! Promises: asks before it hands over, one at a time, and nobody twice within ten seconds; only
+//! Promises: asks before it hands over, one at a time, and nobody twice within a second; only
 //! voters that are connected and near, the nearest first.
 //! Never: hands a group over while its members change; where an order of masters is set.
 
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Who was asked in vain, or got the group and gave it back, is not asked again before so long,
 /// milliseconds.
-const REST_MS: u64 = 10_000;
+const REST_MS: u64 = 1_000;
 
 /// Who was asked when, for each group.
 #[derive(Debug, Default)]

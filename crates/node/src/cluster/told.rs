@@ -15,6 +15,7 @@
 
 use super::{handing, report};
 use crate::consistent::group::Group;
+use crate::groups::Told;
 use crate::peers::{Asked, Peers};
 use crate::reading::still_master;
 use crate::recovery::DIRECTORY;
@@ -38,7 +39,7 @@ const WITHIN: Duration = Duration::from_secs(1);
 const ABOUT_LEADS: u8 = 1;
 /// What follows it where one asks whether a node's disk hangs.
 const ABOUT_DISK: u8 = 5;
-/// So long a node that told this tells nobody else, milliseconds.
+/// So long a node that told this tells no other node, milliseconds.
 const TOLD_MS: u64 = 1_000;
 
 /// Answers such a question.
@@ -93,17 +94,26 @@ fn tell_members(peers: &Peers, asked: &Asked, configuration: Option<Configuratio
     let _ = peers.answer(asked, answer.into());
 }
 
+impl Told {
+    /// Whether this node tells another nothing for a while: two that hand it their groups at once
+    /// would give it too many. Who was told may ask again: he knows what he has handed over.
+    fn keeps_from(&self, asks: NodeId, now: u64) -> bool {
+        self.node != asks && now < self.at + TOLD_MS
+    }
+}
+
 fn tell_leads(inner: &Inner, peers: &Peers, asked: &Asked) {
     let now = world::milliseconds();
-    let told = inner.groups.asked_to_lead.load(Ordering::Acquire);
-    let busy = told != 0 && now < told + TOLD_MS;
+    let mut told = inner.groups.told_leads.lock().expect("no one panics while holding it");
+    let busy = told.is_some_and(|told| told.keeps_from(asked.from, now));
     let hangs = inner.keeper.hangs(inner.settings.lease_ms);
     let unfit = inner.metrics.is_slow() || inner.space.is_full() || hangs;
     if busy || unfit || inner.stopping.load(Ordering::Acquire) {
         peers.decline(asked);
         return;
     }
-    inner.groups.asked_to_lead.store(now, Ordering::Release);
+    *told = Some(Told { node: asked.from, at: now });
+    drop(told);
     let mut answer = Vec::new();
     answer.put_u32(led_here(inner) as u32);
     let _ = peers.answer(asked, answer.into()); // As above.
@@ -162,6 +172,14 @@ fn read(answer: &[u8]) -> Result<Vec<NodeId>, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A master whose disk is full hands all its groups over, one look after the other.
+    #[test]
+    fn who_was_told_may_ask_again_and_others_a_little_later() {
+        let told = Told { node: NodeId(1), at: 5_000 };
+        assert!(!told.keeps_from(NodeId(1), 5_000) && !told.keeps_from(NodeId(1), 5_250));
+        assert!(told.keeps_from(NodeId(2), 5_999) && !told.keeps_from(NodeId(2), 6_000));
+    }
 
     #[test]
     fn an_answer_is_read_whole_or_not_at_all() {

@@ -3,8 +3,8 @@
 //! Promises: what `write` returned for is read after any crash; a crash before leaves nothing that
 //! is taken for an identity.
 
-use super::FORMAT;
 use super::whole::checked;
+use super::{FORMAT, FORMAT_FIRST};
 use crate::StoreError;
 use crate::disk::{Access, Disk};
 use crate::failpoint::{Point, reach};
@@ -20,9 +20,16 @@ const BYTES_MAX: usize = 4096;
 pub(super) struct Identity {
     pub cluster: u64,
     pub node: u64,
+    /// The format that it was written in.
+    pub format: u32,
 }
 
 impl Identity {
+    /// One of today's format.
+    pub fn of(cluster: u64, node: u64) -> Identity {
+        Identity { cluster, node, format: FORMAT }
+    }
+
     /// The identity in the directory `disk`, which is at `path`; none: there is no such file.
     pub fn read(disk: &dyn Disk, path: &Path) -> Result<Option<Identity>, StoreError> {
         let failed = failed("read", path);
@@ -62,20 +69,20 @@ impl Identity {
         let mut lines = checked(bytes).map_err(damaged)?.lines();
         let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
         let found = field("credenza").and_then(|text| text.parse().ok());
-        match found.ok_or_else(|| damaged("it names no version"))? {
-            FORMAT => {}
-            found => return Err(StoreError::Version { found, known: FORMAT }),
+        let format = found.ok_or_else(|| damaged("it names no version"))?;
+        if !(FORMAT_FIRST..=FORMAT).contains(&format) {
+            return Err(StoreError::Version { found: format, known: FORMAT });
         }
         let mut id = |name| field(name).and_then(|text| u64::from_str_radix(text, 16).ok());
         match (id("cluster"), id("node"), lines.next()) {
-            (Some(cluster), Some(node), None) => Ok(Identity { cluster, node }),
+            (Some(cluster), Some(node), None) => Ok(Identity { cluster, node, format }),
             _ => Err(damaged("its ids are missing")),
         }
     }
 
     fn text(&self) -> String {
-        let front =
-            format!("credenza {FORMAT}\ncluster {:016x}\nnode {:016x}\n", self.cluster, self.node);
+        let Identity { cluster, node, format } = self;
+        let front = format!("credenza {format}\ncluster {cluster:016x}\nnode {node:016x}\n");
         let sum = checksum(front.as_bytes(), 0);
         format!("{front}checksum {sum:016x}\n")
     }

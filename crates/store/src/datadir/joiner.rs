@@ -43,7 +43,7 @@ impl Joiner {
         let Joiner { path, node, directory, lock } = self;
         let at = Place { path: &path, directory: &directory };
         members::write(&at.disk()?, &path, known)?;
-        let identity = at.write_identity(Identity { cluster: known.cluster.0, node })?;
+        let identity = at.write_identity(Identity::of(known.cluster.0, node))?;
         at.folders()?;
         Ok(DataDir::of(path, identity, true, directory, lock))
     }

@@ -13,7 +13,7 @@ impl DataDir {
         let known = ClusterDescription { cluster: ClusterId(cluster), ..known.clone() };
         let disk = self.disk()?;
         members::write(&disk, &self.path, &known)?;
-        Identity { cluster, node: self.node }.write(&disk, &self.path)?;
+        Identity::of(cluster, self.node).write(&disk, &self.path)?;
         // Nobody is left who knows it better.
         lives::forgive(&disk, &self.path)?;
         Ok(cluster)

@@ -198,10 +198,10 @@ fn foreign_formats_are_told_from_damage() {
     let good = std::fs::read_to_string(&file).expect("reads");
 
     let (front, _) = good.rsplit_once("checksum").expect("has one");
-    let foreign = front.replace("credenza 1", "credenza 7") + "colour green\n";
+    let foreign = front.replace("credenza 2", "credenza 7") + "colour green\n";
     let sum = checksum(foreign.as_bytes(), 0);
     std::fs::write(&file, format!("{foreign}checksum {sum:016x}\n")).expect("writes");
-    assert!(matches!(DataDir::open(&path), Err(StoreError::Version { found: 7, known: 1 })));
+    assert!(matches!(DataDir::open(&path), Err(StoreError::Version { found: 7, known: 2 })));
 
     for at in 0..good.len() {
         let mut bytes = good.clone().into_bytes();
@@ -222,13 +222,13 @@ fn a_first_start_that_was_cut_short_begins_again() {
     let path = above.path().join("data");
     std::fs::create_dir(&path).expect("makes");
     std::fs::write(path.join("LOCK"), "123\n").expect("writes");
-    std::fs::write(path.join("IDENTITY.new"), "credenza 1\nclus").expect("writes");
+    std::fs::write(path.join("IDENTITY.new"), "credenza 2\nclus").expect("writes");
     assert!(DataDir::open(&path).expect("begins again").fresh);
 }
 
 /// Writes an identity with power going after each call; gives how many states were tried.
 fn cut_while_written(ground: &MemoryDisk, honesty: Honesty) -> Result<usize, String> {
-    let (identity, path) = (Identity { cluster: 3, node: 5 }, Path::new("d"));
+    let (identity, path) = (Identity::of(3, 5), Path::new("d"));
     let mut states = 0;
     for calls in 0.. {
         let disk = ground.copy(honesty);
@@ -253,7 +253,7 @@ fn cut_while_written(ground: &MemoryDisk, honesty: Honesty) -> Result<usize, Str
 #[test]
 fn a_power_cut_leaves_an_identity_that_is_whole_or_none() {
     let leftover = MemoryDisk::new(Honesty::Honest);
-    leftover.plant("IDENTITY.new", b"credenza 1\nclus".to_vec());
+    leftover.plant("IDENTITY.new", b"credenza 2\nclus".to_vec());
     for ground in [MemoryDisk::new(Honesty::Honest), leftover] {
         let states = cut_while_written(&ground, Honesty::Honest).expect("sound");
         assert!(states > 15, "{states}");

@@ -18,6 +18,7 @@ use lsm_tree::compaction::Leveled;
 use lsm_tree::{AbstractTree, InternalValue, SeqNo, ValueType};
 
 use super::manifest::TABLES;
+use super::packed::pack;
 use super::run::Walk;
 use super::span::Found;
 use super::study::{Exchange, Gaps};
@@ -80,7 +81,7 @@ impl LsmTrees {
                 match value {
                     Some(value) => {
                         let kind = ValueType::Value;
-                        Some(Ok(InternalValue::from_components(key, value, sequence, kind)))
+                        Some(Ok(InternalValue::from_components(key, pack(value), sequence, kind)))
                     }
                     None if may_be_on_disk(&key) => {
                         Some(Ok(InternalValue::new_tombstone(key, sequence)))

@@ -27,6 +27,7 @@ use bytes::Bytes;
 use lsm_tree::{AbstractTree, InternalValue, SeqNo, Table, UserKey, ValueType};
 
 use super::compaction::bounds_of;
+use super::packed::pack;
 use super::study::{Exchange, Gaps};
 use super::{Change, LsmTrees, Row, Rows, Snapshot, Trees};
 use crate::StoreError;
@@ -281,7 +282,7 @@ impl<'a, New: Iterator<Item = &'a Row>> Iterator for Over<'a, New> {
         if !goes {
             let (key, value) = self.new.next()?.clone();
             let kind = ValueType::Value;
-            return Some(InternalValue::from_components(key, value, self.sequence, kind));
+            return Some(InternalValue::from_components(key, pack(value), self.sequence, kind));
         }
         match self.old.next()? {
             Ok((key, _)) => Some(InternalValue::new_tombstone(UserKey::from(key), self.sequence)),

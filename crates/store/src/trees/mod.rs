@@ -28,6 +28,7 @@ mod kept;
 mod lsm;
 pub(crate) mod manifest;
 mod memory;
+mod packed;
 mod reclaim;
 mod run;
 mod settings;

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use bytes::Bytes;
 
 use super::manifest::{damage, error};
+use super::packed::unpack;
 use super::run::Walk;
 use super::span::{Found, after};
 use super::spans::{DEAD_MIN, Sight, Spans};
@@ -305,7 +306,7 @@ impl<'a> Merge<'a> {
                 self.end();
                 return Err(failure);
             }
-            let Some(Head { key, value, .. }) = self.pop() else {
+            let Some(Head { key, value, source, .. }) = self.pop() else {
                 if self.failure.is_some() {
                     continue;
                 }
@@ -314,6 +315,13 @@ impl<'a> Merge<'a> {
             let Some(value) = value else {
                 self.pass(key);
                 continue;
+            };
+            let value = match self.sources[source] {
+                Source::Memory(_) => value,
+                Source::Disk(_) => unpack(value).map_err(|_| {
+                    self.end();
+                    damage(&self.snapshot.path, "a packed value has no sense")
+                })?,
             };
             let dead = self.end_stretch(Some(&key));
             let behind = Bound::Excluded(key.clone());

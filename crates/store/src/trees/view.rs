@@ -14,6 +14,7 @@ use lsm_tree::table::filter::standard_bloom::Builder as Bloom;
 use lsm_tree::{AbstractTree, InternalValue, SeqNo, TableId, Tree, UserKey};
 
 use super::manifest::damage;
+use super::packed::unpack;
 use super::table::MemoryTable;
 use super::{FLUSHED_EARLY, LEVEL0_RUNS_FEW, ROWS_IN_VAIN_MIN};
 use crate::StoreError;
@@ -30,11 +31,12 @@ pub(super) struct Version {
 }
 
 pub(super) type Bounds = (Bound<Bytes>, Bound<Bytes>);
-/// Rows of one run of tables on disk, tombstones among them, each key once.
+/// Rows of one run of tables on disk, tombstones among them, each key once; values as they lie
+/// there (`packed.rs`).
 pub(super) type OnDisk =
     Box<dyn DoubleEndedIterator<Item = lsm_tree::Result<InternalValue>> + Send>;
 // The crate does not let its list of tables be named, only used: hence closures.
-type ReadPoint = dyn Fn(&[u8], SeqNo) -> Result<Option<InternalValue>, StoreError> + Send + Sync;
+type ReadPoint = dyn Fn(&[u8], SeqNo) -> Result<Option<Version>, StoreError> + Send + Sync;
 type ReadRange = dyn Fn(&Bounds) -> Vec<OnDisk> + Send + Sync;
 
 /// Tables of one moment. Only the active one still grows, by batches that a reader's number hides.
@@ -81,8 +83,11 @@ impl View {
                 let found = spared(get)
                     .map_err(|_| damage(&table.path, "the block has no sense"))?
                     .map_err(|error| super::manifest::error(&table.path, error))?;
-                if found.is_some() {
-                    return Ok(found);
+                if let Some(row) = found {
+                    let no_sense = |_| damage(&table.path, "a packed value has no sense");
+                    let (sequence, dead) = (row.key.seqno, row.is_tombstone());
+                    let value = (!dead).then(|| unpack(row.value.into())).transpose();
+                    return Ok(Some(Version { sequence, value: value.map_err(no_sense)? }));
                 }
             }
             Ok(None)
@@ -111,11 +116,8 @@ impl View {
     /// The newest version of a key on disk that is not newer than `sequence`.
     pub fn on_disk(&self, key: &[u8], sequence: u64) -> Result<Version, StoreError> {
         let limit = sequence + 1; // the crate's limits are exclusive
-        Ok(match (self.tables)(key, limit)? {
-            None => Version { sequence: 0, value: None },
-            Some(row) if row.is_tombstone() => Version { sequence: row.key.seqno, value: None },
-            Some(row) => Version { sequence: row.key.seqno, value: Some(row.value.into()) },
-        })
+        let found = (self.tables)(key, limit)?;
+        Ok(found.unwrap_or(Version { sequence: 0, value: None }))
     }
 
     /// Tables in memory, newest first.

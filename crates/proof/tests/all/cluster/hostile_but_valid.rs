@@ -110,6 +110,17 @@ fn large_reads(address: SocketAddr) {
     assert!(answered.into_inner() > 0, "some are answered");
 }
 
+/// Many large values that all but vanish when they are compressed, as merges meet them.
+fn hollow_values(address: SocketAddr) {
+    let mut client = connect(address);
+    let value = vec![b'v'; LARGE_BYTES];
+    for number in 0..60 {
+        let key = format!("hollow{number}");
+        let told = client.call(&[b"SET", key.as_bytes(), &value]).expect("an answer");
+        assert_eq!(told, Word::Simple("OK".into()));
+    }
+}
+
 fn empty(address: SocketAddr) -> u64 {
     let (mut removed, mut token) = (0, serde_json::Value::Null);
     loop {
@@ -138,7 +149,7 @@ fn bystander(address: SocketAddr, served: &AtomicU64, over: &AtomicBool) {
 /// What a request is called, and how it is sent and judged.
 type Request = (&'static str, Box<dyn Fn()>);
 
-fn requests(address: SocketAddr) -> [Request; 8] {
+fn requests(address: SocketAddr) -> [Request; 9] {
     let mget = [&[&b"MGET"[..]][..], &LARGE].concat();
     let reads = vec![mget; 60];
     let set = || vec![vec![&b"SET"[..], b"w", b"v"]];
@@ -169,6 +180,7 @@ fn requests(address: SocketAddr) -> [Request; 8] {
         ),
         ("never_read", Box::new(move || never_read(address))),
         ("large_reads", Box::new(move || large_reads(address))),
+        ("hollow_values", Box::new(move || hollow_values(address))),
         (
             "empty_prefix",
             Box::new(move || {

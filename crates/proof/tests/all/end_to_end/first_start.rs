@@ -124,7 +124,7 @@ fn data_of_a_foreign_format_is_refused_in_words_and_left_alone() {
 
 /// An identity as a much later version might write it: another number, and a checksum that holds.
 fn foreign(identity: &[u8]) -> Vec<u8> {
-    let text = String::from_utf8_lossy(identity).replacen("credenza 1\n", "credenza 4000\n", 1);
+    let text = String::from_utf8_lossy(identity).replacen("credenza 2\n", "credenza 4000\n", 1);
     let (front, _) = text.trim_end().rsplit_once('\n').expect("the last line is the checksum");
     let front = format!("{front}\n");
     let sum = base::codec::checksum(front.as_bytes(), 0);

@@ -155,7 +155,7 @@ fn cut_while_joining(honesty: Honesty) -> Result<usize, String> {
         let join = |disk: &MemoryDisk| -> Result<u64, StoreError> {
             let node = joiner::begin(disk, path)?;
             members::write(disk, path, &known())?;
-            Identity { cluster: 0xC, node }.write(disk, path)?;
+            Identity::of(0xC, node).write(disk, path)?;
             Ok(node)
         };
         let joined = join(&disk);

@@ -142,19 +142,26 @@ fn a_log_that_never_staged_stays_of_the_first_version_and_one_that_did_of_the_se
 }
 
 #[test]
-fn the_identity_of_format_1_is_read_as_it_always_was() {
-    let text = "credenza 1\ncluster 0f3c5a7711d2e9b4\nnode 93b1c2d3e4f50617\n";
-    let sum = base::codec::checksum(text.as_bytes(), 0);
-    let written = format!("{text}checksum {sum:016x}\n");
-    let file = kept().join("IDENTITY");
-    if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
-        std::fs::create_dir_all(kept()).expect("makes");
-        std::fs::write(&file, &written).expect("writes");
+fn identities_are_read_as_they_always_were_and_become_those_of_today() {
+    let identity = |format| {
+        let text = format!("credenza {format}\ncluster 0f3c5a7711d2e9b4\nnode 93b1c2d3e4f50617\n");
+        let sum = base::codec::checksum(text.as_bytes(), 0);
+        format!("{text}checksum {sum:016x}\n")
+    };
+    for (name, format) in [("IDENTITY", 1), ("IDENTITY-2", 2)] {
+        let file = kept().join(name);
+        if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
+            std::fs::create_dir_all(kept()).expect("makes");
+            std::fs::write(&file, identity(format)).expect("writes");
+        }
+        let written = std::fs::read_to_string(&file).expect("kept in the repository");
+        assert_eq!(written, identity(format));
+        let directory = tempfile::tempdir().expect("a directory");
+        let copy = directory.path().join("IDENTITY");
+        std::fs::copy(&file, &copy).expect("copies");
+        let data = DataDir::open(directory.path()).expect("opens");
+        assert!(!data.fresh);
+        assert_eq!((data.cluster, data.node), (0x0f3c_5a77_11d2_e9b4, 0x93b1_c2d3_e4f5_0617));
+        assert_eq!(std::fs::read_to_string(&copy).expect("reads"), identity(2));
     }
-    assert_eq!(std::fs::read_to_string(&file).expect("kept in the repository"), written);
-    let directory = tempfile::tempdir().expect("a directory");
-    std::fs::copy(&file, directory.path().join("IDENTITY")).expect("copies");
-    let data = DataDir::open(directory.path()).expect("opens");
-    assert!(!data.fresh);
-    assert_eq!((data.cluster, data.node), (0x0f3c_5a77_11d2_e9b4, 0x93b1_c2d3_e4f5_0617));
 }

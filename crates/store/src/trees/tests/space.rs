@@ -1,5 +1,6 @@
 //! Space: it comes back by itself, and a reader holds on to what it sees and to nothing more.
 
+use bytes::Bytes;
 use lsm_tree::AbstractTree;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -310,4 +311,49 @@ fn a_bottom_that_was_dropped_whole_is_filled_again_from_above() {
     to_disk(&trees);
     assert!(tables()[6] > 0, "{:?}", tables());
     assert_eq!(count(&*trees.snapshot()), ROWS);
+}
+
+/// While it writes a table the crate keeps rows that fill a block as they lie in the block: no more
+/// than twice the table's bytes.
+#[test]
+fn rows_that_compress_well_take_no_more_in_a_merge_than_about_their_table() {
+    const ROWS: usize = 40;
+    let scratch = Scratch::new();
+    let trees = Arc::new(open(&scratch));
+    let value = |number: usize| {
+        let mut value = vec![number as u8; 1 << 20];
+        value[..8].copy_from_slice(&number.to_le_bytes());
+        value
+    };
+    let row = |number: usize| (Bytes::from(format!("k{number:02}")), Bytes::from(value(number)));
+    for number in 0..ROWS / 2 {
+        let (key, value) = row(number);
+        apply(&*trees, [put(key, value)]);
+        trees.rotate().unwrap();
+        trees.flush().unwrap();
+    }
+    let whole: Arc<dyn Trees> = Arc::clone(&trees) as _;
+    let mut install = whole.begin_install(b"k").unwrap();
+    (0..ROWS).for_each(|number| install.put(vec![row(number)]).unwrap());
+    assert!(install.switch().unwrap());
+    drop(install);
+    while trees.compact().unwrap() {}
+    let tables = trees.tree.current_version();
+    for table in tables.iter_tables() {
+        let rows = table.scan().unwrap().map(|row| row.unwrap().value.len());
+        let large: usize = rows.filter(|length| *length >= 4_096).sum();
+        assert!(large as u64 <= 2 * table.metadata.file_size, "{large} bytes");
+    }
+    let same = |trees: &LsmTrees| {
+        let snapshot = trees.snapshot();
+        let all = snapshot.range(Bound::Unbounded, Bound::Unbounded, true).map(|row| row.unwrap());
+        assert!(all.eq((0..ROWS).rev().map(row)));
+        (0..ROWS).map(row).for_each(|(key, value)| {
+            assert_eq!(trees.get(&key).unwrap(), Some(value.clone()));
+            assert_eq!(snapshot.get(&key).unwrap(), Some(value));
+        });
+    };
+    same(&trees);
+    drop((tables, trees));
+    same(&open(&scratch));
 }
