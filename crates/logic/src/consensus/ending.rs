@@ -83,6 +83,24 @@ impl Replica {
         }
     }
 
+    /// Ends a reign that no majority hears any more, and leaves it to others, where others can lead.
+    /// What was said to them before may arrive late and bind them anew: so one of them is told that
+    /// the lease is over, if that arrives, and this one seeks no master for some rounds of theirs.
+    /// One whose cables come and go would else be master again and again, for a moment each time.
+    pub(super) fn leave_to_others(&mut self, effects: &mut Vec<Effect>) {
+        let heirs = self.lead.followers.iter().filter(|follower| {
+            let node = follower.node;
+            self.configuration.votes(node) && self.configuration.leads(node)
+        });
+        let heir = heirs.max_by_key(|follower| (follower.saved, follower.moved, follower.node));
+        let (heir, ballot) = (heir.map(|follower| follower.node), self.promised);
+        self.follow(effects);
+        if let Some(heir) = heir {
+            self.election.left_until = self.after(self.clock.patience());
+            self.send_under(ballot, heir, Body::HandOver, effects);
+        }
+    }
+
     /// The master gives its place to us.
     pub(super) fn inherit(&mut self, from: NodeId, ballot: Ballot, effects: &mut Vec<Effect>) {
         let may_lead = self.may_lead();

@@ -16,8 +16,9 @@ impl Replica {
         let bound = self.bound.ballot.node != self.node
             && self.now < self.bound.until
             && !broken(Rule::GrantForbidsStanding);
+        let left = self.now < self.election.left_until;
         // Whoever can't save a promise can't lead; the master that it knows may be in office.
-        if self.stage != Stage::Following || self.dismissed || bound || self.hangs {
+        if left || self.stage != Stage::Following || self.dismissed || bound || self.hangs {
             return;
         }
         if self.leader.take().is_some() {

@@ -285,7 +285,7 @@ impl Replica {
             let heard = self.lead.contact.agreed().unwrap_or(self.lead.ends);
             // It hears no majority: others may lead already.
             if self.now.0 > heard.0.max(self.lead.ends.0).saturating_add(self.clock.length.0) {
-                return self.follow(effects);
+                return self.leave_to_others(effects);
             }
             if self.now >= self.lead.next_beat {
                 self.beat(effects);

@@ -45,5 +45,6 @@ stories!(
     read_asks_though_a_lease_holds,
     two_save_and_four_elect,
     who_yields_never_leads,
+    master_whose_cables_come_and_go,
     master_whose_disk_hangs,
 );
