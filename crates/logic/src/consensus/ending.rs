@@ -83,10 +83,10 @@ impl Replica {
         }
     }
 
-    /// Ends a reign that no majority hears any more, and leaves it to others, where others can lead.
-    /// What was said to them before may arrive late and bind them anew: so one of them is told that
-    /// the lease is over, if that arrives, and this one seeks no master for some rounds of theirs.
-    /// One whose cables come and go would else be master again and again, for a moment each time.
+    /// Ends a reign that no majority hears any more, and leaves it to others, where others can
+    /// lead. What was said to them before may arrive late and bind them anew: so one of them is
+    /// told that the lease is over, and this one seeks no master for some rounds of theirs. One
+    /// whose cables come and go would else be master again and again, for a moment each time.
     pub(super) fn leave_to_others(&mut self, effects: &mut Vec<Effect>) {
         let heirs = self.lead.followers.iter().filter(|follower| {
             let node = follower.node;
