@@ -33,6 +33,13 @@ pub struct Ongoing {
     filler: Option<PathBuf>,
 }
 
+impl Ongoing {
+    /// True of a move of a bucket, which comes to its end by itself.
+    pub fn is_move(&self) -> bool {
+        self.fault == BucketMove
+    }
+}
+
 /// A cluster to which everything can be done.
 pub struct Faulty {
     /// The cluster.

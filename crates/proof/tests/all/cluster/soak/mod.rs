@@ -19,7 +19,7 @@ mod timeline;
 
 use super::{SECOND, STEPS_MAX, percentile, waits_for_the_long_tests, writing};
 use faults::{ALL, Fault};
-use faulty::Faulty;
+use faulty::{Faulty, Ongoing};
 use proof::attentive::{self, Attentive};
 use proof::checkers::causal::{Deed, judge};
 use proof::checkers::check;
@@ -212,12 +212,14 @@ impl Soak {
         let mut in_order = faults.to_vec();
         // A move is asked for while somebody can take it.
         in_order.sort_by_key(|fault| fault.takes_majority());
-        let under_way: Vec<_> =
+        let mut under_way: Vec<_> =
             in_order.iter().map(|fault| self.faulty.begin(*fault, &mut self.dice)).collect();
         self.faulty.hold(&under_way, &mut self.dice);
         let hurt = under_way.iter().flat_map(|one| one.hurt.clone()).collect();
         let majority = under_way.iter().all(|one| one.leaves_majority);
-        for one in under_way.into_iter().rev() {
+        // The end of a move is waited for when nothing holds it up any more.
+        under_way.sort_by_key(Ongoing::is_move);
+        for one in under_way {
             self.faulty.end(one);
         }
         let mended = self.probes.now();
