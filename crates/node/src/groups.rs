@@ -15,13 +15,13 @@ pub(crate) struct Groups {
     away: RwLock<BTreeMap<GroupId, Arc<Away>>>,
     /// The node stops: nobody would wait for a group that begins now.
     closed: AtomicBool,
-    /// Who was told last of how many this node is master, for he may hand it some.
-    pub told_leads: Mutex<Option<Told>>,
+    /// The last node that asked how many groups this one leads: it may hand it some.
+    pub inquirer: Mutex<Option<Inquirer>>,
 }
 
-/// A node that was told of how many groups this one is master.
+/// A node that asked how many groups this one leads, and was told.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told {
+pub(crate) struct Inquirer {
     pub node: NodeId,
     /// Milliseconds of this node's clock.
     pub at: u64,

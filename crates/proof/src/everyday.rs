@@ -25,7 +25,7 @@ const REST: Duration = Duration::from_millis(20);
 const QUEUE_ITEMS: u64 = 200;
 const SERIES_POINTS: u64 = 500;
 /// Most points that go at once.
-const POINTS_AT_ONCE: usize = 100;
+const POINTS_AT_ONCE: u64 = 100;
 
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,8 +230,8 @@ impl Client {
         }
         // Those, too, whose turn to go came while nobody was served.
         let (newest, oldest) = (self.known.next, self.known.next - SERIES_POINTS);
-        let due = (self.known.acked + 1..=oldest).take(POINTS_AT_ONCE);
-        let last = due.clone().last().unwrap_or(oldest);
+        let last = oldest.min(self.known.acked + POINTS_AT_ONCE);
+        let due = self.known.acked + 1..=last;
         let names: Vec<_> = due.map(|number| format!("series-{number:012}")).collect();
         let word = redis.say(&format!("DEL {}", names.join(" ")))?;
         if word.fate() != Fate::Ok {

@@ -118,8 +118,8 @@ impl<I: Identity> DotContext<I> {
         out
     }
 
-    /// As much of it as fits into [`DotContext::BYTES_MAX`]; the actors that `needed` says are left
-    /// out last. A write with it replaces fewer values, never more.
+    /// Leaves out actors until it fits into [`DotContext::BYTES_MAX`]; those that `needed` names
+    /// last. A write with it replaces fewer values, never more.
     pub fn shortened(self, needed: impl Fn(&I) -> bool) -> DotContext<I> {
         if self.fits() {
             return self;
@@ -144,12 +144,10 @@ impl<I: Identity> DotContext<I> {
     fn fits(&self) -> bool {
         let most =
             |(_, seen): &(I, Seen)| I::BYTES_MAX + seen.range_count() * Seen::RANGE_BYTES_MAX;
-        if self.entries.iter().map(most).sum::<usize>() <= DotContext::<I>::BYTES_MAX / 2 {
-            return true;
-        }
-        let mut entries = Vec::new();
-        self.put(&mut entries);
-        size_of_val(&VERSION) + entries.len() + CHECKSUM_BYTES <= DotContext::<I>::BYTES_MAX
+        let entries: usize = self.entries.iter().map(most).sum();
+        // Nearly all are so short that they need not be written to know it.
+        2 * entries <= DotContext::<I>::BYTES_MAX
+            || self.encode(0).len() <= DotContext::<I>::BYTES_MAX
     }
 
     /// Reads what [`DotContext::encode`] wrote with the same salt, and nothing else.

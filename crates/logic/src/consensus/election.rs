@@ -36,7 +36,7 @@ pub(super) struct Election {
     deferred: u32,
     /// How many answers came when their round was over.
     late: u32,
-    /// Until then no round is held here: this one was master, heard no majority any more, and
+    /// The end of a time without rounds: this one was master, heard no majority any more, and
     /// leaves it to others.
     pub left_until: Millis,
 }

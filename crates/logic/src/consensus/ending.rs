@@ -68,14 +68,19 @@ impl Replica {
         })
     }
 
+    /// The one that can lead and has most; of equals the one that was heard last.
+    fn best_heir<'a>(&self, some: impl Iterator<Item = &'a Follower>) -> Option<NodeId> {
+        let heirs = some.filter(|follower| self.configuration.leads(follower.node));
+        let best = heirs.max_by_key(|follower| (follower.saved, follower.moved, follower.node));
+        best.map(|follower| follower.node)
+    }
+
     /// Leaves the lead without having decided what is in flight, to the voter that has most of it.
     /// Nothing hangs on what that one has: like anyone who stands it asks for promises, and takes
     /// over whatever may have been decided. Only the lease is given back, as in a hand-over, so
     /// that nobody waits for its end.
     pub(super) fn resign(&mut self, effects: &mut Vec<Effect>) {
-        let heirs = self.ahead().filter(|follower| self.configuration.leads(follower.node));
-        let heir = heirs.max_by_key(|follower| (follower.saved, follower.moved, follower.node));
-        let heir = heir.map(|follower| follower.node);
+        let heir = self.best_heir(self.ahead());
         let ballot = self.promised;
         self.follow(effects);
         if let Some(heir) = heir {
@@ -88,12 +93,9 @@ impl Replica {
     /// told that the lease is over, and this one seeks no master for some rounds of theirs. One
     /// whose cables come and go would else be master again and again, for a moment each time.
     pub(super) fn leave_to_others(&mut self, effects: &mut Vec<Effect>) {
-        let heirs = self.lead.followers.iter().filter(|follower| {
-            let node = follower.node;
-            self.configuration.votes(node) && self.configuration.leads(node)
-        });
-        let heir = heirs.max_by_key(|follower| (follower.saved, follower.moved, follower.node));
-        let (heir, ballot) = (heir.map(|follower| follower.node), self.promised);
+        let followers = self.lead.followers.iter();
+        let voters = followers.filter(|follower| self.configuration.votes(follower.node));
+        let (heir, ballot) = (self.best_heir(voters), self.promised);
         self.follow(effects);
         if let Some(heir) = heir {
             self.election.left_until = self.after(self.clock.patience());

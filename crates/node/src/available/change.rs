@@ -156,7 +156,7 @@ impl Asked<'_> {
         let written = self.write(&key, write, &options).await?;
         let told = match options.return_body {
             true => self.shown(&key, &written.row, kind).map(Body::Typed),
-            false => Ok(Body::Stored(self.whole_context(&key, &written.context))),
+            false => Ok(Body::Stored(self.typed_context(&key, &written.context))),
         };
         told.map_err(|error| done_untold(&error))
     }
@@ -172,7 +172,7 @@ impl Asked<'_> {
         let tombstone = row.values().any(Stored::is_tombstone);
         let context = match heard.is_empty() {
             true => Context::default(),
-            false => self.whole_context(key, &heard),
+            false => self.typed_context(key, &heard),
         };
         let value = together(row, kind)?.map(|typed| typed.after(&heard).value());
         Ok(TypeFound { kind, tombstone: tombstone && value.is_none(), value, context })

@@ -7,23 +7,23 @@ use base::dots::DotContext;
 use base::limits::CONTEXT_BYTES_MAX;
 use base::{Actor, Context, Error, Key, Reason, Result};
 
-/// What a client has seen that was shown a row. Every life of a node that did not end in good order
-/// leaves an actor behind in the rows it wrote, so a row may have heard of more than a context can
-/// name; it is still to be read and written.
+/// The context of a client that was shown a row. Every life of a node that did not end in good
+/// order leaves an actor behind in the rows it wrote, so a row may have heard of more than a
+/// context can name; it is still to be read and written.
 pub(super) fn seen_in(row: &Row) -> DotContext<Actor> {
     shortened(row.join(), row)
 }
 
-/// As much of a context as a client can be given: first the actors whose values live in the row, so
-/// that a write replaces what it was shown. Of the others no value is left in this row, and a
-/// replica that still has one learns from the row that it was replaced.
+/// Shortens a context to what a client can be given: first the actors whose values live in the
+/// row, so that a write replaces what it was shown. Of the others no value is left in this row, and
+/// a replica that still has one learns from the row that it was replaced.
 pub(super) fn shortened(seen: DotContext<Actor>, row: &Row) -> DotContext<Actor> {
     let named = |actor: &Actor| row.siblings().any(|(dot, _)| dot.is_some_and(|it| it.0 == actor));
     seen.shortened(named)
 }
 
 impl Asked<'_> {
-    /// What the client has seen of a key, as it is told.
+    /// Encodes what a client has seen of a key.
     pub(super) fn context(&self, key: &Key, seen: &DotContext<Actor>) -> Result<Context> {
         let bytes = seen.encode(self.salt(key));
         if bytes.len() > CONTEXT_BYTES_MAX {
@@ -33,9 +33,10 @@ impl Asked<'_> {
         Ok(Context(bytes.into()))
     }
 
-    /// The same of a data type, of which a part would not do: any actor's dots may live within the
-    /// value. None where it would be too long: a remove then takes away what its replica knows.
-    pub(super) fn whole_context(&self, key: &Key, seen: &DotContext<Actor>) -> Context {
+    /// Encodes the context of a data type, of which a part would not do: any actor's dots may live
+    /// within the value. None where it would be too long: a remove then takes away what its replica
+    /// knows.
+    pub(super) fn typed_context(&self, key: &Key, seen: &DotContext<Actor>) -> Context {
         self.context(key, seen).unwrap_or_default()
     }
 

@@ -15,7 +15,7 @@
 
 use super::{handing, report};
 use crate::consistent::group::Group;
-use crate::groups::Told;
+use crate::groups::Inquirer;
 use crate::peers::{Asked, Peers};
 use crate::reading::still_master;
 use crate::recovery::DIRECTORY;
@@ -39,7 +39,7 @@ const WITHIN: Duration = Duration::from_secs(1);
 const ABOUT_LEADS: u8 = 1;
 /// What follows it where one asks whether a node's disk hangs.
 const ABOUT_DISK: u8 = 5;
-/// So long a node that told this tells no other node, milliseconds.
+/// Time for which a node that answered one asker declines others, milliseconds.
 const TOLD_MS: u64 = 1_000;
 
 /// Answers such a question.
@@ -94,26 +94,26 @@ fn tell_members(peers: &Peers, asked: &Asked, configuration: Option<Configuratio
     let _ = peers.answer(asked, answer.into());
 }
 
-impl Told {
-    /// Whether this node tells another nothing for a while: two that hand it their groups at once
-    /// would give it too many. Who was told may ask again: he knows what he has handed over.
-    fn keeps_from(&self, asks: NodeId, now: u64) -> bool {
+impl Inquirer {
+    /// True while another is declined for its sake: two that hand this node their groups at once
+    /// would give it too many. It may ask again itself: it knows what it has handed over.
+    fn excludes(&self, asks: NodeId, now: u64) -> bool {
         self.node != asks && now < self.at + TOLD_MS
     }
 }
 
 fn tell_leads(inner: &Inner, peers: &Peers, asked: &Asked) {
     let now = world::milliseconds();
-    let mut told = inner.groups.told_leads.lock().expect("no one panics while holding it");
-    let busy = told.is_some_and(|told| told.keeps_from(asked.from, now));
+    let mut inquirer = inner.groups.inquirer.lock().expect("no one panics while holding it");
+    let busy = inquirer.is_some_and(|last| last.excludes(asked.from, now));
     let hangs = inner.keeper.hangs(inner.settings.lease_ms);
     let unfit = inner.metrics.is_slow() || inner.space.is_full() || hangs;
     if busy || unfit || inner.stopping.load(Ordering::Acquire) {
         peers.decline(asked);
         return;
     }
-    *told = Some(Told { node: asked.from, at: now });
-    drop(told);
+    *inquirer = Some(Inquirer { node: asked.from, at: now });
+    drop(inquirer);
     let mut answer = Vec::new();
     answer.put_u32(led_here(inner) as u32);
     let _ = peers.answer(asked, answer.into()); // As above.
@@ -175,10 +175,10 @@ mod tests {
 
     /// A master whose disk is full hands all its groups over, one look after the other.
     #[test]
-    fn who_was_told_may_ask_again_and_others_a_little_later() {
-        let told = Told { node: NodeId(1), at: 5_000 };
-        assert!(!told.keeps_from(NodeId(1), 5_000) && !told.keeps_from(NodeId(1), 5_250));
-        assert!(told.keeps_from(NodeId(2), 5_999) && !told.keeps_from(NodeId(2), 6_000));
+    fn an_inquirer_may_ask_again_at_once_and_others_a_little_later() {
+        let last = Inquirer { node: NodeId(1), at: 5_000 };
+        assert!(!last.excludes(NodeId(1), 5_000) && !last.excludes(NodeId(1), 5_250));
+        assert!(last.excludes(NodeId(2), 5_999) && !last.excludes(NodeId(2), 6_000));
     }
 
     #[test]

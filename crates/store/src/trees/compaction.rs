@@ -108,8 +108,7 @@ impl LsmTrees {
         self.view().in_order().for_each(|table| self.study(table));
         let _alone = self.merging.lock().map_err(|_| StoreError::Closed)?;
         self.keep_within_room();
-        let levels = Leveled::default().with_table_target_size(self.settings.merged_table_bytes());
-        let changed = self.merge(levels)? || self.reclaim()?;
+        let changed = self.merge(self.leveled())? || self.reclaim()?;
         if changed {
             let _no_flush = self.tree.get_flush_lock();
             self.keep_spans(&self.spans.durable());
@@ -121,10 +120,7 @@ impl LsmTrees {
     /// counted.
     fn merge_all_runs(&self) -> Result<(), StoreError> {
         let _alone = self.merging.lock().map_err(|_| StoreError::Closed)?;
-        let levels = Leveled::default()
-            .with_table_target_size(self.settings.merged_table_bytes())
-            .with_l0_threshold(1);
-        if !self.merge(levels)? {
+        if !self.merge(self.leveled().with_l0_threshold(1))? {
             self.rewrite()?;
         }
         Ok(())
@@ -138,6 +134,11 @@ impl LsmTrees {
             }),
         )?;
         self.refresh()
+    }
+
+    /// Merging by levels, with tables of the size that the settings ask for.
+    pub(super) fn leveled(&self) -> Leveled {
+        Leveled::default().with_table_target_size(self.settings.merged_table_bytes())
     }
 
     /// True when the tables changed.

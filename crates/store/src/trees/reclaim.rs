@@ -13,7 +13,7 @@ use crate::StoreError;
 /// for each.
 const ROWS_PER_TOMBSTONE: u64 = 4;
 
-/// What lies on disk, counted from the tables' own figures.
+/// Rows, tombstones and tables on disk, by the tables' own figures.
 struct OnDisk {
     rows: u64,
     tombstones: u64,
@@ -54,7 +54,7 @@ impl LsmTrees {
         } else {
             // With a threshold of one the uppermost level that has tables keeps one's size of them,
             // in which all the dead rows may be.
-            self.merge(draining(self, 1))? || (!many && self.merge(draining(self, 0))?)
+            self.merge(self.draining(1))? || (!many && self.merge(self.draining(0))?)
         };
         // A drain finds no way down for a table above more of the bottom than the crate merges at
         // once.
@@ -95,7 +95,7 @@ impl LsmTrees {
         let at_bottom = || bottom.iter().flat_map(|level| level.iter()).flat_map(|run| run.iter());
         OnDisk {
             rows,
-            tombstones: self.tree.tombstone_count(),
+            tombstones: version.iter_tables().map(|table| table.tombstone_count()).sum(),
             tombstones_at_bottom: at_bottom().map(|table| table.tombstone_count()).sum(),
             tables_above: version.table_count() - at_bottom().count(),
             newest,
@@ -108,12 +108,9 @@ impl LsmTrees {
         let written = version.iter_tables().filter(|table| Some(table.id()) > before.newest);
         written.map(|table| table.metadata.item_count).sum()
     }
-}
 
-/// Levels that may hold next to nothing.
-fn draining(trees: &LsmTrees, level0_threshold: u8) -> Leveled {
-    Leveled::default()
-        .with_table_target_size(trees.settings.merged_table_bytes())
-        .with_l0_threshold(level0_threshold)
-        .with_level_ratio_policy(vec![1e-6])
+    /// Merging by levels that may hold next to nothing.
+    fn draining(&self, level0_threshold: u8) -> Leveled {
+        self.leveled().with_l0_threshold(level0_threshold).with_level_ratio_policy(vec![1e-6])
+    }
 }

@@ -230,7 +230,7 @@ fn who_only_reads_brings_about_no_merges_and_no_flushes() {
     }
 }
 
-/// What lists walk over while levels are drained is what this drain is for: it begins no other.
+/// Rows that lists walk over while levels are drained begin no other drain: this one is for them.
 #[test]
 fn a_drain_is_not_begun_anew_for_what_was_walked_over_meanwhile() {
     let scratch = Scratch::new();
