@@ -50,11 +50,8 @@ impl House {
             reserve_bytes: 0,
             ..NodeSettings::default()
         };
-        let settings = DoorSettings {
-            listen: "127.0.0.1:0".parse().expect("an address"),
-            close_ms_max: 1_000,
-            ..settings
-        };
+        let listen = "127.0.0.1:0".parse().expect("an address");
+        let settings = DoorSettings { listen, ..settings };
         let (node, doors) = runtime.block_on(async {
             let node = Node::start(data).await.expect("a node");
             let doors = Doors::open(node.clone(), settings).await.expect("doors");

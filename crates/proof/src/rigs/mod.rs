@@ -27,6 +27,7 @@ pub use trace::Trace;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once};
 
 /// What an experiment needs of the machine; the first thing that is missing, in words.
@@ -72,6 +73,16 @@ pub fn must(words: &[&str]) -> String {
 pub fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(|broken| broken.into_inner())
+}
+
+/// Tells the threads of a scope to stop, also when the scope's own work panics: a scope waits for
+/// all its threads, and one that nobody tells would keep a failed test running for ever.
+pub struct StopOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// A folder that goes away with the test.

@@ -3,7 +3,7 @@
 use super::{SECOND, Trial, plan, waits_for_the_long_tests};
 use proof::client::{Resp, Word};
 use proof::report::{Figures, skipped};
-use proof::rigs::{Clock, Cluster, Network, Options, Scratch, alone, wait};
+use proof::rigs::{Clock, Cluster, Network, Options, Scratch, StopOnDrop, alone, wait};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How wrong the wall clock becomes, in seconds.
@@ -143,10 +143,11 @@ fn isolated(cluster: &mut Cluster) -> Round {
         std::thread::scope(|threads| {
             threads.spawn(|| write_on(&others, &written, &stop));
             let reader = threads.spawn(|| read_on(first, &written, &stop));
+            let stopping = StopOnDrop(&stop);
             std::thread::sleep(SECOND);
             cluster.isolate(1);
             std::thread::sleep(4 * cluster.lease());
-            stop.store(true, Ordering::SeqCst);
+            drop(stopping);
             round = reader.join().expect("the reader does not panic");
         });
     });

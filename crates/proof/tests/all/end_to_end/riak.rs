@@ -5,7 +5,7 @@ use super::arakoon::free_address;
 use super::clients::python;
 use proof::client::Http;
 use proof::report::{skipped, times};
-use proof::rigs::{Scratch, find};
+use proof::rigs::{Scratch, StopOnDrop, find};
 use proof::server::{Server, Setup};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -199,6 +199,7 @@ fn no_request_fails_behind_a_balancer_while_a_node_dies_and_comes_back() {
                 }
             });
         }
+        let _stop = StopOnDrop(&stop);
         std::thread::sleep(Duration::from_secs(1));
         let mut dies = three.servers[2].take().expect("it runs");
         let setup = dies.setup.clone();
@@ -206,7 +207,6 @@ fn no_request_fails_behind_a_balancer_while_a_node_dies_and_comes_back() {
         std::thread::sleep(Duration::from_secs(2));
         three.servers[2] = Some(Server::must(&setup));
         std::thread::sleep(Duration::from_secs(2));
-        stop.store(true, Ordering::Relaxed);
     });
     let (asked, retried) = (asked.load(Ordering::Relaxed), retried.load(Ordering::Relaxed));
     assert!(asked > 100, "{asked} requests");

@@ -6,7 +6,7 @@ use proof::client::{Http, Resp, Word};
 use proof::history::{Tongue, Writing};
 use proof::load::Load;
 use proof::report::{Figures, skipped, times};
-use proof::rigs::{MemoryGroup, Root, Scratch, Trace, alone, missing, resident_bytes};
+use proof::rigs::{MemoryGroup, Root, Scratch, StopOnDrop, Trace, alone, missing, resident_bytes};
 use proof::server::{Server, Setup};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -101,8 +101,9 @@ fn what_a_slow_disk_can_not_take_is_refused_in_words_and_forgotten_afterwards() 
     let over = AtomicBool::new(false);
     let (flood, watch) = std::thread::scope(|scope| {
         let watch = scope.spawn(|| Watch::keep(&server, &over));
+        let stop = StopOnDrop(&over);
         let flood = crowd(server.address, 160, 30_000, times(SECONDS.0, SECONDS.1) as u64);
-        over.store(true, Ordering::Relaxed);
+        drop(stop);
         (flood, watch.join().expect("it is answered"))
     });
     let told = told.stop();

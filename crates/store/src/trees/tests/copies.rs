@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::super::{LsmTrees, Row, Trees};
+use super::threads::Done;
 use super::{Scratch, apply, open, open_at, put, remove};
 use crate::{StoreError, check_trees};
 
@@ -31,6 +32,7 @@ fn a_checkpoint_opens_by_itself_while_the_original_goes_on() {
                 trees.compact().unwrap();
             }
         });
+        let _done = Done(stop);
         for n in 0..10 {
             let target = scratch.path().join(format!("checkpoints/{n}"));
             while trees.statistics().tables == 0 {
@@ -46,7 +48,6 @@ fn a_checkpoint_opens_by_itself_while_the_original_goes_on() {
             copy.rotate().unwrap();
             copy.flush().unwrap();
         }
-        stop.store(true, Ordering::Release);
     });
     assert!(trees.get(b"key 1").unwrap().unwrap() != "of the copy");
 }

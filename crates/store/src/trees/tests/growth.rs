@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::super::{Change, LsmTrees, Trees};
+use super::threads::Done;
 use super::{Scratch, apply, open, put, remove};
 
 pub(super) const ROWS: u32 = 20_000;
@@ -121,15 +122,14 @@ fn who_never_read_knows_so_though_others_write() {
                 std::thread::sleep(Duration::from_micros(100));
             }
         });
+        let _done = Done(&ends);
         let costs = (0..20).map(|_| {
             push(&trees, 0..500);
             apply(&trees, (0..499).map(|number| remove(key(number))));
             trees.compact().unwrap();
             cost(&trees, || page(&trees, false))
         });
-        let costs: Vec<_> = costs.collect();
-        ends.store(true, Ordering::Release);
-        costs
+        costs.collect::<Vec<_>>()
     });
     assert!(costs.iter().all(|(walked, _, _)| *walked <= 64), "{costs:?}");
 }

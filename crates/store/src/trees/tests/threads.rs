@@ -21,8 +21,8 @@ fn number(value: Option<Bytes>) -> u64 {
     value.map_or(0, |value| u64::from_le_bytes(value[..8].try_into().unwrap()))
 }
 
-/// Stops the others when the writer is done, also by a panic.
-struct Done<'a>(&'a AtomicBool);
+/// Stops the other threads of a scope when its own work is done, also by a panic.
+pub(super) struct Done<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for Done<'_> {
     fn drop(&mut self) {

@@ -8,7 +8,7 @@
 use super::{HOSTILE_P99_MAX_S, MEMORY_BYTES_MAX, MEMORY_SLACK_BYTES, SECOND, mib};
 use proof::client::{Http, Resp, Word, command};
 use proof::report::{bound, say, times};
-use proof::rigs::{Cluster, resident_bytes};
+use proof::rigs::{Cluster, StopOnDrop, resident_bytes};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,6 +63,7 @@ impl Report {
         let over = AtomicBool::new(false);
         std::thread::scope(|threads| {
             let watch = threads.spawn(|| peak(pids, &over));
+            let stop = StopOnDrop(&over);
             let begun = Instant::now();
             while self.sent == 0 || begun.elapsed() < span {
                 let one = &CATALOGUE[self.next % CATALOGUE.len()];
@@ -75,7 +76,7 @@ impl Report {
                 let took = sent.elapsed().as_secs_f64();
                 say(&format!("    hostile: {} ({took:.1} s): {how}", one.name));
             }
-            over.store(true, Ordering::SeqCst);
+            drop(stop);
             let peak = watch.join().expect("a watch does not panic");
             self.most_bytes = self.most_bytes.max(peak);
         });
