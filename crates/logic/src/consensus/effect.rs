@@ -172,6 +172,8 @@ pub enum Refusal {
     NotNext,
     /// Mastership can't go there: that node is no other voter of this group.
     NoSuchVoter,
+    /// Mastership can't go there now: that node does not answer.
+    Unheard,
 }
 
 impl Refusal {
@@ -179,7 +181,9 @@ impl Refusal {
     pub fn reason(self) -> Reason {
         match self {
             Refusal::NotMaster { .. } => Reason::NotMaster,
-            Refusal::Full | Refusal::HandingOver | Refusal::Reconfiguring => Reason::Overloaded,
+            Refusal::Full | Refusal::HandingOver | Refusal::Reconfiguring | Refusal::Unheard => {
+                Reason::Overloaded
+            }
             Refusal::TooLarge => Reason::TooLarge,
             Refusal::Retiring => Reason::GoingDown,
             Refusal::NoSuchVoter | Refusal::NotNext => Reason::NotSupported,

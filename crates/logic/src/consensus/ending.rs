@@ -9,7 +9,7 @@ use base::{Ballot, Millis, NodeId};
 
 impl Replica {
     /// An operator, or a preference, wants another master: nothing new is taken until it has
-    /// everything; if that takes too long, all stays as it is.
+    /// everything. If that takes too long, or it is not heard any more, all stays as it is.
     pub(super) fn hand_over(&mut self, to: NodeId, now: Millis, effects: &mut Vec<Effect>) {
         self.pass(now);
         let leads_there = self.configuration.leads(to);
@@ -17,6 +17,7 @@ impl Replica {
             Ok(()) if to == self.node => return,
             Ok(()) if !leads_there => Refusal::NoSuchVoter,
             Ok(()) if self.stage == Stage::Retiring => Refusal::Retiring,
+            Ok(()) if !self.hears(to) => Refusal::Unheard,
             Ok(()) => {
                 let until = self.after(self.clock.length.0.saturating_mul(2));
                 self.lead.heir = Some((to, until));
@@ -25,6 +26,12 @@ impl Replica {
             Err(refusal) => refusal,
         };
         effects.push(Effect::Refused { asked: Asked::HandOver(to), reason: refusal });
+    }
+
+    /// Goes on as master where the heir does not come.
+    pub(super) fn give_up_heir(&mut self) {
+        let comes = |(heir, until)| self.now < until && self.hears(heir);
+        self.lead.heir = self.lead.heir.filter(|heir| comes(*heir));
     }
 
     /// Once all is decided, and the heir has it.

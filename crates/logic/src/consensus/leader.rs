@@ -292,9 +292,7 @@ impl Replica {
             }
         }
         self.insist(effects);
-        if self.lead.heir.is_some_and(|(_, until)| self.now >= until) {
-            self.lead.heir = None;
-        }
+        self.give_up_heir();
     }
 
     /// Says again what was not answered for long.

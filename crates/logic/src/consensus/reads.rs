@@ -68,7 +68,17 @@ impl Replica {
     }
 
     pub(super) fn hears_majority(&self) -> bool {
-        let heard = self.lead.contact.agreed();
+        self.is_recent(self.lead.contact.agreed())
+    }
+
+    /// Whether this master hears a voter. One that could not answer a heartbeat yet counts as heard
+    /// for a while.
+    pub(super) fn hears(&self, voter: NodeId) -> bool {
+        let heard = self.lead.contact.of(voter);
+        self.is_recent(heard) || (heard.is_none() && self.now < self.lead.ends)
+    }
+
+    fn is_recent(&self, heard: Option<Millis>) -> bool {
         heard.is_some_and(|sent| self.now.0 - sent.0 <= self.clock.patience())
     }
 

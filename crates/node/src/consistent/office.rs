@@ -255,6 +255,10 @@ impl Group {
         self.wake.notify_one();
         match state.refused.take() {
             Some(Refusal::NotMaster { master }) => Err(not_master(master)),
+            Some(Refusal::Unheard) => {
+                let text = format!("node {to} does not answer now: nothing was done, try again");
+                Err(Error::new(Refusal::Unheard.reason(), text))
+            }
             Some(refusal) => {
                 let text = format!("node {to} can't become master of group {}", self.id);
                 Err(Error::new(refusal.reason(), text))

@@ -1,6 +1,6 @@
 //! Plays `stories/*.txt`: one situation per file, each effect recorded.
 
-use super::machine::{Identity, Machine, NODE, Record};
+use super::machine::{Identity, Machine, Record};
 use crate::consensus::{
     Asked, Effect, Event, LeaseClock, Message, ReadToken, Refusal, ValueHandle,
 };
@@ -222,7 +222,6 @@ pub fn tell_one(effect: &Effect) -> String {
             let asked = match asked {
                 Asked::Propose => "the value".into(),
                 Asked::Read(token) => format!("read {}", token.0),
-                Asked::HandOver(NODE) => "hand-over to itself".into(),
                 Asked::HandOver(to) => format!("hand-over to node {to}"),
             };
             format!("Refused {asked}: {}", tell_refusal(reason))
