@@ -53,21 +53,31 @@ pub async fn enter(node: &Node, cluster: &[u8], named: &[String]) -> Result<Buck
     // A dirty look at no key: answered without a quorum, and fails only if there is no bucket.
     let look = Call::Read(Read::Exists(Vec::new()), Consistency::Dirty);
     let found = node.handle(ask(look)).await;
+    let is_named = named.iter().any(|name| name.as_bytes() == cluster);
     match found {
         Ok(_) => return Ok(bucket),
-        Err(error) if error.reason != Reason::NoSuchBucket => return Err(error),
-        Err(error) if !named.iter().any(|name| name.as_bytes() == cluster) => return Err(error),
+        // This node has not heard of all buckets yet: the directory's master is asked.
+        Err(error) if error.reason == Reason::NotFresh => {}
+        Err(error) if error.reason != Reason::NoSuchBucket || !is_named => return Err(error),
         Err(_) => {}
     }
-    for call in [DirectoryCall::CreateType(Vec::new()), DirectoryCall::CreateBucket(Vec::new())] {
-        match node.handle(ask(Call::Directory(call))).await {
-            Err(error) if error.reason != Reason::AlreadyExists => return Err(error),
-            _ => {}
-        }
+    if is_named {
+        make(node, &bucket).await?;
     }
     // Another node may have made it: asked for it, this one waits until it knows it, too.
     node.handle(ask(Call::Directory(DirectoryCall::DescribeBucket))).await?;
     Ok(bucket)
+}
+
+async fn make(node: &Node, bucket: &BucketName) -> Result<()> {
+    for call in [DirectoryCall::CreateType(Vec::new()), DirectoryCall::CreateBucket(Vec::new())] {
+        let call = Call::Directory(call);
+        match node.handle(Request { bucket: bucket.clone(), call, retry: None }).await {
+            Err(error) if error.reason != Reason::AlreadyExists => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// A cluster that is not served is closed without a byte, as Arakoon does; the log says why.

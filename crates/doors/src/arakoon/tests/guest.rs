@@ -6,7 +6,7 @@
 
 use crate::DoorSettings;
 use crate::tests::house::House;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Error, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ pub fn prologue(cluster: &[u8]) -> Vec<u8> {
 /// A connection.
 pub struct Guest {
     stream: TcpStream,
+    /// Why nothing more could be read.
+    ended: Option<Error>,
 }
 
 impl Guest {
@@ -34,7 +36,7 @@ impl Guest {
     pub fn silent(address: SocketAddr) -> Guest {
         let stream = TcpStream::connect(address).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
-        Guest { stream }
+        Guest { stream, ended: None }
     }
 
     /// Calls an address and names a cluster.
@@ -67,7 +69,7 @@ impl Guest {
     /// Sends a request and gives its answer.
     pub fn ask(&mut self, request: &[u8], layout: &str) -> Vec<u8> {
         self.send(request);
-        self.answer(layout).expect("an answer")
+        self.answer(layout).unwrap_or_else(|| panic!("no answer: {:?}", self.ended))
     }
 
     /// Everything that is answered to one who says no more.
@@ -88,7 +90,8 @@ impl Guest {
     fn take(&mut self, length: usize, bytes: &mut Vec<u8>) -> Option<()> {
         let begin = bytes.len();
         bytes.resize(begin + length, 0);
-        self.stream.read_exact(&mut bytes[begin..]).ok()
+        self.ended = self.stream.read_exact(&mut bytes[begin..]).err();
+        self.ended.is_none().then_some(())
     }
 
     fn number(&mut self, bytes: &mut Vec<u8>) -> Option<i32> {
