@@ -69,6 +69,7 @@ pub async fn enter(node: &Node, cluster: &[u8], named: &[String]) -> Result<Buck
     Ok(bucket)
 }
 
+/// Makes a cluster's bucket, and its type, unless others did.
 async fn make(node: &Node, bucket: &BucketName) -> Result<()> {
     for call in [DirectoryCall::CreateType(Vec::new()), DirectoryCall::CreateBucket(Vec::new())] {
         let call = Call::Directory(call);

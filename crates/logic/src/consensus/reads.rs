@@ -71,8 +71,8 @@ impl Replica {
         self.is_recent(self.lead.contact.agreed())
     }
 
-    /// Whether this master hears a voter. One that could not answer a heartbeat yet counts as heard
-    /// for a while.
+    /// Tells whether this master hears a voter. One that has not answered a heartbeat yet counts as
+    /// heard for as long as the attempt to lead might have taken.
     pub(super) fn hears(&self, voter: NodeId) -> bool {
         let heard = self.lead.contact.of(voter);
         self.is_recent(heard) || (heard.is_none() && self.now < self.lead.ends)

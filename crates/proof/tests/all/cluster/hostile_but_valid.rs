@@ -101,8 +101,8 @@ fn never_read(address: SocketAddr) {
     answered_in_the_end(&mut clients[0], &mget);
 }
 
-/// Clients that ask for much again and again, each as soon as it has its answer, until it had one
-/// that is no refusal for want of memory.
+/// Clients that ask for much five times, each as soon as it has its answer, and then until they get
+/// what they asked for.
 fn large_reads(address: SocketAddr) {
     let mget = [&[&b"MGET"[..]][..], &LARGE].concat();
     thread::scope(|scope| {

@@ -5,6 +5,7 @@ use proof::client::Word;
 use proof::history::{Tongue, Writing};
 use proof::load::Load;
 use proof::report::Figures;
+use proof::rigs::StopOnDrop;
 use proof::server::{Server, Setup};
 use std::time::Duration;
 
@@ -31,10 +32,10 @@ fn a_checkpoint_while_writing_restores_to_a_state_that_once_was() {
                 let _ = redis.say(&format!("SET chain{n:08} {n}")).expect("answers");
             }
         });
+        let _stop = StopOnDrop(&stop);
         std::thread::sleep(Duration::from_millis(300));
         let body = serde_json::json!({ "target": target }).to_string();
         let made = http(&server).ask("POST", "/v1/admin/checkpoint", body.as_bytes());
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
         let made = made.expect("answers");
         assert_eq!(made.status / 100, 2, "{}", made.text());
     });

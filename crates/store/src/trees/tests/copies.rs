@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::super::{LsmTrees, Row, Trees};
-use super::threads::Done;
+use super::threads::StopOnDrop;
 use super::{Scratch, apply, open, open_at, put, remove};
 use crate::{StoreError, check_trees};
 
@@ -32,7 +32,7 @@ fn a_checkpoint_opens_by_itself_while_the_original_goes_on() {
                 trees.compact().unwrap();
             }
         });
-        let _done = Done(stop);
+        let _stop = StopOnDrop(stop);
         for n in 0..10 {
             let target = scratch.path().join(format!("checkpoints/{n}"));
             while trees.statistics().tables == 0 {

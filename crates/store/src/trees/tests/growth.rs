@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::super::{Change, LsmTrees, Trees};
-use super::threads::Done;
+use super::threads::StopOnDrop;
 use super::{Scratch, apply, open, put, remove};
 
 pub(super) const ROWS: u32 = 20_000;
@@ -122,7 +122,7 @@ fn who_never_read_knows_so_though_others_write() {
                 std::thread::sleep(Duration::from_micros(100));
             }
         });
-        let _done = Done(&ends);
+        let _stop = StopOnDrop(&ends);
         let costs = (0..20).map(|_| {
             push(&trees, 0..500);
             apply(&trees, (0..499).map(|number| remove(key(number))));

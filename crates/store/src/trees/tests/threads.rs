@@ -21,10 +21,11 @@ fn number(value: Option<Bytes>) -> u64 {
     value.map_or(0, |value| u64::from_le_bytes(value[..8].try_into().unwrap()))
 }
 
-/// Stops the other threads of a scope when its own work is done, also by a panic.
-pub(super) struct Done<'a>(pub(super) &'a AtomicBool);
+/// Tells the threads of a scope to stop, also when the scope's own work panics: a scope waits for
+/// all of them.
+pub(super) struct StopOnDrop<'a>(pub(super) &'a AtomicBool);
 
-impl Drop for Done<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }
@@ -98,7 +99,7 @@ fn all_at_once(trees: &dyn Trees) {
                 trees.compact().unwrap();
             }
         });
-        let _done = Done(&done);
+        let _stop = StopOnDrop(&done);
         write_all(trees, &written);
     });
 }
@@ -156,7 +157,7 @@ fn the_row_cache_never_keeps_an_old_row() {
                 trees.compact().unwrap();
             }
         });
-        let _done = Done(done);
+        let _stop = StopOnDrop(done);
         for n in 1..=200_000u64 {
             let value = if n % 3 == 0 { large.clone() } else { n.to_le_bytes().to_vec().into() };
             apply(trees, [Change::Put(key(n % FEW).to_vec().into(), value)]);
