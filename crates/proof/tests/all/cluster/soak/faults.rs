@@ -110,6 +110,8 @@ impl Fault {
         // Groups do not move while their members change.
         let placing = [self, first].contains(&BucketMove)
             && [WipedMember, MembersWhileDown].iter().any(|one| [self, first].contains(one));
-        self.is_gentle() && self != first && !tangled && !placing
+        // Requests want somebody who hears them.
+        let unheard = self == Hostile && [KillAll, PowerCutOfAll].contains(&first);
+        self.is_gentle() && self != first && !tangled && !placing && !unheard
     }
 }
