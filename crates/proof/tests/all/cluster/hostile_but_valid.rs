@@ -4,11 +4,13 @@
 //! clients that do not take what they asked for: none of them may cost the master its office, keep
 //! others from being answered, or take more memory than the settings say.
 
-use super::SECOND;
+use super::{SECOND, percentile};
 use proof::client::{Answer, Http, Resp, Word, command};
 use proof::report::{Figures, times};
 use proof::rigs::{Cluster, Options, Scratch, StopOnDrop, alone, resident_bytes};
+use std::mem;
 use std::net::SocketAddr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -144,13 +146,14 @@ fn empty(address: SocketAddr) -> u64 {
     }
 }
 
-/// Somebody else's client: how often it was answered, until it is told to end.
-fn bystander(address: SocketAddr, served: &AtomicU64, over: &AtomicBool) {
+/// Somebody else's client, until it is told to end: how long each of its writes took.
+fn bystander(address: SocketAddr, waits: &Mutex<Vec<Duration>>, over: &AtomicBool) {
     let mut client = connect(address);
     while !over.load(Ordering::SeqCst) {
+        let asked = Instant::now();
         let told = client.call(&[b"SET", b"other", b"v"]).expect("an answer");
         assert_eq!(told, Word::Simple("OK".into()), "others are served");
-        served.fetch_add(1, Ordering::SeqCst);
+        waits.lock().expect("no thread panicked").push(asked.elapsed());
     }
 }
 
@@ -207,7 +210,7 @@ fn requests_that_cost_much_cost_others_nothing_but_a_little_time() {
     let mut cluster = Cluster::start(&scratch, Options { words, ..Options::of(3) });
     cluster.must_serve();
     let address = cluster.client(cluster.master());
-    let rows = 30_000 * times(1, 20) as u64;
+    let rows = times(30_000, 10_000_000) as u64;
     fill(address, rows);
     let pids: Vec<_> = cluster.nodes().map(|node| cluster.server(node).pid()).collect();
     let ballots = |cluster: &Cluster| -> Vec<_> {
@@ -215,10 +218,10 @@ fn requests_that_cost_much_cost_others_nothing_but_a_little_time() {
         cluster.nodes().map(said).collect()
     };
     let before = ballots(&cluster);
-    let (served, over, peak) = (AtomicU64::new(0), AtomicBool::new(false), AtomicU64::new(0));
+    let (waits, over, peak) = (Mutex::default(), AtomicBool::new(false), AtomicU64::new(0));
     let mut silent = Vec::new();
     thread::scope(|scope| {
-        scope.spawn(|| bystander(address, &served, &over));
+        scope.spawn(|| bystander(address, &waits, &over));
         scope.spawn(|| {
             while !over.load(Ordering::SeqCst) {
                 let most = pids.iter().map(|pid| resident_bytes(*pid)).max().unwrap_or(0);
@@ -228,14 +231,18 @@ fn requests_that_cost_much_cost_others_nothing_but_a_little_time() {
         });
         let _stop = StopOnDrop(&over);
         for (name, request) in requests(address) {
-            let (began, asked) = (Instant::now(), served.load(Ordering::SeqCst));
+            let began = Instant::now();
             again(request);
-            let others = served.load(Ordering::SeqCst) - asked;
-            let per_second = others as f64 / began.elapsed().as_secs_f64();
+            let waits = mem::take(&mut *waits.lock().expect("no thread panicked"));
+            let per_second = waits.len() as f64 / began.elapsed().as_secs_f64();
             figures.also(&format!("others_per_second_{name}"), format!("{per_second:.0}"));
-            if others == 0 {
+            let Some(longest) = waits.iter().max().copied() else {
                 silent.push(name);
-            }
+                continue;
+            };
+            let p99 = percentile(waits, 99);
+            figures.also(&format!("others_p99_ms_{name}"), p99.as_millis());
+            figures.also(&format!("others_max_ms_{name}"), longest.as_millis());
         }
     });
     let after = ballots(&cluster);
