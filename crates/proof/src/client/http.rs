@@ -66,6 +66,26 @@ impl Http {
         self.ask_with(method, path, &[], body)
     }
 
+    /// Deletes all keys of the default bucket under a prefix, in parts; gives how many rows those
+    /// were. A part that is refused ends it with that refusal.
+    pub fn empty_prefix(&mut self, prefix: &str) -> io::Result<u64> {
+        let (mut removed, mut token) = (0, serde_json::Value::Null);
+        loop {
+            let body = serde_json::json!({ "prefix": prefix, "continue": token }).to_string();
+            let path = "/v1/buckets/default/default/empty_prefix";
+            let answer = self.ask("POST", path, body.as_bytes())?;
+            let mut told = answer.json();
+            let Some(rows) = told["removed"].as_u64().filter(|_| answer.status == 200) else {
+                return Err(io::Error::other(answer.text()));
+            };
+            removed += rows;
+            token = told["continue"].take();
+            if token.is_null() {
+                return Ok(removed);
+            }
+        }
+    }
+
     /// A request with further headers.
     pub fn ask_with(
         &mut self,

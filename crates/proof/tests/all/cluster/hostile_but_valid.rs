@@ -131,21 +131,6 @@ fn hollow_values(address: SocketAddr) {
     }
 }
 
-fn empty(address: SocketAddr) -> u64 {
-    let (mut removed, mut token) = (0, serde_json::Value::Null);
-    loop {
-        let body = serde_json::json!({ "prefix": "p:", "continue": token }).to_string();
-        let answer = post(address, "empty_prefix", &body);
-        assert_eq!(answer.status, 200, "{}", answer.text());
-        let told = answer.json();
-        removed += told["removed"].as_u64().expect("a number");
-        token = told["continue"].clone();
-        if token.is_null() {
-            return removed;
-        }
-    }
-}
-
 /// Somebody else's client, until it is told to end: how long each of its writes took.
 fn bystander(address: SocketAddr, waits: &Mutex<Vec<Duration>>, over: &AtomicBool) {
     let mut client = connect(address);
@@ -195,7 +180,8 @@ fn requests(address: SocketAddr) -> [Request; 9] {
         (
             "empty_prefix",
             Box::new(move || {
-                empty(address);
+                let mut web = Http::with_patience(address, PATIENCE).expect("it takes connections");
+                web.empty_prefix("p:").expect("no part is refused");
             }),
         ),
     ]
