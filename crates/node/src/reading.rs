@@ -96,14 +96,13 @@ impl Inner {
         read: &Read,
     ) -> Result<Submitted> {
         let before = flow.last.filter(|ticket| ticket.index > group.applied.index());
-        if before.is_some() && read::is_long(read) {
-            return Ok(self.read_later(flow, before, name, read));
-        }
         if before.is_some() {
             // This connection's own updates are on their way: the read sees them and waits with
-            // them.
-            let update = Update::Read(read.clone());
-            return Ok(pending(flow, group.submit(bucket, &update, None)?));
+            // them. One that takes long waits for them first.
+            return Ok(match group.submit_read(bucket, &Update::Read(read.clone()))? {
+                Some(submission) => pending(flow, submission),
+                None => self.read_later(flow, before, name, read),
+            });
         }
         flow.last = None;
         if group.readable()

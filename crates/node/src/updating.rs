@@ -33,23 +33,27 @@ impl Inner {
         for _ in 0..LOOKUPS_MAX {
             let (bucket, group) = self.updated_bucket(name, update)?;
             let weight = Weight::of(update);
-            if weight.only_reads && retry.is_none() {
-                if weight.is_heavy() {
-                    return Ok(self.read_steps_later(flow, name, update, weight));
-                }
-                if let Some(answer) = read_steps(flow, &group, &bucket, update)? {
-                    Metrics::count(&self.metrics.reads);
-                    return Ok(Submitted::Ready(answer));
-                }
-            } else if weight.is_heavy() {
-                return Ok(self.update_later(flow, name, update, retry, weight));
+            let only_reads = weight.only_reads && retry.is_none();
+            if weight.is_heavy() {
+                return Ok(match only_reads {
+                    true => self.read_steps_later(flow, name, update, weight),
+                    false => self.update_later(flow, name, update, retry, weight),
+                });
             }
-            let (ticket, index, outcome) = match group.submit(&bucket, update, retry) {
-                Err(error) if error.reason == Reason::Moved && bucket.is_retired() => continue,
-                submission => submission?,
+            if only_reads && let Some(answer) = read_steps(flow, &group, &bucket, update)? {
+                Metrics::count(&self.metrics.reads);
+                return Ok(Submitted::Ready(answer));
+            }
+            let submission = match only_reads {
+                true => group.submit_read(&bucket, update),
+                false => group.submit(&bucket, update, retry).map(Some),
             };
-            let submission: Submission = (ticket, index, outcome);
-            return Ok(pending(flow, submission));
+            match submission {
+                Ok(Some(submission)) => return Ok(pending(flow, submission)),
+                Ok(None) => return Ok(self.read_steps_later(flow, name, update, weight)),
+                Err(error) if error.reason == Reason::Moved && bucket.is_retired() => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         Err(keeps_changing().into())
     }

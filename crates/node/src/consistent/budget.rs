@@ -34,6 +34,7 @@ pub(crate) struct Budget {
     rows: usize,
     /// How many rows there were when all of it was last looked at.
     looked: usize,
+    answer_bytes_max: usize,
     answer_bytes: usize,
     written_bytes: usize,
     /// Whether the clock is asked.
@@ -52,9 +53,17 @@ enum Excess {
 
 impl Budget {
     fn new(rows_max: Option<usize>, timed: bool) -> Budget {
-        let (rows, looked, answer_bytes, written_bytes) = (0, 0, 0, 0);
-        let (until_ms, late) = (None, false);
-        Budget { rows_max, rows, looked, answer_bytes, written_bytes, timed, until_ms, late }
+        Budget {
+            rows_max,
+            rows: 0,
+            looked: 0,
+            answer_bytes_max: ANSWER_BYTES_MAX,
+            answer_bytes: 0,
+            written_bytes: 0,
+            timed,
+            until_ms: None,
+            late: false,
+        }
     }
 
     /// For what the house itself does, which is bounded elsewhere.
@@ -67,7 +76,12 @@ impl Budget {
         Budget::new(Some(EVALUATION_ROWS_MAX), true)
     }
 
-    /// For the same where nobody waits for the lock: the clock is left alone.
+    /// For a read under the group's lock; one whose answer is longer goes on elsewhere.
+    pub(crate) fn of_short_read(answer_bytes_max: usize) -> Budget {
+        Budget { answer_bytes_max, ..Budget::of_update() }
+    }
+
+    /// For an update where nobody waits for the lock: the clock is left alone.
     pub(crate) fn of_rehearsal() -> Budget {
         Budget::new(Some(EVALUATION_ROWS_MAX), false)
     }
@@ -100,7 +114,7 @@ impl Budget {
     #[inline]
     pub(crate) fn answer(&mut self, bytes: usize) -> Result<()> {
         self.answer_bytes += bytes;
-        if self.answer_bytes <= ANSWER_BYTES_MAX { Ok(()) } else { self.check() }
+        if self.answer_bytes <= self.answer_bytes_max { Ok(()) } else { self.check() }
     }
 
     /// So many bytes are written. Whether they may be is asked behind each step: one step alone
@@ -136,7 +150,7 @@ impl Budget {
         let rows_max = self.rows_max?;
         if self.rows > rows_max {
             Some(Excess::Rows(rows_max))
-        } else if self.answer_bytes > ANSWER_BYTES_MAX {
+        } else if self.answer_bytes > self.answer_bytes_max {
             Some(Excess::Answer)
         } else if self.written_bytes > WRITTEN_BYTES_MAX {
             Some(Excess::Written)

@@ -20,7 +20,7 @@ pub(crate) const ROWS_AT_ONCE: usize = 128;
 pub(crate) const KEYS_AT_ONCE: usize = 1_024;
 /// Several values are read where the request came in up to so many bytes together, and one more: a
 /// few of the largest take longer than thousands of small ones.
-const BYTES_AT_ONCE: usize = 256 << 10;
+pub(crate) const BYTES_AT_ONCE: usize = 256 << 10;
 
 /// True for a read that belongs on a thread that may wait, whatever it finds.
 pub(crate) fn is_long(read: &Read) -> bool {

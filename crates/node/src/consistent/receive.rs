@@ -132,6 +132,7 @@ fn read(mut payload: Bytes) -> Result<(Message, Values), Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::truncation::Sole;
     use base::codec::Writer;
     use base::{Ballot, ConfigurationId};
     use logic::consensus::Body;
@@ -174,6 +175,23 @@ mod tests {
         assert!(!inbox.push(came(0, 64), 100) && !inbox.push(came(1, 64), 100));
         assert_eq!(inbox.take().len(), INBOX_MESSAGES_MAX);
         assert!(inbox.push(came(0, 64), 100));
+    }
+
+    #[test]
+    fn what_arrives_while_a_driver_stands_still_is_bounded() {
+        const VALUE_BYTES: usize = 1 << 20;
+        let (sole, _writer) = Sole::new();
+        let bytes_max = INBOX_BYTES_MAX.min(sole.group.undecided_bytes_max);
+        let mut payload = accept(4);
+        payload.put_string(&vec![0; VALUE_BYTES]);
+        let payload = Bytes::from(payload);
+        let many = bytes_max / VALUE_BYTES;
+        for _ in 0..2 * many {
+            sole.group.arrived(NodeId(2), payload.clone());
+        }
+        let inbox = sole.group.inbox.lock().expect("nobody panics");
+        assert!((many - 1..=many).contains(&inbox.came.len()), "{} of {many}", inbox.came.len());
+        assert!(inbox.bytes <= bytes_max, "{} bytes", inbox.bytes);
     }
 
     #[test]

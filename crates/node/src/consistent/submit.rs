@@ -2,14 +2,15 @@
 
 use super::batch::{Batch, Room};
 use super::budget::Budget;
-use super::evaluate::{evaluate, evaluate_within};
+use super::evaluate::evaluate_within;
 use super::group::{Group, Submission};
+use super::read::{BYTES_AT_ONCE, is_long};
 use super::session::{self, Retried};
 use super::view::{Store, View};
 use crate::catalog::Bucket;
 use crate::flaws::{Flaw, flawed};
 use base::request::Steps;
-use base::{LogIndex, Outcome, Result, RetryId, SyncPolicy, Update};
+use base::{Error, LogIndex, Outcome, Read, Reason, Result, RetryId, SyncPolicy, Update};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
@@ -21,12 +22,40 @@ impl Group {
         update: &Update,
         retry: Option<RetryId>,
     ) -> Result<Submission> {
+        self.submit_within(bucket, update, retry, Budget::of_update())
+    }
+
+    /// Evaluates a read, or a sequence of reads, that is to see what is undecided; none if it takes
+    /// so long that it belongs on a thread that may wait.
+    pub(crate) fn submit_read(
+        &self,
+        bucket: &Bucket,
+        update: &Update,
+    ) -> Result<Option<Submission>> {
+        let budget = match update {
+            Update::Read(read) if is_long(read) => return Ok(None),
+            // One value is never too large.
+            Update::Read(Read::Get(_)) => Budget::of_update(),
+            _ => Budget::of_short_read(BYTES_AT_ONCE),
+        };
+        let submission = self.submit_within(bucket, update, None, budget)?;
+        let is_cut = |error: &Error| error.reason == Reason::TooLarge;
+        Ok(Some(submission).filter(|(_, _, outcome)| !outcome.as_ref().is_err_and(is_cut)))
+    }
+
+    fn submit_within(
+        &self,
+        bucket: &Bucket,
+        update: &Update,
+        retry: Option<RetryId>,
+        budget: Budget,
+    ) -> Result<Submission> {
         let mut guard = self.serving(bucket)?;
         let state = &mut *guard;
         let (before, begun) = state.begin(self.id);
         let mut view = state.view(self);
         let (result, earlier) = match retry {
-            None => (evaluate(&mut view, bucket, update), None),
+            None => (evaluate_within(&mut view, bucket, update, budget), None),
             Some(retry) => match session::once(&mut view, bucket, update, retry)? {
                 Retried::Now(result) => (result, None),
                 Retried::Before(index, result) => (result, Some(index)),
@@ -60,7 +89,7 @@ impl Group {
     pub(super) fn rehearse(&self, bucket: &Bucket, update: &Update) -> Result<()> {
         let budget = Budget::of_rehearsal();
         match self.evaluate_aside(bucket, update, Store::Now(&*self.shared.trees), budget) {
-            Err(error) if error.reason == base::Reason::TooLarge => Err(error),
+            Err(error) if error.reason == Reason::TooLarge => Err(error),
             _ => Ok(()),
         }
     }

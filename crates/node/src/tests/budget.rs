@@ -2,11 +2,12 @@
 
 use super::{Place, bytes, get, reason, request, set, update};
 use crate::consistent::group::Group;
+use crate::consistent::read::BYTES_AT_ONCE;
 use crate::recovery::DEFAULT_GROUP;
 use crate::{Emptied, EmptyingCursor, Flow, Node, Submitted};
 use base::limits::{ANSWER_BYTES_MAX, EVALUATION_ROWS_MAX, SEQUENCE_ROWS_MAX};
 use base::request::Steps;
-use base::{Body, BucketName, Call, Outcome, Range, Read, Reason, Update};
+use base::{Body, BucketName, Call, Consistency, Outcome, Range, Read, Reason, Update};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -122,6 +123,51 @@ async fn a_sequence_of_reads_does_not_wait_for_the_lock_of_its_group() {
     drop(held);
     let Submitted::Ready(Ok(reply)) = answer else { panic!("it is answered at once") };
     assert!(matches!(reply.body, Body::Updated(Outcome::Steps(steps)) if steps.len() == 2));
+    node.stop().await.expect("it stops");
+}
+
+/// One thread: the write is not decided before somebody is awaited.
+#[tokio::test]
+async fn a_read_behind_an_own_write_leaves_the_lock_where_its_values_are_large() {
+    let place = Place::new();
+    let node = place.start().await;
+    let large = "v".repeat(BYTES_AT_ONCE / 2);
+    let keys = ["a", "b", "c"];
+    for key in keys {
+        update(&node, set(key, &large)).await.expect("it is written");
+    }
+    let mut flow = Flow::default();
+    let mut submit = |call| node.submit(&mut flow, request(call));
+    let written = submit(Call::Update(set("c", "own")));
+    assert!(matches!(written, Submitted::Pending(..)), "it is undecided");
+    let read = |keys: &[&str]| {
+        let keys = keys.iter().map(|key| bytes(key)).collect();
+        Call::Read(Read::MultiGet(keys), Consistency::Consistent)
+    };
+    let few = submit(read(&["a", "c"]));
+    assert!(matches!(few, Submitted::Pending(..)), "it is evaluated at once");
+    let one = submit(Call::Read(Read::Get(bytes("a")), Consistency::Consistent));
+    assert!(matches!(one, Submitted::Pending(..)), "one value is never too large");
+    let Submitted::Later(all) = submit(read(&["a", "b", "a", "c"])) else {
+        panic!("it is gathered under the lock")
+    };
+    let reply = all.await.expect("an answer");
+    let Body::Rows(rows) = reply.body else { panic!("{:?}", reply.body) };
+    let sizes: Vec<_> = rows.into_iter().map(|row| row.map(|row| row.value.len())).collect();
+    assert_eq!(sizes, [large.len(), large.len(), large.len(), 3].map(Some));
+    let mut submit = |call| node.submit(&mut flow, request(call));
+    let written = submit(Call::Update(set("c", "another")));
+    assert!(matches!(written, Submitted::Pending(..)), "it is undecided");
+    let gets = |keys: &[&str]| {
+        let get = |key: &&str| Update::Read(Read::Get(bytes(key)));
+        Call::Update(sequence(keys.iter().map(get).collect()))
+    };
+    assert!(matches!(submit(gets(&["a", "c"])), Submitted::Pending(..)), "it is evaluated at once");
+    let Submitted::Later(all) = submit(gets(&["a", "b", "a", "c"])) else {
+        panic!("it is gathered under the lock")
+    };
+    let reply = all.await.expect("an answer");
+    assert!(matches!(reply.body, Body::Updated(Outcome::Steps(steps)) if steps.len() == 4));
     node.stop().await.expect("it stops");
 }
 

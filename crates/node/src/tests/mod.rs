@@ -33,7 +33,7 @@ mod spread;
 mod staged;
 mod stopped;
 mod time;
-mod truncation;
+pub(crate) mod truncation;
 mod unheard;
 mod whole;
 mod witness;

@@ -22,7 +22,7 @@ use std::time::Duration;
 use store::{Ahead, Disk, Honesty, Log, LogSettings, MemoryDisk, MemoryTrees, Trees};
 
 /// A sole node on a disk in memory, which does nothing by itself.
-pub(super) struct Sole {
+pub(crate) struct Sole {
     disk: MemoryDisk,
     trees: Arc<MemoryTrees>,
     pub inner: Arc<Inner>,
@@ -41,7 +41,7 @@ fn settings() -> LogSettings {
 }
 
 impl Sole {
-    pub(super) fn new() -> (Sole, Writer) {
+    pub(crate) fn new() -> (Sole, Writer) {
         let disk = MemoryDisk::new(Honesty::Honest);
         let trees = Arc::new(MemoryTrees::new(256 << 20));
         let shared: Arc<dyn Trees> = trees.clone();
