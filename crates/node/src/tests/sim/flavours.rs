@@ -3,7 +3,7 @@
 //!
 //! They are kinds of their own, so that the seeds of the usual histories stay what they were.
 
-use super::histories::{Counts, all_happened, live_through, seeds};
+use super::histories::{Counts, all_happened, live_through, seeds, words};
 use super::remains;
 use super::world::{Event, World};
 use base::Part;
@@ -174,7 +174,8 @@ fn without_lease_reads_clocks_that_stand_still_make_no_read_stale() {
 fn under_leases_a_clock_that_stood_still_makes_a_read_stale() {
     let stale = |seed: &u64| {
         remains::forget();
-        catch_unwind(|| frozen_under_leases(*seed)).is_err()
+        let lived = catch_unwind(|| frozen_under_leases(*seed));
+        lived.is_err_and(|panic| words(&*panic).contains("stale: "))
     };
     let seed = (0..STALE_WITHIN).find(stale);
     println!("a stale read under a lease: seed {seed:?}");

@@ -3,6 +3,7 @@
 
 use super::remains;
 use crate::flaws::{BROKEN, Flaw};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::catch_unwind;
@@ -110,10 +111,14 @@ fn failure(flaw: Flaw, seed: u64, history: History) -> Option<String> {
     BROKEN.set(Some(flaw));
     let lived = catch_unwind(|| history(seed));
     BROKEN.set(None);
-    let panic = lived.err()?;
+    lived.err().map(|panic| words(&*panic))
+}
+
+/// What a panic said.
+pub(super) fn words(panic: &(dyn Any + Send)) -> String {
     let said = panic.downcast_ref::<String>().cloned();
     let said = said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()));
-    Some(said.unwrap_or_default())
+    said.unwrap_or_default()
 }
 
 /// The first seed that is tried for a broken rule: a little below one that showed it. It only saves
