@@ -18,6 +18,7 @@ mod failpoints;
 mod hanging;
 mod hostile_but_valid;
 mod idle;
+mod leases;
 mod links;
 mod master;
 mod members;
