@@ -212,8 +212,12 @@ fn must_name(refusal: &Refusal, file: &Path, harm: &Harm) {
 
 /// What `credenza check` says of a directory: its exit code and its words.
 pub(super) fn checked(data: &Path) -> (Option<i32>, String) {
-    let words = ["check", proof::rigs::text(data)];
-    let output = proof::server::tool(&words).output().expect("the tool runs");
+    told(&["check", proof::rigs::text(data)])
+}
+
+/// What the tool says: its exit code and its words.
+pub(super) fn told(words: &[&str]) -> (Option<i32>, String) {
+    let output = proof::server::tool(words).output().expect("the tool runs");
     let said = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8_lossy(&said).into_owned())
 }

@@ -1,13 +1,15 @@
 //! F-24: the remains of a write that never ended are cut off; a hole in what was written never is.
 //! Where the last write was acknowledged and then damaged, which looks the same, others decide.
 
-use super::damage::{ask, checked, mark, spoil_value};
+use super::damage::{ask, checked, mark, spoil_value, told};
 use super::{DAMAGED, SECOND, Trial, plan, waits_for_the_long_tests};
+use proof::client::{Resp, Word};
 use proof::report::Figures;
 use proof::rigs::rot::{Rot, files, spoil, tail};
-use proof::rigs::{Cluster, Options, Scratch, alone, wait};
-use proof::server::Server;
+use proof::rigs::{Cluster, Options, Scratch, alone, text, wait};
+use proof::server::{Refusal, Server};
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 /// What befalls the log of a node that was killed.
@@ -147,11 +149,7 @@ fn an_acknowledged_value_damaged_at_one_of_two_is_never_lost() {
     let (master, victim, third, value) = damaged_at_its_end(&mut cluster);
     figures.faults += 1;
     cluster.kill(master);
-    // They are not ready before there is a master.
-    let starts = [victim, third].map(|node| {
-        let setup = cluster.how(node).clone();
-        std::thread::spawn(move || Server::start(&setup))
-    });
+    let starts = [victim, third].map(|node| started(&mut cluster, node));
     let begun = Instant::now();
     let warned = || {
         let told = |node| cluster.status(node).map(|status| status["warnings"].to_string());
@@ -184,6 +182,41 @@ fn an_acknowledged_value_damaged_at_one_of_two_is_never_lost() {
     }
     figures.print();
     cluster.must_be_level();
+}
+
+/// Starts a node beside others, for it is not ready before there is a master.
+fn started(cluster: &mut Cluster, node: usize) -> JoinHandle<Result<Server, Refusal>> {
+    let setup = cluster.how(node).clone();
+    std::thread::spawn(move || Server::start(&setup))
+}
+
+/// The same, and whoever could tell is gone for good: a person decides.
+#[test]
+fn a_torn_log_that_a_person_trusts_keeps_nobody_waiting() {
+    let _alone = alone();
+    let scratch = Scratch::new("cluster-trusted");
+    let mut cluster = Cluster::start(&scratch, Options::of(3));
+    cluster.must_settle();
+    let (master, victim, third, _) = damaged_at_its_end(&mut cluster);
+    cluster.kill(master);
+    let data = cluster.how(victim).data.clone();
+    let asked = ["cluster", "trust-log", "--data", text(&data)];
+    let (code, said) = told(&asked);
+    assert!(code != Some(0) && said.contains("--yes-lose-what-the-others-had"), "{said}");
+    let meant = [&asked[..], &["--yes-lose-what-the-others-had"]].concat();
+    let (code, said) = told(&meant);
+    assert!(code == Some(0) && said.contains("counts as whole"), "{said}");
+    let (code, said) = told(&meant);
+    assert!(code == Some(0) && said.contains("nothing was changed"), "{said}");
+    let starts = [victim, third].map(|node| started(&mut cluster, node));
+    let servers = starts.map(|start| start.join().expect("no panic").expect("it starts"));
+    for server in &servers {
+        let write = || Resp::connect(server.address)?.say("SET k v");
+        wait("a write", || match write() {
+            Ok(Word::Simple(_)) => Ok(()),
+            other => Err(format!("{other:?}")),
+        });
+    }
 }
 
 /// Brings it about: the master, the victim and the third, which are down, and the value.

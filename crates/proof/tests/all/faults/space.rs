@@ -150,6 +150,38 @@ fn a_disk_that_is_truly_full_loses_nothing_and_starts_again_when_there_is_space(
     figures.print();
 }
 
+/// Its log has taken writes that can't be finished, and it is told to end: it does not wait for
+/// room that may never come.
+#[test]
+fn a_node_on_a_truly_full_disk_ends_when_it_is_told_to() {
+    let name = "F-28 SIGTERM on a full disk";
+    if let Some(why) = missing(Root::Needed, System::Ext4.tools()) {
+        return skipped(name, &why);
+    }
+    let _alone = alone();
+    let scratch = Scratch::new("f28-stop");
+    let mount = Mount::new(scratch.path(), System::Ext4, 64);
+    let setup = tiny(&mount.point().join("data")).with(&["--reserve-bytes", "0"]);
+    let mut figures = Figures::begin(name);
+    let mut server = Server::must(&setup);
+    let load = Load::start(server.address, &[writing(1), writing(2)]);
+    std::thread::sleep(Duration::from_millis(300));
+    let filler = mount.fill(0);
+    figures.faults += 1;
+    // Until its log has no room.
+    std::thread::sleep(Duration::from_secs(3));
+    let asked = Instant::now();
+    let ended = server.stop(Duration::from_secs(60));
+    assert!(ended.is_some(), "it goes on: {}", server.said());
+    figures.also("ended_after_ms", asked.elapsed().as_millis());
+    let ledger = load.stop();
+    count(&mut figures, &ledger);
+    std::fs::remove_file(&filler).expect("the filler is ours");
+    let server = Server::must(&setup);
+    judge(&mut figures, &ledger, &server);
+    figures.print();
+}
+
 #[test]
 fn no_inodes_left_is_a_full_disk() {
     let name = "F-29 inodes full";
