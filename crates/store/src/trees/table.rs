@@ -13,7 +13,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
@@ -42,8 +42,6 @@ pub(super) struct MemoryTable {
     /// The runs, oldest first; together they cover a part of the full chunks, from the first.
     runs: Mutex<Vec<Arc<Run>>>,
     bytes: AtomicU64,
-    /// Rows, from the first, whose removals were looked at.
-    studied: AtomicUsize,
     /// Rows in memory that range reads passed in vain while this was the active table.
     pub in_vain: AtomicU64,
 }
@@ -52,6 +50,8 @@ struct Growing {
     full: Vec<Arc<Chunk>>,
     tail: Chunk,
     newest: HashTable<Slot>,
+    /// Rows that removed a key and were not asked for yet.
+    removed: Vec<u32>,
 }
 
 /// The newest row of a key.
@@ -64,11 +64,11 @@ impl MemoryTable {
     /// An empty table.
     pub fn new() -> MemoryTable {
         let (full, tail, newest) = (Vec::new(), Chunk::new(), HashTable::new());
+        let removed = Vec::new();
         MemoryTable {
-            growing: RwLock::new(Growing { full, tail, newest }),
+            growing: RwLock::new(Growing { full, tail, newest, removed }),
             runs: Mutex::new(Vec::new()),
             bytes: AtomicU64::new(0),
-            studied: AtomicUsize::new(0),
             in_vain: AtomicU64::new(0),
         }
     }
@@ -173,15 +173,16 @@ impl MemoryTable {
     /// Keys that were removed since this was asked last, the first in order on top; none while they
     /// are fewer than `least`. A heap, since mostly only the first few are looked at.
     pub fn removed_lately(&self, least: usize) -> BinaryHeap<Reverse<Bytes>> {
-        let growing = self.growing.read().unwrap_or_else(PoisonError::into_inner);
-        let (from, upto) = (self.studied.load(Ordering::Relaxed), growing.rows());
-        let lately = (from as u32..upto as u32).map(|row| growing.entry(row));
-        let removed = lately.filter(|entry| entry.value.is_none());
-        let keys: Vec<_> = removed.map(|entry| Reverse(entry.key.clone())).collect();
-        if keys.len() < least {
+        let few = |growing: &Growing| growing.removed.len() < least;
+        if few(&self.growing.read().unwrap_or_else(PoisonError::into_inner)) {
             return BinaryHeap::new();
         }
-        self.studied.store(upto, Ordering::Relaxed);
+        let mut growing = self.growing.write().unwrap_or_else(PoisonError::into_inner);
+        let lately = std::mem::take(&mut growing.removed);
+        drop(growing);
+        let growing = self.growing.read().unwrap_or_else(PoisonError::into_inner);
+        let key = |row: &u32| Reverse(growing.entry(*row).key.clone());
+        let keys: Vec<_> = lately.iter().map(key).collect();
         drop(growing);
         keys.into()
     }
@@ -229,6 +230,9 @@ impl Growing {
     fn put(&mut self, hash: u32, mut entry: Entry) {
         let row =
             u32::try_from(self.rows()).expect("a table is sealed long before it has so many rows");
+        if entry.value.is_none() {
+            self.removed.push(row);
+        }
         let (full, tail) = (&self.full, &self.tail);
         let same =
             |slot: &Slot| slot.hash == hash && entry_of(full, tail, slot.row).key == entry.key;
