@@ -132,7 +132,7 @@ impl DvvArguments {
 
 #[derive(Args, Debug)]
 struct SuiteArguments {
-    /// The suite: a file, or `performance`, `growth`, `both-cores` or `smoke`
+    /// The suite: a file, or `performance`, `growth`, `both-cores`, `cost` or `smoke`
     #[arg(value_name = "SUITE", default_value = "performance")]
     file: String,
     /// A short look: few rounds of few seconds

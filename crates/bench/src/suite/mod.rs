@@ -30,10 +30,11 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// The suites that every binary holds, by name.
-const SUITES: [(&str, &str); 4] = [
+const SUITES: [(&str, &str); 5] = [
     ("performance", include_str!("../../suites/performance.toml")),
     ("growth", include_str!("../../suites/growth.toml")),
     ("both-cores", include_str!("../../suites/both-cores.toml")),
+    ("cost", include_str!("../../suites/cost.toml")),
     ("smoke", include_str!("../../suites/smoke.toml")),
 ];
 /// The point that needs no server.
