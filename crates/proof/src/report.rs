@@ -69,18 +69,18 @@ impl Figures {
 /// Holds what was measured against the most that is promised: said in the short form, whose machine
 /// has other work; in the long form, which is run with nothing beside it, more fails the test.
 pub fn bound(what: &str, measured: f64, limit: f64) {
-    let mut bounds = Held::default();
-    bounds.hold(what, measured, limit);
-    bounds.must_be_kept();
+    let mut checks = BoundChecks::default();
+    checks.hold(what, measured, limit);
+    checks.must_be_kept();
 }
 
 /// Several bounds, of which one that is broken hides none of the others.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct BoundChecks {
     broken: Vec<String>,
 }
 
-impl Held {
+impl BoundChecks {
     /// Holds what was measured against the most that is promised, and says so.
     pub fn hold(&mut self, what: &str, measured: f64, limit: f64) {
         let (kept, line) = held(what, measured, limit);
@@ -149,11 +149,11 @@ mod tests {
 
     #[test]
     fn a_broken_bound_hides_no_other() {
-        let mut bounds = Held::default();
+        let mut checks = BoundChecks::default();
         for (what, measured) in [("gap, s", 6.0), ("p99, s", 5.0), ("rate", f64::NAN)] {
-            bounds.hold(what, measured, 5.0);
+            checks.hold(what, measured, 5.0);
         }
-        let broken: Vec<_> = bounds.broken.iter().map(|line| line.contains("BROKEN")).collect();
+        let broken: Vec<_> = checks.broken.iter().map(|line| line.contains("BROKEN")).collect();
         assert_eq!(broken, [true, true]);
     }
 

@@ -114,7 +114,7 @@ fn failure(flaw: Flaw, seed: u64, history: History) -> Option<String> {
     lived.err().map(|panic| words(&*panic))
 }
 
-/// What a panic said.
+/// The words of a panic.
 pub(super) fn words(panic: &(dyn Any + Send)) -> String {
     let said = panic.downcast_ref::<String>().cloned();
     let said = said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()));

@@ -210,12 +210,12 @@ fn must_name(refusal: &Refusal, file: &Path, harm: &Harm) {
     assert!(refusal.words.contains(&*name), "{harm:?}: the file is not named: {refusal}");
 }
 
-/// What `credenza check` says of a directory: its exit code and its words.
+/// Exit code and words of `credenza check` on a directory.
 pub(super) fn checked(data: &Path) -> (Option<i32>, String) {
     told(&["check", proof::rigs::text(data)])
 }
 
-/// What the tool says: its exit code and its words.
+/// Exit code and words of the command line tool.
 pub(super) fn told(words: &[&str]) -> (Option<i32>, String) {
     let output = proof::server::tool(words).output().expect("the tool runs");
     let said = [output.stdout, output.stderr].concat();

@@ -37,7 +37,7 @@ use proof::checkers::replay::{Report, replay};
 use proof::history::{Ledger, Tongue, Writing};
 use proof::load::Load;
 use proof::recorder::{History, Plan, Recorder, Turns};
-use proof::report::{Figures, bound, long, skipped, times};
+use proof::report::{BoundChecks, Figures, long, skipped, times};
 use proof::rigs::{Cluster, Scratch, Trace};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -233,12 +233,14 @@ impl Bounds {
             ("recovery, s", Some(recovery).zip(self.recovery_max)),
             ("until a node stops, s", self.to_stop.zip(Some(SECOND))),
         ];
+        let mut checks = BoundChecks::default();
         for (what, found) in all {
             if let Some((measured, limit)) = found {
                 let what = format!("{name}: {what}");
-                bound(&what, measured.as_secs_f64(), limit.as_secs_f64());
+                checks.hold(&what, measured.as_secs_f64(), limit.as_secs_f64());
             }
         }
+        checks.must_be_kept();
     }
 }
 

@@ -7,6 +7,7 @@ use proof::load::Load;
 use proof::report::{Figures, skipped};
 use proof::rigs::{Mount, Root, Scratch, System, alone, missing};
 use proof::server::{Server, Setup};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Writes are taken again this soon after space is back.
@@ -114,6 +115,19 @@ fn a_full_disk_refuses_writes_and_goes_on_reading_deleting_and_recovers_by_itsel
     figures.print();
 }
 
+/// Fills a node's disk to the last block while clients write, until its log has no room; with the
+/// file that fills it.
+fn filled_under_load(mount: &Mount) -> (Setup, Server, Load, PathBuf) {
+    // No reserve: the file system itself says no.
+    let setup = tiny(&mount.point().join("data")).with(&["--reserve-bytes", "0"]);
+    let server = Server::must(&setup);
+    let load = Load::start(server.address, &[writing(1), writing(2)]);
+    std::thread::sleep(Duration::from_millis(300));
+    let filler = mount.fill(0);
+    std::thread::sleep(Duration::from_secs(3));
+    (setup, server, load, filler)
+}
+
 #[test]
 fn a_disk_that_is_truly_full_loses_nothing_and_starts_again_when_there_is_space() {
     let name = "F-28 disk full to the last block";
@@ -123,15 +137,9 @@ fn a_disk_that_is_truly_full_loses_nothing_and_starts_again_when_there_is_space(
     let _alone = alone();
     let scratch = Scratch::new("f28-last");
     let mount = Mount::new(scratch.path(), System::Ext4, 64);
-    // No reserve: the file system itself says no.
-    let setup = tiny(&mount.point().join("data")).with(&["--reserve-bytes", "0"]);
     let mut figures = Figures::begin(name);
-    let mut server = Server::must(&setup);
-    let load = Load::start(server.address, &[writing(1), writing(2)]);
-    std::thread::sleep(Duration::from_millis(300));
-    let filler = mount.fill(0);
+    let (setup, mut server, load, filler) = filled_under_load(&mount);
     figures.faults += 1;
-    std::thread::sleep(Duration::from_secs(3));
     let ledger = load.stop();
     count(&mut figures, &ledger);
     figures.also("alive", server.alive());
@@ -161,15 +169,10 @@ fn a_node_on_a_truly_full_disk_ends_when_it_is_told_to() {
     let _alone = alone();
     let scratch = Scratch::new("f28-stop");
     let mount = Mount::new(scratch.path(), System::Ext4, 64);
-    let setup = tiny(&mount.point().join("data")).with(&["--reserve-bytes", "0"]);
     let mut figures = Figures::begin(name);
-    let mut server = Server::must(&setup);
-    let load = Load::start(server.address, &[writing(1), writing(2)]);
-    std::thread::sleep(Duration::from_millis(300));
-    let filler = mount.fill(0);
+    let (setup, mut server, load, filler) = filled_under_load(&mount);
     figures.faults += 1;
-    // Until its log has no room.
-    std::thread::sleep(Duration::from_secs(3));
+    figures.also("alive", server.alive());
     let asked = Instant::now();
     let ended = server.stop(Duration::from_secs(60));
     assert!(ended.is_some(), "it goes on: {}", server.said());

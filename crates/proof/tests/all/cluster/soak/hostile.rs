@@ -7,7 +7,7 @@
 
 use super::{HOSTILE_P99_MAX_S, MEMORY_BYTES_MAX, MEMORY_SLACK_BYTES, SECOND, mib};
 use proof::client::{Http, Resp, Word, command};
-use proof::report::{Held, say, times};
+use proof::report::{BoundChecks, say, times};
 use proof::rigs::{Cluster, StopOnDrop, resident_bytes};
 use std::io;
 use std::net::SocketAddr;
@@ -93,21 +93,21 @@ fn peak(pids: &[u32], over: &AtomicBool) -> u64 {
 }
 
 /// Holds what they did against its bounds.
-pub fn bounds(held: &mut Held, name: &str, report: &Report) {
+pub fn bounds(checks: &mut BoundChecks, name: &str, report: &Report) {
     if report.sent == 0 {
         return;
     }
     let changes = report.master_changes as f64;
-    held.hold(&format!("{name}: changes of the master by hostile requests"), changes, 0.0);
+    checks.hold(&format!("{name}: changes of the master by hostile requests"), changes, 0.0);
     let limit = (MEMORY_BYTES_MAX + MEMORY_SLACK_BYTES) as f64;
     let what = format!("{name}: most memory of a node under hostile requests, MiB");
-    held.hold(&what, mib(report.most_bytes as f64), mib(limit));
+    checks.hold(&what, mib(report.most_bytes as f64), mib(limit));
 }
 
 /// Holds what others felt against its bound.
-pub fn felt(held: &mut Held, name: &str, p99: Duration) {
+pub fn felt(checks: &mut BoundChecks, name: &str, p99: Duration) {
     let what = format!("{name}: p99 of others beside hostile requests, s");
-    held.hold(&what, p99.as_secs_f64(), HOSTILE_P99_MAX_S);
+    checks.hold(&what, p99.as_secs_f64(), HOSTILE_P99_MAX_S);
 }
 
 fn connect(to: SocketAddr) -> io::Result<Resp> {

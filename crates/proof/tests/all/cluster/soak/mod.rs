@@ -27,7 +27,7 @@ use proof::everyday::{self, Everyday};
 use proof::load::Load;
 use proof::probes::Probes;
 use proof::recorder::{Plan, Recorder, Turns};
-use proof::report::{Figures, Held, long, say, skipped, times};
+use proof::report::{BoundChecks, Figures, long, say, skipped, times};
 use proof::rigs::{Clock, Cluster, Network, Options, Root, Scratch, System, alone, missing};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -277,11 +277,11 @@ impl Soak {
         assert!(ok > 100 && ledger.ok > 100 && causal_ok > 50, "clients did almost nothing");
         assert!(everyday.ok > 100, "everyday clients did almost nothing: {everyday:?}");
         // Last of all: what took too long is no worse than what is wrong.
-        let mut held = Held::default();
-        timeline.bounds(&mut held, figures.name(), &probes, faulty.cluster.size());
-        hostile::bounds(&mut held, figures.name(), &faulty.hostile);
-        bounds(&mut held, figures.name(), &timeline, &everyday);
-        held.must_be_kept();
+        let mut checks = BoundChecks::default();
+        timeline.bounds(&mut checks, figures.name(), &probes, faulty.cluster.size());
+        hostile::bounds(&mut checks, figures.name(), &faulty.hostile);
+        bounds(&mut checks, figures.name(), &timeline, &everyday);
+        checks.must_be_kept();
     }
 }
 
@@ -295,11 +295,11 @@ fn judge_available(cluster: &mut Cluster, place: &str, deeds: &[Deed]) {
 }
 
 /// What is held over the whole soak: memory, the rate at its end, and that each fault was drawn.
-fn bounds(held: &mut Held, name: &str, timeline: &Timeline, everyday: &everyday::Told) {
+fn bounds(checks: &mut BoundChecks, name: &str, timeline: &Timeline, everyday: &everyday::Told) {
     let memory: Vec<_> = timeline.memory.iter().map(|(_, bytes)| *bytes as f64).collect();
     let most = memory.iter().copied().fold(0.0, f64::max);
     let limit = (MEMORY_BYTES_MAX + MEMORY_SLACK_BYTES) as f64;
-    held.hold(&format!("{name}: memory of a node, MiB"), mib(most), mib(limit));
+    checks.hold(&format!("{name}: memory of a node, MiB"), mib(most), mib(limit));
     if !long() {
         return;
     }
@@ -308,11 +308,11 @@ fn bounds(held: &mut Held, name: &str, timeline: &Timeline, everyday: &everyday:
     assert!(is_chosen() || never.is_empty(), "never drawn: {never:?}");
     let end = everyday.by_second.len();
     let (third, last) = (rate(everyday, 120..180), rate(everyday, end.saturating_sub(60)..end));
-    held.hold(&format!("{name}: third minute's rate to the last's"), third / last, 1.0 / 0.9);
+    checks.hold(&format!("{name}: third minute's rate to the last's"), third / last, 1.0 / 0.9);
     let half = memory.len() / 2;
     let growth = memory[half..].iter().copied().fold(0.0, f64::max)
         / memory[..half].iter().copied().fold(1.0, f64::max);
-    held.hold(&format!("{name}: most memory, second half to first"), growth, 1.2);
+    checks.hold(&format!("{name}: most memory, second half to first"), growth, 1.2);
 }
 
 fn mib(bytes: f64) -> f64 {

@@ -5,7 +5,7 @@ use super::faults::{ALL, Fault};
 use super::hostile;
 use super::{PAUSE_MAX_S, PAUSE_OF_TWO_MAX_S};
 use proof::probes::Acknowledged;
-use proof::report::{Figures, Held, say};
+use proof::report::{BoundChecks, Figures, say};
 use std::time::Duration;
 
 /// How many of the longest pauses are printed.
@@ -78,14 +78,20 @@ impl Timeline {
     }
 
     /// Holds pauses against their bounds.
-    pub fn bounds(&self, held: &mut Held, name: &str, probes: &Acknowledged, nodes: usize) {
+    pub fn bounds(
+        &self,
+        checks: &mut BoundChecks,
+        name: &str,
+        probes: &Acknowledged,
+        nodes: usize,
+    ) {
         for turn in self.turns.iter().filter(|turn| turn.majority) {
             let limit = if turn.faults.len() > 1 { PAUSE_OF_TWO_MAX_S } else { PAUSE_MAX_S };
             let what = format!("{name}: pause, s: {}", turn.line());
-            held.hold(&what, turn.pause(probes, nodes), limit);
+            checks.hold(&what, turn.pause(probes, nodes), limit);
             if turn.faults == [Fault::Hostile] {
                 let all: Vec<_> = (1..=nodes).collect();
-                hostile::felt(held, name, probes.latency(&all, (turn.from, turn.mended), 990));
+                hostile::felt(checks, name, probes.latency(&all, (turn.from, turn.mended), 990));
             }
         }
     }
