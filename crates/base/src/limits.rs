@@ -147,6 +147,9 @@ pub const PEERS_MAX: usize = 1_024;
 pub const PEER_CALLS_MAX: usize = 65_536;
 /// A request that is passed on to another node is answered within this, in milliseconds.
 pub const FORWARD_MS_MAX: u64 = 10_000;
+/// An update that is not decided and applied after this, in milliseconds, is answered
+/// `deadline_passed`: it may happen yet.
+pub const DECIDED_MS_MAX: u64 = 10_000;
 /// A request waits for a master to be known, or to be reached, for at most this, in milliseconds: a
 /// few leases, so that an election goes by unnoticed.
 pub const MASTER_WAIT_MS_MAX: u64 = 3_000;

@@ -352,7 +352,11 @@ pub(super) fn quietly(what: &str, done: Result<()>) {
     if let Err(error) = done {
         let passes = matches!(
             error.reason,
-            Reason::Changed | Reason::NotMaster | Reason::NoLongerMaster | Reason::GoingDown
+            Reason::Changed
+                | Reason::NotMaster
+                | Reason::NoLongerMaster
+                | Reason::DeadlinePassed
+                | Reason::GoingDown
         );
         match passes {
             true => tracing::debug!(target: "node", %error, "{what}: later"),

@@ -154,6 +154,7 @@ impl Group {
         self.look_at_collapse(state);
         self.collect_expired(state)?;
         self.propose(state, now);
+        self.give_up_late(state);
         self.publish_lease(state);
         self.plan_tick(state);
         let sleep = state.sleep(now);

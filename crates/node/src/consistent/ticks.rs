@@ -6,6 +6,7 @@
 
 use super::group::{Group, State};
 use crate::flaws::{Flaw, flawed};
+use base::limits::DECIDED_MS_MAX;
 use base::{Millis, NodeId};
 use logic::consensus::{Event, Role};
 use std::sync::atomic::Ordering;
@@ -62,6 +63,16 @@ impl Group {
         let hangs = hangs && !flawed(Flaw::HangsInOffice);
         if hangs != state.replica.hangs() {
             self.step(state, Event::Disk { hangs }, &[]);
+        }
+    }
+
+    /// Nobody waits for a value longer than [`DECIDED_MS_MAX`]: where the disk of a sole node is
+    /// full or hangs, nothing else would end the wait.
+    pub(super) fn give_up_late(&self, state: &State) {
+        let begun = state.clock.now().saturating_sub(DECIDED_MS_MAX);
+        let late = state.pending.partition_point(|batch| batch.time < begun);
+        if let Some(last) = late.checked_sub(1).and_then(|last| state.pending.get(last)) {
+            self.applied.is_late(last.index);
         }
     }
 

@@ -32,6 +32,8 @@ struct Waiting {
     wakers: VecDeque<(u64, Waker)>,
     /// How the last terms ended, oldest first.
     ended: VecDeque<Ended>,
+    /// Up to this index of this term nobody waits any longer.
+    late: Option<(u64, u64)>,
     failed: Option<Error>,
 }
 
@@ -116,6 +118,21 @@ impl Applied {
         wakers.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
+    /// Those whose values of this term, up to this index, are not applied yet have waited long
+    /// enough: they hear that it is not known what becomes of them.
+    pub(crate) fn is_late(&self, upto: LogIndex) {
+        let wakers = {
+            let mut waiting = self.waiting.lock().expect("no one panics while holding it");
+            let late = Some((self.term(), upto.0));
+            if waiting.late == late {
+                return;
+            }
+            waiting.late = late;
+            std::mem::take(&mut waiting.wakers)
+        };
+        wakers.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
     /// Nothing more will be applied here.
     pub(crate) fn fail(&self, error: Error) {
         let wakers = {
@@ -176,6 +193,10 @@ impl Future for Reached<'_> {
         if let Some(error) = &waiting.failed {
             return Poll::Ready(Err(error.clone()));
         }
+        let late = |(term, upto)| self.term == Some(term) && self.index.0 <= upto;
+        if waiting.late.is_some_and(late) {
+            return Poll::Ready(Err(late_decision()));
+        }
         waiting.wakers.push_back((self.index.0, context.waker().clone()));
         Poll::Pending
     }
@@ -186,6 +207,14 @@ fn unknown() -> Error {
         Reason::NoLongerMaster,
         "this node lost its mastership before this was known to be decided: it may have happened; \
          read before retrying",
+    )
+}
+
+fn late_decision() -> Error {
+    Error::new(
+        Reason::DeadlinePassed,
+        "this was not written in time: the log's disk is full or hangs, or other members do not \
+         answer; it may have happened: read before retrying",
     )
 }
 
@@ -248,6 +277,22 @@ mod tests {
         assert!(poll(&mut ticket).is_pending());
         applied.advance(LogIndex(4));
         assert_eq!(poll(&mut ticket), Poll::Ready(Ok(())));
+    }
+
+    #[test]
+    fn who_has_waited_long_enough_is_told_and_others_wait_on() {
+        let applied = Applied::default();
+        let mut tickets: Vec<_> = (1..=3).map(|n| applied.settled(0, LogIndex(n))).collect();
+        assert!(tickets.iter_mut().all(|ticket| poll(ticket).is_pending()));
+        applied.is_late(LogIndex(2));
+        assert_eq!(reason(&mut tickets[0]), Some(Reason::DeadlinePassed));
+        assert_eq!(reason(&mut tickets[1]), Some(Reason::DeadlinePassed));
+        assert!(poll(&mut tickets[2]).is_pending());
+        assert!(poll(&mut applied.reached(LogIndex(1))).is_pending(), "it has its own patience");
+        applied.advance(LogIndex(3));
+        assert_eq!(poll(&mut applied.settled(0, LogIndex(1))), Poll::Ready(Ok(())), "it happened");
+        applied.end_term(LogIndex(3), LogIndex(3));
+        assert!(poll(&mut applied.settled(1, LogIndex(4))).is_pending(), "another term");
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod growth;
 pub(crate) mod house;
 mod interleavings;
 mod lasting;
+mod late;
 mod leaving;
 mod lives;
 mod many;

@@ -124,6 +124,10 @@ const TRIED: &[(&str, Tried)] = &[
     ("CLUSTER_ID_BYTES_MAX", By(&["the_prologue_is_told_however_it_arrives"])),
     ("ROUTING_DEPTH_MAX", By(&["routing_trees_are_looked_at_to_their_depth"])),
     ("FORWARD_MS_MAX", Not("a wait: `what_may_have_happened_is_told_and_not_tried_again`")),
+    (
+        "DECIDED_MS_MAX",
+        Not("a wait: `what_is_not_written_in_time_is_told_though_it_may_happen_yet`"),
+    ),
     ("MASTER_WAIT_MS_MAX", Not("a wait: `without_a_master_patience_ends_with_a_remedy`")),
     ("FORWARDED_MAX", By(&["foreign_requests_in_progress_end_exactly_at_their_limits"])),
     ("FORWARDED_BYTES_MAX", By(&["foreign_requests_in_progress_end_exactly_at_their_limits"])),
