@@ -1,7 +1,7 @@
 //! Servers beside each other: the same load on each, turn by turn, on the same machine.
 //!
 //! Promises: one server runs at a time, bound to one core, the load to another; every run begins
-//! with a fresh data directory; servers take turns (ABAB), and of the repeats the median counts.
+//! with a fresh data directory; servers take turns (ABBA), and of the repeats the median counts.
 //! Never: ends a process that it did not start; hides how fast the disk was meanwhile.
 //! Read next: `file.rs`, then `point.rs`.
 
@@ -143,7 +143,13 @@ fn turns(
         if round > rounds || !measure.is_asked(&options.only, quick) {
             continue;
         }
-        for server in &measure.servers {
+        // Whoever goes first meets memory and a disk that rested, and the next what it left: they go
+        // first by turns.
+        let mut order: Vec<_> = measure.servers.iter().collect();
+        if round % 2 == 0 {
+            order.reverse();
+        }
+        for server in order {
             if results.left_out.contains(server) {
                 continue;
             }
