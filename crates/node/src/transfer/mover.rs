@@ -27,6 +27,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 const REST_MAX: Duration = Duration::from_millis(100);
 /// So little may be left when the bucket is sealed: a few parts.
 const LEFT_MAX: usize = 256;
+/// And so long the last round took: the one behind the seal, for which clients wait, takes about as
+/// long, be it for many rows or for a few large ones.
+const ROUND_MS_MAX: u64 = 250;
 /// After so many rounds it is sealed anyway: clients change it as fast as it can be copied.
 const ROUNDS_MAX: usize = 16;
 /// A step that does not succeed for so long is given up, and another bucket gets its turn: unless
@@ -112,8 +115,10 @@ impl Mover {
         self.copy_all(&copier, &tracked).await?;
         self.show(|progress| progress.phase = MovePhase::CatchingUp);
         for _ in 0..ROUNDS_MAX {
+            let began_ms = world::milliseconds();
             self.copy_again(&copier, tracked.take()?).await?;
-            if self.source.tracked() <= LEFT_MAX || self.sealed {
+            let is_short = world::milliseconds() - began_ms <= ROUND_MS_MAX;
+            if (is_short && self.source.tracked() <= LEFT_MAX) || self.sealed {
                 break;
             }
         }
