@@ -259,7 +259,8 @@ impl Faulty {
                 self.cluster.nodes().filter(|node| !self.down.contains(node)).collect();
             let pids = up.iter().map(|node| self.cluster.server(*node).pid()).collect::<Vec<_>>();
             let address = self.cluster.client(up[dice.random_range(0..up.len())]);
-            self.hostile.send(&self.cluster, address, &pids, hold);
+            let narrow = all.iter().any(|one| one.fault == LossyCables);
+            self.hostile.send(&self.cluster, address, &pids, (hold, narrow));
             if before.is_some_and(|before| before != self.ballot()) {
                 self.hostile.master_changes += 1;
             }
