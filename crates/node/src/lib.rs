@@ -13,6 +13,7 @@ mod beside;
 mod catalog;
 mod checkpoint;
 mod cluster;
+mod complaint;
 mod consistent;
 mod directory;
 mod disk_alarm;
@@ -50,9 +51,11 @@ pub use cluster::{
     ClusterStatus, GroupRemains, Joining, MemberStatus, PartStatus, PlaceStatus, Rejoining,
     Remains, RingRemains,
 };
+pub use complaint::Complaint;
 pub use emptying::{Emptied, EmptyingCursor};
 pub use flaws::break_rule;
 pub use place::{Member, Place};
+pub use process::processor_seconds;
 pub use recovery::{Mending, trust_log};
 pub use settings::{NodeSettings, PeerPlace};
 pub use status::{

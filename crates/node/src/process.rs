@@ -31,6 +31,25 @@ pub(crate) fn samples() -> impl Iterator<Item = Sample> {
     })
 }
 
+/// In these parts of a second the system counts the time of processors (`USER_HZ`).
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Seconds that processors worked for the program itself, and for the system on its behalf; nothing
+/// where the machine does not tell.
+pub fn processor_seconds() -> (f64, f64) {
+    ticks(&fs::read_to_string("/proc/self/stat").unwrap_or_default()).unwrap_or_default()
+}
+
+/// The 14th and 15th field, counted from behind the program's name, which may hold anything.
+fn ticks(stat: &str) -> Option<(f64, f64)> {
+    let (_, behind) = stat.rsplit_once(") ")?;
+    let mut seconds = behind.split(' ').skip(11).map(|field| {
+        let ticks: u64 = field.parse().ok()?;
+        Some(ticks as f64 / TICKS_PER_SECOND)
+    });
+    Some((seconds.next()??, seconds.next()??))
+}
+
 /// The line `VmRSS:    1234 kB` in bytes.
 fn resident_bytes(status: &str) -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -40,7 +59,7 @@ fn resident_bytes(status: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{resident_bytes, samples};
+    use super::{processor_seconds, resident_bytes, samples, ticks};
 
     #[test]
     fn a_process_knows_its_memory_its_time_and_its_files() {
@@ -49,6 +68,15 @@ mod tests {
         assert!(of("process_resident_memory_bytes") > 1e6, "{found:?}");
         assert!(of("process_cpu_seconds_total") > 0.0, "{found:?}");
         assert!(of("process_open_fds") >= 3.0, "{found:?}");
+    }
+
+    #[test]
+    fn time_of_processors_is_told_apart_whatever_the_program_is_called() {
+        let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 250 31 0 0 20";
+        assert_eq!(ticks(stat), Some((2.5, 0.31)));
+        assert_eq!((ticks("7 (a) S 1"), ticks("")), (None, None));
+        let (own, system) = processor_seconds();
+        assert!(own + system < 1e6);
     }
 
     #[test]

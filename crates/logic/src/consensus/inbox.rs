@@ -15,7 +15,7 @@ impl Replica {
         now: Millis,
         effects: &mut Vec<Effect>,
     ) {
-        if self.stage == Stage::Waiting || from == self.node {
+        if self.stage == Stage::Waiting || from == self.node || !message.is_sound() {
             return;
         }
         self.pass(now);

@@ -36,6 +36,7 @@ mod restored;
 mod rules;
 mod shown;
 mod snapshot;
+mod sound;
 mod stopsign;
 mod tear;
 mod window;

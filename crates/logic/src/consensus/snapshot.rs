@@ -25,7 +25,9 @@ impl Replica {
     pub(super) fn fetch_snapshot(&mut self, from: NodeId, effects: &mut Vec<Effect>) {
         if self.promised == Ballot::default() {
             // A store that holds values tells of a log, and a log begins with a promise.
-            self.promised = ballot::above(self.promised, self.node, self.configuration.id());
+            let first = ballot::above(self.promised, self.node, self.configuration.id());
+            let Some(first) = first else { return };
+            self.promised = first;
             effects.push(Effect::SavePromise { ballot: self.promised });
         }
         effects.push(Effect::FetchSnapshot { from });

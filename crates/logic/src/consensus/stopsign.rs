@@ -33,10 +33,9 @@ impl Replica {
         value: ValueHandle,
         effects: &mut Vec<Effect>,
     ) {
-        let next = self.configuration.id().0.checked_add(1);
-        let admitted = self.admits(value).and_then(|()| match next {
-            Some(id) if id == configuration.id().0 => Ok(()),
-            _ => Err(Refusal::NotNext),
+        let admitted = self.admits(value).and_then(|()| match self.is_next(&configuration) {
+            true => Ok(()),
+            false => Err(Refusal::NotNext),
         });
         if let Err(reason) = admitted {
             return effects.push(Effect::Refused { asked: Asked::Propose, reason });
@@ -46,11 +45,18 @@ impl Replica {
         self.signs.push((index, configuration));
     }
 
+    fn is_next(&self, configuration: &Configuration) -> bool {
+        self.configuration.id().0.checked_add(1) == Some(configuration.id().0)
+    }
+
     /// What is decided may go beyond a stop-sign: then the configuration it names is in force.
     pub(super) fn pass_signs(&mut self, effects: &mut Vec<Effect>) {
         while self.signs.first().is_some_and(|(index, _)| *index <= self.decided) {
             let (base, configuration) = self.signs.remove(0);
-            self.move_to(configuration, base, effects);
+            // No master proposes another; what is none of its kind changes nothing.
+            if self.is_next(&configuration) {
+                self.move_to(configuration, base, effects);
+            }
         }
     }
 
@@ -208,11 +214,12 @@ impl Replica {
             return;
         }
         if learning.is_none() {
+            let ballot = ballot::above(self.promised, self.node, self.configuration.id());
+            let Some(ballot) = ballot else { return };
             if self.stage.replicates() || self.stage.attempts() {
                 self.follow(effects);
             }
             self.unstage();
-            let ballot = ballot::above(self.promised, self.node, self.configuration.id());
             let from = self.decided;
             self.staging = Some(Staging { ballot, from, have: from, upto: end });
         }

@@ -17,6 +17,7 @@ mod cluster;
 mod examples;
 mod group;
 mod holes;
+mod hostile;
 mod laws;
 mod machine;
 mod model;

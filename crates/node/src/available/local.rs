@@ -133,6 +133,18 @@ pub(crate) struct Written {
 }
 
 impl Shelf {
+    /// Keys never stand in the log, so what it names one by tells whoever knows the key and nobody
+    /// else.
+    fn warn_of_siblings(&self, spot: &Spot, siblings: usize) {
+        if let Some(left_out) = self.many_siblings.due() {
+            let key_hash = format!("{:016x}", base::codec::checksum(&spot.key, 0));
+            let bucket = &spot.bucket;
+            tracing::warn!(
+                target: "node", %bucket, key_hash, siblings, left_out, "a key has many siblings"
+            );
+        }
+    }
+
     /// A client's write, as this vnode's next dot. `hint`: in place of which node.
     pub(crate) fn write(
         &self,
@@ -169,9 +181,7 @@ impl Shelf {
             return Err(too_large(spot, bytes.len(), SIBLINGS_BYTES_MAX));
         }
         if row.size() >= SIBLINGS_WARN && size < SIBLINGS_WARN {
-            let (bucket, siblings) = (&spot.bucket, row.size());
-            let key = base::codec::printable(&spot.key);
-            tracing::warn!(target: "node", %bucket, key, siblings, "a key has many siblings");
+            self.warn_of_siblings(spot, row.size());
         }
         let mut changes = vec![(key, Some(bytes.clone()))];
         self.add(state, &mut changes, spot, (before, minter), hint)?;

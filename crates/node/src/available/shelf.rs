@@ -14,6 +14,7 @@ use super::hashes::{Copies, Hashes};
 use super::slots::Slot;
 use super::tickets::Tickets;
 use super::waiting::Waiting;
+use crate::complaint::Complaint;
 use crate::housekeeping::Bell;
 use crate::keeper::{Done, Keeper, store_error};
 use crate::world;
@@ -56,6 +57,8 @@ pub(crate) struct Shelf {
     tickets: Tickets,
     /// How many copies a bucket's keys have.
     pub(super) copies: Copies,
+    /// What is said of keys that get many siblings.
+    pub(super) many_siblings: Complaint,
 }
 
 /// Whether this node is the only member of its cluster.
@@ -144,6 +147,7 @@ impl Shelf {
             landed: watch::Sender::new(landed),
             tickets: Tickets::default(),
             copies,
+            many_siblings: Complaint::default(),
         }
     }
 

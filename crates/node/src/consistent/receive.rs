@@ -2,6 +2,7 @@
 
 use super::group::{Group, State};
 use super::value::read_sign;
+use crate::complaint::Complaint;
 use base::codec::{Malformed, Reader};
 use base::limits::LOG_RECORD_BYTES_MAX;
 use base::{LogIndex, Millis, NodeId};
@@ -27,6 +28,8 @@ pub(crate) struct Inbox {
     came: Vec<Came>,
     /// Of messages with values.
     bytes: usize,
+    /// What is said of members that say what none can say.
+    unsound: Complaint,
 }
 
 /// One of them.
@@ -70,10 +73,20 @@ impl Group {
                 return;
             }
         };
+        let mut inbox = self.inbox.lock().expect("no one panics while holding it");
+        if !message.is_sound() {
+            if let Some(left_out) = inbox.unsound.due() {
+                tracing::warn!(
+                    target: "consensus", group, %from, left_out,
+                    "a member says what none can say: {message:?}"
+                );
+            }
+            return;
+        }
         let came = Came { from, message, values, bytes };
         let bytes_max = INBOX_BYTES_MAX.min(self.undecided_bytes_max);
-        let taken =
-            self.inbox.lock().expect("no one panics while holding it").push(came, bytes_max);
+        let taken = inbox.push(came, bytes_max);
+        drop(inbox);
         if !taken {
             tracing::debug!(target: "consensus", group, %from, bytes, "a full inbox");
         }

@@ -6,7 +6,7 @@
 //! left in peace, the group goes on and its members are level.
 //! Never: looks into a replica to drive it.
 
-mod chance;
+pub mod chance;
 mod disks;
 mod faults;
 pub mod judge;

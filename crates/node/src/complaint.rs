@@ -1,0 +1,54 @@
+//! A warning that strangers can provoke: said once in a while, with the number of those left out.
+
+use crate::sync::Mutex;
+use crate::world;
+
+/// The same complaint is said at most this often, milliseconds.
+const PAUSE_MS: u64 = 5_000;
+
+/// See the head of this file.
+#[derive(Default)]
+pub struct Complaint(Mutex<Option<Said>>);
+
+struct Said {
+    at_ms: u64,
+    left_out: u64,
+}
+
+impl Complaint {
+    /// How many were left out since it was said last, if it may be said again now; else it is
+    /// counted.
+    pub fn due(&self) -> Option<u64> {
+        let now = world::milliseconds();
+        let mut said = self.0.lock().expect("no one panics while holding it");
+        match said.as_mut() {
+            Some(said) if now.saturating_sub(said.at_ms) < PAUSE_MS => {
+                said.left_out += 1;
+                None
+            }
+            _ => {
+                Some(said.replace(Said { at_ms: now, left_out: 0 }).map_or(0, |last| last.left_out))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::SIMULATED;
+
+    #[test]
+    fn what_is_said_again_and_again_is_counted_and_said_once_in_a_while() {
+        let complaint = Complaint::default();
+        let at = |ms: u64| SIMULATED.set(Some(ms * 1_000_000));
+        at(1);
+        assert_eq!(complaint.due(), Some(0));
+        assert_eq!((complaint.due(), complaint.due()), (None, None));
+        at(PAUSE_MS);
+        assert_eq!(complaint.due(), None);
+        at(PAUSE_MS + 1);
+        assert_eq!((complaint.due(), complaint.due()), (Some(3), None));
+        SIMULATED.set(None);
+    }
+}
