@@ -1,24 +1,33 @@
-//! Memory for what one connection is about to say.
+//! Memory for what one connection holds: an answer that it is about to say, and the commands of a
+//! transaction.
 //!
 //! A connection says what it has before it asks for more, so it holds one large answer at a time.
 //! But many connections together, whose clients take theirs slowly, would hold as many. So what
-//! outgrows a usual buffer counts against the memory that all connections share, until it is sent.
+//! outgrows a usual buffer counts against the memory that all connections share, until it is sent;
+//! and so do queued commands until they run.
 
 use crate::Shared;
 use base::{Error, Reason};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// So much every connection may hold by itself.
-const FREE_BYTES: usize = 1024 * 1024;
+/// A share grows by so much at a time.
+const STEP_BYTES: usize = 64 * 1024;
 
-/// The share of one connection.
-#[derive(Default)]
-pub struct AnswerRoom {
+/// The share of one connection: so many bytes it may hold without.
+#[derive(Debug, Default)]
+pub struct Room<const FREE_BYTES: usize> {
     share: Option<OwnedSemaphorePermit>,
     bytes: usize,
 }
 
-impl AnswerRoom {
+/// For what it is about to say.
+pub type AnswerRoom = Room<{ 1024 * 1024 }>;
+/// For a request that is on its way.
+pub type InputRoom = Room<{ 64 * 1024 }>;
+/// For commands that wait: a client may leave them for as long as it likes.
+pub type QueueRoom = Room<{ 64 * 1024 }>;
+
+impl<const FREE_BYTES: usize> Room<FREE_BYTES> {
     /// Whether there is room for so many bytes; they count until `release`.
     #[inline]
     pub fn holds(&mut self, bytes: usize, shared: &Shared) -> bool {
@@ -27,6 +36,7 @@ impl AnswerRoom {
 
     #[cold]
     fn grow(&mut self, bytes: usize, shared: &Shared) -> bool {
+        let bytes = bytes.next_multiple_of(STEP_BYTES);
         let Some(more) = shared.reserve(bytes - self.bytes) else { return false };
         match &mut self.share {
             Some(share) => share.merge(more),
@@ -40,7 +50,7 @@ impl AnswerRoom {
     #[inline]
     pub fn release(&mut self) {
         if self.share.is_some() {
-            *self = AnswerRoom::default();
+            *self = Room::default();
         }
     }
 }

@@ -15,6 +15,7 @@ mod clock;
 mod counters;
 mod guard;
 pub mod http;
+mod http_input;
 mod intake;
 mod listener;
 mod log_levels;

@@ -21,9 +21,11 @@ pub struct DoorSettings {
     /// Whether addresses beyond loopback are allowed although nothing is encrypted and nobody asks
     /// for passwords.
     pub insecure: bool,
-    /// Most connections of all listeners together; fewer when the process may not open as many
-    /// files.
+    /// Most connections of clients, of all listeners together; fewer when the process may not open
+    /// as many files.
     pub connections_max: usize,
+    /// Most of them of clients at one address beyond this machine; none: half.
+    pub connections_per_address_max: Option<usize>,
     /// Names that a `Host` header may hold beside `localhost` and plain addresses; `*` allows any.
     pub hosts: Vec<String>,
     /// Most bytes of large bodies and pages that all HTTP connections together hold at a time.
@@ -51,6 +53,7 @@ impl Default for DoorSettings {
             riak_listen: Vec::new(),
             insecure: false,
             connections_max: 10_000,
+            connections_per_address_max: None,
             hosts: Vec::new(),
             buffer_bytes_max: 128 << 20,
             http_idle_ms_max: 120_000,

@@ -4,17 +4,16 @@ use crate::arakoon;
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::guard::Guard;
+use crate::listener::Places;
 use crate::resp::Registry;
 use crate::riak;
 use crate::settings::DoorSettings;
 use base::{Error, Reason};
 use bytes::Bytes;
-use node::Node;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use node::{Complaint, Node};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Instant;
 
 /// The unit in which large buffers are counted.
 const BUDGET_UNIT_BYTES: usize = 1024;
@@ -37,10 +36,10 @@ pub struct Shared {
     pub(crate) clock: Clock,
     /// Who may come in and ask what.
     pub(crate) guard: Guard,
-    /// Connections that hold a place, of both listeners.
-    pub(crate) connections: AtomicUsize,
+    /// Places of connections, of all listeners.
+    pub(crate) places: Arc<Places>,
     /// What is said of connections turned away.
-    pub(crate) complaint: Complaint,
+    complaint: Complaint,
     /// The description of the native door.
     pub(crate) document: OnceLock<Bytes>,
     budget: Arc<Semaphore>,
@@ -59,7 +58,7 @@ impl Shared {
             clock: Clock::Wall,
             guard: Guard::new(&settings.hosts),
             counters: Counters::default(),
-            connections: AtomicUsize::new(0),
+            places: Arc::default(),
             complaint: Complaint::default(),
             document: OnceLock::new(),
             budget: Arc::new(Semaphore::new(units)),
@@ -78,6 +77,13 @@ impl Shared {
         self.closing.load(Ordering::Acquire)
     }
 
+    /// Warns of what strangers can provoke, at most once in a while.
+    pub(crate) fn complain(&self, words: impl FnOnce() -> String) {
+        if let Some(left_out) = self.complaint.due() {
+            tracing::warn!(target: "doors", left_out, "{}", words());
+        }
+    }
+
     /// A share of the memory for large buffers, if that much is free now; given back when dropped.
     pub fn reserve(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let units = u32::try_from(bytes.div_ceil(BUDGET_UNIT_BYTES)).ok()?;
@@ -88,32 +94,4 @@ impl Shared {
 /// What is answered to requests that come while the doors close.
 pub(crate) fn closing() -> Error {
     Error::new(Reason::GoingDown, "the node is stopping: nothing was done; ask another node")
-}
-
-/// A warning that strangers can provoke: logged at most once in a while, with the number of those
-/// left out.
-#[derive(Default)]
-pub(crate) struct Complaint {
-    last: Mutex<Option<(Instant, u64)>>,
-}
-
-/// The same complaint is logged at most this often.
-const COMPLAINT_EVERY: Duration = Duration::from_secs(5);
-
-impl Complaint {
-    /// Says it, or only counts it.
-    pub fn say(&self, words: impl FnOnce() -> String) {
-        let now = Instant::now();
-        let left_out = {
-            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-            match last.as_mut() {
-                Some((said, left_out)) if now.duration_since(*said) < COMPLAINT_EVERY => {
-                    *left_out += 1;
-                    return;
-                }
-                _ => last.replace((now, 0)).map_or(0, |(_, left_out)| left_out),
-            }
-        };
-        tracing::warn!(target: "doors", left_out, "{}", words());
-    }
 }

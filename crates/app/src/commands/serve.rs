@@ -142,7 +142,8 @@ async fn serve(settings: Settings, log: Logging) -> Outcome {
     let mut signals = Signals::new()?;
     let levels: Arc<dyn LogLevels> = Arc::new(log.clone());
     let door = DoorSettings { log_levels: Some(levels), ..settings.door.clone() };
-    let threshold = Doors::bind(door)?;
+    // The reason is one of requests; of an address its words say all.
+    let threshold = Doors::bind(door).map_err(|error| Failure::new(error.kind(), error.text()))?;
     let alone = threshold.alone();
     let node = tokio::select! {
         biased;

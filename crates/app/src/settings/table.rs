@@ -230,6 +230,17 @@ pub const TABLE: &[Row] = &[
         },
     },
     Row {
+        name: "connections_per_address_max",
+        value: "NUMBER",
+        default: "auto",
+        doc: "connections of one address beyond this machine; `auto`: half of connections_max",
+        take: |settings, text| {
+            let most = || units::number(text, 1, 1_000_000).map(|most| most as usize);
+            settings.door.connections_per_address_max = (text != "auto").then(most).transpose()?;
+            Ok(())
+        },
+    },
+    Row {
         name: "buffer_bytes_max",
         value: "SIZE",
         default: "auto",

@@ -88,7 +88,7 @@ pub(super) async fn turn_away(
     cluster: &[u8],
     error: &Error,
 ) {
-    shared.complaint.say(|| {
+    shared.complain(|| {
         let id = base::codec::printable(cluster);
         format!(
             "an Arakoon client is turned away: cluster id `{id}`: {error}; name it in \

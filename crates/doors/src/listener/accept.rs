@@ -1,5 +1,6 @@
 //! The accept loop, and the first words of a connection.
 
+use super::places::{Bounds, Full};
 use super::tongue::{self, Foreign, Told};
 use super::{Connection, Face, Shutdown, refusal};
 use crate::counters::Tongue;
@@ -9,6 +10,7 @@ use crate::{arakoon, native, resp, riak};
 use base::limits::HELLO_MS_MAX;
 use bytes::BytesMut;
 use std::io::ErrorKind;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -25,6 +27,8 @@ pub(super) const REFUSALS_MAX: usize = 64;
 pub(super) const REFUSAL_MS_MAX: u64 = 1_000;
 /// Waits after a failed accept, milliseconds; doubled up to the second.
 pub(super) const ACCEPT_PAUSE_MS: (u64, u64) = (10, 500);
+/// Where all places are taken, a client that has been silent for so long gives its own to others.
+const IDLE_MS_MIN: u64 = 60_000;
 /// What is read before the language is known.
 const FIRST_BUFFER_BYTES: usize = 4 * 1024;
 
@@ -41,25 +45,31 @@ pub async fn run(listener: TcpListener, face: Face, shared: Arc<Shared>, mut shu
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => {
+            Ok((stream, from)) => {
                 pause_ms = ACCEPT_PAUSE_MS.0;
                 shared.counters.accepted();
-                let limit = connections_max(shared.settings.connections_max);
-                if shared.connections.load(Relaxed) >= limit {
-                    shared.counters.refused();
-                    shared
-                        .complaint
-                        .say(|| format!("a connection is refused: there are {limit} already"));
-                    refuse(stream, limit, &refusals, &mut connections);
-                    continue;
+                match shared.places.take(face, from.ip(), bounds(&shared)) {
+                    Ok(place) => {
+                        let (shared, shutdown) = (shared.clone(), shutdown.clone());
+                        connections.spawn(async move {
+                            greet(stream, face, &shared, shutdown).await;
+                            drop(place);
+                        });
+                    }
+                    Err(full) => {
+                        shared.counters.refused();
+                        shared.complain(|| full_up(full, from.ip()));
+                        if matches!(full, Full::All(_)) {
+                            // For the next who comes.
+                            shared.resp.end_idlest(IDLE_MS_MIN);
+                        }
+                        refuse(stream, full.limit(), &refusals, &mut connections);
+                    }
                 }
-                let place = Place::take(shared.clone());
-                let shutdown = shutdown.clone();
-                connections.spawn(async move { greet(stream, face, &place.0, shutdown).await });
             }
             Err(error) if is_the_peers(&error) => {}
             Err(error) => {
-                shared.complaint.say(|| format!("can't accept connections now: {error}"));
+                shared.complain(|| format!("can't accept connections now: {error}"));
                 sleep(Duration::from_millis(pause_ms)).await;
                 pause_ms = (pause_ms * 2).min(ACCEPT_PAUSE_MS.1);
             }
@@ -71,19 +81,22 @@ pub async fn run(listener: TcpListener, face: Face, shared: Arc<Shared>, mut shu
     connections.shutdown().await;
 }
 
-/// A connection's place among `connections_max`; given back when dropped.
-struct Place(Arc<Shared>);
-
-impl Place {
-    fn take(shared: Arc<Shared>) -> Place {
-        shared.connections.fetch_add(1, Relaxed);
-        Place(shared)
-    }
+fn bounds(shared: &Shared) -> Bounds {
+    let settings = &shared.settings;
+    let clients = connections_max(settings.connections_max);
+    let part = settings.connections_per_address_max.unwrap_or(clients.div_ceil(2));
+    Bounds { clients, per_address: part }
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Relaxed);
+fn full_up(full: Full, from: IpAddr) -> String {
+    match full {
+        Full::All(limit) => {
+            format!("a connection is refused: there are {limit} already (connections_max)")
+        }
+        Full::OfAddress(limit) => format!(
+            "a connection is refused: there are {limit} from {from} already \
+             (connections_per_address_max)"
+        ),
     }
 }
 
@@ -134,12 +147,15 @@ async fn greet(mut stream: TcpStream, face: Face, shared: &Arc<Shared>, mut shut
     let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
     let mut first = BytesMut::with_capacity(FIRST_BUFFER_BYTES);
     let bound = Duration::from_millis(HELLO_MS_MAX);
+    // Where one language alone is served, what is another is known by its first byte.
+    let tell: fn(&[u8]) -> Told =
+        if face == Face::Arakoon { tongue::tell_arakoon } else { tongue::tell };
     let hello = tokio::select! {
         biased;
-        hello = timeout(bound, hello(&mut stream, &mut first)) => hello,
+        hello = timeout(bound, hello(&mut stream, &mut first, tell)) => hello,
         () = shutdown.called() => {
             let last = Duration::from_millis(LAST_WORDS_MS);
-            timeout(last, hello(&mut stream, &mut first)).await
+            timeout(last, hello(&mut stream, &mut first, tell)).await
         }
     };
     let Ok(Some(told)) = hello else { return };
@@ -148,6 +164,10 @@ async fn greet(mut stream: TcpStream, face: Face, shared: &Arc<Shared>, mut shut
     let connection = |stream, first| Connection { stream, first, face };
     match told {
         Told::More => {}
+        // A method that nobody knows is refused as HTTP does where nothing else is spoken.
+        Told::Resp if face == Face::Riak && !first.starts_with(b"*") => {
+            serve_http(connection(stream, first), true, shared, shutdown).await;
+        }
         Told::Resp | Told::Arakoon if matches!(face, Face::Operators | Face::Riak) => {
             turn_away(stream, Foreign::Unknown, &first, shared).await;
         }
@@ -157,18 +177,14 @@ async fn greet(mut stream: TcpStream, face: Face, shared: &Arc<Shared>, mut shut
         }
         // What is no prologue is closed without a byte, as Arakoon does.
         _ if face == Face::Arakoon => shared.counters.foreign(),
-        Told::Http if face == Face::Riak => {
-            let _open = shared.counters.open(Tongue::Riak);
-            riak::serve(connection(stream, first), shared.clone(), shutdown).await;
-        }
-        // What operators ask of their own address is never Riak's.
-        Told::Riak if face != Face::Operators => {
-            let _open = shared.counters.open(Tongue::Riak);
-            riak::serve(connection(stream, first), shared.clone(), shutdown).await;
-        }
         Told::Http | Told::Riak => {
-            let _open = shared.counters.open(Tongue::Http);
-            native::serve(connection(stream, first), shared.clone(), shutdown).await;
+            let is_riaks = match face {
+                Face::Riak => true,
+                // What operators ask of their own address is never Riak's.
+                Face::Operators => false,
+                _ => told == Told::Riak,
+            };
+            serve_http(connection(stream, first), is_riaks, shared, shutdown).await;
         }
         Told::Resp => {
             let _open = shared.counters.open(Tongue::Resp);
@@ -178,14 +194,43 @@ async fn greet(mut stream: TcpStream, face: Face, shared: &Arc<Shared>, mut shut
     }
 }
 
+/// Serves a connection of HTTP. What is asked next may be of the other door: a proxy has one
+/// connection for many clients.
+async fn serve_http(
+    mut connection: Connection,
+    mut is_riaks: bool,
+    shared: &Arc<Shared>,
+    shutdown: Shutdown,
+) {
+    loop {
+        let (shared, shutdown) = (shared.clone(), shutdown.clone());
+        let goes_on = match is_riaks {
+            true => {
+                let _open = shared.counters.open(Tongue::Riak);
+                riak::serve(connection, shared.clone(), shutdown).await
+            }
+            false => {
+                let _open = shared.counters.open(Tongue::Http);
+                native::serve(connection, shared.clone(), shutdown).await
+            }
+        };
+        let Some(handed_over) = goes_on else { return };
+        (connection, is_riaks) = (handed_over, !is_riaks);
+    }
+}
+
 /// Reads until the first bytes say what language this is; none if the client leaves before.
-pub(super) async fn hello(stream: &mut TcpStream, first: &mut BytesMut) -> Option<Told> {
+pub(super) async fn hello(
+    stream: &mut TcpStream,
+    first: &mut BytesMut,
+    tell: fn(&[u8]) -> Told,
+) -> Option<Told> {
     loop {
         match stream.read_buf(first).await {
             Ok(0) | Err(_) => return None,
             Ok(_) => {}
         }
-        let told = tongue::tell(first);
+        let told = tell(first);
         if told != Told::More {
             return Some(told);
         }
@@ -194,7 +239,7 @@ pub(super) async fn hello(stream: &mut TcpStream, first: &mut BytesMut) -> Optio
 
 async fn turn_away(stream: TcpStream, language: Foreign, first: &[u8], shared: &Shared) {
     shared.counters.foreign();
-    shared.complaint.say(|| {
+    shared.complain(|| {
         format!("a connection is refused: its language is not served here: {}", language.name())
     });
     part_with(stream, &refusal::foreign(language, first)).await;

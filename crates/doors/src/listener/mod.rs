@@ -9,10 +9,12 @@
 //! Read next: `tongue.rs`, `accept.rs`.
 
 mod accept;
+mod places;
 mod refusal;
 mod threshold;
 mod tongue;
 
+pub use places::Places;
 pub use threshold::{Alone, Threshold};
 
 use crate::settings::DoorSettings;

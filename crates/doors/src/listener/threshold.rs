@@ -6,7 +6,7 @@
 
 use super::accept::{ACCEPT_PAUSE_MS, REFUSAL_MS_MAX, REFUSALS_MAX, hello, part_with};
 use super::refusal::{self, Before};
-use super::tongue::Told;
+use super::tongue::{self, Told};
 use super::{Doors, Face, check_addresses, main_face};
 use crate::settings::DoorSettings;
 use base::Result;
@@ -120,7 +120,7 @@ impl Threshold {
 /// Tells a visitor in its own language.
 async fn tell(mut stream: TcpStream, before: Before) {
     let mut first = BytesMut::with_capacity(1024);
-    let Some(told) = hello(&mut stream, &mut first).await else { return };
+    let Some(told) = hello(&mut stream, &mut first, tongue::tell).await else { return };
     if told == Told::Http {
         // The answer hangs on the first line.
         while !first.contains(&b'\n') && first.len() <= HTTP_LINE_BYTES_MAX {

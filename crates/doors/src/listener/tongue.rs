@@ -106,6 +106,11 @@ pub fn tell(first: &[u8]) -> Told {
     }
 }
 
+/// Whether it is Arakoon's, where nothing else is served.
+pub fn tell_arakoon(first: &[u8]) -> Told {
+    begins_with(first, &ARAKOON_MAGIC, Told::Arakoon)
+}
+
 fn begins_with(first: &[u8], magic: &[u8], told: Told) -> Told {
     if first.starts_with(magic) {
         told

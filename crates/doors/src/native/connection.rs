@@ -1,18 +1,18 @@
 //! One connection from its first request to its end.
 
-use super::input::{Input, Stop};
 use super::output::{self, Asked, Output};
-use super::target::{self, Refusal, Target};
+use super::target::{self, Refusal, Target, too_large};
 use super::translate::{self, Plan, Shape};
 use super::{errors, operators, render, stream};
 use crate::counters::{Operation, Verdict};
 use crate::http::answer::Manner;
-use crate::http::{Body, Method};
-use crate::intake::LAST_WORDS_MS;
+use crate::http::{Body, Method, Refused, head};
+use crate::http_input::{Input, Unread};
 use crate::listener::{Connection, Face, Shutdown};
+use crate::riak::is_riaks;
 use crate::shared::Shared;
 use base::request::Call;
-use base::{BucketName, Error, Key, Request};
+use base::{BucketName, Error, Key, Reason, Request};
 use bytes::Bytes;
 use node::{Flow, Submitted};
 use std::sync::Arc;
@@ -26,8 +26,55 @@ const UNWANTED_BYTES_MAX: u64 = 256 * 1024;
 /// How long, and how much, a client may go on sending when its connection ends with an answer.
 const LINGER: (Duration, usize) = (Duration::from_secs(2), 16 << 20);
 
-/// Serves one connection until it ends or the doors close.
-pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, shutdown: Shutdown) {
+/// What ends a conversation.
+#[derive(Debug)]
+pub enum Stop {
+    /// The socket is dead, or the client took too long with what can't be answered.
+    Dead,
+    /// This is answered, then the connection ends.
+    Refused(Box<Refusal>),
+    /// What is asked now is Riak's: the door of that goes on.
+    Foreign,
+}
+
+impl From<std::io::Error> for Stop {
+    fn from(_: std::io::Error) -> Stop {
+        Stop::Dead
+    }
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Stop {
+        Stop::Refused(Box::new(refusal))
+    }
+}
+
+impl From<Refused> for Stop {
+    fn from(refused: Refused) -> Stop {
+        Refusal::from(refused).into()
+    }
+}
+
+impl From<Unread> for Stop {
+    fn from(unread: Unread) -> Stop {
+        match unread {
+            Unread::Dead => Stop::Dead,
+            Unread::Refused(refused) => refused.into(),
+            Unread::TooLarge(bytes_max) => too_large(bytes_max).into(),
+            Unread::Overloaded => {
+                let words = "too many large requests are on their way; nothing was changed";
+                Refusal::from(Error::new(Reason::Overloaded, words)).into()
+            }
+        }
+    }
+}
+
+/// Serves one connection until it ends or the doors close; gives it back where Riak's door goes on.
+pub(crate) async fn serve(
+    connection: Connection,
+    shared: Arc<Shared>,
+    shutdown: Shutdown,
+) -> Option<Connection> {
     let mut conversation = Conversation {
         stream: connection.stream,
         input: Input::new(connection.first),
@@ -38,11 +85,20 @@ pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, shutdown:
         shared,
         shutdown,
     };
-    if let Err(Stop::Refused(refusal)) = conversation.talk().await {
-        let asked = asked(Operation::Other, FINAL);
-        conversation.refuse(*refusal, asked);
-        if conversation.say().await.is_ok() {
-            conversation.linger().await;
+    match conversation.talk().await {
+        Ok(()) | Err(Stop::Dead) => None,
+        Err(Stop::Refused(refusal)) => {
+            let asked = asked(Operation::Other, FINAL);
+            conversation.refuse(*refusal, asked);
+            if conversation.say().await.is_ok() {
+                conversation.linger().await;
+            }
+            None
+        }
+        Err(Stop::Foreign) => {
+            conversation.say().await.ok()?;
+            let Conversation { stream, input, face, .. } = conversation;
+            Some(Connection { stream, first: input.into_bytes(), face })
         }
     }
 }
@@ -98,28 +154,21 @@ impl Conversation {
 
     /// Waits for more to read; `false` when the connection ends.
     async fn listen(&mut self) -> Result<bool, Stop> {
-        if self.input.has_begun() {
-            return self.input.fill(&mut self.stream, &self.shared).await;
-        }
-        let idle = Duration::from_millis(self.shared.settings.http_idle_ms_max);
-        let heard = tokio::select! {
-            biased;
-            heard = timeout(idle, self.input.wait(&mut self.stream)) => heard,
-            () = self.shutdown.called() => {
-                // What a client says before it can know is answered, and told to be the last.
-                let last = idle.min(Duration::from_millis(LAST_WORDS_MS));
-                timeout(last, self.input.wait(&mut self.stream)).await
-            }
-        };
-        match heard {
-            Ok(heard) => Ok(heard? > 0),
-            Err(_) => Ok(false),
-        }
+        let Conversation { stream, input, shared, shutdown, .. } = self;
+        Ok(input.listen(stream, shared, shutdown).await?)
     }
 
     /// Reads a head, if one has arrived.
     fn begin(&mut self) -> Result<Option<Begun>, Stop> {
-        let Some((head, used)) = self.input.head()? else { return Ok(None) };
+        if !self.input.may_hold_head() {
+            return Ok(None);
+        }
+        let head::Parsed::Head(head, used) = head::parse(self.input.bytes())? else {
+            return Ok(None);
+        };
+        if matches!(self.face, Face::Both | Face::Clients) && is_riaks(head.path) {
+            return Err(Stop::Foreign);
+        }
         let target = target::read(&head, &self.shared.guard, self.face, &mut self.bucket);
         let begun = Begun {
             bytes_max: target.as_ref().map_or(0, |target| target.route.takes.bytes_max()),

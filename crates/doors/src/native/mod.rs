@@ -14,7 +14,6 @@ mod client;
 mod connection;
 mod emptying;
 mod errors;
-mod input;
 mod json;
 mod moves;
 mod openapi;

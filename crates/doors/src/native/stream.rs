@@ -1,8 +1,7 @@
 //! A range as lines of JSON: page by page, as fast as the client takes them, in bounded memory.
 
-use super::connection::Conversation;
+use super::connection::{Conversation, Stop};
 use super::errors;
-use super::input::Stop;
 use super::json::write;
 use super::output::{self, Asked};
 use crate::counters::{Tongue, Verdict};

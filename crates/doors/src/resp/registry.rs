@@ -187,6 +187,18 @@ impl Registry {
         lock(&self.clients).values().cloned().collect()
     }
 
+    /// Ends the connection that has been silent for longest, if that is long.
+    pub fn end_idlest(&self, least_ms: u64) {
+        let now = self.clock.unix_ms();
+        let clients = lock(&self.clients);
+        let waiting = clients.values().filter(|card| !card.is_told_to_go());
+        let idlest = waiting.min_by_key(|card| card.last_ms.load(Relaxed));
+        let silent = |card: &&Arc<Card>| now.saturating_sub(card.last_ms.load(Relaxed)) >= least_ms;
+        if let Some(idlest) = idlest.filter(silent) {
+            idlest.tell_to_go();
+        }
+    }
+
     /// How many are here.
     pub fn clients_count(&self) -> usize {
         lock(&self.clients).len()
@@ -220,5 +232,29 @@ impl Registry {
             *rate = Rate { at_ms: now, commands, per_second };
         }
         rate.per_second
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_silent_for_longest_goes_if_that_is_long() {
+        let registry = Registry::new(Clock::Wall);
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let cards = [0, 1, 2].map(|_| registry.enter(address, address));
+        registry.end_idlest(60_000);
+        assert!(!cards.iter().any(|card| card.is_told_to_go()), "all have just come");
+        let now = registry.clock.unix_ms();
+        cards[1].last_ms.store(now - 90_000, Relaxed);
+        cards[2].last_ms.store(now - 70_000, Relaxed);
+        let told = || cards.each_ref().map(|card| card.is_told_to_go());
+        registry.end_idlest(60_000);
+        assert_eq!(told(), [false, true, false]);
+        registry.end_idlest(60_000);
+        assert_eq!(told(), [false, true, true]);
+        registry.end_idlest(60_000);
+        assert_eq!(told(), [false, true, true]);
     }
 }

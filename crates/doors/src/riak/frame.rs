@@ -9,9 +9,6 @@ use crate::http::{Body, Method, Parsed, Refused, head as http_head};
 use base::{AvailableCall, Call, Kind};
 use bytes::Bytes;
 
-/// Bodies beyond this count against the memory that all connections share.
-pub(super) const SMALL_BYTES_MAX: usize = 64 * 1024;
-
 /// A request's head, and how its body is framed.
 pub(super) struct Framed {
     pub(super) asked: Asked,

@@ -31,6 +31,7 @@ mod translate;
 
 pub use answer::Answer;
 pub use asked::Asked;
+pub(crate) use path::is_riaks;
 pub use render::render;
 pub(crate) use serve::serve;
 pub(crate) use tally::Tally;

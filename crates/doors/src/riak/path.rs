@@ -84,7 +84,7 @@ pub(super) enum Place {
 }
 
 /// Whether a path is one of Riak's, by its first segment.
-pub(super) fn is_riaks(path: &str) -> bool {
+pub(crate) fn is_riaks(path: &str) -> bool {
     let first = path.split('/').find(|segment| !segment.is_empty());
     first.is_none_or(|first| ["riak", "buckets", "types", "ping", "stats"].contains(&first))
 }

@@ -1,47 +1,52 @@
 //! The socket: requests one after the other, each answered before the next is read.
 
-use super::frame::{self, Framed, SMALL_BYTES_MAX};
+use super::frame::{self, Framed};
 use super::path::is_riaks;
 use super::{Answer, Plan, Shape, gather, go_on, next_page, plan, render, statistics};
+use crate::answer_room::{AnswerRoom, overloaded};
 use crate::counters::{Operation, Tongue};
-use crate::http::{Body, Chunks, Decoded};
-use crate::intake::LAST_WORDS_MS;
+use crate::http_input::{Input, Unread};
 use crate::listener::{Connection, Face, Shutdown};
-use crate::native;
 use crate::shared::Shared;
-use base::limits::{ANSWER_WRITE_MS_MAX, PAGE_BYTES_MAX, REQUEST_READ_MS_MAX, VALUE_BYTES_MAX};
-use base::{Error, Reason, Reply, Request};
-use bytes::{Buf, Bytes, BytesMut};
+use base::limits::{ANSWER_WRITE_MS_MAX, VALUE_BYTES_MAX};
+use base::{Body, Error, Reason, Reply, Request};
 use node::{Flow, Submitted};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// What is read at a time.
-const READ_BYTES: usize = 16 * 1024;
-/// Most names in a list that is answered as a whole; a stream has no such limit.
-const NAMES_MAX: usize = 16 * PAGE_BYTES_MAX / 64;
+/// Most bytes of names in a list that is answered as a whole; a stream has no such limit.
+const NAMES_BYTES_MAX: usize = 32 << 20;
+/// What a name takes beside its bytes.
+const NAME_OVERHEAD_BYTES: usize = 32;
+/// A list is there as names, as a document, and as an answer.
+const COPIES: usize = 3;
 
-/// Serves one connection until it ends or the doors close.
-pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, shutdown: Shutdown) {
+/// Serves one connection until it ends or the doors close; gives it back where the native door goes
+/// on.
+pub(crate) async fn serve(
+    connection: Connection,
+    shared: Arc<Shared>,
+    shutdown: Shutdown,
+) -> Option<Connection> {
     let Connection { stream, first, face } = connection;
-    let flow = Flow::default();
-    let (bytes, operation) = (first, Operation::Other);
-    let mut talk = Talk { stream, bytes, face, shared, shutdown, flow, reserved: None, operation };
+    let (flow, operation) = (Flow::default(), Operation::Other);
+    let (input, room) = (Input::new(first), AnswerRoom::default());
+    let mut talk = Talk { stream, input, face, shared, shutdown, flow, room, operation };
     match talk.run().await {
+        Ok(()) | Err(Ended::Silent) => None,
         Err(Ended::Refused(answer)) => {
             // The connection ends either way; that the client still reads is its own affair.
             let _ = talk.say(&answer, false, false).await;
+            None
         }
         Err(Ended::Foreign) => {
-            let Talk { stream, bytes: first, face, shared, shutdown, .. } = talk;
-            native::serve(Connection { stream, first, face }, shared, shutdown).await;
+            let Talk { stream, input, face, .. } = talk;
+            Some(Connection { stream, first: input.into_bytes(), face })
         }
-        Ok(()) | Err(Ended::Silent) => {}
     }
 }
 
@@ -51,7 +56,7 @@ enum Ended {
     Silent,
     /// This is answered first.
     Refused(Answer),
-    /// What is asked now is none of Riak's: the house's own door goes on.
+    /// What is asked now is none of Riak's: the native door goes on.
     Foreign,
 }
 
@@ -67,15 +72,26 @@ impl From<Answer> for Ended {
     }
 }
 
+impl From<Unread> for Ended {
+    fn from(unread: Unread) -> Ended {
+        match unread {
+            Unread::Dead => Ended::Silent,
+            Unread::Refused(refused) => frame::refused(refused).into(),
+            Unread::TooLarge(_) => frame::too_large().into(),
+            Unread::Overloaded => frame::overloaded().into(),
+        }
+    }
+}
+
 struct Talk {
     stream: TcpStream,
-    bytes: BytesMut,
+    input: Input,
     face: Face,
     shared: Arc<Shared>,
     shutdown: Shutdown,
     flow: Flow,
-    /// A share of the common memory for a large body.
-    reserved: Option<OwnedSemaphorePermit>,
+    /// Memory for a list.
+    room: AnswerRoom,
     /// As what the present request is counted.
     operation: Operation,
 }
@@ -83,13 +99,14 @@ struct Talk {
 impl Talk {
     async fn run(&mut self) -> Result<(), Ended> {
         loop {
-            let (framed, deadline) = self.head().await?;
+            let framed = self.head().await?;
             frame::check(&framed, &self.shared.guard)?;
             if framed.expects_continue {
                 self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
             }
             let mut asked = framed.asked;
-            asked.body = self.body(framed.body, deadline).await?;
+            let Talk { stream, input, shared, .. } = self;
+            asked.body = input.body(stream, shared, framed.body, VALUE_BYTES_MAX).await?;
             asked.chance = rand::random();
             let since = Instant::now();
             let head_only = asked.method == crate::http::Method::Head;
@@ -102,7 +119,8 @@ impl Talk {
                 plan => plan,
             };
             let status = self.answer(plan, head_only, keep_alive).await?;
-            self.reserved = None;
+            self.input.finish_request();
+            self.room.release();
             let verdict = frame::verdict(status);
             let (counters, operation) = (&self.shared.counters, self.operation);
             counters.observe(Tongue::Riak, operation, verdict, since.elapsed());
@@ -113,99 +131,22 @@ impl Talk {
         }
     }
 
-    /// Waits for a request's head; none comes before the client has said something.
-    async fn head(&mut self) -> Result<(Framed, Instant), Ended> {
-        let (mut deadline, mut last) = (None, None);
+    /// Waits for a request's head.
+    async fn head(&mut self) -> Result<Framed, Ended> {
         loop {
-            if let Some((framed, used)) = frame::head(&self.bytes)? {
+            if self.input.may_hold_head()
+                && let Some((framed, used)) = frame::head(self.input.bytes())?
+            {
                 if self.face != Face::Riak && !is_riaks(&framed.asked.path) {
                     return Err(Ended::Foreign);
                 }
-                self.bytes.advance(used);
-                let bound = Duration::from_millis(REQUEST_READ_MS_MAX);
-                return Ok((framed, deadline.unwrap_or_else(|| Instant::now() + bound)));
+                self.input.advance(used);
+                return Ok(framed);
             }
-            self.bytes.reserve(READ_BYTES);
-            let begun = !self.bytes.is_empty();
-            let idle = self.shared.settings.http_idle_ms_max;
-            let bound = Duration::from_millis(if begun { REQUEST_READ_MS_MAX } else { idle });
-            let until = match begun {
-                true => *deadline.get_or_insert_with(|| Instant::now() + bound),
-                false => Instant::now() + bound,
-            };
-            let until = last.map_or(until, |last: Instant| last.min(until));
-            let read = tokio::select! {
-                biased;
-                read = timeout_at(until, self.stream.read_buf(&mut self.bytes)) => read,
-                () = self.shutdown.called(), if last.is_none() => {
-                    // What a client says before it can know is answered, and told to be the last.
-                    last = Some(Instant::now() + Duration::from_millis(LAST_WORDS_MS));
-                    continue;
-                }
-            };
-            match read {
-                Ok(Ok(1..)) => {}
-                _ => return Err(Ended::Silent),
+            let Talk { stream, input, shared, shutdown, .. } = self;
+            if !input.listen(stream, shared, shutdown).await? {
+                return Err(Ended::Silent);
             }
-        }
-    }
-
-    async fn fill(&mut self, deadline: Instant) -> Result<(), Ended> {
-        self.bytes.reserve(READ_BYTES);
-        match timeout_at(deadline, self.stream.read_buf(&mut self.bytes)).await {
-            Ok(Ok(1..)) => Ok(()),
-            _ => Err(Ended::Silent),
-        }
-    }
-
-    async fn body(&mut self, body: Body, deadline: Instant) -> Result<Bytes, Ended> {
-        match body {
-            Body::None => Ok(Bytes::new()),
-            Body::Length(length) => {
-                let length = usize::try_from(length).ok().filter(|it| *it <= VALUE_BYTES_MAX);
-                let length = length.ok_or_else(frame::too_large)?;
-                self.reserve(length)?;
-                while self.bytes.len() < length {
-                    self.fill(deadline).await?;
-                }
-                // A copy: a small value must not keep the whole buffer alive.
-                let body = Bytes::copy_from_slice(&self.bytes[..length]);
-                self.bytes.advance(length);
-                Ok(body)
-            }
-            Body::Chunked => self.chunked(deadline).await,
-        }
-    }
-
-    async fn chunked(&mut self, deadline: Instant) -> Result<Bytes, Ended> {
-        let mut chunks = Chunks::default();
-        let mut body = Vec::new();
-        self.reserve(VALUE_BYTES_MAX)?;
-        loop {
-            match chunks.step(&self.bytes).map_err(frame::refused)? {
-                Decoded::Data(bytes, used) => {
-                    if body.len() + bytes.len() > VALUE_BYTES_MAX {
-                        return Err(frame::too_large().into());
-                    }
-                    body.extend_from_slice(bytes);
-                    self.bytes.advance(used);
-                }
-                Decoded::Skip(used) => self.bytes.advance(used),
-                Decoded::End => return Ok(body.into()),
-                Decoded::More => self.fill(deadline).await?,
-            }
-        }
-    }
-
-    /// Counts a large body against the memory that all connections share.
-    fn reserve(&mut self, bytes: usize) -> Result<(), Ended> {
-        if bytes <= SMALL_BYTES_MAX {
-            return Ok(());
-        }
-        self.reserved = self.shared.reserve(bytes);
-        match self.reserved {
-            Some(_) => Ok(()),
-            None => Err(frame::overloaded().into()),
         }
     }
 
@@ -263,19 +204,29 @@ impl Talk {
     /// A reply with all pages behind it.
     async fn all_pages(&mut self, request: Request) -> Result<Reply, Error> {
         let mut reply = self.ask(request.clone()).await?;
-        let mut names = 0;
+        let mut bytes = names_bytes(&reply.body);
+        self.make_room(bytes)?;
         let mut next = next_page(&request, &reply.body);
         while let Some(request) = next {
-            names += base::limits::PAGE_ROWS_DEFAULT;
-            if names > NAMES_MAX {
-                let words = format!("more than {NAMES_MAX} names: ask for a stream");
-                return Err(Error::new(Reason::TooLarge, words));
-            }
             let page = self.ask((*request).clone()).await?;
+            bytes += names_bytes(&page.body);
+            self.make_room(bytes)?;
             next = next_page(&request, &page.body);
             gather(&mut reply.body, page.body);
         }
         Ok(reply)
+    }
+
+    /// Room for a list of so many bytes of names.
+    fn make_room(&mut self, bytes: usize) -> Result<(), Error> {
+        if bytes > NAMES_BYTES_MAX {
+            let words = format!("more than {NAMES_BYTES_MAX} bytes of names: ask for a stream");
+            return Err(Error::new(Reason::TooLarge, words));
+        }
+        match self.room.holds(COPIES * bytes, &self.shared) {
+            true => Ok(()),
+            false => Err(overloaded()),
+        }
     }
 
     /// Pages as chunks, each a document of its own, the last one empty.
@@ -326,6 +277,17 @@ impl Talk {
         let bound = Duration::from_millis(ANSWER_WRITE_MS_MAX);
         let written = timeout(bound, self.stream.write_all(bytes)).await;
         written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    }
+}
+
+/// What the names of a page take.
+fn names_bytes(page: &Body) -> usize {
+    match page {
+        Body::Keys(page) => page.keys.iter().map(|key| key.len() + NAME_OVERHEAD_BYTES).sum(),
+        Body::BucketNames(page) => {
+            page.names.iter().map(|name| name.to_string().len() + NAME_OVERHEAD_BYTES).sum()
+        }
+        _ => 0,
     }
 }
 

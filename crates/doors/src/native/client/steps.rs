@@ -85,6 +85,7 @@ fn change_onto(out: &mut Vec<u8>, update: &Update) {
                 ExpireWhen::HasOne => "\"has_one\"",
                 ExpireWhen::Later => "\"later\"",
                 ExpireWhen::Sooner => "\"sooner\"",
+                ExpireWhen::HasLater => "\"has_later\"",
             };
             // The door wants the time to live here, the default one too.
             let fields = match expiry {

@@ -58,6 +58,7 @@ fn expire_when() -> impl Strategy<Value = ExpireWhen> {
         Just(ExpireWhen::HasOne),
         Just(ExpireWhen::Later),
         Just(ExpireWhen::Sooner),
+        Just(ExpireWhen::HasLater),
     ]
 }
 

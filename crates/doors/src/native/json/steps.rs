@@ -258,7 +258,10 @@ impl Fields {
             Some("has_one") => Ok(ExpireWhen::HasOne),
             Some("later") => Ok(ExpireWhen::Later),
             Some("sooner") => Ok(ExpireWhen::Sooner),
-            Some(_) => Err("`only_when` is always, has_none, has_one, later or sooner".into()),
+            Some("has_later") => Ok(ExpireWhen::HasLater),
+            Some(_) => {
+                Err("`only_when` is always, has_none, has_one, later, sooner or has_later".into())
+            }
         }
     }
 

@@ -213,7 +213,8 @@ fn field_schema(operation: &str, field: Field) -> Value {
         }
         (Field::Offset, _) => json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX }),
         (Field::OnlyWhen, _) => json!({
-            "enum": ["always", "has_none", "has_one", "later", "sooner"], "default": "always" }),
+            "enum": ["always", "has_none", "has_one", "later", "sooner", "has_later"],
+            "default": "always" }),
         (Field::Steps, _) => reference("Steps"),
         (Field::Mode, _) => reference("Mode"),
         (Field::RequireAll | Field::FromExclusive | Field::ToInclusive | Field::Reverse, _) => {

@@ -1,5 +1,6 @@
 //! Over a socket, to a real node: what a client of Riak sends, and what it reads.
 
+use crate::DoorSettings;
 use crate::tests::house::House;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -26,7 +27,8 @@ impl Client {
             self.more(&mut heard);
         };
         let status = head[9..12].parse().expect("a status");
-        let length = head.split("Content-Length: ").nth(1).and_then(|it| it.lines().next());
+        let lower = head.to_ascii_lowercase();
+        let length = lower.split("content-length: ").nth(1).and_then(|it| it.lines().next());
         let start = head.len() + 2;
         match length {
             Some(length) => {
@@ -199,10 +201,70 @@ fn a_consistent_bucket_is_asked_as_riak_s_clients_ask() {
 fn a_shared_port_finds_the_door_of_each_path() {
     let house = House::build();
     let mut client = Client::of(&house);
-    assert!(client.get("/").2.contains("riak_kv_wm_object"));
-    assert_eq!(client.get("/ping").2, "OK");
-    let (status, head, body) = client.get("/live");
-    assert_eq!(status, 200, "{head}{body}");
+    let own = "/v1/buckets/default/default/keys/fig";
+    for value in ["green", "ripe"] {
+        assert!(client.get("/").2.contains("riak_kv_wm_object"));
+        assert_eq!(client.put(own, "", value).0, 204);
+        assert_eq!(client.get("/ping").2, "OK");
+        let (status, head, body) = client.get(own);
+        assert_eq!((status, &body[..]), (200, value), "{head}");
+        assert_eq!(client.get("/live").0, 200);
+    }
+    // All at once: each is answered by its door, in their order.
+    let request = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let all = ["/ping", own, "/ping"].map(request).concat();
+    client.0.write_all(all.as_bytes()).expect("sent");
+    let mut heard = Vec::new();
+    while String::from_utf8_lossy(&heard).matches("\r\n\r\nOK").count() < 2 {
+        client.more(&mut heard);
+    }
+    let heard = String::from_utf8_lossy(&heard).into_owned();
+    assert!(heard.contains("\r\n\r\nripe"), "{heard}");
+}
+
+#[test]
+fn what_a_head_claims_takes_no_room_and_what_arrives_does() {
+    let settings = DoorSettings { buffer_bytes_max: 12 << 20, ..DoorSettings::default() };
+    let house = House::of(settings);
+    let head = |length: usize| {
+        format!(
+            "PUT {KEY} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n\
+             Content-Length: {length}\r\n\r\n"
+        )
+    };
+    let claims = (0..20).map(|_| {
+        let mut claims = Client::of(&house);
+        claims.0.write_all(head(8 << 20).as_bytes()).expect("sent");
+        claims
+    });
+    let claims: Vec<_> = claims.collect();
+    let mut client = Client::of(&house);
+    assert_eq!(client.put(KEY, "", &"x".repeat(6 << 20)).0, 204);
+    // These hold as much as there is.
+    let part = vec![b'x'; 3 << 20];
+    let mut holding: Vec<_> = claims.into_iter().take(5).collect();
+    let sent = holding.iter_mut().map(|one| one.0.write_all(&part).is_ok());
+    assert!(sent.filter(|sent| *sent).count() > 0);
+    let refused = |client: &mut Client| client.put(KEY, "", &"x".repeat(6 << 20)).0 == 503;
+    assert!((0..100).any(|_| refused(&mut Client::of(&house))), "nothing is counted");
+    drop(holding);
+    let taken = |client: &mut Client| client.put(KEY, "", "small").0 == 204;
+    assert!(taken(&mut Client::of(&house)));
+}
+
+#[test]
+fn a_list_for_which_there_is_no_room_is_refused_and_a_stream_is_not() {
+    let settings = DoorSettings { buffer_bytes_max: 1 << 20, ..DoorSettings::default() };
+    let house = House::of(settings);
+    let mut client = Client::of(&house);
+    for key in 0..30 {
+        let path = format!("/buckets/b/keys/{key}{}?w=1&dw=1", "k".repeat(30_000));
+        assert_eq!(client.put(&path, "", "x").0, 204);
+    }
+    let (status, head, body) = client.get("/buckets/b/keys?keys=true");
+    assert_eq!(status, 503, "{head}{body}");
+    let (status, _, body) = client.get("/buckets/b/keys?keys=stream");
+    assert_eq!((status, body.matches("kkkk\"").count()), (200, 30));
 }
 
 #[test]

@@ -1,18 +1,17 @@
-//! What a connection has heard and not yet understood: heads and bodies out of a socket, within
-//! bounds.
+//! What a connection of HTTP has heard and not yet understood: heads and bodies out of a socket,
+//! within bounds, whichever language they are in.
 
-use super::output::LARGE_BYTES;
-use super::target::{Refusal, too_large};
-use crate::http::{Body, Chunks, Decoded, Refused, head};
+use crate::answer_room::InputRoom;
+use crate::http::{Body, Chunks, Decoded, Refused, Status};
+use crate::intake::LAST_WORDS_MS;
+use crate::listener::Shutdown;
 use crate::shared::Shared;
 use base::limits::REQUEST_READ_MS_MAX;
-use base::{Error, Reason};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// What is read at a time when nothing larger is expected.
 const READ_BYTES: usize = 16 * 1024;
@@ -31,34 +30,31 @@ pub struct Input {
     /// When the request whose beginning stands in `bytes` must be complete.
     deadline: Option<Instant>,
     /// A share of the common memory for a large head or body.
-    reserved: Option<OwnedSemaphorePermit>,
-    reserved_bytes: usize,
+    room: InputRoom,
 }
 
-/// What ends a connection while it is read: nothing more can be said, or one last answer.
-#[derive(Debug)]
-pub enum Stop {
-    /// The socket is dead, or the client took too long with what can't be answered.
+/// Why a connection ends while it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// The socket is dead.
     Dead,
-    /// This is answered, then the connection ends.
-    Refused(Box<Refusal>),
+    /// What came is no request.
+    Refused(Refused),
+    /// A body is larger than this many bytes.
+    TooLarge(usize),
+    /// There is no room for a large request now.
+    Overloaded,
 }
 
-impl From<io::Error> for Stop {
-    fn from(_: io::Error) -> Stop {
-        Stop::Dead
+impl From<io::Error> for Unread {
+    fn from(_: io::Error) -> Unread {
+        Unread::Dead
     }
 }
 
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Stop {
-        Stop::Refused(Box::new(refusal))
-    }
-}
-
-impl From<Refused> for Stop {
-    fn from(refused: Refused) -> Stop {
-        Refusal::from(refused).into()
+impl From<Refused> for Unread {
+    fn from(refused: Refused) -> Unread {
+        Unread::Refused(refused)
     }
 }
 
@@ -70,31 +66,37 @@ impl Input {
             searched: 0,
             look_again_at: 0,
             deadline: None,
-            reserved: None,
-            reserved_bytes: 0,
+            room: InputRoom::default(),
         }
+    }
+
+    /// What was heard and not understood, for whoever goes on.
+    pub fn into_bytes(self) -> BytesMut {
+        self.bytes
     }
 
     /// Whether a request has begun.
-    pub fn has_begun(&self) -> bool {
+    fn has_begun(&self) -> bool {
         !self.bytes.is_empty()
     }
 
-    /// The head at the beginning, if it is complete, and how many bytes it takes.
-    pub fn head(&mut self) -> Result<Option<(head::Head<'_>, usize)>, Refused> {
+    /// What was heard.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether a head may stand at the beginning, or what is wrong with it may show: whether it is
+    /// worth to be read. What comes byte by byte is not read again with each.
+    pub fn may_hold_head(&mut self) -> bool {
         let length = self.bytes.len();
         let fresh = &self.bytes[self.searched.saturating_sub(2)..];
         let may_end = self.searched == 0 || has_empty_line(fresh);
-        if length == 0 || (!may_end && length < self.look_again_at) {
-            self.searched = length;
-            return Ok(None);
-        }
         self.searched = length;
-        self.look_again_at = 2 * length;
-        match head::parse(&self.bytes)? {
-            head::Parsed::Head(head, used) => Ok(Some((head, used))),
-            head::Parsed::More => Ok(None),
+        if length == 0 || (!may_end && length < self.look_again_at) {
+            return false;
         }
+        self.look_again_at = 2 * length;
+        true
     }
 
     /// Takes a head off the beginning.
@@ -107,16 +109,41 @@ impl Input {
     /// A request is understood: the next one has its own time and memory.
     pub fn finish_request(&mut self) {
         self.deadline = None;
-        self.reserved = None;
-        self.reserved_bytes = 0;
+        self.room.release();
     }
 
-    /// Reads more of a request; `false` at the end of the stream.
-    pub async fn fill(
+    /// Waits for more to read; `false` when the connection ends. What a client says before it can
+    /// know that the doors close is answered, and told to be the last.
+    pub async fn listen(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
         shared: &Shared,
-    ) -> Result<bool, Stop> {
+        shutdown: &mut Shutdown,
+    ) -> Result<bool, Unread> {
+        if self.has_begun() {
+            return self.fill(stream, shared).await;
+        }
+        let idle = Duration::from_millis(shared.settings.http_idle_ms_max);
+        let heard = tokio::select! {
+            biased;
+            heard = timeout(idle, self.wait(stream)) => heard,
+            () = shutdown.called() => {
+                let last = idle.min(Duration::from_millis(LAST_WORDS_MS));
+                timeout(last, self.wait(stream)).await
+            }
+        };
+        match heard {
+            Ok(heard) => Ok(heard? > 0),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Reads more of a request; `false` at the end of the stream.
+    async fn fill(
+        &mut self,
+        stream: &mut (impl AsyncRead + Unpin),
+        shared: &Shared,
+    ) -> Result<bool, Unread> {
         self.reserve(shared, self.bytes.len())?;
         self.bytes.reserve(READ_BYTES);
         let deadline = self.deadline();
@@ -125,13 +152,13 @@ impl Input {
     }
 
     /// Reads what comes, however long it takes. Cancel-safe.
-    pub async fn wait(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
+    async fn wait(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
         self.bytes.reserve(READ_BYTES);
         stream.read_buf(&mut self.bytes).await
     }
 
     /// When the present request must be complete; from its first byte on.
-    pub fn deadline(&mut self) -> Instant {
+    fn deadline(&mut self) -> Instant {
         let bound = Duration::from_millis(REQUEST_READ_MS_MAX);
         *self.deadline.get_or_insert_with(|| Instant::now() + bound)
     }
@@ -152,12 +179,12 @@ impl Input {
         shared: &Shared,
         body: Body,
         bytes_max: usize,
-    ) -> Result<Bytes, Stop> {
+    ) -> Result<Bytes, Unread> {
         match body {
             Body::None => Ok(Bytes::new()),
             Body::Length(length) => {
                 let length = usize::try_from(length).ok().filter(|&length| length <= bytes_max);
-                let length = length.ok_or_else(|| too_large(bytes_max))?;
+                let length = length.ok_or(Unread::TooLarge(bytes_max))?;
                 self.plain_body(stream, shared, length).await
             }
             Body::Chunked => self.chunked_body(stream, shared, bytes_max).await,
@@ -169,7 +196,7 @@ impl Input {
         stream: &mut (impl AsyncRead + Unpin),
         shared: &Shared,
         length: usize,
-    ) -> Result<Bytes, Stop> {
+    ) -> Result<Bytes, Unread> {
         if self.bytes.len() >= length {
             // A copy: a small value must not keep the whole buffer alive.
             let body = Bytes::copy_from_slice(&self.bytes[..length]);
@@ -189,7 +216,7 @@ impl Input {
             let mut rest = (&mut body).limit(missing);
             let read = timeout_at(deadline, stream.read_buf(&mut rest)).await;
             if read.map_err(|_| too_slow())?? == 0 {
-                return Err(Stop::Dead);
+                return Err(Unread::Dead);
             }
         }
         Ok(body.into())
@@ -200,7 +227,7 @@ impl Input {
         stream: &mut (impl AsyncRead + Unpin),
         shared: &Shared,
         bytes_max: usize,
-    ) -> Result<Bytes, Stop> {
+    ) -> Result<Bytes, Unread> {
         let mut chunks = Chunks::default();
         let mut body = Vec::new();
         self.deadline();
@@ -208,7 +235,7 @@ impl Input {
             match chunks.step(&self.bytes)? {
                 Decoded::Data(bytes, used) => {
                     if body.len() + bytes.len() > bytes_max {
-                        return Err(too_large(bytes_max).into());
+                        return Err(Unread::TooLarge(bytes_max));
                     }
                     body.extend_from_slice(bytes);
                     self.bytes.advance(used);
@@ -218,7 +245,7 @@ impl Input {
                 Decoded::End => return Ok(body.into()),
                 Decoded::More => {
                     if !self.fill(stream, shared).await? {
-                        return Err(Stop::Dead);
+                        return Err(Unread::Dead);
                     }
                 }
             }
@@ -226,20 +253,8 @@ impl Input {
     }
 
     /// Counts a large buffer against the memory that all connections share.
-    fn reserve(&mut self, shared: &Shared, bytes: usize) -> Result<(), Stop> {
-        if bytes <= LARGE_BYTES || bytes <= self.reserved_bytes {
-            return Ok(());
-        }
-        let Some(more) = shared.reserve(bytes - self.reserved_bytes) else {
-            let words = "too many large requests are on their way; nothing was changed";
-            return Err(Refusal::from(Error::new(Reason::Overloaded, words)).into());
-        };
-        self.reserved_bytes = bytes;
-        match &mut self.reserved {
-            Some(reserved) => reserved.merge(more),
-            None => self.reserved = Some(more),
-        }
-        Ok(())
+    fn reserve(&mut self, shared: &Shared, bytes: usize) -> Result<(), Unread> {
+        if self.room.holds(bytes, shared) { Ok(()) } else { Err(Unread::Overloaded) }
     }
 }
 
@@ -250,7 +265,34 @@ fn has_empty_line(bytes: &[u8]) -> bool {
         .any(|rest| rest.starts_with(b"\n") || rest.starts_with(b"\r\n"))
 }
 
-fn too_slow() -> Stop {
-    let status = crate::http::Status::RequestTimeout;
+fn too_slow() -> Unread {
+    let status = Status::RequestTimeout;
     Refused { status, detail: "the request did not arrive within 30 seconds" }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So long that to read it again with each byte would be felt by others.
+    #[test]
+    fn a_head_that_comes_byte_by_byte_is_looked_at_a_few_times() {
+        let head = format!("GET / HTTP/1.1\r\nhost: a\r\n{}\r\n", "x: y\r\n".repeat(50_000));
+        let mut input = Input::new(BytesMut::new());
+        let mut looks = 0;
+        for byte in head.bytes() {
+            input.bytes.put_u8(byte);
+            looks += usize::from(input.may_hold_head());
+        }
+        assert!(looks < 30, "{looks}");
+        assert!(!input.may_hold_head(), "nothing new came");
+        // The end of a head is never missed, wherever the pieces are cut.
+        let short = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+        for cut in 1..short.len() {
+            let mut input = Input::new(BytesMut::from(&short[..cut]));
+            input.may_hold_head();
+            input.bytes.extend_from_slice(&short[cut..]);
+            assert!(input.may_hold_head(), "cut at {cut}");
+        }
+    }
 }
