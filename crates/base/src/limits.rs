@@ -7,6 +7,12 @@
 /// Largest key. The local store's own keys end at 65,535 bytes; a row's key carries 9 bytes in
 /// front.
 pub const KEY_BYTES_MAX: usize = 32 * 1024;
+/// Most connections of the operators' own listener.
+pub const OPERATORS_MAX: usize = 256;
+/// Longest pattern of a command of Redis'.
+pub const PATTERN_BYTES_MAX: usize = 1_024;
+/// Most patterns of one such command.
+pub const PATTERNS_MAX: usize = 64;
 /// Largest value.
 pub const VALUE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Most steps in a sequence, nested ones counted.

@@ -125,6 +125,8 @@ pub enum ExpireWhen {
     Later,
     /// Only if the new one is sooner (none counts as never).
     Sooner,
+    /// Only if it has one, and the new one is sooner (Redis' XX with LT).
+    HasLater,
 }
 
 /// How the steps of a sequence hold together.

@@ -192,6 +192,7 @@ fn put_expire_when<W: Fields>(when: ExpireWhen, out: &mut W) {
         ExpireWhen::HasOne => 2,
         ExpireWhen::Later => 3,
         ExpireWhen::Sooner => 4,
+        ExpireWhen::HasLater => 5,
     });
 }
 
@@ -202,6 +203,7 @@ fn take_expire_when(from: &mut Source<'_>) -> Taken<ExpireWhen> {
         2 => ExpireWhen::HasOne,
         3 => ExpireWhen::Later,
         4 => ExpireWhen::Sooner,
+        5 => ExpireWhen::HasLater,
         _ => return Err(Malformed("condition")),
     })
 }

@@ -2,6 +2,7 @@
 
 use super::frame::Detached;
 use super::registry::Card;
+use crate::answer_room::QueueRoom;
 use base::request::Consistency;
 use base::{BucketName, Key, LogIndex, RetryId, SessionId, Version};
 use std::sync::Arc;
@@ -27,6 +28,8 @@ pub struct Transaction {
     pub queue: Vec<Detached>,
     /// What the queue holds in memory.
     pub bytes: usize,
+    /// Its share of the memory of all connections.
+    pub room: QueueRoom,
     /// A command was refused: EXEC will be, too.
     pub failed: bool,
 }

@@ -24,6 +24,8 @@ const KEYS_BYTES_MAX: usize = 32 * 1024 * 1024;
 const KEYS_PAGE_ROWS: usize = 10_000;
 /// After so much work on patterns others are served: well under a millisecond.
 const WORK_AT_ONCE: usize = 256 * 1024;
+/// `RANDOMKEY` is one of so many keys that follow each other.
+const RANDOM_KEYS: usize = 1_000;
 /// Keys of a large `MGET` that are asked for in one request.
 const VALUES_KEYS: usize = 128;
 /// `INFO` counts keys exactly in a store of up to so many rows; of a larger one it has an estimate.
@@ -179,14 +181,20 @@ impl Visit {
         found.iter().for_each(|entry| self.out.value(&entry.key));
     }
 
-    async fn first(&mut self, low: Bound, direction: Direction) -> base::Result<Option<Key>> {
+    async fn some(
+        &mut self,
+        low: Bound,
+        direction: Direction,
+        most: usize,
+    ) -> base::Result<Vec<Key>> {
         let range =
-            Range { low, direction, rows_max: Some(1), want: Want::Keys, ..Range::default() };
-        Ok(self.page(range).await?.entries.into_iter().next().map(|entry| entry.key))
+            Range { low, direction, rows_max: Some(most), want: Want::Keys, ..Range::default() };
+        Ok(self.page(range).await?.entries.into_iter().map(|entry| entry.key).collect())
     }
 
-    /// The first key behind a random place between the lowest and the highest key. Every key can
-    /// come, but those behind large gaps come more often.
+    /// One of the next few keys behind a random place between the lowest and the highest; behind
+    /// the highest come the lowest. Every key can come, but those behind large gaps come more often
+    /// where there are more than those few.
     async fn random_key(&mut self) {
         match self.some_key().await {
             Ok(Some(key)) => self.out.value(&key),
@@ -196,13 +204,16 @@ impl Visit {
     }
 
     async fn some_key(&mut self) -> base::Result<Option<Key>> {
-        let lowest = self.first(Bound::Open, Direction::Ascending).await?;
-        let highest = self.first(Bound::Open, Direction::Descending).await?;
-        let (Some(lowest), Some(highest)) = (lowest, highest) else { return Ok(None) };
-        let chance = self.shared.resp.clock.since_1970().as_nanos() as u64;
-        let place = place_between(&lowest, &highest, chance);
-        let found = self.first(Bound::Included(place), Direction::Ascending).await?;
-        Ok(Some(found.unwrap_or(highest)))
+        let lowest = self.some(Bound::Open, Direction::Ascending, RANDOM_KEYS).await?;
+        let highest = self.some(Bound::Open, Direction::Descending, 1).await?;
+        let (Some(first), Some(last)) = (lowest.first(), highest.first()) else { return Ok(None) };
+        let chance = mixed(self.shared.resp.clock.since_1970().as_nanos() as u64);
+        let place = place_between(first, last, chance);
+        let behind = self.some(Bound::Included(place), Direction::Ascending, RANDOM_KEYS).await?;
+        let before = lowest.iter().take_while(|key| behind.first().is_none_or(|met| *key < met));
+        let few: Vec<_> = behind.iter().chain(before).take(RANDOM_KEYS).collect();
+        let at = mixed(chance) as usize % few.len().max(1);
+        Ok(few.get(at).map(|key| Key::clone(key)))
     }
 
     /// More values than one request may ask for, written as they come. An error in the middle
@@ -236,9 +247,9 @@ impl Visit {
             Body::Row(row) => vec![row],
             _ => Vec::new(),
         };
-        let clock = self.shared.resp.clock;
-        let (client, out) = (&mut self.client, &mut self.out);
-        let mut talk = Talk { client, out, clock, as_step: false, depth: 0 };
+        let (shared, client, out) = (&*self.shared, &mut self.client, &mut self.out);
+        let clock = shared.resp.clock;
+        let mut talk = Talk { client, out, clock, shared, as_step: false, depth: 0 };
         for row in rows {
             Shape::Value.speak(Ok(Body::Row(row)), &mut talk);
         }
@@ -343,12 +354,16 @@ fn place_between(low: &[u8], high: &[u8], chance: u64) -> Key {
         u64::from_be_bytes(bytes)
     };
     let (low_number, high_number) = (number(low), number(high));
-    // Nanoseconds are not spread over all bits: multiply and fold.
-    let mixed = chance.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let span = high_number.saturating_sub(low_number).saturating_add(1);
-    let place = low_number + (mixed ^ mixed >> 32) % span;
+    let place = low_number + chance % span;
     [&low[..same], &place.to_be_bytes()].concat().into()
+}
+
+/// Nanoseconds are not spread over all bits: multiplied and folded.
+fn mixed(chance: u64) -> u64 {
+    let mixed = chance.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed ^ mixed >> 32
 }
 
 /// Pages of a `KEYS` never exceed the house's limit.

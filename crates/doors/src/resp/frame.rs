@@ -128,7 +128,7 @@ impl Parser {
         self.at = next;
         match number {
             // No words: nothing was asked, nothing is answered.
-            0 | -1 => {
+            ..=0 => {
                 self.spans.clear();
                 Ok(Some(Progress::Frame(next)))
             }

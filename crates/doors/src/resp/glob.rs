@@ -26,7 +26,21 @@ enum Part {
 enum Place {
     One(u8),
     Any,
-    Set(Box<[bool; 256]>),
+    Set(Box<ByteSet>),
+}
+
+/// A set of bytes, one bit each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct ByteSet([u64; 4]);
+
+impl ByteSet {
+    fn has(&self, byte: u8) -> bool {
+        self.0[usize::from(byte / 64)] >> (byte % 64) & 1 == 1
+    }
+
+    fn add(&mut self, byte: u8) {
+        self.0[usize::from(byte / 64)] |= 1 << (byte % 64);
+    }
 }
 
 impl Place {
@@ -34,7 +48,7 @@ impl Place {
         match self {
             Place::One(one) => *one == byte,
             Place::Any => true,
-            Place::Set(set) => set[usize::from(byte)],
+            Place::Set(set) => set.has(byte),
         }
     }
 }
@@ -193,8 +207,8 @@ impl Glob {
 }
 
 /// The inside of `[..]` and where it ends; without a closing bracket it ends with the pattern.
-fn set(pattern: &[u8], from: usize) -> (Box<[bool; 256]>, usize) {
-    let mut members = Box::new([false; 256]);
+fn set(pattern: &[u8], from: usize) -> (Box<ByteSet>, usize) {
+    let mut members = Box::<ByteSet>::default();
     let mut at = from;
     let negated = pattern.get(at) == Some(&b'^');
     if negated {
@@ -204,7 +218,7 @@ fn set(pattern: &[u8], from: usize) -> (Box<[bool; 256]>, usize) {
         match pattern.get(at..).unwrap_or_default() {
             [] => break,
             [b'\\', byte, ..] => {
-                members[usize::from(*byte)] = true;
+                members.add(*byte);
                 at += 2;
             }
             [b']', ..] => {
@@ -213,17 +227,17 @@ fn set(pattern: &[u8], from: usize) -> (Box<[bool; 256]>, usize) {
             }
             [low, b'-', high, ..] => {
                 let (low, high) = (low.min(high), low.max(high));
-                members[usize::from(*low)..=usize::from(*high)].fill(true);
+                (*low..=*high).for_each(|byte| members.add(byte));
                 at += 3;
             }
             [byte, ..] => {
-                members[usize::from(*byte)] = true;
+                members.add(*byte);
                 at += 1;
             }
         }
     }
     if negated {
-        members.iter_mut().for_each(|member| *member = !*member);
+        members.0.iter_mut().for_each(|members| *members = !*members);
     }
     (members, at)
 }

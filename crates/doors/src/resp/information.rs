@@ -58,13 +58,17 @@ pub fn text(sections: &[Section], shared: &Shared, client: &Client, keys: Option
             Section::Memory => memory(&status, shared),
             Section::Persistence => persistence(&status, shared),
             Section::Stats => stats(shared),
+            Section::Cpu => processors(),
             Section::Replication => replication(&status, &Role::of(shared, client, &status)),
             Section::Cluster => vec![("cluster_enabled", "0".into())],
             Section::Keyspace => keyspace(&status, keys),
             Section::Credenza => credenza(&status, shared, client),
         };
         // Writing to a string can't fail.
-        let _ = write!(text, "# {section:?}\r\n");
+        let _ = match section {
+            Section::Cpu => write!(text, "# CPU\r\n"),
+            section => write!(text, "# {section:?}\r\n"),
+        };
         for (name, value) in lines {
             let _ = write!(text, "{name}:{value}\r\n");
         }
@@ -112,6 +116,16 @@ fn memory(status: &Status, shared: &Shared) -> Lines {
         ("maxmemory", "0".into()),
         ("maxmemory_human", "0B".into()),
         ("maxmemory_policy", "noeviction".into()),
+    ]
+}
+
+fn processors() -> Lines {
+    let (own, system) = node::processor_seconds();
+    vec![
+        ("used_cpu_sys", format!("{system:.6}")),
+        ("used_cpu_user", format!("{own:.6}")),
+        ("used_cpu_sys_children", "0.000000".into()),
+        ("used_cpu_user_children", "0.000000".into()),
     ]
 }
 

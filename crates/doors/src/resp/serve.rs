@@ -191,6 +191,7 @@ impl Visit {
                 client: &mut self.client,
                 out: &mut self.out,
                 clock: self.shared.resp.clock,
+                shared: &self.shared,
                 as_step: false,
                 depth: 0,
             },
@@ -283,6 +284,7 @@ impl Visit {
                 client: &mut self.client,
                 out: &mut self.out,
                 clock: self.shared.resp.clock,
+                shared: &self.shared,
                 as_step: false,
                 depth: 0,
             },
@@ -290,8 +292,7 @@ impl Visit {
         self.make_room(from, applied);
     }
 
-    /// What takes long is waited for with everything before it already sent, unless it may go
-    /// beside that.
+    /// What takes long is waited for with all before it already sent, unless it may go beside that.
     async fn wait_for(&mut self, slow: Slow, bytes: usize) -> std::result::Result<(), ()> {
         let slow = match slow {
             Slow::Apart(apart) => match self.go_beside(apart, bytes).await? {

@@ -61,9 +61,12 @@ async fn expiries_are_set_kept_compared_and_taken_away() {
     for (expiry, when, applied) in [
         (Expiry::After(100_000), ExpireWhen::HasOne, false),
         (Expiry::After(100_000), ExpireWhen::Later, false),
+        (Expiry::After(100_000), ExpireWhen::HasLater, false),
         (Expiry::After(100_000), ExpireWhen::HasNone, true),
         (Expiry::After(50_000), ExpireWhen::Later, false),
         (Expiry::After(50_000), ExpireWhen::Sooner, true),
+        (Expiry::After(60_000), ExpireWhen::HasLater, false),
+        (Expiry::After(40_000), ExpireWhen::HasLater, true),
         (Expiry::Never, ExpireWhen::Always, true),
         (Expiry::Never, ExpireWhen::Always, false),
         (Expiry::After(100_000), ExpireWhen::Always, true),

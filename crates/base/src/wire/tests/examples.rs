@@ -93,8 +93,8 @@ pub fn updates(of: &Stuff) -> Vec<Update> {
         let (key, value) = (key.clone(), value.clone());
         all.push(Update::SetIf { key, value, expiry: Expiry::Never, when });
     }
-    use ExpireWhen::{Always, HasOne, Later, Sooner};
-    for when in [Always, HasOne, Later, Sooner] {
+    use ExpireWhen::{Always, HasLater, HasOne, Later, Sooner};
+    for when in [Always, HasOne, Later, Sooner, HasLater] {
         all.push(Update::Expire { key: key.clone(), expiry: Expiry::Default, when });
     }
     all.extend(reads(of).into_iter().map(Update::Read));

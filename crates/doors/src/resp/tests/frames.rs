@@ -44,7 +44,7 @@ fn words(text: &[&str]) -> Vec<Vec<u8>> {
 
 #[test]
 fn arrays_of_bulk_strings_are_requests() {
-    let input = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n*0\r\n*-1\r\n*1\r\n$0\r\n\r\n*1\r\n$4\r\nPI";
+    let input = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n*0\r\n*-10\r\n*1\r\n$0\r\n\r\n*1\r\n$4\r\nPI";
     let (requests, rest) = parse_all(input);
     let empty: Vec<Vec<u8>> = vec![];
     assert_eq!(requests, vec![words(&["GET", "k"]), empty.clone(), empty, words(&[""])]);
@@ -73,7 +73,7 @@ fn inline_lines_are_requests_and_quotes_hold_blanks() {
 fn what_is_no_request_is_told_in_redis_words() {
     for (input, wrong) in [
         (&b"*x\r\n"[..], Fault::Words),
-        (b"*-2\r\n", Fault::Words),
+        (b"*+2\r\n", Fault::Words),
         (b"*01\r\n", Fault::Words),
         (b"*18446744073709551615\r\n", Fault::Words),
         (b"*2147483648\r\n", Fault::Words),

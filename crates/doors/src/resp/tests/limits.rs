@@ -317,3 +317,26 @@ fn every_byte_is_a_key_and_a_value_in_its_order() {
     guest.send(&request(&[b"CREDENZA.RANGE", b"-", b"+", b"KEYS"]));
     assert_eq!(guest.answer(), Some(wanted));
 }
+
+#[test]
+fn what_transactions_queue_counts_against_the_memory_of_all_connections() {
+    let house = House::of(DoorSettings { buffer_bytes_max: 4 << 20, ..DoorSettings::default() });
+    let value = "x".repeat(60_000);
+    let queue = |guest: &mut Guest, most: usize| {
+        assert_eq!(guest.ask(&["MULTI"]), "+OK|");
+        let answers = (0..most).map(|_| guest.ask(&["SET", "k", &value]));
+        answers.take_while(|answer| answer == "+QUEUED|").count()
+    };
+    let mut first = Guest::new(house.address);
+    assert_eq!(queue(&mut first, 40), 40);
+    let mut second = Guest::new(house.address);
+    let taken = queue(&mut second, 70);
+    assert!((10..40).contains(&taken), "{taken}");
+    assert!(second.ask(&["EXEC"]).starts_with("-EXECABORT"));
+    // Whoever queues little needs no share, and what was given up is there for others.
+    let mut third = Guest::new(house.address);
+    assert_eq!(queue(&mut third, taken), taken);
+    assert_eq!(third.ask(&["DISCARD"]), "+OK|");
+    assert!(first.ask(&["EXEC"]).starts_with("*40|+OK|"));
+    assert_eq!(queue(&mut second, 60), 60, "a transaction that is over gives all back");
+}

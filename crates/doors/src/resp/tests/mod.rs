@@ -9,5 +9,6 @@ mod malformed;
 mod outputs;
 mod patterns;
 mod pipelines;
+mod random;
 mod several;
 mod siblings;

@@ -1,6 +1,8 @@
 //! Patterns fit what Redis' do, and no pattern is slow.
 
+use super::house::{Guest, House};
 use crate::resp::glob::Glob;
+use base::limits::{PATTERN_BYTES_MAX, PATTERNS_MAX};
 use proptest::prelude::*;
 
 fn fits(pattern: &str, text: &str) -> bool {
@@ -97,4 +99,24 @@ proptest! {
             naive(pattern.as_bytes(), text.as_bytes())
         );
     }
+}
+
+#[test]
+fn patterns_end_exactly_at_their_limits() {
+    let house = House::build();
+    let mut guest = Guest::new(house.address);
+    let longest = "[x]".repeat(PATTERN_BYTES_MAX / 3) + "*";
+    let longer = longest.clone() + "*";
+    for before in [&["KEYS"][..], &["CONFIG", "GET"], &["COMMAND", "LIST", "FILTERBY", "PATTERN"]] {
+        let ask = |pattern| [before, &[pattern]].concat();
+        assert!(["*0|", "%0|"].contains(&guest.ask(&ask(&longest)).as_str()));
+        let answer = guest.ask(&ask(&longer));
+        assert!(answer.starts_with("-ERR a pattern has at most"), "{answer}");
+    }
+    let scan = guest.ask(&["SCAN", "0", "MATCH", &longer]);
+    assert!(scan.starts_with("-ERR a pattern has at most"), "{scan}");
+    let many = |count| [vec!["CONFIG", "GET"], vec!["nothing"; count]].concat();
+    assert_eq!(guest.ask(&many(PATTERNS_MAX)), "*0|");
+    let answer = guest.ask(&many(PATTERNS_MAX + 1));
+    assert!(answer.starts_with("-ERR at most"), "{answer}");
 }

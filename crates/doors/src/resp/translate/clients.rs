@@ -156,7 +156,11 @@ pub fn kill(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
             "ADDR" => kill.address = Some(words.text(at + 1)?.into()),
             "LADDR" => kill.local = Some(words.text(at + 1)?.into()),
             "TYPE" => kill.nobody = !is_normal(words, at + 1)?,
-            "USER" => kill.nobody = words.get(at + 1) != b"default",
+            "USER" if words.get(at + 1) == b"default" => {}
+            "USER" => {
+                let name = base::codec::printable(words.get(at + 1));
+                return Err(Refusal::made(format!("ERR No such user '{name}'")));
+            }
             "SKIPME" if words.is(at + 1, "yes") => kill.spared = Some(talk.client.card.id),
             "SKIPME" if words.is(at + 1, "no") => kill.spared = None,
             _ => return Err(errors::SYNTAX),
@@ -234,7 +238,9 @@ pub fn line_of_list(card: &Card, now_ms: u64) -> String {
     let seconds = |since: u64| now_ms.saturating_sub(since) / 1_000;
     format!(
         "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 \
-         multi={} watch={} cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={} bucket={}\n",
+         multi={} watch={} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 \
+         omem=0 tot-mem=0 events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={} \
+         bucket={}\n",
         card.id,
         card.address,
         card.local,

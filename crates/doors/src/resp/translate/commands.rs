@@ -1,10 +1,10 @@
 //! `COMMAND`: what commands there are, for clients and their help.
 
+use super::keys::pattern;
 use super::table::{self, Command};
 use super::{Plan, Talk, Translated};
 use crate::resp::errors::{self, Refusal};
 use crate::resp::frame::Words;
-use crate::resp::glob::Glob;
 
 pub fn all(_words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
     let shown: Vec<_> = table::all().filter(|command| !command.is_hidden()).collect();
@@ -75,7 +75,7 @@ pub fn list(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
             });
         }
         (5, "PATTERN") if words.is(2, "FILTERBY") => {
-            let glob = Glob::new(&words.get(4).to_ascii_lowercase());
+            let glob = pattern(&words.get(4).to_ascii_lowercase())?;
             names.retain(|name| glob.fits(name.as_bytes()));
         }
         _ => return Err(errors::SYNTAX),

@@ -1,11 +1,12 @@
 //! `CONFIG`: what tools ask for before they begin. Settings are the program's own, not changed
 //! here.
 
+use super::keys::pattern;
 use super::{Errand, Plan, Talk, Translated};
 use crate::resp::errors::Refusal;
 use crate::resp::frame::Words;
-use crate::resp::glob::Glob;
-use base::{SyncPolicy, limits};
+use base::SyncPolicy;
+use base::limits::{self, PATTERNS_MAX};
 
 /// What Redis' tools ask for, as it is here: for a bucket with this policy, and with connections
 /// closed after this many idle milliseconds.
@@ -36,8 +37,11 @@ pub fn parameters(sync: SyncPolicy, idle_ms_max: Option<u64>) -> [(&'static str,
 
 pub fn get(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
     let lower = |at| words.get(at).to_ascii_lowercase();
-    let globs = (2..words.len()).map(|at| Glob::new(&lower(at))).collect();
-    Ok(Plan::Run(Errand::Configuration(globs)))
+    if words.len() - 2 > PATTERNS_MAX {
+        return Err(Refusal::made(format!("ERR at most {PATTERNS_MAX} patterns at a time")));
+    }
+    let globs: Result<_, Refusal> = (2..words.len()).map(|at| pattern(&lower(at))).collect();
+    Ok(Plan::Run(Errand::Configuration(globs?)))
 }
 
 pub fn set(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {

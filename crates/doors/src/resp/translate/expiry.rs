@@ -96,7 +96,7 @@ fn condition(words: &Words<'_>) -> Result<ExpireWhen, Refusal> {
             Err(Refusal::new("ERR GT and LT options at the same time are not compatible"))
         }
         (_, _, true, false) => Ok(ExpireWhen::Later),
-        (_, true, _, true) => Err(Refusal::new("ERR XX and LT at the same time are not supported")),
+        (_, true, _, true) => Ok(ExpireWhen::HasLater),
         (_, false, _, true) => Ok(ExpireWhen::Sooner),
         (_, true, _, false) => Ok(ExpireWhen::HasOne),
         (_, false, _, false) => Ok(ExpireWhen::Always),

@@ -5,7 +5,7 @@ use super::{Errand, Plan, Shape, Talk, Translated, update};
 use crate::resp::errors::{self, Refusal};
 use crate::resp::frame::Words;
 use crate::resp::glob::Glob;
-use base::limits::PAGE_ROWS_MAX;
+use base::limits::{PAGE_ROWS_MAX, PATTERN_BYTES_MAX};
 use base::request::{Missing, Steps, When};
 use base::{Bound, Key, Range, Read, Update, Want};
 
@@ -36,12 +36,17 @@ pub fn range_of(glob: &Glob) -> Range {
     range
 }
 
-fn pattern(words: &Words<'_>, at: usize) -> Result<Glob, Refusal> {
-    Ok(Glob::new(&words.key(at)?))
+/// A pattern, if it is none that takes much memory and time.
+pub fn pattern(word: &[u8]) -> Result<Glob, Refusal> {
+    if word.len() > PATTERN_BYTES_MAX {
+        let text = format!("ERR a pattern has at most {PATTERN_BYTES_MAX} bytes");
+        return Err(Refusal::made(text));
+    }
+    Ok(Glob::new(word))
 }
 
 pub fn keys(words: &Words<'_>, talk: &mut Talk<'_>) -> Translated {
-    let glob = pattern(words, 1)?;
+    let glob = pattern(words.get(1))?;
     if talk.as_step {
         let range = Range { rows_max: Some(PAGE_ROWS_MAX), ..range_of(&glob) };
         return talk.read(Read::Range(range), Shape::Keys(Box::new(glob)));
@@ -71,7 +76,7 @@ pub fn scan(words: &Words<'_>, _talk: &mut Talk<'_>) -> Translated {
             return Err(errors::SYNTAX);
         }
         match words.upper(at).as_str() {
-            "MATCH" => glob = Some(pattern(words, at + 1)?),
+            "MATCH" => glob = Some(pattern(words.get(at + 1))?),
             "COUNT" => match words.integer(at + 1)? {
                 number if number < 1 => return Err(errors::SYNTAX),
                 // A number from outside never sizes a page beyond the house's limit.

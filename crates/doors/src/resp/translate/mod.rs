@@ -42,6 +42,7 @@ use super::errors::{self, Refusal};
 use super::frame::Words;
 use super::glob::Glob;
 use super::output::Output;
+use crate::Shared;
 use crate::clock::Clock;
 use base::{BucketName, Call, DirectoryCall, Key, Read, Update};
 
@@ -94,6 +95,8 @@ pub struct Talk<'a> {
     pub out: &'a mut Output,
     /// The hour.
     pub clock: Clock,
+    /// What all connections share.
+    pub shared: &'a Shared,
     /// Whether it is a step of a transaction or sequence: one request, no errand.
     pub as_step: bool,
     /// How deep in sequences it stands.
@@ -139,10 +142,13 @@ pub fn update(update: Update, shape: Shape) -> Translated {
 #[inline]
 pub fn translate(words: &Words<'_>, talk: &mut Talk<'_>) -> Plan {
     talk.client.tally.commands += 1;
-    match find(words).and_then(|command| run_or_queue(command, words, talk)) {
+    let command = find(words);
+    // A transaction fails with what can't be queued, and not with what is never queued.
+    let queued = !command.as_ref().is_ok_and(|command| command.flags.has(Flags::AT_ONCE));
+    match command.and_then(|command| run_or_queue(command, words, talk)) {
         Ok(plan) => plan,
         Err(refusal) => {
-            if let Some(transaction) = &mut talk.client.transaction {
+            if let Some(transaction) = talk.client.transaction.as_mut().filter(|_| queued) {
                 transaction.failed = true;
             }
             talk.refuse(&refusal);

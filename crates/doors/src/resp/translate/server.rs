@@ -18,6 +18,8 @@ pub enum Section {
     Persistence,
     /// Counts.
     Stats,
+    /// Time of processors.
+    Cpu,
     /// What this node is to its group.
     Replication,
     /// Nothing much: one database.
@@ -29,12 +31,13 @@ pub enum Section {
 }
 
 /// All, in the order in which they are shown.
-pub const SECTIONS: [(&str, Section); 9] = [
+pub const SECTIONS: [(&str, Section); 10] = [
     ("server", Section::Server),
     ("clients", Section::Clients),
     ("memory", Section::Memory),
     ("persistence", Section::Persistence),
     ("stats", Section::Stats),
+    ("cpu", Section::Cpu),
     ("replication", Section::Replication),
     ("cluster", Section::Cluster),
     ("keyspace", Section::Keyspace),

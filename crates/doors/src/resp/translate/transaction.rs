@@ -31,7 +31,7 @@ pub fn queue(command: &Command, words: &Words<'_>, talk: &mut Talk<'_>) -> Trans
     }
     let transaction = talk.client.transaction.get_or_insert_default();
     let detached = words.detach();
-    let bytes = transaction.bytes + detached.memory_bytes();
+    let bytes = transaction.bytes + size_of::<Detached>() + detached.memory_bytes();
     if bytes > FRAME_BYTES_MAX || transaction.queue.len() >= SEQUENCE_STEPS_MAX {
         return Err(Refusal::made(format!(
             "ERR a transaction has at most {SEQUENCE_STEPS_MAX} commands and {FRAME_BYTES_MAX} \
@@ -39,6 +39,14 @@ pub fn queue(command: &Command, words: &Words<'_>, talk: &mut Talk<'_>) -> Trans
         )));
     }
     if !transaction.failed {
+        if !transaction.room.holds(bytes, talk.shared) {
+            // What it held helps others.
+            *transaction = Transaction { failed: true, ..Transaction::default() };
+            return Err(Refusal::new(
+                "OVERLOADED too many large transactions are queued (buffer_bytes_max): the \
+                 transaction is given up; queue less, or try again later",
+            ));
+        }
         transaction.bytes = bytes;
         transaction.queue.push(detached);
         talk.client.card.queued.store(transaction.queue.len() as i64, Relaxed);

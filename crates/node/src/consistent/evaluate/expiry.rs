@@ -44,6 +44,7 @@ pub(super) fn expire(
         ExpireWhen::HasOne => row.expires.is_some(),
         ExpireWhen::Later => new > old,
         ExpireWhen::Sooner => new < old,
+        ExpireWhen::HasLater => row.expires.is_some() && new < old,
     };
     // Removing an expiry that is not there changes nothing, and says so.
     if !holds || (expiry == Expiry::Never && row.expires.is_none()) {
