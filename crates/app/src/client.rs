@@ -82,12 +82,10 @@ pub struct Client {
 impl Client {
     /// Reads the address; nothing is connected yet.
     pub fn new(address: &Address) -> Outcome<Client> {
-        let rest = address.url.strip_prefix("http://").ok_or_else(|| {
-            Failure::invalid(format!("--url {}: http://HOST:PORT is wanted", address.url))
-        })?;
+        let rest = address.url.strip_prefix("http://").unwrap_or(&address.url);
         let authority = rest.trim_end_matches('/');
         if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ']) {
-            let what = format!("--url {}: http://HOST:PORT is wanted", address.url);
+            let what = format!("--url {}: expected http://HOST:PORT, or HOST:PORT", address.url);
             return Err(Failure::invalid(what));
         }
         let port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
@@ -97,8 +95,12 @@ impl Client {
 
     /// Sends a request and reads its answer; an error answer is a failure.
     pub async fn call(&mut self, call: Call) -> Outcome<Answer> {
+        let speaks_of_keys = call.path.starts_with(BUCKETS);
         let (status, answer) = self.exchange(call).await?;
-        if (200..300).contains(&status) { Ok(answer) } else { Err(error_of(status, &answer.body)) }
+        match status {
+            200..300 => Ok(answer),
+            _ => Err(error_of(status, &answer.body, speaks_of_keys)),
+        }
     }
 
     /// The same, for a key that may be absent: `None`.
@@ -107,10 +109,9 @@ impl Client {
         if status == 404 && reason_word(&answer.body).is_none_or(|word| word == "not_found") {
             return Ok(None);
         }
-        if (200..300).contains(&status) {
-            Ok(Some(answer))
-        } else {
-            Err(error_of(status, &answer.body))
+        match status {
+            200..300 => Ok(Some(answer)),
+            _ => Err(error_of(status, &answer.body, true)),
         }
     }
 
@@ -165,9 +166,14 @@ async fn send(
     host: &str,
     call: Call,
 ) -> Result<(u16, Answer), Box<dyn std::error::Error + Send + Sync>> {
+    let is_put = call.method == Method::PUT;
     let mut request = Request::builder().method(call.method).uri(call.path).header("host", host);
     for (name, value) in call.headers {
         request = request.header(name, value);
+    }
+    if call.body.is_empty() && is_put {
+        // Else the library says nothing of a body, and an empty value is a value.
+        request = request.header("content-length", "0");
     }
     let answer = connection.send_request(request.body(Full::new(call.body))?).await?;
     let (head, body) = answer.into_parts();
@@ -187,8 +193,11 @@ fn reason_word(body: &[u8]) -> Option<String> {
     json["error"]["reason"].as_str().map(String::from)
 }
 
-/// The house's error in an error answer.
-fn error_of(status: u16, body: &[u8]) -> Failure {
+/// What is asked about keys begins with this path.
+const BUCKETS: &str = "/v1/buckets/";
+
+/// The node's error in an error answer.
+fn error_of(status: u16, body: &[u8], speaks_of_keys: bool) -> Failure {
     let json: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     let word = json["error"]["reason"].as_str().unwrap_or_default();
     let Some(reason) = Reason::ALL.into_iter().find(|reason| reason.word() == word) else {
@@ -198,7 +207,11 @@ fn error_of(status: u16, body: &[u8]) -> Failure {
         serde_json::Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    Error::new(reason, detail).into()
+    match reason {
+        // A member or a group, say, which the request named.
+        Reason::NotFound if !speaks_of_keys => Failure::invalid(detail),
+        _ => Error::new(reason, detail).into(),
+    }
 }
 
 fn lost(updates: bool, what: &str) -> Failure {
@@ -241,7 +254,9 @@ mod tests {
         assert_eq!(authority("http://127.0.0.1:1"), Some("127.0.0.1:1".into()));
         assert_eq!(authority("http://a.example/"), Some("a.example:7711".into()));
         assert_eq!(authority("http://[::1]:5"), Some("[::1]:5".into()));
-        for bad in ["127.0.0.1:1", "https://a", "http://", "http://a/b", "http://u@h"] {
+        assert_eq!(authority("127.0.0.1:1"), Some("127.0.0.1:1".into()));
+        assert_eq!(authority("localhost"), Some("localhost:7711".into()));
+        for bad in ["", "https://a", "http://", "http://a/b", "http://u@h"] {
             assert_eq!(authority(bad), None, "{bad}");
         }
     }
@@ -249,9 +264,13 @@ mod tests {
     #[test]
     fn errors_keep_their_kind_and_strangers_are_recognised() {
         let body = br#"{"error": {"reason": "no_quorum", "kind": "x", "detail": "wait"}}"#;
-        let failure = error_of(503, body);
+        let failure = error_of(503, body, true);
         assert_eq!((failure.exit_code(), failure.to_string().as_str()), (5, "no_quorum: wait"));
-        assert!(error_of(404, b"<html>").to_string().contains("--url"));
+        assert!(error_of(404, b"<html>", true).to_string().contains("--url"));
+        let body =
+            br#"{"error": {"reason": "not_found", "kind": "x", "detail": "no member `n9`"}}"#;
+        let failure = error_of(404, body, false);
+        assert_eq!((failure.exit_code(), failure.to_string().as_str()), (2, "no member `n9`"));
     }
 
     #[test]

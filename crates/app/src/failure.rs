@@ -8,6 +8,8 @@ use std::fmt;
 #[derive(Debug)]
 pub struct Failure {
     kind: Option<Kind>,
+    /// Where a node or a file of its own said so.
+    reason: Option<Reason>,
     text: String,
 }
 
@@ -17,7 +19,7 @@ pub type Outcome<T = ()> = Result<T, Failure>;
 impl Failure {
     /// Of this kind, with a sentence.
     pub fn new(kind: Kind, text: impl Into<String>) -> Failure {
-        Failure { kind: Some(kind), text: text.into() }
+        Failure { kind: Some(kind), reason: None, text: text.into() }
     }
 
     /// With more words behind it.
@@ -28,7 +30,7 @@ impl Failure {
 
     /// Nothing went wrong, but the answer is no (there is no such key, say).
     pub fn no(text: impl Into<String>) -> Failure {
-        Failure { kind: None, text: text.into() }
+        Failure { kind: None, reason: None, text: text.into() }
     }
 
     /// The request itself must be mended.
@@ -49,6 +51,11 @@ impl Failure {
     /// What the caller can do; none when nothing went wrong.
     pub fn kind(&self) -> Option<Kind> {
         self.kind
+    }
+
+    /// Why, in a node's words; none where the tool itself says so.
+    pub fn reason(&self) -> Option<Reason> {
+        self.reason
     }
 
     /// The process' exit code.
@@ -78,7 +85,7 @@ impl From<Error> for Failure {
             Reason::AssertionFailed => format!("an assertion did not hold: {}", error.text()),
             _ => error.to_string(),
         };
-        Failure::new(error.kind(), text)
+        Failure { reason: Some(error.reason), ..Failure::new(error.kind(), text) }
     }
 }
 

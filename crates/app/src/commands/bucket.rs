@@ -14,6 +14,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   credenza bucket create users
   credenza bucket create log sync=interval ttl_ms=86400000
+  credenza bucket create fruit --promise available         is named available/fruit
   credenza type create events ttl_ms=86400000 && credenza bucket create events/web
   credenza bucket create ledger --replicas 5       in the group of 5 voters with the fewest buckets
   credenza bucket create carts --group 2
@@ -74,8 +75,9 @@ pub struct One {
 pub struct Change {
     #[command(flatten)]
     one: One,
-    /// Properties: `promise=consistent sync=sync|interval key_bytes_max=N value_bytes_max=N
-    /// ttl_ms=N`
+    /// `promise=consistent|available sync=sync|interval key_bytes_max=N value_bytes_max=N
+    /// ttl_ms=N`; of available buckets also `allow_mult=true|false last_write_wins siblings_max n_val
+    /// r pr w dw pw rw node_confirms basic_quorum notfound_ok`
     #[arg(value_name = "NAME=VALUE")]
     properties: Vec<String>,
 }
@@ -92,7 +94,8 @@ pub struct Create {
     /// that one has so many
     #[arg(long, value_name = "VOTERS")]
     replicas: Option<u32>,
-    /// The promise it is to keep, as the property `promise`
+    /// The promise it is to keep, as the property `promise`; `available` makes it of the type
+    /// `available`
     #[arg(long, value_name = "PROMISE")]
     promise: Option<String>,
 }
@@ -156,7 +159,10 @@ impl List {
             row.extend(["promise", "sync", "ttl_ms"].map(|name| text(bucket, name)));
             row
         });
-        output::table(&["bucket", "group", "promise", "sync", "ttl_ms"], rows.collect())
+        output::table(&["bucket", "group", "promise", "sync", "ttl_ms"], rows.collect())?;
+        let kind = BucketName::AVAILABLE;
+        eprintln!("available buckets are not listed: each exists once named, as {kind}/NAME");
+        Ok(())
     }
 }
 
@@ -210,6 +216,13 @@ impl Create {
         }
         let properties = &mut self.change.properties;
         properties.extend(self.promise.map(|promise| format!("promise={promise}")));
+        // What is available by its type needs no such property, and no other type can have it.
+        let (asked, bucket) = (properties.len(), &mut self.change.one.bucket);
+        properties.retain(|property| property != "promise=available");
+        if properties.len() < asked && bucket.kind() == BucketName::DEFAULT {
+            *bucket = BucketName::new(BucketName::AVAILABLE, bucket.name())?;
+            eprintln!("{bucket}: name it with -b {bucket}");
+        }
         properties.extend(self.group.map(|group| format!("group={group}")));
         properties.extend(self.replicas.map(|voters| format!("replicas={voters}")));
         self.change.send(Method::PUT).await

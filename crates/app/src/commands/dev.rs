@@ -170,6 +170,11 @@ impl Dev {
     fn words(&self) -> String {
         let (nodes, data, port) = (self.nodes, self.data.display(), self.port);
         let last = self.client_port(self.nodes);
+        let then = match nodes {
+            1 => "nothing is served until it is back",
+            2 => "no majority is left, writes wait until it is back",
+            _ => "the rest goes on",
+        };
         format!(
             "\n{nodes} nodes are one cluster: n1 at 127.0.0.1:{port} to n{nodes} at \
              127.0.0.1:{last}, data and logs in {data}/\n\n\
@@ -182,7 +187,7 @@ impl Dev {
              curl -X PUT http://127.0.0.1:{port}/buckets/fruit/keys/fig \
              -H 'Content-Type: text/plain' -d ripe      # Riak's way: an available bucket\n  \
              curl http://127.0.0.1:{last}/buckets/fruit/keys/fig\n  \
-             kill -9 $(head -1 {data}/n{nodes}/LOCK)      # one node dies: the rest goes on\n\n\
+             kill -9 $(head -1 {data}/n{nodes}/LOCK)      # one node dies: {then}\n\n\
              Ctrl-C stops all of them.\n"
         )
     }

@@ -36,7 +36,8 @@ pub struct Export {
     /// Go on with a file that an export of the same rows was cut short in
     #[arg(long)]
     resume: bool,
-    /// The file's format; by default told by its ending (.tsv, .jsonl, .raw), else tsv
+    /// The file's format; by default told by its ending (.tsv, .jsonl, .raw); tsv to standard
+    /// output
     #[arg(short, long, value_enum)]
     format: Option<Format>,
     /// In jsonl: the field that holds the key

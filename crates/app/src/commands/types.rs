@@ -10,10 +10,15 @@ use serde_json::{Value, json};
 pub const EXAMPLES: &str = "\
 Examples:
   credenza type create events sync=interval ttl_ms=86400000
+  credenza type create carts promise=available datatype=set
   credenza bucket create events/web                a bucket with these properties
   credenza type list
   credenza type alter events ttl_ms=0              buckets made before keep theirs
   credenza type drop events                        only when it has no buckets";
+
+/// Properties in the list of types.
+const SHOWN: [&str; 6] =
+    ["promise", "datatype", "sync", "key_bytes_max", "value_bytes_max", "ttl_ms"];
 
 /// `credenza type`.
 #[derive(clap::Subcommand)]
@@ -52,7 +57,10 @@ pub struct One {
 pub struct Change {
     #[command(flatten)]
     one: One,
-    /// Properties: `sync=sync|interval key_bytes_max=N value_bytes_max=N ttl_ms=N`
+    /// `promise=consistent|available sync=sync|interval key_bytes_max=N value_bytes_max=N
+    /// ttl_ms=N`; of available buckets also `datatype=none|counter|set|gset|map|hll allow_mult=true|false
+    /// last_write_wins write_once siblings_max n_val r pr w dw pw rw node_confirms basic_quorum
+    /// notfound_ok hll_precision`
     #[arg(value_name = "NAME=VALUE")]
     properties: Vec<String>,
 }
@@ -99,11 +107,13 @@ impl List {
         }
         let rows = types.as_array().into_iter().flatten().map(|kind: &Value| {
             let mut row = vec![plain(&kind["name"])];
-            let properties = ["promise", "sync", "key_bytes_max", "value_bytes_max", "ttl_ms"];
-            row.extend(properties.map(|name| plain(&kind["properties"][name])));
+            row.extend(SHOWN.map(|name| match &kind["properties"][name] {
+                Value::Null => "-".into(),
+                value => plain(value),
+            }));
             row
         });
-        let head = ["type", "promise", "sync", "key_bytes_max", "value_bytes_max", "ttl_ms"];
+        let head: Vec<&str> = std::iter::once("type").chain(SHOWN).collect();
         output::table(&head, rows.collect())
     }
 }

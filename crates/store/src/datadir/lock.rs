@@ -46,6 +46,8 @@ impl Drop for Lock {
     /// Unlocks in so many words: closing would leave it locked for as long as a child that this
     /// process is just making holds the same file, which it does until it becomes another program.
     fn drop(&mut self) {
+        // The number may be another process' by the time somebody reads it.
+        let _ = fs::ftruncate(&self.0, 0);
         let _ = fs::flock(&self.0, FlockOperation::Unlock);
     }
 }

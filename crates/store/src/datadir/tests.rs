@@ -273,5 +273,8 @@ fn it_is_free_at_once_also_while_a_child_is_being_made() {
     let again = DataDir::open(&path).expect("nobody holds it");
     drop(in_the_child);
     assert!(matches!(DataDir::open(&path), Err(StoreError::Locked { .. })), "it is held again");
+    let holder = || std::fs::read_to_string(path.join("LOCK")).expect("text");
+    assert_eq!(holder(), format!("{}\n", std::process::id()));
     drop(again);
+    assert_eq!(holder(), "", "the number may be another process' by now");
 }

@@ -5,7 +5,7 @@ use super::parcels::Parcel;
 use super::resume::Reached;
 use crate::client::{Call, Client};
 use crate::failure::{Failure, Outcome};
-use base::Kind;
+use base::{Kind, Reason};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Method;
@@ -74,13 +74,13 @@ impl Sender {
             return Ok(sent);
         }
         match self.records(parcel.batch.iter()).await {
-            Err(failure) if failure.kind() == Some(Kind::Invalid) => {}
+            Err(failure) if is_of_record(&failure) => {}
             other => return other.map(|()| sent),
         }
         // Some record is refused (the bucket has limits of its own, say): find out which.
         for (key, value, line) in parcel.batch.iter() {
             match self.records(std::iter::once((key, value, line))).await {
-                Err(failure) if failure.kind() == Some(Kind::Invalid) => {
+                Err(failure) if is_of_record(&failure) => {
                     let text = format!("line {line}: {failure}");
                     if self.errors == Errors::Stop {
                         return Err(Failure::invalid(format!("{text}: mend it, or --errors skip")));
@@ -119,6 +119,12 @@ impl Sender {
         }
         Ok(())
     }
+}
+
+/// Whether a record is refused, and not the bucket that all of them are for.
+fn is_of_record(failure: &Failure) -> bool {
+    let of_bucket = [Reason::NoSuchBucket, Reason::NoSuchType, Reason::NotSupported].map(Some);
+    failure.kind() == Some(Kind::Invalid) && !of_bucket.contains(&failure.reason())
 }
 
 /// The steps of a sequence as JSON.
