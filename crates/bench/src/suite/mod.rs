@@ -143,8 +143,8 @@ fn turns(
         if round > rounds || !measure.is_asked(&options.only, quick) {
             continue;
         }
-        // Whoever goes first meets memory and a disk that rested, and the next what it left: they go
-        // first by turns.
+        // Whoever goes first meets memory and a disk that rested, and the next what it left: they
+        // go first by turns.
         let mut order: Vec<_> = measure.servers.iter().collect();
         if round % 2 == 0 {
             order.reverse();

@@ -82,8 +82,9 @@ const OF_ONE_DOOR: [(&str, &[&str]); 9] = [
 ];
 
 /// Settings that bound something.
-const SETTINGS: [&str; 10] = [
+const SETTINGS: [&str; 11] = [
     "connections_max",
+    "connections_per_address_max",
     "http_idle_ms_max",
     "resp_idle_ms_max",
     "buffer_bytes_max",

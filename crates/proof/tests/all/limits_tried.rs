@@ -18,6 +18,7 @@ const STEPS: &[&str] = &[
     "sequences_end_at_their_steps_however_they_are_written",
     "transactions_end_at_their_commands",
 ];
+const PATTERNS: &[&str] = &["patterns_end_exactly_at_their_limits"];
 const UPDATE: &[&str] =
     &["steps_and_bytes_of_a_sequence_end_exactly_at_their_limits", "an_update_ends_at_its_bytes"];
 const SLOW: &[&str] = &["slow_clients_are_closed_at_the_limits_and_others_do_not_feel_them"];
@@ -29,6 +30,9 @@ const CURSORS: Tried = By(&["the_table_is_bounded_in_entries_and_in_bytes"]);
 /// Limits and settings by name. Those of messages between nodes stand below.
 const TRIED: &[(&str, Tried)] = &[
     ("KEY_BYTES_MAX", By(&["keys_end_exactly_at_the_limit_at_both_doors"])),
+    ("OPERATORS_MAX", By(&["operators_and_this_machine_are_not_kept_out_by_others"])),
+    ("PATTERN_BYTES_MAX", By(PATTERNS)),
+    ("PATTERNS_MAX", By(PATTERNS)),
     ("VALUE_BYTES_MAX", By(&["values_end_exactly_at_the_limit_at_both_doors"])),
     ("SEQUENCE_STEPS_MAX", By(STEPS)),
     (
@@ -159,6 +163,7 @@ const TRIED: &[(&str, Tried)] = &[
             "one_connection_too_many_is_told_so_and_the_next_one_served",
         ]),
     ),
+    ("connections_per_address_max", By(&["an_address_takes_its_part_and_leaves_the_others"])),
     (
         "http_idle_ms_max",
         By(&["idle_connections_are_closed_at_http_and_kept_at_resp_unless_told_otherwise"]),

@@ -1,12 +1,13 @@
 //! F-37, F-38: bytes that mean nothing, over the real sockets of all doors.
 
 use super::small;
+use base::codec::Writer;
 use proof::client::{Resp, Word, command, encoded};
 use proof::report::{Figures, long, times};
 use proof::rigs::{Scratch, alone, resident_bytes};
 use proof::server::Server;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// A random number that one seed repeats.
@@ -102,6 +103,68 @@ fn arakoon_frames() -> Vec<Vec<u8>> {
     requests.iter().map(|request| [&prologue[..], request, request].concat()).collect()
 }
 
+fn riak_frames() -> Vec<Vec<u8>> {
+    let ask = |method: &str, path: &str, extra: &str, body: &str| {
+        let length = body.len();
+        format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{extra}Content-Length: {length}\r\n\r\n\
+             {body}"
+        )
+        .into_bytes()
+    };
+    let (key, json) = ("/buckets/fruit/keys/fig%2Fripe", "Content-Type: application/json\r\n");
+    let text = "Content-Type: text/plain\r\nX-Riak-Meta-Farm: west\r\n\
+                Link: </buckets/b/keys/k>; riaktag=\"t\"\r\nX-Riak-Index-age_int: 7\r\n";
+    vec![
+        ask("GET", &format!("{key}?r=1&pr=0"), "Accept: multipart/mixed\r\n", ""),
+        ask("PUT", &format!("{key}?w=1&dw=1&returnbody=true"), text, "ripe"),
+        ask("DELETE", &format!("{key}?rw=1"), "X-Riak-Vclock: a85hYGBg\r\n", ""),
+        ask("GET", "/buckets/fruit/keys?keys=true", "", ""),
+        ask("GET", "/riak/fruit?keys=stream&timeout=1000", "", ""),
+        ask("PUT", "/buckets/fruit/props", json, r#"{"props":{"n_val":1,"allow_mult":true}}"#),
+        ask("POST", "/types/carts/buckets/web/datatypes/ann", json, r#"{"add_all":["a","b"]}"#),
+        ask("POST", "/buckets/fruit/counters/n", "", "5"),
+        ask("GET", "/stats", "", ""),
+        b"PUT /buckets/fruit/keys/c HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n\
+          Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+            .to_vec(),
+    ]
+}
+
+/// Bodies of greetings between nodes, of every kind.
+fn greetings() -> Vec<Vec<u8>> {
+    let life = |out: &mut Vec<u8>| (1..=3).for_each(|word| out.put_u64(word));
+    let names = |out: &mut Vec<u8>| {
+        out.put_string(b"n2");
+        out.put_string(b"127.0.0.1:7712");
+        out.put_u32(1);
+        (1..=2).for_each(|word| out.put_u64(word));
+    };
+    let (mut hello, mut welcome) = (vec![1], vec![2]);
+    (0..2).for_each(|_| hello.put_u32(1));
+    (7..10).for_each(|id| hello.put_u64(id));
+    life(&mut hello);
+    hello.put_u64(0);
+    names(&mut hello);
+    welcome.put_u32(1);
+    (7..9).for_each(|id| welcome.put_u64(id));
+    life(&mut welcome);
+    names(&mut welcome);
+    let (mut go, mut refused) = (vec![3], vec![4, 6]);
+    go.put_u64(5);
+    refused.put_string(b"no");
+    vec![hello, welcome, go, refused]
+}
+
+/// A greeting whose length and checksum are right, whatever it says.
+fn enveloped(body: &[u8]) -> Vec<u8> {
+    let mut bytes = b"CRDZPEER".to_vec();
+    bytes.put_u32(body.len() as u32);
+    bytes.put_u64(base::codec::checksum(body, 0));
+    bytes.extend_from_slice(body);
+    bytes
+}
+
 const CLAIMS: [&[u8]; 9] = [
     b"0",
     b"-1",
@@ -182,10 +245,25 @@ fn send_until_closed(address: SocketAddr, frames: &mut dyn Iterator<Item = Vec<u
     sent
 }
 
+/// Where it is spoken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Port {
+    Clients,
+    Nodes,
+}
+
 fn survives(name: &str, seed: u64, valid: &[Vec<u8>]) {
+    survives_at(Port::Clients, name, seed, &|dice| spoil(&valid[dice.roll(valid.len())], dice));
+}
+
+fn survives_at(port: Port, name: &str, seed: u64, frame: &(dyn Fn(&mut Dice) -> Vec<u8> + Sync)) {
     let _alone = alone();
     let scratch = Scratch::new(&name.replace(' ', "-"));
-    let setup = small(&scratch.join("data")).with(&["--arakoon-clusters", "ricky"]);
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+    let nodes = free.expect("a free port");
+    let setup = small(&scratch.join("data"))
+        .with(&["--arakoon-clusters", "ricky", "--advertise", "127.0.0.1:1"])
+        .with(&["--peer-listen", &nodes.to_string()]);
     let mut server = Server::must(&setup);
     let mut figures = Figures::begin(name);
     let mut bystander = Resp::connect(server.address).expect("it listens");
@@ -195,13 +273,12 @@ fn survives(name: &str, seed: u64, valid: &[Vec<u8>]) {
     let workers = 4;
     let sent: u64 = std::thread::scope(|scope| {
         let work = |worker: u64| {
-            let address = server.address;
+            let address = if port == Port::Nodes { nodes } else { server.address };
             move || {
                 let mut dice = Dice(seed * 1_000 + worker + 1);
                 let mut sent = 0;
                 while sent < goal / workers {
-                    let mut frames =
-                        (0..32).map(|_| spoil(&valid[dice.roll(valid.len())], &mut dice));
+                    let mut frames = (0..32).map(|_| frame(&mut dice));
                     let now = send_until_closed(address, &mut frames);
                     assert!(now > 0, "it does not listen any more");
                     sent += now;
@@ -238,6 +315,22 @@ fn http_requests_that_mean_nothing_hurt_nobody() {
 }
 
 #[test]
+fn requests_of_riak_that_mean_nothing_hurt_nobody() {
+    survives("F-37 malformed requests of Riak", 40, &riak_frames());
+}
+
+#[test]
+fn greetings_of_nodes_that_mean_nothing_hurt_nobody() {
+    let valid = greetings();
+    let frame = |dice: &mut Dice| {
+        let body = spoil(&valid[dice.roll(valid.len())], dice);
+        let whole = enveloped(&body);
+        if dice.roll(4) == 0 { spoil(&whole, dice) } else { whole }
+    };
+    survives_at(Port::Nodes, "F-37 malformed greetings of nodes", 41, &frame);
+}
+
+#[test]
 fn arakoon_requests_that_mean_nothing_hurt_nobody() {
     survives("F-37 malformed Arakoon", 39, &arakoon_frames());
 }
@@ -249,7 +342,8 @@ fn every_byte_of_a_valid_frame_flipped_is_answered_or_closed() {
     let server = Server::must(&small(&scratch.join("data")));
     let mut figures = Figures::begin("F-37 every byte flipped");
     let (resp, http, arakoon) = (resp_frames(), http_frames(), arakoon_frames());
-    for frame in resp[..4].iter().chain(&http[..2]).chain(&arakoon[..2]) {
+    let riak = riak_frames();
+    for frame in resp[..4].iter().chain(&http[..2]).chain(&arakoon[..2]).chain(&riak[..2]) {
         for at in 0..frame.len() {
             for bit in [0, 3, 7] {
                 let mut spoilt = frame.clone();

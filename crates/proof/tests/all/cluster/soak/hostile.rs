@@ -70,9 +70,9 @@ impl Report {
         Report { next: seed as usize % CATALOGUE.len(), ..Report::default() }
     }
 
-    /// Sends one after the other for so long, at least one, from where clients are. `narrow`: cables
-    /// lose so much that tens of MiB take longer than anybody may be held up, for all values of a
-    /// group are replicated in one order; those are left out.
+    /// Sends one after the other for so long, at least one, from where clients are. `narrow`:
+    /// cables lose so much that tens of MiB take longer than anybody may be held up, for all values
+    /// of a group are replicated in one order; those are left out.
     pub fn send(
         &mut self,
         cluster: &Cluster,
