@@ -20,7 +20,7 @@ const PIECES_MAX: usize = 64;
 /// A client has `ANSWER_WRITE_MS_MAX` to read each piece of this size.
 const PATIENCE_BYTES: usize = 1024 * 1024;
 /// How much of what a client still sends is taken after its connection was ended by an error.
-const REST_BYTES_MAX: usize = 1024 * 1024;
+const REST_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How long that may last.
 const REST_MS_MAX: u64 = 1_000;
 

@@ -76,8 +76,8 @@ pub struct Change {
     #[command(flatten)]
     one: One,
     /// `promise=consistent|available sync=sync|interval key_bytes_max=N value_bytes_max=N
-    /// ttl_ms=N`; of available buckets also `allow_mult=true|false last_write_wins siblings_max n_val
-    /// r pr w dw pw rw node_confirms basic_quorum notfound_ok`
+    /// ttl_ms=N`; of available buckets also `allow_mult=true|false last_write_wins siblings_max
+    /// n_val r pr w dw pw rw node_confirms basic_quorum notfound_ok`
     #[arg(value_name = "NAME=VALUE")]
     properties: Vec<String>,
 }

@@ -16,6 +16,9 @@ const BESIDE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Each counts as so many at least.
 const BESIDE_BYTES_MIN: usize = 16 * 1024;
 
+/// Between two looks who has been silent for longest, milliseconds.
+const LOOK_PAUSE_MS: u64 = 50;
+
 /// What all connections share.
 #[derive(Debug)]
 pub struct Registry {
@@ -28,6 +31,8 @@ pub struct Registry {
     cursors: Mutex<Cursors>,
     rate: Mutex<Rate>,
     beside: Arc<Semaphore>,
+    /// When it was looked who has been silent for longest, milliseconds since 1970.
+    looked_ms: AtomicU64,
 }
 
 /// Counts since the door opened.
@@ -154,6 +159,7 @@ impl Registry {
             cursors: Mutex::new(Cursors::new(opened_ms)),
             rate: Mutex::new(Rate { at_ms: opened_ms, ..Rate::default() }),
             beside: Arc::new(Semaphore::new(BESIDE_BYTES_MAX)),
+            looked_ms: AtomicU64::new(0),
         }
     }
 
@@ -187,9 +193,13 @@ impl Registry {
         lock(&self.clients).values().cloned().collect()
     }
 
-    /// Ends the connection that has been silent for longest, if that is long.
+    /// Ends the connection that has been silent for longest, if that is long. All are looked at, so
+    /// it does nothing where it was asked for the same just now.
     pub fn end_idlest(&self, least_ms: u64) {
         let now = self.clock.unix_ms();
+        if now.saturating_sub(self.looked_ms.swap(now, Relaxed)) < LOOK_PAUSE_MS {
+            return;
+        }
         let clients = lock(&self.clients);
         let waiting = clients.values().filter(|card| !card.is_told_to_go());
         let idlest = waiting.min_by_key(|card| card.last_ms.load(Relaxed));
@@ -244,17 +254,23 @@ mod tests {
         let registry = Registry::new(Clock::Wall);
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
         let cards = [0, 1, 2].map(|_| registry.enter(address, address));
-        registry.end_idlest(60_000);
+        let end_idlest = || {
+            registry.looked_ms.store(0, Relaxed);
+            registry.end_idlest(60_000);
+        };
+        end_idlest();
         assert!(!cards.iter().any(|card| card.is_told_to_go()), "all have just come");
         let now = registry.clock.unix_ms();
         cards[1].last_ms.store(now - 90_000, Relaxed);
         cards[2].last_ms.store(now - 70_000, Relaxed);
         let told = || cards.each_ref().map(|card| card.is_told_to_go());
-        registry.end_idlest(60_000);
+        end_idlest();
         assert_eq!(told(), [false, true, false]);
         registry.end_idlest(60_000);
+        assert_eq!(told(), [false, true, false], "it has just looked");
+        end_idlest();
         assert_eq!(told(), [false, true, true]);
-        registry.end_idlest(60_000);
+        end_idlest();
         assert_eq!(told(), [false, true, true]);
     }
 }

@@ -8,6 +8,7 @@ use crate::counters::{Operation, Tongue};
 use crate::http_input::{Input, Unread};
 use crate::listener::{Connection, Face, Shutdown};
 use crate::shared::Shared;
+use crate::writer;
 use base::limits::{ANSWER_WRITE_MS_MAX, VALUE_BYTES_MAX};
 use base::{Body, Error, Reason, Reply, Request};
 use node::{Flow, Submitted};
@@ -40,7 +41,9 @@ pub(crate) async fn serve(
         Ok(()) | Err(Ended::Silent) => None,
         Err(Ended::Refused(answer)) => {
             // The connection ends either way; that the client still reads is its own affair.
-            let _ = talk.say(&answer, false, false).await;
+            if talk.say(&answer, false, false).await.is_ok() {
+                writer::hang_up(&mut talk.stream).await;
+            }
             None
         }
         Err(Ended::Foreign) => {

@@ -93,12 +93,18 @@ pub fn updates(of: &Stuff) -> Vec<Update> {
         let (key, value) = (key.clone(), value.clone());
         all.push(Update::SetIf { key, value, expiry: Expiry::Never, when });
     }
-    use ExpireWhen::{Always, HasLater, HasOne, Later, Sooner};
-    for when in [Always, HasOne, Later, Sooner, HasLater] {
+    use ExpireWhen::{Always, HasOne, Later, Sooner};
+    for when in [Always, HasOne, Later, Sooner] {
         all.push(Update::Expire { key: key.clone(), expiry: Expiry::Default, when });
     }
     all.extend(reads(of).into_iter().map(Update::Read));
     all
+}
+
+/// Of conditions that came later.
+pub fn expiry_call(of: &Stuff) -> Call {
+    let (key, when) = (of.keys[0].clone(), ExpireWhen::HasLater);
+    Call::Update(Update::Expire { key, expiry: Expiry::After(9), when })
 }
 
 /// A sequence of the mode that came later.

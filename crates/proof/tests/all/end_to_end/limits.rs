@@ -1,7 +1,9 @@
 //! Limits are exact and equal at both doors, and refused before anything is written.
 
 use super::{fresh, get, http, put, resp};
-use base::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, SEQUENCE_DEPTH_MAX, VALUE_BYTES_MAX};
+use base::limits::{
+    KEY_BYTES_MAX, NAME_BYTES_MAX, PATTERN_BYTES_MAX, SEQUENCE_DEPTH_MAX, VALUE_BYTES_MAX,
+};
 use proof::client::{Http, Resp, Word};
 
 /// What both doors say to one put: whether each took it.
@@ -167,7 +169,7 @@ fn a_pattern_costs_linear_time() {
     let mut redis = resp(&server);
     let key = vec![b'a'; 10 * 1024];
     assert_eq!(redis.call(&[b"SET", &key, b"x"]).expect("answers").error(), None);
-    let pattern = [&b"a*".repeat(2_000)[..], b"b"].concat();
+    let pattern = [&b"a*".repeat(PATTERN_BYTES_MAX / 2 - 1)[..], b"b"].concat();
     for _ in 0..3 {
         let none = redis.call(&[b"SCAN", b"0", b"MATCH", &pattern]).expect("answers in time");
         assert_eq!(none.list().get(1).map(|keys| keys.list().len()), Some(0), "{none:?}");
