@@ -59,8 +59,8 @@ pub struct Change {
     one: One,
     /// `promise=consistent|available sync=sync|interval key_bytes_max=N value_bytes_max=N
     /// ttl_ms=N`; of available buckets also `datatype=none|counter|set|gset|map|hll
-    /// allow_mult=true|false last_write_wins write_once siblings_max n_val r pr w dw pw rw node_confirms basic_quorum
-    /// notfound_ok hll_precision`
+    /// allow_mult=true|false last_write_wins write_once siblings_max n_val r pr w dw pw rw
+    /// node_confirms basic_quorum notfound_ok hll_precision`
     #[arg(value_name = "NAME=VALUE")]
     properties: Vec<String>,
 }
