@@ -193,7 +193,7 @@ fn reason_word(body: &[u8]) -> Option<String> {
     json["error"]["reason"].as_str().map(String::from)
 }
 
-/// What is asked about keys begins with this path.
+/// Path prefix of every request about keys.
 const BUCKETS: &str = "/v1/buckets/";
 
 /// The node's error in an error answer.

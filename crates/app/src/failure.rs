@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Debug)]
 pub struct Failure {
     kind: Option<Kind>,
-    /// Where a node or a file of its own said so.
+    /// The node's reason, where a node answered with one.
     reason: Option<Reason>,
     text: String,
 }

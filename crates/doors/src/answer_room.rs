@@ -1,5 +1,5 @@
-//! Memory for what one connection holds: an answer that it is about to say, and the commands of a
-//! transaction.
+//! Memory for what one connection holds: an answer that it is about to say, the commands of a
+//! transaction, and a large request that is still being read.
 //!
 //! A connection says what it has before it asks for more, so it holds one large answer at a time.
 //! But many connections together, whose clients take theirs slowly, would hold as many. So what

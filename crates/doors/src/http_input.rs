@@ -1,5 +1,5 @@
-//! What a connection of HTTP has heard and not yet understood: heads and bodies out of a socket,
-//! within bounds, whichever language they are in.
+//! Input of an HTTP connection: reads heads and bodies from a socket, within bounds. The native
+//! interface and Riak's share it.
 
 use crate::answer_room::InputRoom;
 use crate::http::{Body, Chunks, Decoded, Refused, Status};
@@ -38,7 +38,7 @@ pub struct Input {
 pub enum Unread {
     /// The socket is dead.
     Dead,
-    /// What came is no request.
+    /// The bytes are no HTTP request.
     Refused(Refused),
     /// A body is larger than this many bytes.
     TooLarge(usize),
@@ -70,7 +70,7 @@ impl Input {
         }
     }
 
-    /// What was heard and not understood, for whoever goes on.
+    /// Bytes read and not yet parsed, for the next reader of this connection.
     pub fn into_bytes(self) -> BytesMut {
         self.bytes
     }
@@ -80,13 +80,13 @@ impl Input {
         !self.bytes.is_empty()
     }
 
-    /// What was heard.
+    /// Bytes read and not yet parsed.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether a head may stand at the beginning, or what is wrong with it may show: whether it is
-    /// worth to be read. What comes byte by byte is not read again with each.
+    /// True where parsing may find a whole head, or an error in it. A head that arrives byte by
+    /// byte is not parsed again with each.
     pub fn may_hold_head(&mut self) -> bool {
         let length = self.bytes.len();
         let fresh = &self.bytes[self.searched.saturating_sub(2)..];
@@ -274,7 +274,7 @@ fn too_slow() -> Unread {
 mod tests {
     use super::*;
 
-    /// So long that to read it again with each byte would be felt by others.
+    /// Long head: parsing it again with each byte would slow other connections.
     #[test]
     fn a_head_that_comes_byte_by_byte_is_looked_at_a_few_times() {
         let head = format!("GET / HTTP/1.1\r\nhost: a\r\n{}\r\n", "x: y\r\n".repeat(50_000));

@@ -16,8 +16,8 @@ struct Said {
 }
 
 impl Complaint {
-    /// How many were left out since it was said last, if it may be said again now; else it is
-    /// counted.
+    /// Number of warnings left out since the last, if one may be logged now; else `None`, and this
+    /// one is counted as left out.
     pub fn due(&self) -> Option<u64> {
         let now = world::milliseconds();
         let mut said = self.0.lock().expect("no one panics while holding it");

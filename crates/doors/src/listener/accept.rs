@@ -27,7 +27,8 @@ pub(super) const REFUSALS_MAX: usize = 64;
 pub(super) const REFUSAL_MS_MAX: u64 = 1_000;
 /// Waits after a failed accept, milliseconds; doubled up to the second.
 pub(super) const ACCEPT_PAUSE_MS: (u64, u64) = (10, 500);
-/// Where all places are taken, a client that has been silent for so long gives its own to others.
+/// Least silence, milliseconds, after which a client is closed for another where all places are
+/// taken.
 const IDLE_MS_MIN: u64 = 60_000;
 /// What is read before the language is known.
 const FIRST_BUFFER_BYTES: usize = 4 * 1024;

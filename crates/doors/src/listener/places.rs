@@ -18,30 +18,30 @@ pub struct Places(Mutex<Taken>);
 struct Taken {
     clients: usize,
     operators: usize,
-    /// Of clients, without those of this machine.
+    /// Client connections by address, without those of this machine.
     addresses: BTreeMap<IpAddr, usize>,
 }
 
-/// How many there are.
+/// Limits of client connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Of all clients.
+    /// Connections of all clients.
     pub clients: usize,
-    /// Of clients at one address; those of this machine have no such bound.
+    /// Connections from one address; those of this machine have no such limit.
     pub per_address: usize,
 }
 
-/// Why there is no place.
+/// Why a connection is refused: which limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// So many connections are open.
+    /// The limit of all clients.
     All(usize),
-    /// So many of this address.
+    /// The limit of one address.
     OfAddress(usize),
 }
 
 impl Full {
-    /// How many there are of those that are all taken.
+    /// The limit that is reached, in connections.
     pub fn limit(self) -> usize {
         let (Full::All(limit) | Full::OfAddress(limit)) = self;
         limit

@@ -106,7 +106,7 @@ pub fn tell(first: &[u8]) -> Told {
     }
 }
 
-/// Whether it is Arakoon's, where nothing else is served.
+/// Compares first bytes with Arakoon's magic, on a port that serves nothing else.
 pub fn tell_arakoon(first: &[u8]) -> Told {
     begins_with(first, &ARAKOON_MAGIC, Told::Arakoon)
 }

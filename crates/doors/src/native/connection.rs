@@ -26,14 +26,14 @@ const UNWANTED_BYTES_MAX: u64 = 256 * 1024;
 /// How long, and how much, a client may go on sending when its connection ends with an answer.
 const LINGER: (Duration, usize) = (Duration::from_secs(2), 16 << 20);
 
-/// What ends a conversation.
+/// Why a connection leaves this protocol.
 #[derive(Debug)]
 pub enum Stop {
     /// The socket is dead, or the client took too long with what can't be answered.
     Dead,
     /// This is answered, then the connection ends.
     Refused(Box<Refusal>),
-    /// What is asked now is Riak's: the door of that goes on.
+    /// A request of Riak's came: Riak's door goes on.
     Foreign,
 }
 

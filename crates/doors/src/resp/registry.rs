@@ -31,7 +31,7 @@ pub struct Registry {
     cursors: Mutex<Cursors>,
     rate: Mutex<Rate>,
     beside: Arc<Semaphore>,
-    /// When it was looked who has been silent for longest, milliseconds since 1970.
+    /// Time of the last search for the most silent client, milliseconds since 1970.
     looked_ms: AtomicU64,
 }
 

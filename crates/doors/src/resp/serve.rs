@@ -292,7 +292,7 @@ impl Visit {
         self.make_room(from, applied);
     }
 
-    /// What takes long is waited for with all before it already sent, unless it may go beside that.
+    /// Waits for a slow answer, after sending all answers before it, unless it may run beside.
     async fn wait_for(&mut self, slow: Slow, bytes: usize) -> std::result::Result<(), ()> {
         let slow = match slow {
             Slow::Apart(apart) => match self.go_beside(apart, bytes).await? {

@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// Most bytes of names in a list that is answered as a whole; a stream has no such limit.
 const NAMES_BYTES_MAX: usize = 32 << 20;
-/// What a name takes beside its bytes.
+/// Memory of a name beside its bytes.
 const NAME_OVERHEAD_BYTES: usize = 32;
 /// A list is there as names, as a document, and as an answer.
 const COPIES: usize = 3;
@@ -59,7 +59,7 @@ enum Ended {
     Silent,
     /// This is answered first.
     Refused(Answer),
-    /// What is asked now is none of Riak's: the native door goes on.
+    /// A request of the native interface came: its door goes on.
     Foreign,
 }
 
@@ -283,7 +283,7 @@ impl Talk {
     }
 }
 
-/// What the names of a page take.
+/// Memory of a page's names, bytes.
 fn names_bytes(page: &Body) -> usize {
     match page {
         Body::Keys(page) => page.keys.iter().map(|key| key.len() + NAME_OVERHEAD_BYTES).sum(),

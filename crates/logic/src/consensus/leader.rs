@@ -14,7 +14,9 @@ impl Replica {
     /// Prepare: promise a ballot above all seen; the others are asked once that is on disk, so that
     /// no round is ever used twice.
     pub(super) fn stand(&mut self, released: Ballot, effects: &mut Vec<Effect>) {
-        let Some(ballot) = self.next_ballot() else { return };
+        let highest = self.promised.max(self.highest);
+        let above = ballot::above(highest, self.node, self.configuration.id());
+        let Some(ballot) = above else { return };
         self.election.rest();
         self.leader = None;
         self.unstage();
@@ -27,17 +29,6 @@ impl Replica {
         if broken(Rule::OwnPromiseOnDisk) {
             self.prepare(effects);
         }
-    }
-
-    fn next_ballot(&self) -> Option<Ballot> {
-        let highest = self.promised.max(self.highest);
-        ballot::above(highest, self.node, self.configuration.id())
-    }
-
-    /// Whether no ballot is left that this replica could lead under, until other members are agreed
-    /// on: an attempt takes one of 2^40, so some member has told of ballots that nobody tried.
-    pub fn has_no_ballot(&self) -> bool {
-        self.next_ballot().is_none()
     }
 
     /// Our own promise is on disk: ask the others for theirs.

@@ -1,6 +1,6 @@
-//! What is checked of a message before anything of it is believed. What this node does itself is
-//! asserted; what another says never is, for a node that has gone wrong, or is none of ours, must
-//! not end this one.
+//! Checks of a message before anything of it is believed. This node's own state is asserted;
+//! another node's message never is, for a node that has gone wrong, or is none of ours, must not
+//! end this one.
 //!
 //! Only what a message says by itself is looked at here. Whether its ballot is its sender's, and
 //! whether it fits the log, is asked where it is acted upon.
@@ -15,7 +15,7 @@ use base::{Ballot, LogIndex};
 const INDEX_MAX: LogIndex = LogIndex(u64::MAX / 2);
 
 impl Message {
-    /// Whether a member that keeps the protocol could say it: its ballots belong to its
+    /// True where a member that keeps the protocol could send it: its ballots belong to its
     /// configuration or to an earlier one, its stretches run forward and are no longer than a
     /// message's, and no index is beyond all bounds.
     pub fn is_sound(&self) -> bool {

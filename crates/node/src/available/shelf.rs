@@ -57,7 +57,7 @@ pub(crate) struct Shelf {
     tickets: Tickets,
     /// How many copies a bucket's keys have.
     pub(super) copies: Copies,
-    /// What is said of keys that get many siblings.
+    /// Warning about keys that get many siblings.
     pub(super) many_siblings: Complaint,
 }
 

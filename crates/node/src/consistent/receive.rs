@@ -28,7 +28,7 @@ pub(crate) struct Inbox {
     came: Vec<Came>,
     /// Of messages with values.
     bytes: usize,
-    /// What is said of members that say what none can say.
+    /// Warning about members whose messages break the protocol.
     unsound: Complaint,
 }
 

@@ -72,7 +72,7 @@ impl Group {
         let begun = state.clock.now().saturating_sub(DECIDED_MS_MAX);
         let late = state.pending.partition_point(|batch| batch.time < begun);
         if let Some(last) = late.checked_sub(1).and_then(|last| state.pending.get(last)) {
-            self.applied.is_late(last.index);
+            self.applied.give_up(last.index);
         }
     }
 

@@ -118,9 +118,9 @@ impl Applied {
         wakers.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Those whose values of this term, up to this index, are not applied yet have waited long
-    /// enough: they hear that it is not known what becomes of them.
-    pub(crate) fn is_late(&self, upto: LogIndex) {
+    /// Ends the waits for values of this term up to this index that are not applied yet, with
+    /// [`Reason::DeadlinePassed`]: the values may still be applied later.
+    pub(crate) fn give_up(&self, upto: LogIndex) {
         let wakers = {
             let mut waiting = self.waiting.lock().expect("no one panics while holding it");
             let late = Some((self.term(), upto.0));
@@ -284,7 +284,7 @@ mod tests {
         let applied = Applied::default();
         let mut tickets: Vec<_> = (1..=3).map(|n| applied.settled(0, LogIndex(n))).collect();
         assert!(tickets.iter_mut().all(|ticket| poll(ticket).is_pending()));
-        applied.is_late(LogIndex(2));
+        applied.give_up(LogIndex(2));
         assert_eq!(reason(&mut tickets[0]), Some(Reason::DeadlinePassed));
         assert_eq!(reason(&mut tickets[1]), Some(Reason::DeadlinePassed));
         assert!(poll(&mut tickets[2]).is_pending());

@@ -14,7 +14,7 @@ fn time_passes(ms: u64) {
     SIMULATED.set(Some(SIMULATED.get().unwrap_or(NOW_NS) + ms * 1_000_000));
 }
 
-/// What somebody hears who waits for it: nothing yet (`None`), that it is done, or why not.
+/// Result of a ticket now: `None` while it waits, then done or the reason why not.
 fn told(sole: &Sole, ticket: Ticket) -> Option<Result<(), Reason>> {
     let answer = pin!(sole.group.settled(ticket));
     match answer.poll(&mut Context::from_waker(Waker::noop())) {

@@ -121,7 +121,7 @@ impl Sender {
     }
 }
 
-/// Whether a record is refused, and not the bucket that all of them are for.
+/// True where a record was refused by itself; false where its bucket, the same for all, was.
 fn is_of_record(failure: &Failure) -> bool {
     let of_bucket = [Reason::NoSuchBucket, Reason::NoSuchType, Reason::NotSupported].map(Some);
     failure.kind() == Some(Kind::Invalid) && !of_bucket.contains(&failure.reason())

@@ -101,7 +101,7 @@ pub fn updates(of: &Stuff) -> Vec<Update> {
     all
 }
 
-/// Of conditions that came later.
+/// Call with an expiry condition that older versions of the protocol lack.
 pub fn expiry_call(of: &Stuff) -> Call {
     let (key, when) = (of.keys[0].clone(), ExpireWhen::HasLater);
     Call::Update(Update::Expire { key, expiry: Expiry::After(9), when })

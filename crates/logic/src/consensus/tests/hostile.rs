@@ -11,7 +11,7 @@ use base::{Ballot, ConfigurationId, LogIndex, Millis, NodeId, Part};
 use std::collections::VecDeque;
 
 const MEMBERS: u64 = 3;
-/// What happens in one history; it is calm in the beginning, for at most so long, ...
+/// Steps of one history; it is calm in the beginning, for at most so many, ...
 const STEPS: u64 = 600;
 const CALM_MAX: u64 = 400;
 /// ... and then of a thousand steps at most so many bring what no member would say.
@@ -28,7 +28,7 @@ struct World {
     ways: Vec<(NodeId, NodeId, Message)>,
     now: u64,
     chance: Chance,
-    /// How many were refused as unsound.
+    /// Messages refused as unsound.
     refused: u64,
 }
 

@@ -245,7 +245,7 @@ fn send_until_closed(address: SocketAddr, frames: &mut dyn Iterator<Item = Vec<u
     sent
 }
 
-/// Where it is spoken.
+/// Port that a hostile connection goes to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Port {
     Clients,
