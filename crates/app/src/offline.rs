@@ -14,7 +14,7 @@ use store::{DataDir, FileDisk, StoreError};
 /// The file that makes a directory a data directory; copied last, so that half a copy is none.
 const IDENTITY: &str = "IDENTITY";
 /// What a member of a cluster has beside it.
-const MEMBERSHIP: [&str; 2] = ["MEMBERS", "JOINER"];
+const MEMBERSHIP: [&str; 3] = ["MEMBERS", "JOINER", "SECRET"];
 
 /// What a data directory holds.
 #[derive(Debug)]

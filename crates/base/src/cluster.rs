@@ -189,7 +189,7 @@ pub enum ClusterCall {
     /// What the directory knows. `Body::Cluster`.
     Describe,
     /// A node joins, with a part in every group that has no voters enough; asked again by the same
-    /// node, it changes nothing. `Body::Cluster`.
+    /// node, it changes nothing. `Body::Joined`, or `Body::Cluster` of a cluster without a secret.
     AddMember {
         /// The new member.
         member: MemberDescription,
@@ -275,6 +275,9 @@ pub enum ClusterCall {
     },
     /// No join token that was made so far lets anybody in any more. `Body::Done`.
     RevokeTokens,
+    /// Gives a cluster of a version before a secret that its members sign their greetings with.
+    /// `Body::Done` once greetings must be signed; `NoQuorum` while members lack it.
+    MakeSecret,
 }
 
 impl ClusterCall {

@@ -23,6 +23,7 @@ pub mod range;
 pub mod reply;
 pub mod request;
 pub mod ring;
+mod secret;
 pub mod token;
 pub mod varint;
 pub mod wire;
@@ -49,6 +50,7 @@ pub use ring::{
     RingCall, RingChange, RingDescription, RingLoad, RingMove, RingPlan, RingTransfer,
     RingTransfers,
 };
+pub use secret::ClusterSecret;
 pub use token::{JoinToken, TokenDigest};
 
 /// A key: any bytes, at most [`limits::KEY_BYTES_MAX`]; keys order as unsigned bytes.

@@ -6,7 +6,7 @@ use crate::cluster::{ClusterDescription, Placement};
 use crate::datatype::TypeFound;
 use crate::properties::Properties;
 use crate::ring::{RingDescription, RingPlan, RingTransfers};
-use crate::{Error, Key, LogIndex, SessionId, Value, Version};
+use crate::{ClusterSecret, Error, Key, LogIndex, SessionId, Value, Version};
 
 /// An answer; every one carries the index of the log it reflects.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +41,8 @@ pub enum Body {
     Types(Vec<(String, Properties)>),
     /// Members and placement.
     Cluster(ClusterDescription),
+    /// The same for a node that joins, with what members sign their greetings with.
+    Joined(ClusterDescription, ClusterSecret),
     /// A group that was made.
     Group(Placement),
     /// A key's values in an available bucket.

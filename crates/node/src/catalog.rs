@@ -6,7 +6,8 @@ use crate::consistent::group::Observer;
 use crate::consistent::layout::StoredRow;
 use crate::consistent::view::damaged;
 use crate::directory::lives::{self, Record};
-use crate::directory::rows::{self, BUCKETS, CLUSTER, GROUPS, LIVES, MEMBERS};
+use crate::directory::rows::{self, BUCKETS, CLUSTER, GROUPS, LIVES, MEMBERS, SECRET};
+use crate::directory::secret::{self, SecretRow};
 use base::{
     BucketDescription, BucketId, BucketName, ClusterDescription, GroupId, Lived, MemberDescription,
     Moving, NodeId, Properties, Result, Value,
@@ -54,6 +55,8 @@ pub(crate) struct Catalog {
     drawn: Mutex<ClusterDescription>,
     /// The life of each member that was let in last.
     lives: Mutex<BTreeMap<NodeId, Lived>>,
+    /// The cluster's secret as the applied rows have it.
+    secret: Mutex<Option<SecretRow>>,
     /// What is known of available buckets.
     pub(crate) available: Offered,
     /// The newest that this node knows of: while it catches up, what it was told when it joined or
@@ -70,6 +73,7 @@ impl Catalog {
             moving: watch::Sender::default(),
             drawn: Mutex::new(drawn),
             lives: Mutex::default(),
+            secret: Mutex::default(),
             available: Offered::default(),
             cluster: watch::Sender::new(Arc::new(known)),
         }
@@ -135,6 +139,16 @@ impl Catalog {
         *self.lives.lock().expect("no one panics while holding it") = lives;
     }
 
+    /// The cluster's secret; none: it has none, or this node has not applied its row yet.
+    pub(crate) fn secret(&self) -> Option<SecretRow> {
+        self.secret.lock().expect("no one panics while holding it").clone()
+    }
+
+    /// This is the cluster's secret.
+    pub(crate) fn fill_secret(&self, row: Option<SecretRow>) {
+        *self.secret.lock().expect("no one panics while holding it") = row;
+    }
+
     /// A row of the directory was written (or removed: no value), in the order of the log.
     fn apply(&self, key: &[u8], value: Option<&Value>) -> Result<()> {
         if key.starts_with(BUCKETS) {
@@ -167,6 +181,8 @@ impl Catalog {
                 cluster.groups.extend(placement);
                 cluster.groups.sort_unstable_by_key(|placement| placement.group);
             });
+        } else if key == SECRET {
+            self.fill_secret(value.map(|value| secret::read(value)).transpose()?);
         } else if key == CLUSTER {
             let row = value.map(|value| rows::read_cluster(value)).transpose()?.unwrap_or_default();
             self.redraw(|cluster| {

@@ -24,6 +24,7 @@ mod lives;
 mod lock;
 mod members;
 mod refound;
+mod secret;
 mod unfinished;
 mod whole;
 
@@ -123,6 +124,9 @@ impl DataDir {
         let twin = DataDir::open_as(path, Some(identity))?;
         if let Some(known) = self.members()? {
             twin.write_members(&known)?;
+        }
+        if let Some((secret, is_required)) = self.secret()? {
+            twin.write_secret(&secret, is_required)?;
         }
         if let Some(node) = joiner::read(&self.disk()?, &self.path)? {
             joiner::write(&twin.disk()?, path, node)?;

@@ -4,6 +4,7 @@ use super::bucket::plain;
 use super::recover::Recover;
 use super::replace::Replace;
 use super::ring::{Ring, Short};
+use super::secret::Secret;
 use super::serve::Join;
 use super::settle;
 use super::token::Token;
@@ -68,6 +69,8 @@ pub enum Asks {
     Transfer(Transfer),
     /// Make a join token, which lets nodes in from beyond loopback; or end all tokens
     Token(Token),
+    /// Have greetings between nodes signed, in a cluster founded by an older version
+    Secret(Secret),
     /// Show who keeps the partitions of available buckets, and change it
     Ring(Ring),
     #[command(flatten)]
@@ -178,6 +181,7 @@ impl Asks {
             Asks::Replace(replace) => replace.run().await,
             Asks::Transfer(transfer) => transfer.run().await,
             Asks::Token(token) => token.run().await,
+            Asks::Secret(secret) => secret.run().await,
             Asks::Ring(ring) => ring.run().await,
             Asks::RingStep(step) => step.run().await,
             Asks::Recover(recover) => recover.run().await,

@@ -32,12 +32,16 @@ pub async fn join_through(
     };
     alone.set(true);
     let token = settings.node.join_token.as_ref();
-    let Body::Cluster(known) = ask(members, joining.call(), token, NOT_YET).await? else {
-        let text = "a member answers what no member does";
-        return Err(Failure::new(Kind::Invalid, text));
+    let (known, secret) = match ask(members, joining.call(), token, NOT_YET).await? {
+        Body::Joined(known, secret) => (known, Some(secret)),
+        Body::Cluster(known) => (known, None),
+        _ => {
+            let text = "a member answers what no member does";
+            return Err(Failure::new(Kind::Invalid, text));
+        }
     };
     let (cluster, members) = (known.cluster, known.members.len());
-    blocking(move || joining.finish(&known)).await?;
+    blocking(move || joining.finish(&known, secret.as_ref())).await?;
     alone.set(false);
     tracing::info!(%cluster, members, "joined");
     Ok(())

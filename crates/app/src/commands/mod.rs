@@ -30,6 +30,7 @@ mod replace;
 mod restore;
 mod ring;
 mod ring_shown;
+mod secret;
 mod sequence;
 mod serve;
 mod settings;

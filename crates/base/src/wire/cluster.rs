@@ -7,7 +7,7 @@ use crate::codec::Malformed;
 use crate::limits::{
     GROUP_MEMBERS_MAX, GROUPS_MAX, NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX, PEERS_MAX,
 };
-use crate::{ClusterId, GroupId, NodeId, TokenDigest};
+use crate::{ClusterId, ClusterSecret, GroupId, NodeId, TokenDigest};
 
 /// The number of a call around another.
 const SHOWN: u8 = 9;
@@ -67,6 +67,7 @@ pub(super) fn put_call<W: Fields>(call: &ClusterCall, out: &mut W) {
             out.byte(10).bytes(&digest.0).maybe_word(*lifetime_ms);
         }
         ClusterCall::RevokeTokens => out.put_u8(11),
+        ClusterCall::MakeSecret => out.put_u8(13),
         ClusterCall::SetQuorum { group, quorum } => {
             out.byte(12).half(group.0).byte(quorum.unwrap_or(0));
         }
@@ -126,6 +127,7 @@ fn take_other(which: u8, from: &mut Source<'_>) -> Taken<ClusterCall> {
             lifetime_ms: from.maybe("lifetime or none", |from| from.word("lifetime"))?,
         },
         11 => ClusterCall::RevokeTokens,
+        13 => ClusterCall::MakeSecret,
         12 => ClusterCall::SetQuorum {
             group: GroupId(from.half("group")?),
             quorum: Some(from.byte("quorum")?).filter(|quorum| *quorum > 0),
@@ -172,6 +174,29 @@ pub(super) fn take_whole(from: &mut Source<'_>) -> Taken<ClusterDescription> {
         return Err(Malformed("what groups began with"));
     }
     Ok(described)
+}
+
+/// What a node that joins is told: the secret, then the rest in the words that say it all.
+pub(super) fn put_joined<W: Fields>(
+    described: &ClusterDescription,
+    secret: &ClusterSecret,
+    out: &mut W,
+) {
+    out.bytes(secret.bytes()).yes(is_plain(described));
+    match is_plain(described) {
+        true => put(described, out),
+        false => put_whole(described, out),
+    }
+}
+
+pub(super) fn take_joined(from: &mut Source<'_>) -> Taken<(ClusterDescription, ClusterSecret)> {
+    let secret = from.bytes(ClusterSecret::BYTES, "secret")?;
+    let secret = secret[..].try_into().map_err(|_| Malformed("secret"))?;
+    let described = match from.yes("plain")? {
+        true => take(from)?,
+        false => take_whole(from)?,
+    };
+    Ok((described, ClusterSecret::new(secret)))
 }
 
 /// A group by itself.

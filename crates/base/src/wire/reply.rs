@@ -41,6 +41,10 @@ pub(super) fn take(from: &mut Source<'_>) -> Taken<Reply> {
         21 => Body::RingTransfers(ring::take_transfers(from)?),
         22 => Body::Typed(types::take_found(from)?),
         23 => Body::Owners(available::take_owners(from)?),
+        24 => {
+            let (described, secret) = cluster::take_joined(from)?;
+            Body::Joined(described, secret)
+        }
         number => take_shown(number, from)?,
     };
     Ok(Reply { index, body })
@@ -72,6 +76,9 @@ fn put_body<W: Fields>(body: &Body, out: &mut W) {
             cluster::put(described, out.byte(9));
         }
         Body::Cluster(described) => cluster::put_whole(described, out.byte(10)),
+        Body::Joined(described, secret) => {
+            cluster::put_joined(described, secret, out.byte(24));
+        }
         Body::Group(placement) => cluster::put_placement(placement, out.byte(11)),
         Body::Siblings(siblings) => available::put_siblings(siblings, out.byte(15)),
         Body::Stored(context) => available::put_stored(context, out.byte(16)),

@@ -22,7 +22,7 @@ pub const ADD_MEMBER: Route = Route {
     audience: For::Joining,
     ..cluster(
         (Name::AddMember, Method::Post, "/v1/cluster/members"),
-        (Takes::Json("NewMember"), Gives::Json("Members")),
+        (Takes::Json("NewMember"), Gives::Json("Joined")),
         "A node joins; it is told whom it joins. Beyond loopback it shows a join token.",
     )
 };
@@ -55,6 +55,13 @@ pub const REVOKE: Route = cluster(
     (Name::RevokeTokens, Method::Delete, TOKENS),
     (Takes::Nothing, Gives::Nothing),
     "No join token that was made so far lets anybody in any more.",
+);
+
+pub const MAKE_SECRET: Route = cluster(
+    (Name::MakeSecret, Method::Post, "/v1/cluster/secret"),
+    (Takes::Nothing, Gives::Nothing),
+    "Gives a cluster founded by an older version the secret that its members sign their greetings \
+     with; 503 until every member has it.",
 );
 
 /// The token that a request shows.

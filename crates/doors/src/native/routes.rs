@@ -47,6 +47,7 @@ pub enum Name {
     ReplaceMember,
     MakeToken,
     RevokeTokens,
+    MakeSecret,
     SetPart,
     PlaceGroup,
     SetQuorum,

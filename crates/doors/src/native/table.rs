@@ -18,7 +18,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes; the most travelled ones first.
-pub const ROUTES: [Route; 66] = [
+pub const ROUTES: [Route; 67] = [
     Route {
         query: &[Consistency],
         gives: Gives::Value,
@@ -270,6 +270,7 @@ pub const ROUTES: [Route; 66] = [
     admission::REPLACE_MEMBER,
     admission::MAKE,
     admission::REVOKE,
+    admission::MAKE_SECRET,
     cluster(
         (Name::SetPart, Method::Put, "/v1/cluster/members/{name}/part"),
         (Takes::Json("SetPart"), Gives::Nothing),

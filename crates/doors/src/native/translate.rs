@@ -229,6 +229,7 @@ fn members(target: &mut Target, body: &[u8]) -> Result<(Call, Shape), Error> {
         Name::RemoveMember => (ClusterCall::RemoveMember { name }, Shape::Nothing),
         Name::ReplaceMember => (cluster::replace_member(body, name)?, Shape::Nothing),
         Name::RevokeTokens => (ClusterCall::RevokeTokens, Shape::Nothing),
+        Name::MakeSecret => (ClusterCall::MakeSecret, Shape::Nothing),
         Name::SetPart => (cluster::set_part(body, name)?, Shape::Nothing),
         Name::PlaceGroup => (cluster::place_group(body, target.group)?, Shape::Nothing),
         Name::SetQuorum => (cluster::set_quorum(body, target.group)?, Shape::Nothing),

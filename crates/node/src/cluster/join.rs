@@ -5,7 +5,10 @@ use super::described;
 use crate::NodeSettings;
 use crate::keeper::store_error;
 use crate::recovery::unusable;
-use base::{ClusterCall, ClusterDescription, DirectoryCall, Error, NodeId, Part, Reason, Result};
+use base::{
+    ClusterCall, ClusterDescription, ClusterSecret, DirectoryCall, Error, NodeId, Part, Reason,
+    Result,
+};
 use store::{DataDir, Joiner, Opening};
 
 /// A directory that has yet to join. It stays locked until this is dropped.
@@ -42,12 +45,14 @@ impl Joining {
     }
 
     /// The answer: the node belongs to the cluster from here on. Blocking.
-    pub fn finish(self, known: &ClusterDescription) -> Result<()> {
+    ///
+    /// `secret`: what its members greet each other with; none: the cluster has none.
+    pub fn finish(self, known: &ClusterDescription, secret: Option<&ClusterSecret>) -> Result<()> {
         let own = NodeId(self.joiner.node);
         if known.cluster.0 == 0 || known.member(own).is_none() {
             let text = "the answer does not name this node among the members: try again";
             return Err(Error::new(Reason::NotSupported, text));
         }
-        self.joiner.join(known).map(|_| ()).map_err(store_error)
+        self.joiner.join(known, secret).map(|_| ()).map_err(store_error)
     }
 }

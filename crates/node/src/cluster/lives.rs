@@ -91,7 +91,7 @@ impl Own {
 }
 
 /// Writes a small file of the data directory, off the threads that answer.
-async fn write(
+pub(super) async fn write(
     inner: &Arc<Inner>,
     what: impl FnOnce(&DataDir) -> std::result::Result<(), StoreError> + Send + 'static,
 ) -> Result<()> {

@@ -14,6 +14,7 @@ mod preferred;
 pub(crate) mod recover;
 mod rejoin;
 mod report;
+pub(crate) mod secret;
 mod slow;
 mod spread;
 mod step;

@@ -4,6 +4,7 @@
 
 use super::full::Cramped;
 use super::preferred::{Fit, Wish};
+use super::secret::Secrets;
 use super::slow::Laggard;
 use super::spread::{Sight, Spread, differs};
 use super::step::take_step;
@@ -42,6 +43,8 @@ struct Tending {
     removed: bool,
     /// What is done for this node's own life.
     own: lives::Own,
+    /// And with the cluster's secret.
+    secrets: Secrets,
     /// Who may take over because it is preferred.
     fit: Fit,
     /// Who may because this node's disk is slow.
@@ -75,6 +78,7 @@ impl Tending {
         if known.members.is_empty() {
             return; // A cluster that is not founded yet.
         }
+        self.secrets.look(inner).await;
         self.tell_peers(inner, &known);
         let forced = inner.settings.forced_among(&known);
         inner.directory.group.shared.forced_master.store(forced.0, Ordering::Release);
@@ -287,6 +291,7 @@ impl Tending {
     /// What only group 0's master does.
     async fn keep_directory(&mut self, inner: &Inner, known: &ClusterDescription) -> Result<()> {
         lives::record(inner, known).await?;
+        self.secrets.require(inner, known).await?;
         let (now, pause_ms) = (world::milliseconds(), inner.settings.farewell_ms);
         for member in known.members.iter().filter(|member| member.stay == Stay::Leaving) {
             if !is_out(inner, known, member.node).await {

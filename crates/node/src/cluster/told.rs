@@ -9,11 +9,12 @@
 //! question = 3 | 5
 //! answer   = 1 byte: whether its disk hangs
 //! ```
+//! `secret.rs` and `report.rs` have questions of their own behind the same byte.
 //! Only a master that may answer reads says who is in its group; everybody else declines.
 //! The second question is declined by a node that is slow or full or whose disk hangs, that is
 //! about to stop, or that told somebody else a moment ago: that one may be handing it a group.
 
-use super::{handing, report};
+use super::{handing, report, secret};
 use crate::consistent::group::Group;
 use crate::groups::Inquirer;
 use crate::peers::{Asked, Peers};
@@ -57,6 +58,9 @@ pub(crate) fn tell(inner: &Inner, peers: &Peers, asked: Asked) {
     }
     if asked.payload[..] == [ABOUT_MEMBERS, handing::VERIFY] {
         return handing::verify_told(inner, peers, &asked);
+    }
+    if asked.payload[..] == [ABOUT_MEMBERS, secret::ABOUT_SECRET] {
+        return secret::tell(inner, peers, &asked);
     }
     if asked.payload[..] == [ABOUT_MEMBERS, report::REPORT] {
         return report::told(inner, peers, &asked);

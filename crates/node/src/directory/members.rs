@@ -8,7 +8,7 @@ use super::rows::{
     write_group, write_member,
 };
 use super::witnesses::{part_of_joiner, too_many_witnesses};
-use super::{Directory, Plan};
+use super::{Directory, Plan, secret};
 use base::cluster::{check_address, check_member_name};
 use base::limits::{GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX, PEERS_MAX};
 use base::request::Expiry;
@@ -52,6 +52,7 @@ impl Directory {
             ClusterCall::Shown { digest, call } => self.plan_shown(digest, call),
             ClusterCall::AddToken { digest, lifetime_ms } => self.plan_token(digest, *lifetime_ms),
             ClusterCall::RevokeTokens => self.plan_revocation(),
+            ClusterCall::MakeSecret => self.plan_secret(),
         }
     }
 
@@ -71,6 +72,10 @@ impl Directory {
                 draft.row.lease_ms = lease_ms;
                 draft.changed = true;
             }
+            // So may a node of a version before secrets: nobody else could lack it.
+            if draft.known.members.len() == 1 && self.secret()?.is_none() {
+                draft.steps.push(secret::founding());
+            }
             return draft.done();
         }
         let row = ClusterRow { founder: founder.node, lease_ms, changes: 0 };
@@ -80,6 +85,7 @@ impl Directory {
             let members = vec![(founder.node, Part::Voter)];
             set(group_key(*group), write_group(&Placement { members, ..Placement::default() }))
         }));
+        steps.push(secret::founding());
         steps.extend(token.iter().map(|digest| lets_in(digest, Expiry::Never)));
         Ok(Plan::Change(steps))
     }

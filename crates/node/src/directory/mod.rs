@@ -18,6 +18,7 @@ mod moves;
 mod ring;
 mod ring_words;
 pub(crate) mod rows;
+pub(crate) mod secret;
 mod staged;
 mod witnesses;
 
@@ -42,8 +43,8 @@ use rows::{
     type_key,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 /// Attempts when others change the directory at the same time.
 const ATTEMPTS_MAX: usize = 16;
@@ -56,6 +57,8 @@ pub(crate) struct Directory {
     rows: Bucket,
     /// One change at a time from this node: fewer attempts.
     turn: tokio::sync::Mutex<()>,
+    /// Names of members that have not got an offered secret, as this node saw it last as master.
+    lacking: Mutex<Vec<String>>,
 }
 
 /// What comes of a call: an answer at once, or a change.
@@ -72,8 +75,8 @@ impl Directory {
         let rows = Bucket::new(OWN, group.id, Properties::default());
         let cluster = catalog.cluster().cluster;
         let _ = group.observer.set(catalog.clone()); // Nobody else sets it.
-        let directory =
-            Directory { group, catalog, cluster, rows, turn: tokio::sync::Mutex::new(()) };
+        let (turn, lacking) = (tokio::sync::Mutex::new(()), Mutex::default());
+        let directory = Directory { group, catalog, cluster, rows, turn, lacking };
         directory.load().map(|()| directory)
     }
 
@@ -85,6 +88,7 @@ impl Directory {
         })?;
         // Before the members: who hears of those asks for these.
         self.catalog.fill_lives(lives);
+        self.catalog.fill_secret(self.secret()?);
         let mut buckets = Vec::new();
         self.each(BUCKETS, |key, value| {
             buckets.push(describe(key, Some(value))?);
@@ -136,7 +140,12 @@ impl Directory {
         };
         let (index, mut body) = self.change(|| self.plan(name, &call)).await?;
         if body == Body::Done && adds(&call) {
-            body = Body::Cluster(self.described()?);
+            let known = self.described()?;
+            // Whoever may join may greet: it needs what the members greet each other with.
+            body = match self.secret()? {
+                Some(row) => Body::Joined(known, row.secret),
+                None => Body::Cluster(known),
+            };
         }
         Ok(Reply { index, body })
     }

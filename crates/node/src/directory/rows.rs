@@ -6,6 +6,7 @@
 //! n/bucket               -> the next bucket's number
 //! d/<number>             -> group                 dropped, its space not yet given back
 //! n/cluster              -> founder, lease, number of changes of what follows
+//! n/secret               -> the cluster's secret (`secret.rs`)
 //! m/<node, 16 digits>    -> name, addresses, incarnation, whether it stays
 //! n/group                -> the next group's number
 //! a/<type>/<name>        -> properties            of an available bucket, where not its type's
@@ -34,6 +35,8 @@ pub(crate) const GROUPS: &[u8] = b"g/";
 pub(crate) const NEXT_BUCKET: &[u8] = b"n/bucket";
 pub(crate) const NEXT_GROUP: &[u8] = b"n/group";
 pub(crate) const CLUSTER: &[u8] = b"n/cluster";
+/// The cluster's secret.
+pub(crate) const SECRET: &[u8] = b"n/secret";
 pub(crate) const CUSTOM: &[u8] = b"a/";
 pub(crate) const RING: &[u8] = b"r";
 /// The lives of members that were let in last.

@@ -1,10 +1,11 @@
 //! The incoming side: hears who calls, and hands the call to the peer's task.
 
 use super::greet::{self, Unread};
-use super::handshake::{Greeting, Hello, admit};
-use super::peer::Call;
+use super::handshake::{Greeting, Received, admit};
+use super::peer::{Call, Caller};
 use super::refusal::Refusal;
 use super::tcp::Shared;
+use super::transcript::Transcript;
 use base::limits::{PEER_GREETING_MS_MAX, PEER_GREETINGS_MAX, PEER_GREETINGS_PER_ADDRESS_MAX};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -99,31 +100,41 @@ async fn hear(shared: Arc<Shared>, mut stream: TcpStream, _place: Place) {
     if greet::prepare(&stream).is_err() {
         return;
     }
-    let (mut stream, refusal) = match timeout(patience, greet::read(&mut stream)).await {
-        Ok(Ok(Greeting::Hello(hello))) => match call(&shared, stream, hello).await {
+    let transcript = Transcript::new(shared.credential());
+    let (mut refused, refusal) = match timeout(patience, greet::read(&mut stream)).await {
+        Ok(Ok(received)) => match call(&shared, Caller { stream, transcript }, received).await {
             Some(refused) => refused,
             None => return,
         },
-        Ok(Ok(_)) => (stream, Refusal::Malformed("kind")),
-        Ok(Err(Unread::Refused(refusal))) => (stream, refusal),
+        Ok(Err(Unread::Refused(refusal))) => (Caller { stream, transcript }, refusal),
         Ok(Err(Unread::Socket(_))) | Err(_) => return,
     };
     tracing::debug!(target: "peers", "a caller is refused: {refusal}");
-    let _ = timeout(patience, greet::refuse(&mut stream, &refusal)).await;
+    let Caller { stream, transcript } = &mut refused;
+    let _ = timeout(patience, greet::refuse(stream, transcript, &refusal)).await;
 }
 
-/// Hands the call to the peer's task; gives it back if it is refused.
-async fn call(shared: &Shared, stream: TcpStream, hello: Hello) -> Option<(TcpStream, Refusal)> {
+/// Hands the call to the peer's task; gives it back if it is refused. Nothing of a hello is
+/// believed, and nothing told, before its MAC is verified.
+async fn call(
+    shared: &Shared,
+    mut caller: Caller,
+    received: Received,
+) -> Option<(Caller, Refusal)> {
+    let verified = caller.transcript.verify(&received);
+    let Greeting::Hello(hello) = received.greeting else {
+        return Some((caller, Refusal::Malformed("kind")));
+    };
     let peer = shared.peer(hello.speaker.node);
     let known = peer.as_ref().map(|peer| peer.known());
-    if let Err(refusal) = admit(&shared.speaker(), &hello, known) {
-        return Some((stream, refusal));
+    if let Err(refusal) = verified.and_then(|()| admit(&shared.speaker(), &hello, known)) {
+        return Some((caller, refusal));
     }
     let calls = &peer?.calls;
     let (back, refused) = oneshot::channel();
-    match calls.try_send(Call { stream, hello, back }) {
+    match calls.try_send(Call { caller, hello, back }) {
         // An error of `refused` means that the call was taken.
         Ok(()) => refused.await.ok(),
-        Err(full) => Some((full.into_inner().stream, Refusal::Busy)),
+        Err(full) => Some((full.into_inner().caller, Refusal::Busy)),
     }
 }

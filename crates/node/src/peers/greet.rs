@@ -1,11 +1,14 @@
 //! Greetings over a socket, and what a socket between nodes is set to.
 
-use super::handshake::{Bond, ENVELOPE_BYTES, Greeting, Hello, Speaker, VERSIONS, accept};
+use super::handshake::{
+    Bond, ENVELOPE_BYTES, Greeting, Hello, Known, Received, Speaker, VERSIONS, accept,
+};
 use super::link::Terms;
 use super::network::Failed;
 use super::peer::Peer;
 use super::refusal::Refusal;
 use super::tcp::Shared;
+use super::transcript::Transcript;
 use crate::world;
 use base::NodeId;
 use std::io;
@@ -43,7 +46,7 @@ impl From<io::Error> for Unread {
 }
 
 /// Reads one greeting and not a byte more.
-pub(super) async fn read(stream: &mut TcpStream) -> Result<Greeting, Unread> {
+pub(super) async fn read(stream: &mut TcpStream) -> Result<Received, Unread> {
     let mut envelope = [0; ENVELOPE_BYTES];
     stream.read_exact(&mut envelope).await?;
     let length = Greeting::body_bytes(&envelope).map_err(Unread::Refused)?;
@@ -52,15 +55,23 @@ pub(super) async fn read(stream: &mut TcpStream) -> Result<Greeting, Unread> {
     Greeting::decode(&envelope, &body, VERSIONS).map_err(Unread::Refused)
 }
 
-/// Says a greeting.
-pub(super) async fn say(stream: &mut TcpStream, greeting: &Greeting) -> io::Result<()> {
-    stream.write_all(&greeting.encode()).await
+/// Says a greeting, signed if this node holds the cluster's secret.
+pub(super) async fn say(
+    stream: &mut TcpStream,
+    transcript: &mut Transcript,
+    greeting: &Greeting,
+) -> io::Result<()> {
+    stream.write_all(&transcript.sign(greeting)).await
 }
 
 /// Says why not; best effort, the closed socket says the rest.
-pub(super) async fn refuse(stream: &mut TcpStream, refusal: &Refusal) {
-    let refused = Greeting::Refused { code: refusal.code(), words: refusal.to_string() };
-    if say(stream, &refused).await.is_ok() {
+pub(super) async fn refuse(stream: &mut TcpStream, transcript: &mut Transcript, refusal: &Refusal) {
+    let words = match transcript.proven() {
+        Some(_) => refusal.to_string(),
+        None => refusal.words_for_strangers(),
+    };
+    let refused = Greeting::Refused { code: refusal.code(), words };
+    if say(stream, transcript, &refused).await.is_ok() {
         // An orderly end, so that the words are not lost behind bytes that were never read.
         let _ = stream.shutdown().await;
     }
@@ -83,71 +94,106 @@ pub(super) async fn dial(
     let hello =
         Hello { versions: VERSIONS, speaker: shared.speaker(), wanted: member.node, previous };
     said.store(true, Relaxed);
+    let mut transcript = Transcript::new(shared.credential());
     let greeting = async {
-        say(&mut stream, &Greeting::Hello(hello.clone())).await?;
+        say(&mut stream, &mut transcript, &Greeting::Hello(hello.clone())).await?;
         read(&mut stream).await
     };
     let answer = timeout(patience, greeting).await.map_err(|_| late("no greeting came"))?;
     let refusal = match answer {
-        Ok(Greeting::Welcome { version, speaker }) => {
-            let known = peer.known();
-            match accept(&hello.speaker, member.node, version, &speaker, known, VERSIONS) {
-                Ok(()) => return go(stream, &hello.speaker, speaker).await.map_err(failed),
-                Err(refusal) => refusal,
+        Ok(received) => match answered(&mut transcript, received, &hello, &peer.known()) {
+            Ok(speaker) => {
+                return go(stream, transcript, &hello.speaker, speaker).await.map_err(failed);
             }
-        }
-        Ok(Greeting::Refused { code, words }) => return Err(Failed::Refused { code, words }),
-        Ok(_) => Refusal::Malformed("kind"),
+            Err(Failed::Refuses(refusal)) => refusal,
+            Err(refused) => return Err(refused),
+        },
         Err(Unread::Refused(refusal)) => refusal,
         Err(Unread::Socket(error)) => return Err(failed(error)),
     };
-    let _ = timeout(patience, refuse(&mut stream, &refusal)).await;
+    let _ = timeout(patience, refuse(&mut stream, &mut transcript, &refusal)).await;
     Err(Failed::Refuses(refusal))
 }
 
-async fn go(mut stream: TcpStream, me: &Speaker, speaker: Speaker) -> io::Result<Greeted> {
-    let bond = Bond::new(me, &speaker);
-    say(&mut stream, &Greeting::Go { link: bond.link }).await?;
-    let terms = terms(&speaker, bond.link, bond.dialler, bond.dialled);
+/// Returns who answered this node's hello, if it is the one that was looked for.
+fn answered(
+    transcript: &mut Transcript,
+    received: Received,
+    hello: &Hello,
+    known: &Known,
+) -> Result<Speaker, Failed> {
+    match &received.greeting {
+        Greeting::Welcome { version, speaker } => {
+            let (me, wanted) = (&hello.speaker, hello.wanted);
+            let accepted = transcript
+                .verify(&received)
+                .and_then(|()| accept(me, wanted, *version, speaker, *known, VERSIONS));
+            accepted.map(|()| speaker.clone()).map_err(Failed::Refuses)
+        }
+        Greeting::Refused { code, words } => {
+            let (code, words) = (*code, words.clone());
+            Err(Failed::Refused { code, words, is_trusted: transcript.trusts(&received) })
+        }
+        _ => Err(Failed::Refuses(Refusal::Malformed("kind"))),
+    }
+}
+
+async fn go(
+    mut stream: TcpStream,
+    mut transcript: Transcript,
+    me: &Speaker,
+    speaker: Speaker,
+) -> io::Result<Greeted> {
+    let bond = Bond::new(me, &speaker, transcript.proven());
+    say(&mut stream, &mut transcript, &Greeting::Go { link: bond.link }).await?;
+    let salts = (bond.dialler, bond.dialled);
+    let terms = terms(&speaker, bond.link, salts, &transcript);
     Ok(Greeted { stream, terms, speaker })
 }
 
-/// Welcomes a caller that was let in, and waits for its go.
+/// Welcomes a caller that was let in, and waits for its go. `transcript`: of its hello.
 pub(super) async fn welcome(
     shared: &Shared,
     mut stream: TcpStream,
     hello: Hello,
+    mut transcript: Transcript,
 ) -> Result<Greeted, Failed> {
     let me = shared.speaker();
     let caller = hello.speaker;
     let failed = |error: io::Error| Failed::Unreachable(format!("{}: {error}", caller.address));
     // `accept` let only callers in with whom there is one.
     let version = VERSIONS.common(hello.versions).unwrap_or(VERSIONS.lowest);
-    let bond = Bond::new(&caller, &me);
+    let bond = Bond::new(&caller, &me, transcript.proven());
     let greeting = async {
-        say(&mut stream, &Greeting::Welcome { version, speaker: me }).await?;
+        say(&mut stream, &mut transcript, &Greeting::Welcome { version, speaker: me }).await?;
         read(&mut stream).await
     };
-    let refusal = match timeout(shared.settings.dial, greeting).await {
-        Ok(Ok(Greeting::Go { link })) if link == bond.link => {
-            let terms = terms(&caller, bond.link, bond.dialled, bond.dialler);
-            return Ok(Greeted { stream, terms, speaker: caller });
-        }
-        Ok(Ok(Greeting::Refused { code, words })) => {
-            return Err(Failed::Refused { code, words });
-        }
-        Ok(Ok(_)) => Refusal::Malformed("go"),
-        Ok(Err(Unread::Refused(refusal))) => refusal,
+    let received = match timeout(shared.settings.dial, greeting).await {
+        Ok(Ok(received)) => received,
+        Ok(Err(Unread::Refused(refusal))) => return Err(Failed::Refuses(refusal)),
         Ok(Err(Unread::Socket(error))) => return Err(failed(error)),
         Err(_) => return Err(Failed::Unreachable(format!("{}: no go came", caller.address))),
     };
-    Err(Failed::Refuses(refusal))
+    match &received.greeting {
+        Greeting::Go { link } if *link == bond.link => {
+            transcript.verify(&received).map_err(Failed::Refuses)?;
+            let salts = (bond.dialled, bond.dialler);
+            let terms = terms(&caller, bond.link, salts, &transcript);
+            Ok(Greeted { stream, terms, speaker: caller })
+        }
+        Greeting::Refused { code, words } => {
+            let (code, words) = (*code, words.clone());
+            Err(Failed::Refused { code, words, is_trusted: transcript.trusts(&received) })
+        }
+        _ => Err(Failed::Refuses(Refusal::Malformed("go"))),
+    }
 }
 
-fn terms(speaker: &Speaker, id: u64, ours: u64, theirs: u64) -> Terms {
+fn terms(speaker: &Speaker, id: u64, (ours, theirs): (u64, u64), transcript: &Transcript) -> Terms {
     let Speaker { node, incarnation, lives, .. } = speaker;
     let (node, incarnation, lives) = (*node, *incarnation, lives.clone());
-    Terms { id, node, incarnation, lives, ours, theirs }
+    let is_proven = transcript.proven().is_some();
+    Terms { id, node, incarnation, lives, ours, theirs, is_proven }
 }
 
 /// A nonce for one connection.

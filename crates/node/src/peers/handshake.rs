@@ -9,15 +9,17 @@
 //!  12  u64      checksum   xxh3 of the body
 //!  20           body       u8 kind, then
 //!      hello    u32 lowest, u32 highest version; u64 cluster, node, wanted node, incarnation,
-//!               process, nonce, previous link; string name; string address; lives
+//!               process, nonce, previous link; string name; string address; lives; mac
 //!      welcome  u32 version; u64 cluster, node, incarnation, process, nonce; string name, address;
-//!               lives
-//!      go       u64 the link's id
-//!      refused  u8 code; string words
+//!               lives; mac
+//!      go       u64 the link's id; mac
+//!      refused  u8 code; string words; mac
 //! ```
 //!
 //! `lives`, u32 how many and for each u64 number, u64 token, came later: who has none to tell
-//! leaves them out.
+//! leaves them out, unless a MAC follows.
+//! `mac`, u8 1 and 32 bytes, came after those: a node without the cluster's secret leaves it out.
+//! What it covers says `transcript.rs`.
 //!
 //! A later version may append to a body and must not change what stands: what follows the known
 //! fields is skipped. The magic, the envelope, `refused` and the two versions stay for ever.
@@ -28,13 +30,20 @@ use base::codec::{Malformed, Reader, Writer, checksum};
 use base::limits::{
     NAME_BYTES_MAX, PEER_ADDRESS_BYTES_MAX, PEER_GREETING_BYTES_MAX, PEER_LIVES_MAX,
 };
-use base::{ClusterId, Lived, NodeId};
+use base::{ClusterId, ClusterSecret, Lived, NodeId};
 
 const MAGIC: &[u8; 8] = b"CRDZPEER";
 /// Bytes before a body.
 pub(super) const ENVELOPE_BYTES: usize = 20;
 /// Longest words of a refusal.
 const WORDS_BYTES_MAX: usize = 512;
+/// A member's life may be ahead of the last one that is known by so many starts. Every start
+/// counts one up, so no true node comes near; a forged number that is let in once would shut the
+/// true node out for good.
+const LIVES_AHEAD_MAX: u64 = 1 << 20;
+
+/// Proof that a greeting comes from a node that holds the cluster's secret.
+pub(super) type Mac = [u8; ClusterSecret::BYTES];
 
 /// Which versions of the protocol a node speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +93,16 @@ pub(super) struct Hello {
     pub(super) previous: u64,
 }
 
+/// A greeting as it arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Received {
+    pub(super) greeting: Greeting,
+    /// The bytes that its MAC covers, or would cover.
+    pub(super) signed: Vec<u8>,
+    /// None: its sender holds no secret, or is of a version before MACs.
+    pub(super) mac: Option<Mac>,
+}
+
 /// A greeting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Greeting {
@@ -94,8 +113,20 @@ pub(super) enum Greeting {
 }
 
 impl Greeting {
-    /// Its bytes.
+    /// Returns its bytes without a MAC.
     pub(super) fn encode(&self) -> Vec<u8> {
+        enveloped(&self.body(false))
+    }
+
+    /// Returns its bytes with a MAC, and those of them that the MAC covers.
+    pub(super) fn encode_signed(&self, mac: impl FnOnce(&[u8]) -> Mac) -> (Vec<u8>, Vec<u8>) {
+        let signed = self.body(true);
+        let mac = mac(&signed);
+        (enveloped(&[&signed[..], &[1], &mac].concat()), signed)
+    }
+
+    /// `signed`: a MAC follows, so nothing before it may be left out.
+    fn body(&self, signed: bool) -> Vec<u8> {
         let mut body = Vec::with_capacity(256);
         match self {
             Greeting::Hello(hello) => {
@@ -107,7 +138,7 @@ impl Greeting {
                 body.put_u64(hello.wanted.0);
                 put_life(&mut body, &hello.speaker);
                 body.put_u64(hello.previous);
-                put_names(&mut body, &hello.speaker);
+                put_names(&mut body, &hello.speaker, signed);
             }
             Greeting::Welcome { version, speaker } => {
                 body.put_u8(2);
@@ -115,7 +146,7 @@ impl Greeting {
                 body.put_u64(speaker.cluster.0);
                 body.put_u64(speaker.node.0);
                 put_life(&mut body, speaker);
-                put_names(&mut body, speaker);
+                put_names(&mut body, speaker, signed);
             }
             Greeting::Go { link } => {
                 body.put_u8(3);
@@ -127,12 +158,7 @@ impl Greeting {
                 body.put_string(&words.as_bytes()[..words.len().min(WORDS_BYTES_MAX)]);
             }
         }
-        let mut bytes = Vec::with_capacity(ENVELOPE_BYTES + body.len());
-        bytes.extend_from_slice(MAGIC);
-        bytes.put_u32(body.len() as u32);
-        bytes.put_u64(checksum(&body, 0));
-        bytes.extend_from_slice(&body);
-        bytes
+        body
     }
 
     /// The length of the body that this envelope announces.
@@ -157,27 +183,39 @@ impl Greeting {
         envelope: &[u8; ENVELOPE_BYTES],
         body: &[u8],
         ours: Versions,
-    ) -> Result<Greeting, Refusal> {
+    ) -> Result<Received, Refusal> {
         let malformed = |Malformed(field)| Refusal::Malformed(field);
         let mut sum = Reader::new(&envelope[12..]);
         if sum.u64("checksum").map_err(malformed)? != checksum(body, 0) {
             return Err(Refusal::Malformed("checksum"));
         }
         let mut reader = Reader::new(body);
-        match reader.u8("kind").map_err(malformed)? {
+        let greeting = match reader.u8("kind").map_err(malformed)? {
             1 => {
                 let versions = versions(&mut reader).map_err(malformed)?;
                 if ours.common(versions).is_none() {
                     return Err(Refusal::versions(ours, versions));
                 }
-                hello(&mut reader, versions).map_err(malformed)
+                hello(&mut reader, versions).map_err(malformed)?
             }
-            2 => welcome(&mut reader).map_err(malformed),
-            3 => Ok(Greeting::Go { link: reader.u64("link").map_err(malformed)? }),
-            4 => refused(&mut reader).map_err(malformed),
-            _ => Err(Refusal::Malformed("kind")),
-        }
+            2 => welcome(&mut reader).map_err(malformed)?,
+            3 => Greeting::Go { link: reader.u64("link").map_err(malformed)? },
+            4 => refused(&mut reader).map_err(malformed)?,
+            _ => return Err(Refusal::Malformed("kind")),
+        };
+        let signed = body[..body.len() - reader.rest().len()].to_vec();
+        let mac = mac(&mut reader).map_err(malformed)?;
+        Ok(Received { greeting, signed, mac })
     }
+}
+
+fn enveloped(body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(ENVELOPE_BYTES + body.len());
+    bytes.extend_from_slice(MAGIC);
+    bytes.put_u32(body.len() as u32);
+    bytes.put_u64(checksum(body, 0));
+    bytes.extend_from_slice(body);
+    bytes
 }
 
 fn put_life(body: &mut Vec<u8>, speaker: &Speaker) {
@@ -186,10 +224,10 @@ fn put_life(body: &mut Vec<u8>, speaker: &Speaker) {
     body.put_u64(speaker.nonce);
 }
 
-fn put_names(body: &mut Vec<u8>, speaker: &Speaker) {
+fn put_names(body: &mut Vec<u8>, speaker: &Speaker, signed: bool) {
     body.put_string(speaker.name.as_bytes());
     body.put_string(speaker.address.as_bytes());
-    if !speaker.lives.is_empty() {
+    if signed || !speaker.lives.is_empty() {
         body.put_u32(speaker.lives.len() as u32);
         for lived in &speaker.lives {
             body.put_u64(lived.number);
@@ -283,6 +321,21 @@ fn lives(reader: &mut Reader) -> Result<Vec<Lived>, Malformed> {
     Ok(lives)
 }
 
+/// A version before MACs ends before it.
+fn mac(reader: &mut Reader) -> Result<Option<Mac>, Malformed> {
+    if reader.rest().is_empty() {
+        return Ok(None);
+    }
+    match reader.u8("mac")? {
+        0 => Ok(None),
+        1 => {
+            let bytes = reader.take(ClusterSecret::BYTES, "mac")?;
+            bytes.try_into().map(Some).map_err(|_| Malformed("mac"))
+        }
+        _ => Err(Malformed("mac")),
+    }
+}
+
 /// What is known of a member's lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Known {
@@ -306,10 +359,14 @@ impl Known {
         if said < seen {
             return Err(Refusal::Outdated { node, said, seen });
         }
-        // Who tells none is of an older version. Whose first is a later one has seen that on
-        // record, and let go of those before: we are behind.
+        if said.0 - seen.0 > LIVES_AHEAD_MAX {
+            return Err(Refusal::FarAhead { node, said, seen });
+        }
+        // A node that told lives once tells them always: one that tells none now is another, and
+        // must not be judged by a number that anybody can say. A node whose first is a later one
+        // has seen that on record, and let go of those before: we are behind.
         let first = told.iter().map(|lived| lived.number).min();
-        let lacks = |lived: &Lived| first.is_some_and(|first| first <= lived.number);
+        let lacks = |lived: &Lived| first.is_none_or(|first| first <= lived.number);
         match self.lived.filter(|lived| lacks(lived) && !told.contains(lived)) {
             Some(lived) => Err(Refusal::Copied { node, said, lived: Incarnation(lived.number) }),
             None => Ok(()),
@@ -380,8 +437,14 @@ pub(super) struct Bond {
 }
 
 impl Bond {
-    /// From what the two said: both nonces, and with them whose.
-    pub(super) fn new(dialler: &Speaker, dialled: &Speaker) -> Bond {
+    /// From what the two said: both nonces, and with them whose. `secret`: of the cluster, where
+    /// both sides have proven that they hold it; then nobody who reads the greetings knows the
+    /// salts, and so can't make a frame of this connection by knowing them alone.
+    pub(super) fn new(
+        dialler: &Speaker,
+        dialled: &Speaker,
+        secret: Option<&ClusterSecret>,
+    ) -> Bond {
         let mut words = Vec::with_capacity(64);
         for side in [dialler, dialled] {
             words.put_u64(side.node.0);
@@ -389,6 +452,10 @@ impl Bond {
         }
         // 0 stands for "no link yet".
         let link = checksum(&words, 0).max(1);
-        Bond { link, dialler: checksum(&words, 1), dialled: checksum(&words, 2) }
+        let salt = |seed| match secret {
+            Some(secret) => checksum(&secret.mac(&[b"frames", &words]), seed),
+            None => checksum(&words, seed),
+        };
+        Bond { link, dialler: salt(1), dialled: salt(2) }
     }
 }

@@ -41,6 +41,8 @@ pub(super) struct Terms {
     /// Salts of our frames and of theirs.
     pub(super) ours: u64,
     pub(super) theirs: u64,
+    /// Whether both sides have proven that they hold the cluster's secret.
+    pub(super) is_proven: bool,
 }
 
 impl Terms {

@@ -5,6 +5,7 @@
 //! answered may have happened (`Unknown`: read before retrying). The message's receipt tells the
 //! two apart, and lets a request be taken back when its time passes while it still waits.
 
+use super::credential::Credential;
 use super::message::{Lane, Message, Receipt, Sending};
 use super::network::{Broken, Delivered, Incarnation, Member, Network, Sink};
 use super::settings::PeerSettings;
@@ -232,6 +233,16 @@ impl Peers {
     pub fn send(&self, to: NodeId, message: Message) -> Sending {
         assert!(message.lane != Lane::Call, "the lane of requests belongs to the mailroom");
         self.network.send(to, message)
+    }
+
+    /// Greets with this from now on; see [`Network::set_credential`].
+    pub fn set_credential(&self, credential: Credential) {
+        self.network.set_credential(credential);
+    }
+
+    /// What this node greets with.
+    pub fn credential(&self) -> Option<Credential> {
+        self.network.credential()
     }
 
     /// Whether there is a connection to that node now; see [`Network::linked`].

@@ -10,15 +10,17 @@
 //! not taken yet, and it takes little; memory per peer is bounded, and a full lane is an answer; a
 //! message may be lost, but never comes altered, twice, or to another cluster, node or life of a
 //! node; `connected` comes before the first message of a connection and `broken` after its last.
-//! Never: encrypts or proves identity (a checksum finds accidents, not forgers: own networks
-//! only); repeats a lost message (that is for consensus and the caller to decide); reads what a
-//! message says; delivers a message of an ended connection.
+//! A greeting proves that its node holds the cluster's secret (`transcript.rs`).
+//! Never: encrypts, or authenticates each frame (a checksum finds accidents, not forgers who see
+//! the traffic: own networks only); repeats a lost message (that is for consensus and the caller to
+//! decide); reads what a message says; delivers a message of an ended connection.
 //! Read next: `network.rs` (the face), `frame.rs`, `handshake.rs`, then `stories/two_dials.txt`.
 
 mod accept;
 mod arbitrate;
 mod batch;
 mod counters;
+mod credential;
 mod frame;
 mod greet;
 mod handshake;
@@ -32,8 +34,10 @@ mod rate;
 mod refusal;
 mod settings;
 mod tcp;
+mod transcript;
 
 pub use counters::{LaneStatus, PeerStatus};
+pub use credential::Credential;
 pub use frame::FrameError;
 pub use mailroom::{Asked, Peers, Receiver, Unanswered};
 pub use message::{Head, Lane, Message, Receipt, Sending};

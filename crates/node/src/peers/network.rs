@@ -2,6 +2,7 @@
 //! [`TcpNetwork`](super::TcpNetwork); a simulator puts its own in the same place.
 
 use super::counters::PeerStatus;
+use super::credential::Credential;
 use super::frame::FrameError;
 use super::message::{Lane, Message, Sending};
 use super::refusal::Refusal;
@@ -60,6 +61,8 @@ pub enum Broken {
     Replaced,
     /// The cluster has a life of the node on record that this one does not come from.
     Outlived,
+    /// The cluster's secret is required by now, and the node did not prove that it holds it.
+    Unproven,
     /// The node was taken off the list of members.
     Removed,
     /// This node is stopping.
@@ -77,6 +80,9 @@ impl fmt::Display for Broken {
             Broken::Unanswering => f.write_str("it speaks but does not answer pings"),
             Broken::Replaced => f.write_str("the node came back by a new connection"),
             Broken::Outlived => f.write_str("a later life of the node is on record"),
+            Broken::Unproven => f.write_str(
+                "greetings must prove from now on that their node holds the cluster's secret",
+            ),
             Broken::Removed => f.write_str("the node is no member any more"),
             Broken::Stopping => f.write_str("this node is stopping"),
         }
@@ -167,6 +173,15 @@ pub trait Network: Send + Sync + 'static {
     /// nodes that are no longer named are closed.
     fn set_members(&self, members: Vec<Member>);
 
+    /// Greets with this credential from now on; connections whose other side did not prove that it
+    /// holds the secret end once that is required. A network without greetings needs none.
+    fn set_credential(&self, _credential: Credential) {}
+
+    /// What this node greets with; none: nothing.
+    fn credential(&self) -> Option<Credential> {
+        None
+    }
+
     /// Every peer, by its id.
     fn status(&self) -> Vec<PeerStatus>;
 
@@ -179,8 +194,9 @@ pub trait Network: Send + Sync + 'static {
 pub(super) enum Failed {
     /// The address did not answer, or not in time.
     Unreachable(String),
-    /// The other side refused, in its words.
-    Refused { code: u8, words: String },
+    /// The other side refused, in its words. `is_trusted`: they are signed with the cluster's
+    /// secret, or this node has none to verify them by.
+    Refused { code: u8, words: String, is_trusted: bool },
     /// This node refused.
     Refuses(Refusal),
 }
@@ -194,7 +210,10 @@ impl Failed {
     /// The other side's words, if they are that this node runs on an old copy of its directory.
     pub(super) fn outdates(&self) -> Option<String> {
         match self {
-            Failed::Refused { code, words } if Refusal::outdates(*code) => Some(words.clone()),
+            // Anybody at a member's address could say that this node's directory is an old copy.
+            Failed::Refused { code, words, is_trusted: true } if Refusal::outdates(*code) => {
+                Some(words.clone())
+            }
             _ => None,
         }
     }
@@ -204,7 +223,12 @@ impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failed::Unreachable(words) => write!(f, "not reached: {words}"),
-            Failed::Refused { words, .. } => write!(f, "refused by the other side: {words}"),
+            Failed::Refused { words, is_trusted: true, .. } => {
+                write!(f, "refused by the other side: {words}")
+            }
+            Failed::Refused { words, .. } => {
+                write!(f, "refused by the other side, which did not prove to be a member: {words}")
+            }
             Failed::Refuses(refusal) => write!(f, "refused by this node: {refusal}"),
         }
     }

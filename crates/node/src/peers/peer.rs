@@ -9,6 +9,7 @@ use super::link::{self, Link, Terms};
 use super::network::{Broken, Failed, Member};
 use super::refusal::Refusal;
 use super::tcp::Shared;
+use super::transcript::Transcript;
 use crate::world;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -21,12 +22,18 @@ use tokio::time::sleep;
 /// A connection that lived this long was a good one: the next dial comes at once.
 const GOOD_LINK_NS: u64 = 1_000_000_000;
 
+/// Who calls: its connection, and what was said on it.
+pub(super) struct Caller {
+    pub(super) stream: TcpStream,
+    pub(super) transcript: Transcript,
+}
+
 /// A call that has said hello.
 pub(super) struct Call {
-    pub(super) stream: TcpStream,
+    pub(super) caller: Caller,
     pub(super) hello: Hello,
     /// Where the call goes back to if it is refused.
-    pub(super) back: oneshot::Sender<(TcpStream, Refusal)>,
+    pub(super) back: oneshot::Sender<(Caller, Refusal)>,
 }
 
 /// A peer, as the rest of the node sees it.
@@ -79,11 +86,17 @@ impl Peer {
         self.news.notify_one();
     }
 
-    /// Resolves when the present connection is with a life that is not let in any more: this node
-    /// may have known less when it began.
-    async fn outlived(&self) -> Broken {
+    /// What connections must prove may be more than when the present one began.
+    pub(super) fn renew(&self) {
+        self.news.notify_one();
+    }
+
+    /// Resolves when the present connection would not begin any more: with a life that is not let
+    /// in, or without a proof that is required by now. This node may have known less when it began.
+    async fn outdated(&self, shared: &Shared) -> Broken {
         loop {
             self.news.notified().await;
+            let is_required = shared.credential().is_some_and(|known| known.is_required);
             let plain = self.plain();
             let terms = plain.link.as_ref().map(|link| &link.terms);
             let follows = |terms: &Terms| {
@@ -91,6 +104,9 @@ impl Peer {
             };
             if !terms.is_none_or(follows) {
                 return Broken::Outlived;
+            }
+            if is_required && terms.is_some_and(|terms| !terms.is_proven) {
+                return Broken::Unproven;
             }
         }
     }
@@ -216,7 +232,7 @@ impl Life {
                 tokio::select! {
                     biased;
                     broken = stopped(stop) => return broken,
-                    broken = peer.outlived() => return broken,
+                    broken = peer.outdated(shared) => return broken,
                     Some(call) = calls.recv() => {
                         taken = judge(shared, peer, own, call);
                         if taken.is_some() {
@@ -282,7 +298,8 @@ impl Life {
     /// Welcomes a call, unless a newer one of the same peer comes.
     async fn welcome(&mut self, call: Call) -> Option<Attempt> {
         let Life { shared, peer, calls, stop } = self;
-        let mut welcome = pin!(greet::welcome(shared, call.stream, call.hello));
+        let Call { caller: Caller { stream, transcript }, hello, back: _ } = call;
+        let mut welcome = pin!(greet::welcome(shared, stream, hello, transcript));
         loop {
             tokio::select! {
                 biased;
@@ -311,7 +328,7 @@ fn judge(shared: &Shared, peer: &Peer, own: Own, call: Call) -> Option<Call> {
         Ok(()) => Some(call),
         Err(refusal) => {
             // If nobody waits for it, the call was given up: dropping it closes it.
-            let _ = call.back.send((call.stream, refusal));
+            let _ = call.back.send((call.caller, refusal));
             None
         }
     }

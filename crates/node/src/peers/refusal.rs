@@ -59,6 +59,17 @@ pub enum Refusal {
         /// The one that it does not know.
         lived: Incarnation,
     },
+    /// The caller's life is further ahead of the last known one than any number of starts explains.
+    FarAhead {
+        /// Whose.
+        node: NodeId,
+        /// What it says.
+        said: Incarnation,
+        /// The highest that was seen.
+        seen: Incarnation,
+    },
+    /// Its greeting does not prove that it holds the cluster's secret.
+    Unproven,
     /// What came is no greeting of a peer; the text names the field.
     Malformed(&'static str),
 }
@@ -79,6 +90,8 @@ impl Refusal {
             Refusal::Busy => 10,
             Refusal::Malformed(_) => 11,
             Refusal::Copied { .. } => 12,
+            Refusal::Unproven => 13,
+            Refusal::FarAhead { .. } => 14,
         }
     }
 
@@ -90,6 +103,22 @@ impl Refusal {
     /// Whether it says that the one who hears it runs on an old copy of its directory.
     pub(super) fn outdates(code: u8) -> bool {
         matches!(code, 6 | 12)
+    }
+
+    /// Returns the words for a caller that has not proven to be a member: without the ids of this
+    /// cluster and this node, by which a stranger could pass for one.
+    pub(super) fn words_for_strangers(&self) -> String {
+        let words = match self {
+            Refusal::ForeignCluster { .. } => {
+                "another cluster than this node's; give the right address, or join the node to \
+                 this cluster with an empty data directory"
+            }
+            Refusal::OtherNode { .. } => {
+                "another node than the one looked for lives here; correct the member's address"
+            }
+            others => return others.to_string(),
+        };
+        words.into()
     }
 
     pub(super) fn versions(ours: Versions, theirs: Versions) -> Refusal {
@@ -149,6 +178,18 @@ impl fmt::Display for Refusal {
                  forgotten its votes; put the newest one back, or replace the member and start it \
                  with an empty one",
                 node.0
+            ),
+            Refusal::FarAhead { node, said, seen } => write!(
+                f,
+                "node {:016x} says it is in its life {said}, and the last one seen was {seen}: no \
+                 node starts so often; if its INCARNATION file was changed, replace the member \
+                 and start it with an empty data directory",
+                node.0
+            ),
+            Refusal::Unproven => f.write_str(
+                "the greeting does not prove that its sender holds the cluster's secret: a node \
+                 of an older version is upgraded, one without the file SECRET in its data \
+                 directory is replaced and joins anew; a stranger is not let in",
             ),
             Refusal::Connected => f.write_str("connected already; try again"),
             Refusal::Dialling => f.write_str("a dial of this node is under way; wait for it"),

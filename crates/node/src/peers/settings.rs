@@ -1,5 +1,6 @@
 //! What the peers of a node need to know before they start; `app` fills it once.
 
+use super::credential::Credential;
 use super::network::Incarnation;
 use base::limits::{PEER_BULK_WINDOW_BYTES, PEER_DATA_BYTES_MAX};
 use base::{ClusterId, Lived, NodeId};
@@ -27,6 +28,8 @@ pub struct PeerSettings {
     pub incarnation: Incarnation,
     /// Its lives that the cluster may have on record; without this one, if it has no token.
     pub lives: Vec<Lived>,
+    /// What its greetings are signed with; none: it holds no secret of its cluster.
+    pub credential: Option<Credential>,
     /// Where its peers reach it, told to them for their status.
     pub advertise: String,
     /// How often a sign of life is asked for.
@@ -56,6 +59,7 @@ impl PeerSettings {
             name: format!("{:016x}", node.0),
             incarnation,
             lives: Vec::new(),
+            credential: None,
             advertise: String::new(),
             ping: Duration::from_millis(250),
             silence: Duration::from_millis(1_500),

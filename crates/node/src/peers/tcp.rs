@@ -2,6 +2,7 @@
 
 use super::accept::accept;
 use super::counters::PeerStatus;
+use super::credential::Credential;
 use super::greet;
 use super::handshake::Speaker;
 use super::message::{Message, Sending};
@@ -27,6 +28,7 @@ pub(super) struct Shared {
     pub(super) sink: Arc<dyn Sink>,
     process: u64,
     peers: RwLock<BTreeMap<NodeId, Arc<Peer>>>,
+    credential: RwLock<Option<Credential>>,
 }
 
 impl Shared {
@@ -43,6 +45,11 @@ impl Shared {
             address: settings.advertise.clone(),
             lives: settings.lives.clone(),
         }
+    }
+
+    /// What this node greets with now; none: the cluster has no secret, or this node lacks it.
+    pub(super) fn credential(&self) -> Option<Credential> {
+        self.credential.read().expect("no one panics while holding it").clone()
     }
 
     /// The peer with that id.
@@ -77,8 +84,9 @@ impl TcpNetwork {
         listener: Option<TcpListener>,
         sink: Arc<dyn Sink>,
     ) -> TcpNetwork {
-        let shared =
-            Arc::new(Shared { settings, sink, process: world::chance(), peers: RwLock::default() });
+        let credential = RwLock::new(settings.credential.clone());
+        let (process, peers) = (world::chance(), RwLock::default());
+        let shared = Arc::new(Shared { settings, sink, process, peers, credential });
         let (stop, stopped) = watch::channel(false);
         let listener =
             listener.map(|listener| tokio::spawn(accept(shared.clone(), listener, stopped)));
@@ -178,6 +186,19 @@ impl Network for TcpNetwork {
             peer.stop.send_replace(Some(Broken::Removed));
         }
         tasks.peers.retain(|node, task| peers.contains_key(node) || !task.is_finished());
+    }
+
+    fn set_credential(&self, credential: Credential) {
+        let mut known = self.shared.credential.write().expect("no one panics while holding it");
+        *known = Some(credential);
+        // Before anybody is told to look: he must find it.
+        drop(known);
+        let peers = self.shared.peers.read().expect("no one panics while holding it");
+        peers.values().for_each(|peer| peer.renew());
+    }
+
+    fn credential(&self) -> Option<Credential> {
+        self.shared.credential()
     }
 
     fn status(&self) -> Vec<PeerStatus> {

@@ -162,7 +162,7 @@ impl House {
 fn join(place: &Place, cluster: u64) {
     let known = ClusterDescription { cluster: ClusterId(cluster), ..ClusterDescription::default() };
     match DataDir::open_or_join(place.path()).expect("a directory") {
-        Opening::Joining(joiner) => joiner.join(&known).expect("it joins"),
+        Opening::Joining(joiner) => joiner.join(&known, None).expect("it joins"),
         Opening::Open(data) => data,
     };
 }

@@ -71,11 +71,12 @@ impl Cluster {
         if which > 0 {
             let joining = Joining::begin(&self.settings(which), part).expect("a directory");
             let joining = joining.expect("a fresh one");
-            let known = match self.directory(joining.call()).await.body {
-                Body::Cluster(known) => known,
+            let (known, secret) = match self.directory(joining.call()).await.body {
+                Body::Joined(known, secret) => (known, Some(secret)),
+                Body::Cluster(known) => (known, None),
                 other => panic!("a joiner is told whom it joins, not {other:?}"),
             };
-            joining.finish(&known).expect("it joins");
+            joining.finish(&known, secret.as_ref()).expect("it joins");
         }
         which
     }

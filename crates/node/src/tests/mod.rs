@@ -28,6 +28,7 @@ mod preferred;
 mod pressed;
 mod quorums;
 mod recover;
+mod secrets;
 mod sessions;
 mod sim;
 mod spread;

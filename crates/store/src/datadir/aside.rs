@@ -13,7 +13,7 @@
 
 use super::identity;
 use super::whole::WholeFile;
-use super::{DataDir, Place, incarnation, joiner, lives, make_or_open, members};
+use super::{DataDir, Place, incarnation, joiner, lives, make_or_open, members, secret};
 use crate::StoreError;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -180,6 +180,7 @@ fn move_all(at: &Place, folder: &str) -> Result<(), StoreError> {
         "store",
         members::FILE.name,
         joiner::FILE.name,
+        secret::FILE.name,
         incarnation::INCARNATION,
         lives::FILE.name,
         lives::OUTDATED.name,

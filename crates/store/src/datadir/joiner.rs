@@ -7,10 +7,10 @@
 use super::identity::Identity;
 use super::lock::Lock;
 use super::whole::{WholeFile, id};
-use super::{DataDir, Place, chance, members};
+use super::{DataDir, Place, chance, members, secret};
 use crate::StoreError;
 use crate::disk::Disk;
-use base::ClusterDescription;
+use base::{ClusterDescription, ClusterSecret};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -38,10 +38,19 @@ pub struct Joiner {
 }
 
 impl Joiner {
-    /// The cluster has taken this node in: writes down whom it knows and what it is a part of.
-    pub fn join(self, known: &ClusterDescription) -> Result<DataDir, StoreError> {
+    /// The cluster has taken this node in: writes down whom it knows, the secret that its members
+    /// greet each other with (none: it has none), and what the node is a part of.
+    pub fn join(
+        self,
+        known: &ClusterDescription,
+        secret: Option<&ClusterSecret>,
+    ) -> Result<DataDir, StoreError> {
         let Joiner { path, node, directory, lock } = self;
         let at = Place { path: &path, directory: &directory };
+        if let Some(key) = secret {
+            // Whether it is required already, the directory's rows tell once they are here.
+            secret::write(&at.disk()?, &path, key, false)?;
+        }
         members::write(&at.disk()?, &path, known)?;
         let identity = at.write_identity(Identity::of(known.cluster.0, node))?;
         at.folders()?;

@@ -8,9 +8,9 @@ use crate::request::{
     SessionCall, Steps, Update, When,
 };
 use crate::{
-    BucketId, BucketName, ClusterCall, ClusterDescription, ClusterId, Error, GroupId, Key,
-    LogIndex, MemberDescription, NodeId, Part, Placement, Reason, SessionId, Stay, TokenDigest,
-    Value, Version,
+    BucketId, BucketName, ClusterCall, ClusterDescription, ClusterId, ClusterSecret, Error,
+    GroupId, Key, LogIndex, MemberDescription, NodeId, Part, Placement, Reason, SessionId, Stay,
+    TokenDigest, Value, Version,
 };
 use bytes::Bytes;
 
@@ -335,6 +335,21 @@ pub fn group_calls() -> Vec<Call> {
 pub fn ending_calls() -> Vec<Call> {
     let drop = ClusterCall::DropGroup { group: GroupId(7) };
     vec![Call::Directory(DirectoryCall::Cluster(drop))]
+}
+
+/// What came with the cluster's secret.
+pub fn secret_calls() -> Vec<Call> {
+    vec![Call::Directory(DirectoryCall::Cluster(ClusterCall::MakeSecret))]
+}
+
+/// What a node that joins is told, in a plain cluster and in one with groups of its own.
+pub fn secret_bodies(of: &Stuff) -> Vec<Body> {
+    let secret = ClusterSecret::new([0x5E; ClusterSecret::BYTES]);
+    let joined = |body| match body {
+        Body::Cluster(described) => Some(Body::Joined(described, secret.clone())),
+        _ => None,
+    };
+    cluster_bodies(of).into_iter().chain(group_bodies(of)).filter_map(joined).collect()
 }
 
 /// What is asked about join tokens, and by those who show one.

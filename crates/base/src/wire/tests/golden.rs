@@ -3,7 +3,8 @@
 
 use super::examples::{
     batch_call, bodies, calls, cluster_bodies, cluster_calls, ending_calls, expiry_call,
-    group_bodies, group_calls, kept, outcomes, place_bodies, place_calls, token_calls, updates,
+    group_bodies, group_calls, kept, outcomes, place_bodies, place_calls, secret_bodies,
+    secret_calls, token_calls, updates,
 };
 use super::{answered, available, failed, replied, request, ring, updated, written};
 use crate::wire::read_answer;
@@ -59,6 +60,7 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
     later(&mut text, vec![batch_call()], Vec::new());
     later(&mut text, Vec::new(), available::once_bodies());
     later(&mut text, vec![expiry_call(&of)], Vec::new());
+    later(&mut text, secret_calls(), secret_bodies(&of));
     if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !path.exists() {
         std::fs::write(&path, &text).expect("the kept bytes can be written");
     }

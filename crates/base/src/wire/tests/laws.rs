@@ -3,7 +3,7 @@
 
 use super::examples::{
     Stuff, bodies, calls, cluster_bodies, cluster_calls, group_bodies, group_calls, place_bodies,
-    place_calls, token_calls,
+    place_calls, secret_bodies, secret_calls, token_calls,
 };
 use super::{answered, available, failed, replied, ring, written};
 use crate::wire::read_answer;
@@ -50,6 +50,7 @@ fn requests() -> impl Strategy<Value = Request> {
         calls.extend(ring::later_calls(&of));
         calls.extend(available::type_calls(&of));
         calls.extend(token_calls(&of));
+        calls.extend(secret_calls());
         let call = calls.swap_remove(at.index(calls.len()));
         let retry = retry.map(|(session, number)| RetryId { session: SessionId(session), number });
         Request { bucket, call, retry }
@@ -65,6 +66,7 @@ fn replies() -> impl Strategy<Value = Reply> {
         bodies.extend(available::bodies(&of));
         bodies.extend(ring::bodies(&of));
         bodies.extend(available::type_bodies(&of));
+        bodies.extend(secret_bodies(&of));
         let body = bodies.swap_remove(at.index(bodies.len()));
         Reply { index: LogIndex(index), body }
     })

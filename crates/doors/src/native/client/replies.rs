@@ -41,10 +41,7 @@ pub fn reply(call: &Call, answer: &Answer) -> Result<Reply> {
         }
         Call::Directory(DirectoryCall::Cluster(
             ClusterCall::Describe | ClusterCall::AddMember { .. },
-        )) => {
-            let known = cluster::described(&answer.json()?).ok_or_else(strange)?;
-            done(Body::Cluster(known))
-        }
+        )) => done(cluster::joined(&answer.json()?).ok_or_else(strange)?),
         Call::Directory(DirectoryCall::Cluster(ClusterCall::CreateGroup { .. })) => {
             let made = cluster::placement(&answer.json()?).ok_or_else(strange)?;
             done(Body::Group(made))

@@ -152,6 +152,7 @@ fn directory(bucket: &BucketName, call: &DirectoryCall) -> Sent {
 fn members(call: &ClusterCall) -> Sent {
     const MEMBERS: &str = "/v1/cluster/members";
     const TOKENS: &str = "/v1/cluster/tokens";
+    const SECRET: &str = "/v1/cluster/secret";
     let json = |method: &'static str, path: String, body: serde_json::Value| {
         Sent::json(method, path, body.to_string().into_bytes())
     };
@@ -203,6 +204,7 @@ fn members(call: &ClusterCall) -> Sent {
             json("POST", TOKENS.into(), json!({ "lifetime_ms": lifetime_ms, "standing": standing }))
         }
         ClusterCall::RevokeTokens => Sent::new("DELETE", TOKENS),
+        ClusterCall::MakeSecret => Sent::new("POST", SECRET),
     }
 }
 

@@ -6,8 +6,8 @@ use super::bodies::read_plain;
 use super::write::{list_onto, number_onto, text_onto};
 use crate::native::errors::malformed;
 use base::{
-    ClusterCall, ClusterDescription, Error, GroupId, MemberDescription, NodeId, Part, Placement,
-    RingDescription, Stay,
+    Body, ClusterCall, ClusterDescription, ClusterSecret, Error, GroupId, MemberDescription,
+    NodeId, Part, Placement, RingDescription, Stay,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -44,6 +44,13 @@ pub fn described_onto(out: &mut Vec<u8>, known: &ClusterDescription) {
     list_onto(out, &known.members, member_onto);
     out.extend_from_slice(b",\"groups\":");
     list_onto(out, &known.groups, placement_onto);
+}
+
+/// The same for a node that joins, which is told the cluster's secret.
+pub fn joined_onto(out: &mut Vec<u8>, known: &ClusterDescription, secret: &ClusterSecret) {
+    described_onto(out, known);
+    out.extend_from_slice(b",\"secret\":");
+    text_onto(out, &secret.to_hex());
 }
 
 fn member_onto(out: &mut Vec<u8>, member: &MemberDescription) {
@@ -210,6 +217,15 @@ pub fn transfer(json: &[u8]) -> Result<String, Error> {
         to: String,
     }
     read_plain::<Transfer>(json).map(|body| body.to)
+}
+
+/// From JSON back to what a node that joins is told; a cluster of a version before has no secret.
+pub fn joined(json: &Value) -> Option<Body> {
+    let known = described(json)?;
+    Some(match &json["secret"] {
+        Value::Null => Body::Cluster(known),
+        secret => Body::Joined(known, ClusterSecret::from_hex(secret.as_str()?).ok()?),
+    })
 }
 
 /// From JSON back to what the directory knows.

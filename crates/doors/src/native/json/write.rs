@@ -136,6 +136,7 @@ pub fn body_onto(out: &mut Vec<u8>, body: &Body) {
             });
         }
         Body::Cluster(described) => cluster::described_onto(out, described),
+        Body::Joined(described, secret) => cluster::joined_onto(out, described, secret),
         Body::Group(placement) => cluster::group_onto(out, placement),
         Body::Siblings(siblings) => available::siblings_onto(out, siblings),
         Body::Stored(context) => available::context_onto(out, context),

@@ -142,7 +142,14 @@ fn known(schemas: &mut Map<String, Value>) {
         "cluster": id(), "founder": id(), "lease_ms": count(), "changes": count(),
         "members": list(object(member())), "groups": list(placement),
     }));
+    // Of a cluster that was founded by an older version and given none, it is left out.
+    let mut joined = members.clone();
+    joined["properties"]["secret"] = json!({
+        "type": "string", "pattern": "^[0-9a-f]{64}$",
+        "description": "What the members sign their greetings to each other with.",
+    });
     schemas.insert("Members".into(), members);
+    schemas.insert("Joined".into(), joined);
 }
 
 /// Whether a group's replicas hold the same.

@@ -2,10 +2,12 @@
 //! `CREDENZA_KEEP=golden cargo test -p node golden` writes them if they are missing.
 
 use super::greetings::{read, speaker};
+use crate::peers::Credential;
 use crate::peers::frame::{Decoder, Encoder, Heard, Word};
 use crate::peers::handshake::{Bond, Greeting, Hello, Speaker, VERSIONS};
 use crate::peers::message::Lane;
-use base::{GroupId, Lived, NodeId};
+use crate::peers::transcript::Transcript;
+use base::{ClusterSecret, GroupId, Lived, NodeId};
 use bytes::{Bytes, BytesMut};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -28,7 +30,7 @@ fn later() -> [(&'static str, Greeting); 2] {
 
 fn greetings() -> [(&'static str, Greeting); 4] {
     let (one, two) = (speaker(1, 7, 0xAAAA, 0x1111), speaker(2, 9, 0xBBBB, 0x2222));
-    let link = Bond::new(&one, &two).link;
+    let link = Bond::new(&one, &two, None).link;
     let hello = Hello { versions: VERSIONS, speaker: one, wanted: NodeId(2), previous: 0x77 };
     let words = "connected already; try again".to_string();
     [
@@ -39,9 +41,19 @@ fn greetings() -> [(&'static str, Greeting); 4] {
     ]
 }
 
+/// The greetings of one connection, and a refusal of it, signed with the secret of 32 bytes 5E.
+fn signed() -> [(&'static str, Vec<u8>); 4] {
+    let secret = ClusterSecret::new([0x5E; ClusterSecret::BYTES]);
+    let mut transcript = Transcript::new(Some(Credential { secret, is_required: true }));
+    let [(_, hello), (_, welcome), (_, go), (_, refused)] = greetings();
+    // In the order in which they are said: each MAC covers those before.
+    [("hello-mac", hello), ("welcome-mac", welcome), ("go-mac", go), ("refused-mac", refused)]
+        .map(|(name, greeting)| (name, transcript.sign(&greeting)))
+}
+
 /// Each with the frames it takes, one stream under one salt.
 fn frames() -> Vec<(&'static str, Heard, Vec<u8>)> {
-    let bond = Bond::new(&speaker(1, 7, 0xAAAA, 0x1111), &speaker(2, 9, 0xBBBB, 0x2222));
+    let bond = Bond::new(&speaker(1, 7, 0xAAAA, 0x1111), &speaker(2, 9, 0xBBBB, 0x2222), None);
     let mut encoder = Encoder::new(bond.dialler);
     let mut all = Vec::new();
     for (name, lane, group, parts) in [
@@ -87,6 +99,7 @@ fn written() -> String {
     greetings().iter().for_each(|(name, greeting)| line(&mut text, name, &greeting.encode()));
     frames().iter().for_each(|(name, _, bytes)| line(&mut text, name, bytes));
     later().iter().for_each(|(name, greeting)| line(&mut text, name, &greeting.encode()));
+    signed().iter().for_each(|(name, bytes)| line(&mut text, name, bytes));
     text
 }
 
@@ -107,7 +120,10 @@ fn version_1_is_written_and_read_as_ever() {
     for (name, greeting) in greetings().into_iter().chain(later()) {
         assert_eq!(read(&bytes_of(&text, name), VERSIONS), Ok(greeting), "{name}");
     }
-    let bond = Bond::new(&speaker(1, 7, 0xAAAA, 0x1111), &speaker(2, 9, 0xBBBB, 0x2222));
+    for ((name, _), (_, greeting)) in signed().into_iter().zip(greetings()) {
+        assert_eq!(read(&bytes_of(&text, name), VERSIONS), Ok(greeting), "{name}");
+    }
+    let bond = Bond::new(&speaker(1, 7, 0xAAAA, 0x1111), &speaker(2, 9, 0xBBBB, 0x2222), None);
     let mut decoder = Decoder::new(bond.dialler);
     for (name, heard, _) in frames() {
         let mut buffer = BytesMut::from(&bytes_of(&text, name)[..]);

@@ -1,13 +1,16 @@
 //! Laws of the greetings: they read back, with what later versions append, and other bytes are
 //! refused without a panic.
 
-use crate::peers::handshake::{Bond, ENVELOPE_BYTES, Greeting, Hello, Speaker, VERSIONS, Versions};
+use crate::peers::handshake::{
+    Bond, ENVELOPE_BYTES, Greeting, Hello, Received, Speaker, VERSIONS, Versions,
+};
 use crate::peers::network::Incarnation;
 use crate::peers::refusal::Refusal;
 use base::codec::checksum;
 use base::limits::PEER_LIVES_MAX;
-use base::{ClusterId, Lived, NodeId};
+use base::{ClusterId, ClusterSecret, Lived, NodeId};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 
 pub(super) fn speaker(node: u64, incarnation: u64, process: u64, nonce: u64) -> Speaker {
     Speaker {
@@ -23,6 +26,10 @@ pub(super) fn speaker(node: u64, incarnation: u64, process: u64, nonce: u64) -> 
 }
 
 pub(super) fn read(bytes: &[u8], ours: Versions) -> Result<Greeting, Refusal> {
+    receive(bytes, ours).map(|received| received.greeting)
+}
+
+pub(super) fn receive(bytes: &[u8], ours: Versions) -> Result<Received, Refusal> {
     let (envelope, body) = bytes.split_first_chunk::<ENVELOPE_BYTES>().expect("an envelope");
     let length = Greeting::body_bytes(envelope)?;
     let body = body.get(..length).ok_or(Refusal::Malformed("torn"))?;
@@ -70,11 +77,18 @@ proptest! {
     #[test]
     fn greetings_read_back_also_with_more_behind_them(
         greeting in any_greeting(),
+        mac: [u8; 32],
         more in prop::collection::vec(any::<u8>(), 0..40),
     ) {
-        let bytes = greeting.encode();
-        prop_assert_eq!(read(&bytes, VERSIONS), Ok(greeting.clone()));
-        prop_assert_eq!(read(&longer(&bytes, &more), VERSIONS), Ok(greeting));
+        let unsigned = greeting.encode();
+        prop_assert_eq!(read(&unsigned, VERSIONS), Ok(greeting.clone()));
+        let (bytes, signed) = greeting.encode_signed(|_| mac);
+        let received = Received { greeting, signed, mac: Some(mac) };
+        prop_assert_eq!(receive(&bytes, VERSIONS), Ok(received.clone()));
+        // What a version after MACs appends stands behind one, or behind the sign for none.
+        prop_assert_eq!(receive(&longer(&bytes, &more), VERSIONS), Ok(received.clone()));
+        let none = longer(&unsigned, &[&[0], &more[..]].concat());
+        prop_assert_eq!(read(&none, VERSIONS), Ok(received.greeting));
     }
 
     #[test]
@@ -96,6 +110,13 @@ proptest! {
     }
 
     #[test]
+    fn a_torn_mac_is_refused(greeting in any_greeting(), mac: [u8; 32], cut in 1..33_usize) {
+        let (bytes, _) = greeting.encode_signed(|_| mac);
+        let torn = longer(&bytes[..bytes.len() - cut], &[]);
+        prop_assert!(read(&torn, VERSIONS).is_err());
+    }
+
+    #[test]
     fn any_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 20..300)) {
         prop_assert!(read(&bytes, VERSIONS).is_err());
         // Under a true envelope the bytes may mean something by chance; only a panic is wrong.
@@ -106,21 +127,27 @@ proptest! {
 #[test]
 fn the_bond_is_the_same_on_both_sides_and_new_for_every_connection() {
     let (one, two) = (speaker(1, 5, 50, 500), speaker(2, 6, 60, 600));
-    let bond = Bond::new(&one, &two);
-    assert_eq!(bond, Bond::new(&one.clone(), &two.clone()));
+    let bond = Bond::new(&one, &two, None);
+    assert_eq!(bond, Bond::new(&one.clone(), &two.clone(), None));
     assert_ne!(bond.dialler, bond.dialled);
     let others = [
-        Bond::new(&two, &one),
-        Bond::new(&speaker(1, 5, 50, 501), &two),
-        Bond::new(&one, &speaker(2, 6, 60, 601)),
-        Bond::new(&one, &speaker(2, 7, 60, 600)),
-        Bond::new(&speaker(3, 5, 50, 500), &two),
+        Bond::new(&two, &one, None),
+        Bond::new(&speaker(1, 5, 50, 501), &two, None),
+        Bond::new(&one, &speaker(2, 6, 60, 601), None),
+        Bond::new(&one, &speaker(2, 7, 60, 600), None),
+        Bond::new(&speaker(3, 5, 50, 500), &two, None),
     ];
     for other in others {
         assert_ne!(bond.link, other.link);
         assert_ne!(bond.dialler, other.dialler);
         assert_ne!(bond.dialled, other.dialled);
     }
+    // Under a secret whoever reads the greetings knows the link's id and no salt.
+    let secrets = [1, 2].map(|byte| ClusterSecret::new([byte; 32]));
+    let [keyed, other] = secrets.each_ref().map(|secret| Bond::new(&one, &two, Some(secret)));
+    assert_eq!(keyed.link, bond.link);
+    let salts = [bond, keyed, other].map(|bond| [bond.dialler, bond.dialled]).concat();
+    assert_eq!(salts.iter().collect::<BTreeSet<_>>().len(), 6, "{salts:?}");
 }
 
 #[test]

@@ -4,7 +4,8 @@ use super::greetings::speaker;
 use super::house::{CLUSTER, Home, PATIENCE, Told, introduce, member, nowhere, settings, until};
 use crate::peers::frame::{Decoder, Encoder, Heard, Word};
 use crate::peers::greet;
-use crate::peers::handshake::{Bond, Greeting, Hello, VERSIONS};
+use crate::peers::handshake::{Bond, Greeting, Hello, Received, VERSIONS};
+use crate::peers::transcript::Transcript;
 use crate::peers::{Broken, FrameError, Incarnation, Lane, Message, PeerSettings, Sending};
 use base::limits::PEER_GREETINGS_PER_ADDRESS_MAX;
 use base::{GroupId, NodeId};
@@ -31,12 +32,17 @@ impl ByHand {
         let mut me = speaker(2, incarnation, incarnation, previous + incarnation);
         me.cluster = CLUSTER;
         let hello = Hello { versions: VERSIONS, speaker: me.clone(), wanted: NodeId(1), previous };
-        greet::say(&mut stream, &Greeting::Hello(hello)).await.expect("it hears");
-        let Ok(Greeting::Welcome { speaker, .. }) = greet::read(&mut stream).await else {
+        let mut transcript = Transcript::new(None);
+        let hello = Greeting::Hello(hello);
+        greet::say(&mut stream, &mut transcript, &hello).await.expect("it hears");
+        let Ok(Received { greeting: Greeting::Welcome { speaker, .. }, .. }) =
+            greet::read(&mut stream).await
+        else {
             panic!("it is welcome")
         };
-        let bond = Bond::new(&me, &speaker);
-        greet::say(&mut stream, &Greeting::Go { link: bond.link }).await.expect("it hears");
+        let bond = Bond::new(&me, &speaker, None);
+        let go = Greeting::Go { link: bond.link };
+        greet::say(&mut stream, &mut transcript, &go).await.expect("it hears");
         let (encoder, decoder) = (Encoder::new(bond.dialler), Decoder::new(bond.dialled));
         ByHand { stream, encoder, decoder, link: bond.link }
     }

@@ -36,7 +36,7 @@ async fn another_node_than_the_one_looked_for_is_refused() {
     let two = Home::start(settings(2, 1)).await;
     two.peers.set_members(vec![member(1, nowhere())]);
     one.peers.set_members(vec![member(3, two.address.to_string())]);
-    fails(&one, NodeId(3), "was looked for, but node 0000000000000002 lives here").await;
+    fails(&one, NodeId(3), "another node than the one looked for lives here").await;
 }
 
 #[tokio::test]

@@ -8,5 +8,6 @@ mod hostile;
 mod house;
 mod links;
 mod lives;
+mod proofs;
 mod races;
 mod stories;

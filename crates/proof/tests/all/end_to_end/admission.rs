@@ -92,6 +92,7 @@ fn clients_change_nothing(web: &mut Http) {
     for (method, path) in [
         ("POST", "/v1/cluster/tokens"),
         ("DELETE", "/v1/cluster/tokens"),
+        ("POST", "/v1/cluster/secret"),
         ("POST", "/v1/cluster/members/n1/replace"),
         ("DELETE", "/v1/cluster/members/n1"),
         ("POST", "/v1/cluster/members"),

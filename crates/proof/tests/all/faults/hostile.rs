@@ -10,11 +10,17 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// A random number that one seed repeats.
-struct Dice(u64);
+/// Numbers by chance that one seed repeats.
+pub struct Dice(u64);
 
 impl Dice {
-    fn roll(&mut self, below: usize) -> usize {
+    /// A seed, not 0.
+    pub fn new(seed: u64) -> Dice {
+        Dice(seed)
+    }
+
+    /// A number below.
+    pub fn roll(&mut self, below: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -153,7 +159,10 @@ fn greetings() -> Vec<Vec<u8>> {
     let (mut go, mut refused) = (vec![3], vec![4, 6]);
     go.put_u64(5);
     refused.put_string(b"no");
-    vec![hello, welcome, go, refused]
+    // Each also with a MAC behind it, which no secret made.
+    let unsigned = [hello, welcome, go, refused];
+    let signed = unsigned.clone().map(|body| [&body[..], &[1], &[0x5E; 32]].concat());
+    unsigned.into_iter().chain(signed).collect()
 }
 
 /// A greeting whose length and checksum are right, whatever it says.
@@ -178,7 +187,7 @@ const CLAIMS: [&[u8]; 9] = [
 ];
 
 /// One spoilt frame out of a valid one.
-fn spoil(frame: &[u8], dice: &mut Dice) -> Vec<u8> {
+pub fn spoil(frame: &[u8], dice: &mut Dice) -> Vec<u8> {
     let mut bytes = frame.to_vec();
     match dice.roll(8) {
         0 => {
@@ -275,7 +284,7 @@ fn survives_at(port: Port, name: &str, seed: u64, frame: &(dyn Fn(&mut Dice) -> 
         let work = |worker: u64| {
             let address = if port == Port::Nodes { nodes } else { server.address };
             move || {
-                let mut dice = Dice(seed * 1_000 + worker + 1);
+                let mut dice = Dice::new(seed * 1_000 + worker + 1);
                 let mut sent = 0;
                 while sent < goal / workers {
                     let mut frames = (0..32).map(|_| frame(&mut dice));

@@ -10,6 +10,7 @@ pub(crate) mod failpoints;
 mod flood;
 mod hostile;
 mod hostile_http;
+mod hostile_member;
 mod kill;
 mod linear;
 mod million;

@@ -50,7 +50,7 @@ fn a_directory_joins_under_one_id_and_is_then_a_member() {
     assert!(refused.to_string().contains("--join"), "{refused}");
     let again = joiner(&path);
     assert_eq!(again.node, node, "cut short, it joins under the same id");
-    let data = again.join(&known()).expect("joins");
+    let data = again.join(&known(), None).expect("joins");
     assert!(data.fresh);
     assert_eq!((data.cluster, data.node), (0xC, node));
     assert_eq!(data.members().expect("whole"), Some(known()));
@@ -193,7 +193,7 @@ fn a_power_cut_leaves_a_member_or_a_directory_that_can_join_again() {
 }
 
 fn lived(path: &Path) -> DataDir {
-    let data = joiner(path).join(&known()).expect("joins");
+    let data = joiner(path).join(&known(), None).expect("joins");
     data.begin_life().expect("begins");
     std::fs::write(data.log().join("segment"), b"damaged").expect("a file");
     std::fs::write(data.store().join("table"), b"rows").expect("a file");
@@ -224,7 +224,7 @@ fn damaged_data_are_set_aside_and_the_directory_joins_under_another_id() {
     let node = again.node;
     drop(again);
     assert_eq!(DataDir::rejoins(&path).expect("read"), Some(rejoin.clone()), "not joined yet");
-    let data = joiner(&path).join(&known()).expect("joins");
+    let data = joiner(&path).join(&known(), None).expect("joins");
     assert_eq!(data.node, node);
     drop(data);
     assert_eq!(DataDir::rejoins(&path).expect("read"), None, "it has joined");
@@ -269,7 +269,7 @@ fn damage_found_while_the_node_ran_is_told_to_its_next_life() {
     let data = DataDir::open(&path).expect("opens");
     assert!(data.set_aside(&[], true).expect("moved").witness, "it comes back as what it was");
     assert!(DataDir::rejoins(&path).expect("read").is_some_and(|rejoin| rejoin.witness));
-    let data = joiner(&path).join(&known()).expect("joins");
+    let data = joiner(&path).join(&known(), None).expect("joins");
     assert_eq!(data.noted_damage().expect("read"), None, "the new node has none");
 }
 
@@ -281,7 +281,7 @@ fn a_list_says_who_is_a_witness() {
     let node = joiner(&path).node;
     let members = vec![(NodeId(1), Part::Voter), (NodeId(node), Part::Witness)];
     told.groups = vec![Placement { members, ..Placement::default() }];
-    let data = joiner(&path).join(&told).expect("joins");
+    let data = joiner(&path).join(&told, None).expect("joins");
     let read = data.members().expect("read").expect("it is there");
     assert_eq!(read.groups, told.groups, "without founders");
     assert!(read.is_witness(NodeId(node)) && !read.is_witness(NodeId(1)));

@@ -1,0 +1,105 @@
+//! The cluster's secret: a key that every member holds and nobody else, by which nodes tell a
+//! member's greeting from a stranger's.
+//!
+//! Drawn when the cluster is founded, given to a node with the answer that lets it join, kept in
+//! the directory and in each node's data directory.
+//!
+//! Never: in a log, an error, a status or a request's URL.
+
+use crate::{Error, Reason, Result};
+use std::fmt;
+
+/// Separates keys derived for greetings from keys derived for anything else (BLAKE3, section 2.3:
+/// key derivation).
+const CONTEXT: &str = "credenza 2026 cluster secret";
+
+/// A secret of 32 bytes. Whoever has it can speak to every node as a member.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClusterSecret([u8; ClusterSecret::BYTES]);
+
+impl ClusterSecret {
+    /// Its size.
+    pub const BYTES: usize = 32;
+
+    /// The secret of these bytes, which must come from a source that nobody can guess.
+    pub fn new(bytes: [u8; ClusterSecret::BYTES]) -> ClusterSecret {
+        ClusterSecret(bytes)
+    }
+
+    /// The secret of 64 hexadecimal digits. Errors: `Malformed`, which never repeats the text.
+    pub fn from_hex(text: &str) -> Result<ClusterSecret> {
+        let digits = text.as_bytes();
+        let mut bytes = [0; ClusterSecret::BYTES];
+        let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
+        if !is_hex || digits.len() != 2 * bytes.len() {
+            let text = "a cluster's secret is 64 hexadecimal digits";
+            return Err(Error::new(Reason::Malformed, text));
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            let nibble = |digit: u8| (digit as char).to_digit(16).unwrap_or_default() as u8;
+            *byte = nibble(pair[0]) << 4 | nibble(pair[1]);
+        }
+        Ok(ClusterSecret(bytes))
+    }
+
+    /// Its 64 hexadecimal digits: for the file that keeps it, and for the answer to a join.
+    pub fn to_hex(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Its bytes, for the row that keeps it.
+    pub fn bytes(&self) -> &[u8; ClusterSecret::BYTES] {
+        &self.0
+    }
+
+    /// Returns a MAC over these parts: keyed BLAKE3 under a key derived from the secret. Each part
+    /// counts with its length, so parts cut elsewhere give another MAC.
+    pub fn mac(&self, parts: &[&[u8]]) -> [u8; ClusterSecret::BYTES] {
+        let key = blake3::derive_key(CONTEXT, &self.0);
+        let mut hasher = blake3::Hasher::new_keyed(&key);
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        *hasher.finalize().as_bytes()
+    }
+
+    /// True if this is the MAC over these parts; takes the same time whichever bytes differ.
+    pub fn verifies(&self, parts: &[&[u8]], mac: &[u8; ClusterSecret::BYTES]) -> bool {
+        blake3::Hash::from_bytes(self.mac(parts)) == blake3::Hash::from_bytes(*mac)
+    }
+}
+
+impl fmt::Debug for ClusterSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClusterSecret")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_read_back_from_its_digits_and_shown_by_no_debug_print() {
+        let secret = ClusterSecret::new(std::array::from_fn(|place| place as u8 * 7));
+        assert_eq!(ClusterSecret::from_hex(&secret.to_hex()).as_ref(), Ok(&secret));
+        assert_eq!(format!("{secret:?}"), "ClusterSecret");
+        let long = format!("{}0", secret.to_hex());
+        for bad in ["", "ab", &long, &long.replace('0', "g")[..64], &"é".repeat(32)] {
+            let refused = ClusterSecret::from_hex(bad).expect_err("no secret");
+            assert!(bad.is_empty() || !refused.text().contains(bad));
+        }
+    }
+
+    #[test]
+    fn a_mac_changes_with_the_secret_the_bytes_and_where_parts_are_cut() {
+        let (one, other) = (ClusterSecret::new([1; 32]), ClusterSecret::new([2; 32]));
+        let mac = one.mac(&[b"hello", b"welcome"]);
+        assert!(one.verifies(&[b"hello", b"welcome"], &mac));
+        assert!(!other.verifies(&[b"hello", b"welcome"], &mac));
+        for parts in [&[&b"hellow"[..], b"elcome"][..], &[b"hello"], &[b"hello", b"welcomf"]] {
+            assert!(!one.verifies(parts, &mac), "{parts:?}");
+        }
+    }
+}
