@@ -215,7 +215,8 @@ fn three_nodes_on_one_machine_by_one_command() {
         let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
         (0..3).all(|node| free(port + node * 10) && free(port + node * 10 + 1))
     });
-    let port = port.expect("some ports are free").to_string();
+    let port = port.expect("some ports are free");
+    let (second, port) = (port + 10, port.to_string());
     let mut dev = Command::new(binary());
     dev.args(["dev", "--port", &port, "--data"]).arg(&data);
     dev.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
@@ -239,7 +240,30 @@ fn three_nodes_on_one_machine_by_one_command() {
     let compared = said(&tool(&["group", "verify"]));
     assert_eq!(compared.matches("equal").count(), 2, "both groups: {compared}");
     let told = |line: std::io::Result<String>| line.expect("text").contains("one cluster");
-    assert!(words.any(told), "it says what to try");
+    assert!(words.by_ref().any(told), "it says what to try");
+    // One node dies: it is noticed, the rest goes on, and one command brings it back.
+    let dev_says = |words: &[&str]| {
+        let mut command = Command::new(binary());
+        said(&command.arg("dev").args(words).arg("--data").arg(&data).output().expect("it runs"))
+    };
+    assert_eq!(dev_says(&["kill", "n2"]).trim(), "n2 is killed");
+    let down = words.by_ref().map_while(Result::ok).find(|line| line.starts_with("n2 is down"));
+    assert!(down.is_some_and(|line| line.contains("2 of 3 nodes run: the rest goes on")));
+    let how = words.next().expect("a line").expect("text");
+    assert!(how.contains(&format!("dev restart n2 --data {}", data.display())), "{how}");
+    said(&tool(&["put", "hello", "again"]));
+    assert_eq!(dev_says(&["restart", "n2"]).trim(), "n2 is back");
+    wait("n2 is back", || {
+        let mut get = Command::new(binary());
+        get.args(["get", "hello", "--url", &format!("http://127.0.0.1:{second}")]);
+        let output = get.stdin(Stdio::null()).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout).trim().to_string();
+        if text == "again" { Ok(()) } else { Err(text) }
+    });
+    let mut other = Command::new(binary());
+    other.args(["dev", "kill", "n9", "--data"]).arg(&data);
+    let refused = other.output().expect("it runs");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("n1, n2, n3"), "{refused:?}");
     signal(dev.id(), Signal::INT);
     assert!(dev.wait().expect("it ends").success());
     for node in ["n1", "n2", "n3"] {

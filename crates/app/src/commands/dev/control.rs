@@ -1,0 +1,143 @@
+//! How other commands reach a running `credenza dev`: a Unix socket in its folder, which only the
+//! folder's owner can open.
+//!
+//! A request is one line, `kill NAME` or `restart NAME`; the answer is one line, `ok` or `error`
+//! and what is to be said.
+
+use crate::failure::{Failure, Outcome};
+use base::Kind;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::timeout;
+
+/// Longest request and longest answer.
+const LINE_BYTES_MAX: u64 = 512;
+/// How long one side waits for the other: a node that restarts is given its time to stop and to serve.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is asked of a running `credenza dev`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// End a node as a crash would.
+    Kill(String),
+    /// Start a node that ended, or stop and start one that runs.
+    Restart(String),
+}
+
+impl Request {
+    fn line(&self) -> String {
+        match self {
+            Request::Kill(name) => format!("kill {name}\n"),
+            Request::Restart(name) => format!("restart {name}\n"),
+        }
+    }
+
+    fn parse(line: &str) -> Option<Request> {
+        let (verb, name) = line.trim_end().split_once(' ')?;
+        match verb {
+            "kill" => Some(Request::Kill(name.into())),
+            "restart" => Some(Request::Restart(name.into())),
+            _ => None,
+        }
+    }
+}
+
+fn path(folder: &Path) -> PathBuf {
+    folder.join("control")
+}
+
+/// Listens in this folder. A socket that a killed `credenza dev` left is replaced; one that somebody
+/// answers at is an error.
+pub async fn listen(folder: &Path) -> Outcome<UnixListener> {
+    let path = path(folder);
+    if UnixStream::connect(&path).await.is_ok() {
+        let text = format!("another `credenza dev` runs in {}: stop that one", folder.display());
+        return Err(Failure::new(Kind::Unavailable, text));
+    }
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(Failure::file("replace", &path, &error));
+        }
+        _ => {}
+    }
+    UnixListener::bind(&path).map_err(|error| Failure::file("listen at", &path, &error))
+}
+
+/// A request that was accepted, to be answered.
+pub struct Asked {
+    stream: UnixStream,
+    /// None: the line is none.
+    pub request: Option<Request>,
+}
+
+impl Asked {
+    /// Reads a request; none: whoever connected said nothing in time.
+    pub async fn read(mut stream: UnixStream) -> Option<Asked> {
+        let line = timeout(Duration::from_secs(1), read(&mut stream)).await.ok()?.ok()?;
+        Some(Asked { request: Request::parse(&line), stream })
+    }
+
+    /// Answers; whoever has gone does not hear it.
+    pub async fn answer(mut self, done: Outcome<String>) {
+        let line = match done {
+            Ok(words) => format!("ok {words}\n"),
+            Err(failure) => format!("error {failure}\n"),
+        };
+        let _ = timeout(PATIENCE, self.stream.write_all(line.as_bytes())).await;
+    }
+}
+
+async fn read(stream: &mut UnixStream) -> std::io::Result<String> {
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while line.len() < LINE_BYTES_MAX as usize && stream.read_exact(&mut byte).await.is_ok() {
+        if byte[0] == b'\n' {
+            break;
+        }
+        line.push(byte[0]);
+    }
+    Ok(String::from_utf8_lossy(&line).into_owned())
+}
+
+/// Asks the `credenza dev` that runs in this folder; returns what it says.
+pub async fn ask(folder: &Path, request: &Request) -> Outcome<String> {
+    let nobody = |_| {
+        let text = format!(
+            "no `credenza dev` runs in {}: start it with `credenza dev --data {}`, or name its \
+             folder with --data",
+            folder.display(),
+            folder.display()
+        );
+        Failure::new(Kind::Unavailable, text)
+    };
+    let mut stream = UnixStream::connect(path(folder)).await.map_err(nobody)?;
+    let asking = async {
+        stream.write_all(request.line().as_bytes()).await?;
+        read(&mut stream).await
+    };
+    let silent = || Failure::new(Kind::Unavailable, "`credenza dev` did not answer");
+    let answer = timeout(PATIENCE, asking).await.map_err(|_| silent())?.map_err(|_| silent())?;
+    match answer.split_once(' ') {
+        Some(("ok", words)) => Ok(words.into()),
+        Some(("error", words)) => Err(Failure::invalid(words)),
+        _ => Err(silent()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_read_back_and_nothing_else_is_one() {
+        for request in [Request::Kill("n1".into()), Request::Restart("n2".into())] {
+            assert_eq!(Request::parse(&request.line()), Some(request));
+        }
+        for bad in ["", "kill", "remove n1", "\u{fffd} n1"] {
+            assert_eq!(Request::parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! `credenza dev`: a cluster of several nodes on this machine, to try things out.
+
+mod control;
+mod node;
+
+use super::{ring, settle};
+use crate::client::{Address, Call, Client};
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use base::Kind;
+use control::{Asked, Request};
+use hyper::Method;
+use node::{Node, describe};
+use std::fs::DirBuilder;
+use std::net::TcpListener;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  credenza dev                                     three nodes, data in ./dev
+  credenza dev --nodes 5 --data /tmp/five
+  credenza dev --port 8811                         clients at 8811, 8821, 8831
+  credenza dev kill n2                             n2 dies, as in a crash (from another terminal)
+  credenza dev restart n2                          and comes back
+  credenza dev restart n2 --data /tmp/five         of the cluster in that folder
+
+Each node is a process of its own with its own folder and log. Ctrl-C stops all of them; the same
+command starts them again with what they had.";
+
+/// Between two nodes' ports; nodes reach each other one above.
+const PORTS: u16 = 10;
+/// How long a cluster on one machine may take to form.
+const FORMS_WITHIN: Duration = Duration::from_secs(60);
+/// How long a node that is restarted may take to stop, and then to serve.
+const STOPS_WITHIN: Duration = Duration::from_secs(20);
+const READY_WITHIN: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// `credenza dev`.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Dev {
+    #[command(flatten)]
+    cluster: Cluster,
+    #[command(subcommand)]
+    act: Option<Act>,
+}
+
+/// What is done to a node of a cluster that runs.
+#[derive(clap::Subcommand)]
+enum Act {
+    /// Kill a node of the running cluster, as a crash would
+    Kill(Target),
+    /// Start a node that ended, or stop and start one that runs
+    Restart(Target),
+}
+
+/// Which node of which cluster.
+#[derive(clap::Args)]
+struct Target {
+    /// The node: `n1`, `n2`, ...
+    node: String,
+    /// The folder of the cluster's data
+    #[arg(long, default_value = "dev")]
+    data: PathBuf,
+}
+
+/// The cluster that is run.
+#[derive(clap::Args)]
+struct Cluster {
+    /// How many nodes
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=7))]
+    nodes: u16,
+    /// Where their data goes: a folder for each node
+    #[arg(long, default_value = "dev")]
+    data: PathBuf,
+    /// The first node's port; the others follow in steps of 10
+    #[arg(long, default_value_t = 7711, value_parser = clap::value_parser!(u16).range(1024..65000))]
+    port: u16,
+}
+
+impl Dev {
+    /// Runs the cluster until Ctrl-C, or acts on one that runs.
+    pub async fn run(self) -> Outcome {
+        let (target, request) = match self.act {
+            None => return self.cluster.run().await,
+            Some(Act::Kill(target)) => {
+                let request = Request::Kill(target.node.clone());
+                (target, request)
+            }
+            Some(Act::Restart(target)) => {
+                let request = Request::Restart(target.node.clone());
+                (target, request)
+            }
+        };
+        let words = control::ask(&target.data, &request).await?;
+        output::text(&format!("{words}\n"))
+    }
+}
+
+impl Cluster {
+    async fn run(self) -> Outcome {
+        self.check_ports()?;
+        make(&self.data)?;
+        self.check_port_of_before()?;
+        let mut interrupted = heard(SignalKind::interrupt())?;
+        let mut terminated = heard(SignalKind::terminate())?;
+        let listener = control::listen(&self.data).await?;
+        let mut nodes = Vec::new();
+        for number in 1..=self.nodes {
+            match self.start(number) {
+                Ok(node) => nodes.push(node),
+                Err(failure) => {
+                    stop(&mut nodes).await;
+                    return Err(failure);
+                }
+            }
+        }
+        let ended = tokio::select! {
+            biased;
+            _ = interrupted.recv() => Ok(()),
+            _ = terminated.recv() => Ok(()),
+            failure = self.tend(&mut nodes, &listener) => Err(failure),
+            failure = self.show() => Err(failure),
+        };
+        output::text("stopping\n")?;
+        stop(&mut nodes).await;
+        ended
+    }
+
+    /// Watches the nodes, and does what other commands ask, for ever; or why it can't go on.
+    async fn tend(&self, nodes: &mut [Node], listener: &UnixListener) -> Failure {
+        let began = Instant::now();
+        loop {
+            tokio::select! {
+                biased;
+                accepted = listener.accept() => {
+                    // Read apart from the choice, which would drop a request that is half read.
+                    let asked = match accepted {
+                        Ok((stream, _)) => Asked::read(stream).await,
+                        Err(_) => None,
+                    };
+                    if let Some(asked) = asked {
+                        let done = self.act(nodes, asked.request.as_ref()).await;
+                        asked.answer(done).await;
+                    }
+                }
+                () = tokio::time::sleep(PAUSE) => {}
+            }
+            let is_forming = began.elapsed() < FORMS_WITHIN;
+            if let Err(failure) = self.tell_ends(nodes, is_forming) {
+                return failure;
+            }
+        }
+    }
+
+    /// Says which nodes have ended, and how they come back. A node that ends by itself while the
+    /// cluster forms is why it does not.
+    fn tell_ends(&self, nodes: &mut [Node], is_forming: bool) -> Outcome {
+        let ended: Vec<_> = nodes
+            .iter_mut()
+            .filter_map(|node| Some((node.name.clone(), node.ended()?, node.last_words())))
+            .collect();
+        for (name, status, words) in ended {
+            let failed = status.code().is_some_and(|code| code != 0);
+            if is_forming && failed {
+                return Err(Failure::new(Kind::Unavailable, format!("{name} ended: {words}")));
+            }
+            let up = nodes.iter_mut().filter_map(|node| node.is_running().then_some(())).count();
+            let (how, all, restart) = (describe(status), nodes.len(), self.restart(&name));
+            let why = if failed { format!(": {words}") } else { String::new() };
+            let then = match 2 * up > all {
+                true => "the rest goes on",
+                false => "no majority is left, writes wait",
+            };
+            output::text(&format!(
+                "{name} is down ({how}){why}; {up} of {all} nodes run: {then}\n\
+                 start it again with: {restart}\n"
+            ))?;
+        }
+        Ok(())
+    }
+
+    fn restart(&self, name: &str) -> String {
+        match self.data == Path::new("dev") {
+            true => format!("credenza dev restart {name}"),
+            false => format!("credenza dev restart {name} --data {}", self.data.display()),
+        }
+    }
+
+    fn client_port(&self, number: u16) -> u16 {
+        self.port + (number - 1) * PORTS
+    }
+
+    /// A port that is taken is named before anything is started.
+    fn check_ports(&self) -> Outcome {
+        let ports = (1..=self.nodes).map(|number| self.client_port(number));
+        for port in ports.flat_map(|port| [port, port + 1]) {
+            if let Err(error) = TcpListener::bind(("127.0.0.1", port)) {
+                let text = format!("port {port} of 127.0.0.1: {error}; choose others with --port");
+                return Err(Failure::new(Kind::Unavailable, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// The nodes know each other by their addresses: a cluster that was made with another port
+    /// would not find itself.
+    fn check_port_of_before(&self) -> Outcome {
+        let file = self.data.join("port");
+        match std::fs::read_to_string(&file) {
+            Ok(text) if text.trim() == self.port.to_string() => Ok(()),
+            Ok(text) => {
+                let text = format!(
+                    "{} was made with --port {}: start it with that, or name another folder with \
+                     --data",
+                    self.data.display(),
+                    text.trim()
+                );
+                Err(Failure::invalid(text))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let written = std::fs::write(&file, format!("{}\n", self.port));
+                written.map_err(|error| Failure::file("write", &file, &error))
+            }
+            Err(error) => Err(Failure::file("read", &file, &error)),
+        }
+    }
+
+    fn start(&self, number: u16) -> Outcome<Node> {
+        let (name, port) = (format!("n{number}"), self.client_port(number));
+        let data = self.data.join(&name).display().to_string();
+        let mut arguments: Vec<String> = ["--data", &data, "--node", &name].map(Into::into).into();
+        arguments.extend(["--listen".into(), format!("127.0.0.1:{port}")]);
+        arguments.extend(["--peer-listen".into(), format!("127.0.0.1:{}", port + 1)]);
+        if number > 1 {
+            arguments.extend(["--join".into(), format!("127.0.0.1:{}", self.port)]);
+        }
+        Node::start(&self.data, name, &arguments)
+    }
+
+    fn address(&self) -> Address {
+        let url = format!("http://127.0.0.1:{}", self.port);
+        Address { url, timeout: FORMS_WITHIN }
+    }
+
+    /// Waits until all vote, says what to try, and then waits for ever; or why it did not come to
+    /// that.
+    async fn show(&self) -> Failure {
+        if let Err(failure) = self.form().await {
+            return failure.and("; the nodes' logs are beside their data");
+        }
+        match output::text(&self.words()) {
+            Ok(()) => std::future::pending().await,
+            Err(failure) => failure,
+        }
+    }
+
+    async fn form(&self) -> Outcome {
+        let began = Instant::now();
+        loop {
+            match self.voters().await {
+                Ok(count) if count == usize::from(self.nodes) => break,
+                Ok(_) => {}
+                Err(failure) if began.elapsed() > FORMS_WITHIN => return Err(failure),
+                Err(_) => {}
+            }
+            if began.elapsed() > FORMS_WITHIN {
+                let text = "the nodes did not form a cluster in time";
+                return Err(Failure::new(Kind::Unavailable, text));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        settle::settle(&self.address()).await?;
+        // A ring that was given out before and holds data stays as it is.
+        match ring::give_out(&self.address()).await {
+            Err(failure) if failure.kind() != Some(Kind::Invalid) => Err(failure),
+            _ => Ok(()),
+        }
+    }
+
+    /// How many are to vote in the group that holds the buckets.
+    async fn voters(&self) -> Outcome<usize> {
+        let call = Call::new(Method::GET, "/v1/cluster");
+        let cluster = Client::new(&self.address())?.call(call).await?.json()?;
+        let groups = cluster["groups"].as_array().into_iter().flatten();
+        let buckets = groups.into_iter().find(|group| group["group"] == 1);
+        let wanted = buckets.and_then(|group| group["wanted"].as_array());
+        let votes = |member: &&serde_json::Value| member["part"] == "voter";
+        Ok(wanted.into_iter().flatten().filter(votes).count())
+    }
+
+    fn words(&self) -> String {
+        let (nodes, data, port) = (self.nodes, self.data.display(), self.port);
+        let last = self.client_port(self.nodes);
+        let restart = self.restart(&format!("n{nodes}"));
+        let kill = restart.replace("restart", "kill");
+        let then = match nodes {
+            1 => "nothing is served until it is back",
+            2 => "no majority is left, writes wait until it is back",
+            _ => "the rest goes on",
+        };
+        format!(
+            "\n{nodes} nodes are one cluster: n1 at 127.0.0.1:{port} to n{nodes} at \
+             127.0.0.1:{last}, data and logs in {data}/\n\n\
+             Try, in another terminal:\n  \
+             export CREDENZA_URL=http://127.0.0.1:{port}\n  \
+             credenza put hello world\n  \
+             credenza get hello --url http://127.0.0.1:{last}\n  \
+             credenza cluster status\n  \
+             credenza cluster transfer n{nodes}\n  \
+             curl -X PUT http://127.0.0.1:{port}/buckets/fruit/keys/fig \
+             -H 'Content-Type: text/plain' -d ripe      # Riak's way: an available bucket\n  \
+             curl http://127.0.0.1:{last}/buckets/fruit/keys/fig\n  \
+             {kill}      # one node dies: {then}\n  \
+             {restart}   # and comes back\n\n\
+             Ctrl-C stops all of them.\n"
+        )
+    }
+}
+
+fn heard(kind: SignalKind) -> Outcome<tokio::signal::unix::Signal> {
+    signal(kind).map_err(|error| {
+        Failure::new(Kind::Unavailable, format!("can't listen to signals: {error}"))
+    })
+}
+
+fn make(path: &Path) -> Outcome {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| Failure::file("make", path, &error))
+}
+
+/// What another command asks for.
+impl Cluster {
+    /// Does it; returns what is to be said there.
+    async fn act(&self, nodes: &mut [Node], request: Option<&Request>) -> Outcome<String> {
+        let request = request.ok_or_else(|| Failure::invalid("that is no request"))?;
+        let (Request::Kill(name) | Request::Restart(name)) = request;
+        let names: Vec<_> = nodes.iter().map(|node| node.name.clone()).collect();
+        let place = nodes.iter().position(|node| node.name == *name).ok_or_else(|| {
+            Failure::invalid(format!("no node is called `{name}`: there are {}", names.join(", ")))
+        })?;
+        let node = &mut nodes[place];
+        let was_running = node.is_running();
+        match request {
+            Request::Kill(_) if !was_running => Ok(format!("{name} is down already")),
+            Request::Kill(_) => {
+                node.kill();
+                Ok(format!("{name} is killed"))
+            }
+            Request::Restart(_) => {
+                node.stop();
+                let began = Instant::now();
+                while node.is_running() {
+                    if began.elapsed() > STOPS_WITHIN {
+                        node.kill();
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                }
+                node.restart()?;
+                self.wait_until_ready(node, self.client_port(place as u16 + 1)).await?;
+                Ok(format!("{name} is {}", if was_running { "restarted" } else { "back" }))
+            }
+        }
+    }
+
+    /// Waits until a node that was started serves its clients.
+    async fn wait_until_ready(&self, node: &mut Node, port: u16) -> Outcome {
+        let address = Address { url: format!("http://127.0.0.1:{port}"), timeout: READY_WITHIN };
+        let began = Instant::now();
+        loop {
+            let asked = Client::new(&address)?.call(Call::new(Method::GET, "/ready")).await;
+            match asked {
+                Ok(_) => return Ok(()),
+                Err(_) if !node.is_running() => {
+                    let text = format!("{} ended: {}", node.name, node.last_words());
+                    return Err(Failure::new(Kind::Unavailable, text));
+                }
+                Err(failure) if began.elapsed() > READY_WITHIN => return Err(failure),
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+}
+
+/// Asks all of them to stop, and waits until they have.
+async fn stop(nodes: &mut [Node]) {
+    nodes.iter().for_each(Node::stop);
+    while nodes.iter_mut().any(Node::is_running) {
+        tokio::time::sleep(PAUSE).await;
+    }
+}

@@ -1,0 +1,94 @@
+//! One node of `credenza dev`: a process of its own, with its folder and its log beside it.
+
+use crate::failure::{Failure, Outcome};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+/// A node that was started here.
+pub struct Node {
+    /// `n1`, `n2`, ...
+    pub name: String,
+    command: Command,
+    log: PathBuf,
+    process: Child,
+    /// Whether its end was noticed already.
+    is_noticed: bool,
+}
+
+impl Node {
+    /// Starts `credenza serve` with these arguments; what it says goes to a log in the folder.
+    pub fn start(folder: &Path, name: String, arguments: &[String]) -> Outcome<Node> {
+        let log = folder.join(format!("{name}.log"));
+        let itself = std::env::current_exe().map_err(|error| Failure::file("run", &log, &error))?;
+        let mut command = Command::new(itself);
+        command.arg("serve").args(arguments);
+        let process = spawn(&mut command, &log)?;
+        Ok(Node { name, command, log, process, is_noticed: false })
+    }
+
+    /// Starts it again, as it was started first. It must have ended.
+    pub fn restart(&mut self) -> Outcome {
+        self.process = spawn(&mut self.command, &self.log)?;
+        self.is_noticed = false;
+        Ok(())
+    }
+
+    /// Whether its process runs.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(None))
+    }
+
+    /// How it ended, told once.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        let status = self.process.try_wait().ok()?.filter(|_| !self.is_noticed);
+        self.is_noticed |= status.is_some();
+        status
+    }
+
+    /// Asks it to stop in order.
+    pub fn stop(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Ends it as a crash would.
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(id) = Pid::from_raw(self.process.id().cast_signed()) {
+            // A process that has ended stays ours, under its id, until it is waited for.
+            let _ = kill_process(id, signal);
+        }
+    }
+
+    /// Why it ended, in its own words.
+    pub fn last_words(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let line = text.lines().rev().find(|line| line.starts_with("credenza: "));
+        let line = line.unwrap_or("it said nothing").trim_start_matches("credenza: ");
+        format!("{line} ({})", self.log.display())
+    }
+}
+
+fn spawn(command: &mut Command, log: &Path) -> Outcome<Child> {
+    let failed = |error| Failure::file("run", log, &error);
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(log);
+    let file = file.map_err(failed)?;
+    let also = file.try_clone().map_err(failed)?;
+    command.stdin(Stdio::null()).stdout(file).stderr(also).spawn().map_err(failed)
+}
+
+/// How a process ended, for people.
+pub fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => "it was stopped".into(),
+        (Some(code), _) => format!("it ended with code {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal}"),
+        (None, None) => "it ended".into(),
+    }
+}
