@@ -110,16 +110,24 @@ impl Faulty {
         (self.cluster.size() - 1) / 2
     }
 
-    /// A command of the tool, said to a node that is up until it is done.
+    /// A command of the tool, said to the nodes that are up in turn until one does it: behind a
+    /// cable that is cut one way a node may not reach the directory's master while others do.
     fn operate(&self, words: &[&str]) {
-        let up = self.cluster.nodes().find(|node| !self.down.contains(node)).expect("one is up");
+        let up: Vec<_> = self.up().collect();
+        let mut turns = up.iter().cycle();
         wait(&words.join(" "), || {
-            let output = self.cluster.tool(up, words);
+            let node = *turns.next().expect("one is up");
+            let output = self.cluster.tool(node, words);
             match output.status.success() {
                 true => Ok(()),
-                false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+                false => Err(format!("n{node}: {}", String::from_utf8_lossy(&output.stderr))),
             }
         });
+    }
+
+    /// The nodes that no fault keeps from serving.
+    fn up(&self) -> impl Iterator<Item = usize> {
+        self.cluster.nodes().filter(|node| !self.down.contains(node))
     }
 
     /// Begins a fault.
@@ -255,8 +263,7 @@ impl Faulty {
         if all.iter().any(|one| one.fault == Hostile) {
             let alone = all.len() == 1;
             let before = alone.then(|| self.ballot());
-            let up: Vec<_> =
-                self.cluster.nodes().filter(|node| !self.down.contains(node)).collect();
+            let up: Vec<_> = self.up().collect();
             let pids = up.iter().map(|node| self.cluster.server(*node).pid()).collect::<Vec<_>>();
             let address = self.cluster.client(up[dice.random_range(0..up.len())]);
             let narrow = all.iter().any(|one| one.fault == LossyCables);
@@ -331,9 +338,11 @@ impl Faulty {
 
     /// Waits until the default bucket has moved to a group.
     fn must_live_in(&self, group: u64) {
-        let up = self.cluster.nodes().find(|node| !self.down.contains(node)).expect("one is up");
+        let up: Vec<_> = self.up().collect();
+        let mut turns = up.iter().cycle();
         wait("the end of the move", || {
-            let output = self.cluster.tool(up, &["bucket", "status", "default", "--json"]);
+            let node = *turns.next().expect("one is up");
+            let output = self.cluster.tool(node, &["bucket", "status", "default", "--json"]);
             let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
             match (status["group"].as_u64(), status["to"].is_null()) {
                 (Some(found), true) if found == group => Ok(()),

@@ -209,6 +209,9 @@ impl Soak {
     /// Some faults at once, from their beginning until everybody is served again.
     fn turn(&mut self, faults: &[Fault]) {
         let from = self.probes.now();
+        // Said first, so that a turn that does not come to its end is known, too.
+        let names: Vec<_> = faults.iter().map(|fault| fault.name()).collect();
+        say(&format!("    begins: {}", names.join(" + ")));
         let mut in_order = faults.to_vec();
         // A move is asked for while somebody can take it.
         in_order.sort_by_key(|fault| fault.takes_majority());
