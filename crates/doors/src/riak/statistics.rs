@@ -32,20 +32,34 @@ const RESOURCES: [(&str, &str); 12] = [
     ("riak_kv_wm_types", "/types"),
 ];
 
-/// What is served, by name.
-pub(super) fn resources(accept: Option<&str>) -> Answer {
+/// The page that a person's browser is shown.
+const PAGE: &str = include_str!("welcome.html");
+
+/// What is served, by name: for Riak's clients as Riak says it, for a browser on a page that says
+/// where to go on. `host`: where the client found this node.
+pub(super) fn resources(accept: Option<&str>, host: &str) -> Answer {
     let links: Vec<String> =
         RESOURCES.iter().map(|(name, path)| format!("<{path}>; rel=\"{name}\"")).collect();
     let answer = if welcome(accept, "text/html") > welcome(accept, "application/json") {
         let item = |(name, path): &(&str, &str)| format!("<li><a href=\"{path}\">{name}</a></li>");
         let items: String = RESOURCES.iter().map(item).collect();
-        Answer::with_body(200, "text/html", format!("<html><body><ul>{items}</ul></body></html>"))
+        Answer::with_body(200, "text/html", page(host, &items))
     } else {
         let all = RESOURCES.iter().map(|(name, path)| (name.to_string(), json!(path)));
         let document = Value::Object(all.collect());
         Answer::with_body(200, "application/json", document.to_string())
     };
     answer.header("Link", links.join(", "))
+}
+
+/// The name comes from the request: of it only what an address is made of goes into the page.
+fn page(host: &str, resources: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".:-[]".contains(&byte);
+    let is_address = !host.is_empty() && host.bytes().all(is_plain);
+    let host = if is_address { host } else { "127.0.0.1:7711" };
+    let port = host.rsplit_once(':').map_or("80", |(_, port)| port);
+    let filled = PAGE.replace("{url}", &format!("http://{host}")).replace("{port}", port);
+    filled.replace("{resources}", resources)
 }
 
 /// The name that Riak's nodes have: that of their machine.
@@ -232,10 +246,24 @@ mod tests {
 
     #[test]
     fn resources_are_told_as_they_are_asked_for() {
-        let page = resources(Some("text/html,*/*;q=0.1"));
-        assert!(page.body.starts_with(b"<html>"));
-        let document = resources(Some("application/json"));
-        let document: Value = serde_json::from_slice(&document.body).expect("a document");
-        assert_eq!(document["riak_kv_wm_ping"], "/ping");
+        for accept in [Some("application/json"), Some("*/*"), None] {
+            let document = resources(accept, "n1.example:8098");
+            let document: Value = serde_json::from_slice(&document.body).expect("a document");
+            assert_eq!(document["riak_kv_wm_ping"], "/ping", "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn a_browser_is_shown_a_page_that_names_this_node_as_it_was_found() {
+        let page = |host| {
+            let page = resources(Some("text/html,application/xhtml+xml,*/*;q=0.8"), host);
+            String::from_utf8(page.body.to_vec()).expect("text")
+        };
+        let found = page("n1.example:8098");
+        assert!(found.contains("redis-cli -p 8098") && found.contains("http://n1.example:8098/v1"));
+        assert!(found.contains("<a href=\"/ping\">riak_kv_wm_ping</a>"), "links as Riak has them");
+        assert!(!found.contains("{url}") && !found.contains("{port}"), "all is filled in");
+        let hostile = page("\"><script>");
+        assert!(!hostile.contains("<script>") && hostile.contains("127.0.0.1:7711"));
     }
 }

@@ -137,7 +137,10 @@ fn planned(asked: &Asked) -> Result<Plan, Answer> {
     match (place, asked.method) {
         (Place::Ping, Get | Head) => Ok(Plan::Say(Answer::with_body(200, "text/html", "OK"))),
         (Place::Statistics, Get | Head) => Ok(Plan::Statistics),
-        (Place::Root, Get | Head) => Ok(Plan::Say(statistics::resources(asked.text("accept")))),
+        (Place::Root, Get | Head) => {
+            let (accept, host) = (asked.text("accept"), asked.text("host"));
+            Ok(Plan::Say(statistics::resources(accept, host.unwrap_or_default())))
+        }
         (Place::Buckets { kind }, Get | Head) => buckets(&kind, &query),
         (Place::Keys(bucket), Get | Head) => keys(&bucket, &query),
         (Place::Keys(bucket), Post) => {
