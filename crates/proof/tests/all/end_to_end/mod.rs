@@ -29,11 +29,14 @@ mod offline;
 mod once;
 mod operations;
 mod published_load;
+mod readme;
 mod ready;
 mod real_input;
+
 mod redis_tools;
 mod repair;
 mod riak;
+mod strangers;
 mod three_nodes;
 mod transfer;
 mod typed;
