@@ -2,6 +2,7 @@
 //! it can do.
 
 use base::{Error, Kind, Reason};
+use serde_json::{Value, json};
 use std::fmt;
 
 /// Why a command did not do what it was asked.
@@ -58,6 +59,25 @@ impl Failure {
         self.reason
     }
 
+    /// Says it on standard error: in a line, or as one JSON object.
+    pub fn print(&self, as_json: bool) {
+        match as_json {
+            true => eprintln!("{}", self.json()),
+            false => eprintln!("credenza: {self}"),
+        }
+    }
+
+    /// For programs: the kind, which says what to do; the node's reason, where a node gave one; the
+    /// sentence; the exit code.
+    fn json(&self) -> Value {
+        json!({
+            "kind": self.kind.map_or("no", Kind::word),
+            "reason": self.reason.map(Reason::word),
+            "text": self.text,
+            "exit_code": self.exit_code(),
+        })
+    }
+
     /// The process' exit code.
     pub fn exit_code(&self) -> u8 {
         match self.kind {
@@ -92,6 +112,20 @@ impl From<Error> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_is_one_object_for_programs() {
+        let error = Error::new(Reason::NoSuchBucket, "no bucket `a/b`: create it first");
+        assert_eq!(
+            Failure::from(error).json(),
+            json!({ "kind": "invalid", "reason": "no_such_bucket",
+                "text": "no_such_bucket: no bucket `a/b`: create it first", "exit_code": 2 })
+        );
+        assert_eq!(
+            Failure::no("there is no such key").json(),
+            json!({ "kind": "no", "reason": null, "text": "there is no such key", "exit_code": 1 })
+        );
+    }
 
     #[test]
     fn every_kind_has_an_exit_code_of_its_own() {

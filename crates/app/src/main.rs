@@ -10,10 +10,14 @@ mod machine;
 mod notify;
 mod offline;
 mod output;
+mod paint;
 mod records;
 mod settings;
+mod usage;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use failure::Outcome;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Short-lived small objects from many threads: where mimalloc is ahead of the system's allocator.
@@ -38,15 +42,33 @@ const VERSION: &str = if cfg!(feature = "mutants") {
 #[command(name = "credenza", version = VERSION, about = ABOUT, after_help = EXIT_CODES)]
 #[command(max_term_width = 100)]
 struct CommandLine {
+    /// Answer in JSON where there is an answer, and say errors as JSON
+    #[arg(long, global = true)]
+    json: bool,
     #[command(subcommand)]
     command: commands::Command,
 }
 
 fn main() -> ExitCode {
-    match CommandLine::parse().command.run() {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    match CommandLine::try_parse_from(&words) {
+        Ok(line) => end(line.command.run(line.json), line.json),
+        Err(error) => {
+            let json = usage::asks_for_json(&words);
+            if usage::is_help(&error) && (!json || !error.use_stderr()) {
+                error.exit();
+            }
+            end(Err(usage::failure(&error, &words, CommandLine::command())), json)
+        }
+    }
+}
+
+/// The exit code, once a failure is said.
+fn end(outcome: Outcome, json: bool) -> ExitCode {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("credenza: {failure}");
+            failure.print(json);
             ExitCode::from(failure.exit_code())
         }
     }

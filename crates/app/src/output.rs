@@ -6,6 +6,9 @@ use crate::failure::{Failure, Outcome};
 use base::Kind;
 use std::io::{self, Write};
 
+/// Sentences are broken at this column.
+const COLUMNS: usize = 100;
+
 /// Text as it is.
 pub fn text(text: &str) -> Outcome {
     bytes(text.as_bytes())
@@ -35,7 +38,8 @@ pub fn unwritten(error: io::Error) -> Failure {
     Failure::new(Kind::Unavailable, format!("can't write to standard output: {error}"))
 }
 
-fn as_table(head: &[&str], rows: &[Vec<String>]) -> String {
+/// The same as text.
+pub fn as_table(head: &[&str], rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -59,9 +63,38 @@ fn as_table(head: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
+/// A sentence behind a label of this width, on as many lines of 100 columns as it needs.
+pub fn wrapped(sentence: &str, indent: usize) -> String {
+    let (mut text, mut column) = (String::new(), indent - 1);
+    for word in sentence.split(' ') {
+        let length = word.chars().count();
+        if column + 1 + length > COLUMNS && column >= indent {
+            text.push('\n');
+            text.push_str(&" ".repeat(indent - 1));
+            column = indent - 1;
+        }
+        text.push(' ');
+        text.push_str(word);
+        column += 1 + length;
+    }
+    text.push('\n');
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_sentences_are_broken_under_their_beginning() {
+        let words = "word ".repeat(30);
+        let text = format!("warning:{}", wrapped(words.trim_end(), 9));
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert!(lines[1].starts_with("         word") && lines[0].len() <= 100, "{text}");
+        let whole = "x".repeat(200);
+        assert_eq!(wrapped(&whole, 9), format!(" {whole}\n"), "a word is not broken");
+    }
 
     #[test]
     fn columns_are_aligned_and_lines_have_no_tails() {

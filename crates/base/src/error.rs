@@ -22,6 +22,20 @@ pub enum Kind {
     Corrupt,
 }
 
+impl Kind {
+    /// The kind as one lower-case word; never changes once released.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Invalid => "invalid",
+            Kind::Denied => "denied",
+            Kind::Conflict => "conflict",
+            Kind::Unavailable => "unavailable",
+            Kind::Unknown => "unknown",
+            Kind::Corrupt => "corrupt",
+        }
+    }
+}
+
 /// The closed list of situations. A reason has exactly one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {

@@ -25,13 +25,34 @@ macro_rules! number {
     };
 }
 
-number!(
+/// An id that is drawn by chance: 16 hexadecimal digits wherever people or programs read it. As a
+/// decimal number it would be another word for the same thing, and larger than what many readers of
+/// JSON keep exact.
+macro_rules! drawn {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u64);
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:016x}", self.0)
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self)
+            }
+        }
+    };
+}
+
+drawn!(
     /// A node's durable identity, drawn at first start and kept in its data directory; never 0.
-    NodeId, u64
+    NodeId
 );
-number!(
+drawn!(
     /// The cluster's durable identity, drawn by the first node.
-    ClusterId, u64
+    ClusterId
 );
 number!(
     /// A group: the replicas that agree on one log. Group 0 is the directory.
@@ -115,5 +136,20 @@ pub struct Actor {
 impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.node, self.vnode, self.incarnation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drawn_ids_have_one_form_of_sixteen_hexadecimal_digits() {
+        let node = NodeId(0x0ad4_c29d_653e_1029);
+        assert_eq!(node.to_string(), "0ad4c29d653e1029");
+        assert_eq!(format!("{node:?}"), "NodeId(0ad4c29d653e1029)");
+        assert_eq!(ClusterId(7).to_string(), "0000000000000007");
+        assert_eq!(Ballot { round: 3, node }.to_string(), "3.0ad4c29d653e1029");
+        assert_eq!(GroupId(12).to_string(), "12", "what is counted stays a number");
     }
 }

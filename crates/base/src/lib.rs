@@ -14,6 +14,7 @@ pub mod cluster;
 pub mod codec;
 pub mod datatype;
 pub mod dots;
+pub mod duration;
 pub mod error;
 pub mod ids;
 pub mod limits;

@@ -48,9 +48,6 @@ struct RunArguments {
     /// Show the run on the whole terminal while it goes on
     #[arg(long)]
     live: bool,
-    /// Print the report as JSON, and nothing else
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Subcommand, Debug)]
@@ -63,18 +60,12 @@ enum BenchCommand {
     Disk {
         /// A directory on that disk
         directory: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
     },
     /// How fast numbers and strings become bytes and come back
     Codec {
         /// Seconds each way is measured
         #[arg(long, value_name = "N", default_value_t = 2)]
         seconds: u64,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
     },
 }
 
@@ -161,24 +152,25 @@ struct SuiteArguments {
     settings: Vec<String>,
 }
 
-/// Does what the arguments say; the error is one sentence.
-pub fn run(arguments: BenchArguments) -> Result<(), Wrong> {
+/// Does what the arguments say; the error is one sentence. `json`: the report is JSON, and nothing
+/// else is printed.
+pub fn run(arguments: BenchArguments, json: bool) -> Result<(), Wrong> {
     match arguments.command {
-        None => run_load(arguments.run),
+        None => run_load(arguments.run, json),
         Some(BenchCommand::Suite(arguments)) => run_suite(arguments),
         Some(BenchCommand::Dvv(arguments)) => {
             let mut say = |line: &str| drop(print(line));
             let (folder, text) = dvv::run(&arguments.options()?, &mut say)?;
             Ok(print(&format!("\n{text}\nwritten to {}\n", folder.display()))?)
         }
-        Some(BenchCommand::Disk { directory, json }) => Ok(print(&disk::run(&directory, json)?)?),
-        Some(BenchCommand::Codec { seconds, json }) => {
+        Some(BenchCommand::Disk { directory }) => Ok(print(&disk::run(&directory, json)?)?),
+        Some(BenchCommand::Codec { seconds }) => {
             Ok(print(&codec::run(Duration::from_secs(seconds.min(3_600)), json)?)?)
         }
     }
 }
 
-fn run_load(arguments: RunArguments) -> Result<(), Wrong> {
+fn run_load(arguments: RunArguments, json: bool) -> Result<(), Wrong> {
     if arguments.files.is_empty() && arguments.settings.is_empty() {
         return Err("bench needs a file of settings (see `credenza bench --help`)".into());
     }
@@ -188,13 +180,13 @@ fn run_load(arguments: RunArguments) -> Result<(), Wrong> {
     if let Some(directory) = arguments.results_dir {
         config.test_dir = directory;
     }
-    let shown = match (arguments.json, arguments.live) {
+    let shown = match (json, arguments.live) {
         (true, _) => job::Shown::Nothing,
         (false, true) => job::Shown::Live,
         (false, false) => job::Shown::Lines,
     };
     let (folder, report) = job::run(&config, arguments.name.as_deref(), shown)?;
-    if arguments.json {
+    if json {
         let json = serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?;
         print(&format!("{json}\n"))?;
     } else {

@@ -11,8 +11,9 @@ use crate::settings::DoorSettings;
 use base::{Error, Reason};
 use bytes::Bytes;
 use node::{Complaint, Node};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The unit in which large buffers are counted.
@@ -38,8 +39,11 @@ pub struct Shared {
     pub(crate) guard: Guard,
     /// Places of connections, of all listeners.
     pub(crate) places: Arc<Places>,
-    /// What is said of connections turned away.
+    /// Warning about connections turned away, and its last words.
     complaint: Complaint,
+    complained: Mutex<String>,
+    /// Purpose and address of each listener; set when they begin.
+    listeners: OnceLock<Vec<(&'static str, SocketAddr)>>,
     /// The description of the native door.
     pub(crate) document: OnceLock<Bytes>,
     budget: Arc<Semaphore>,
@@ -60,6 +64,8 @@ impl Shared {
             counters: Counters::default(),
             places: Arc::default(),
             complaint: Complaint::default(),
+            complained: Mutex::default(),
+            listeners: OnceLock::new(),
             document: OnceLock::new(),
             budget: Arc::new(Semaphore::new(units)),
             settings,
@@ -80,8 +86,26 @@ impl Shared {
     /// Warns of what strangers can provoke, at most once in a while.
     pub(crate) fn complain(&self, words: impl FnOnce() -> String) {
         if let Some(left_out) = self.complaint.due() {
-            tracing::warn!(target: "doors", left_out, "{}", words());
+            let words = words();
+            tracing::warn!(target: "doors", left_out, "{words}");
+            *self.complained.lock().expect("no one panics while holding it") = words;
         }
+    }
+
+    /// The last such warning, while it is fresh.
+    pub(crate) fn complained(&self) -> Option<String> {
+        let words = || self.complained.lock().expect("no one panics while holding it").clone();
+        self.complaint.is_recent().then(words).filter(|words| !words.is_empty())
+    }
+
+    /// The listeners are these.
+    pub(crate) fn listen_at(&self, listeners: Vec<(&'static str, SocketAddr)>) {
+        let _ = self.listeners.set(listeners); // They begin once.
+    }
+
+    /// Purpose and address of each listener.
+    pub(crate) fn listeners(&self) -> &[(&'static str, SocketAddr)] {
+        self.listeners.get().map_or(&[], Vec::as_slice)
     }
 
     /// A share of the memory for large buffers, if that much is free now; given back when dropped.

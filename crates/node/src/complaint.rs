@@ -5,6 +5,8 @@ use crate::world;
 
 /// The same complaint is said at most this often, milliseconds.
 const PAUSE_MS: u64 = 5_000;
+/// The status shows it for so long after it was logged last, milliseconds.
+const RECENT_MS: u64 = 60_000;
 
 /// See the head of this file.
 #[derive(Default)]
@@ -31,6 +33,13 @@ impl Complaint {
             }
         }
     }
+
+    /// True if one was logged within the last minute: an operator who looks now should know.
+    pub fn is_recent(&self) -> bool {
+        let said = self.0.lock().expect("no one panics while holding it");
+        let now = world::milliseconds();
+        said.as_ref().is_some_and(|said| now.saturating_sub(said.at_ms) < RECENT_MS)
+    }
 }
 
 #[cfg(test)]
@@ -49,6 +58,9 @@ mod tests {
         assert_eq!(complaint.due(), None);
         at(PAUSE_MS + 1);
         assert_eq!((complaint.due(), complaint.due()), (Some(3), None));
+        assert!(complaint.is_recent() && !Complaint::default().is_recent());
+        at(PAUSE_MS + 1 + RECENT_MS);
+        assert!(!complaint.is_recent());
         SIMULATED.set(None);
     }
 }

@@ -108,7 +108,7 @@ impl Flush {
             }
             Phase::AskCopies => {
                 for (group, applied) in self.groups.iter().zip(&self.applied) {
-                    group.durable.store(applied.0, Ordering::Relaxed);
+                    group.flushed.store(applied.0, Ordering::Relaxed);
                     self.copies.extend(group.copy_to_head()?);
                 }
                 Phase::AwaitCopies

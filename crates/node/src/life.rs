@@ -23,7 +23,8 @@ use crate::metrics::Metrics;
 use crate::recovery::{self, DIRECTORY, Recovered, RecoveredGroup, recover};
 use crate::stopping::{Workers, going_down};
 use crate::transfer::Transfers;
-use crate::{Inner, Node, NodeSettings, audit, cluster, disk_alarm, exchange, transfer, world};
+use crate::{Inner, Node, NodeSettings};
+use crate::{audit, cluster, disk_alarm, exchange, master_alarm, transfer, world};
 use base::{BucketName, ClusterDescription, Error, Lived, NodeId, Placement, Reason, Result};
 use logic::consensus::Configuration;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -193,6 +194,7 @@ fn watch_over(node: &Node) {
     tokio::spawn(heirs::tend(inner.clone(), inner.stop.subscribe()));
     tokio::spawn(audit::audit(inner.clone(), inner.stop.subscribe()));
     tokio::spawn(disk_alarm::watch(inner.clone(), inner.stop.subscribe()));
+    tokio::spawn(master_alarm::watch(inner.clone(), inner.stop.subscribe()));
     world::spawn(transfer::tend(inner.clone(), inner.stop.subscribe()));
 }
 

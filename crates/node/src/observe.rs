@@ -4,7 +4,6 @@ use crate::consistent::group::Group;
 use crate::status::{DiskStatus, GroupStatus, LogStatus, Sample, SampleKind, Status, StoreStatus};
 use crate::{Inner, process, world};
 use base::LogIndex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Names of interval buckets shown in status.
@@ -15,44 +14,12 @@ impl Inner {
         let store = self.store_status();
         let full = self.space.is_full();
         let interval_buckets = self.catalog.interval_buckets(INTERVAL_BUCKETS_SHOWN);
-        let mut warnings = Vec::new();
-        if full {
-            warnings.push(format!("{}: writes are refused, deletes go on", self.space.lack()));
-        }
-        if self.metrics.is_slow() {
-            let sync_ms = self.metrics.sync_mean_us() / 1_000;
-            warnings.push(format!(
-                "the disk is slow: a sync of the log takes {sync_ms} ms; where this node is master \
-                 a quicker one takes over, unless masters are set"
-            ));
-        }
-        if self.keeper.hangs(self.settings.lease_ms) {
-            let seconds = self.keeper.unanswered_ms() / 1_000;
-            warnings.push(format!(
-                "the disk hangs: what was written to the log is not answered for {seconds} s; no \
-                 write ends here, and where this node is master others that go on take over"
-            ));
-        }
-        // With other members every value is synced before it counts.
-        let alone = |group: &Arc<Group>| group.is_alone();
-        if !interval_buckets.is_empty() && self.groups.all().iter().any(alone) {
-            warnings.push(format!(
-                "a power cut may lose up to {} ms of updates of buckets with sync=interval",
-                self.settings.interval_ms
-            ));
-        }
-        if let Some(error) = self.failed.borrow().clone() {
-            warnings.push(format!("the node has failed and must be restarted: {error}"));
-        }
         let groups = self.groups.all();
-        let ready = self.reaches_masters().is_ok();
+        let unreached = self.unreached();
         let groups = groups.iter().filter(|group| self.keeps_up(group));
         let groups: Vec<_> = groups.map(|group| self.group_status(group)).collect();
         let cluster = self.cluster_status();
-        warnings.extend(cluster.warnings(self.node));
-        warnings.extend(groups.iter().flat_map(differences));
-        warnings.extend(groups.iter().filter_map(|group| group.waits_for_witness.clone()));
-        warnings.extend(groups.iter().filter_map(|group| group.torn.clone()));
+        let warnings = self.warnings(&unreached, &groups, &cluster, &interval_buckets);
         Status {
             name: self.settings.name.clone(),
             node: self.node,
@@ -60,7 +27,7 @@ impl Inner {
             cluster: self.cluster,
             version: env!("CARGO_PKG_VERSION"),
             uptime_ms: world::milliseconds() - self.started_ms,
-            ready,
+            ready: unreached.is_empty(),
             groups,
             snapshots: self.snapshots.progress().iter().map(|one| one.status()).collect(),
             log: self.log_status(),
@@ -71,6 +38,7 @@ impl Inner {
                 free_files: self.space.free_files(),
                 full,
             },
+            resident_bytes: process::resident(),
             buckets: self.catalog.len(),
             interval_buckets,
             lease_ms: cluster.lease_ms,
@@ -109,11 +77,13 @@ impl Inner {
     fn group_status(&self, group: &Group) -> GroupStatus {
         let (members, expect_progress_possible) = (self.members_of(group), self.may_restart(group));
         let comparison = self.comparison(group);
+        let unsound = group.unsound_member().map(|node| self.name_of(node));
         let kept = group.keeping().map(|kept| (kept.count() as u64, kept.bytes()));
         let (kept_values, kept_bytes) = kept.unwrap_or_default();
         let state = group.state();
         let waits_for_witness = group.witness_has_room(&state).err().map(|error| error.text());
         let torn = group.told_of_tears(&state, |node| self.name_of(node));
+        let lacks_ballots = state.replica.lacks_ballots();
         let master = state.replica.master();
         let (undecided, _) = state.undecided();
         GroupStatus {
@@ -123,13 +93,15 @@ impl Inner {
             ballot: state.replica.promised(),
             decided: state.replica.decided(),
             applied: group.applied.index(),
-            durable: LogIndex(group.durable.load(Ordering::Relaxed)),
+            flushed: LogIndex(group.flushed.load(Ordering::Relaxed)),
             undecided,
             sessions: state.sessions,
             kept_values,
             kept_bytes,
             waits_for_witness,
             torn,
+            lacks_ballots,
+            unsound,
             expect_progress_possible,
             members,
             comparison,
@@ -230,12 +202,6 @@ fn log_rows(log: &LogStatus) -> [Row; 7] {
         ("credenza_log_bytes", "Log that can't be collapsed yet.", log.bytes as f64),
         ("credenza_log_segments", "Segments of the log.", log.segments as f64),
     ]
-}
-
-/// What of a group's replicas is not the same, in sentences.
-fn differences(group: &GroupStatus) -> impl Iterator<Item = String> {
-    let found = group.comparison.iter().flat_map(|found| &found.differences);
-    found.map(|difference| format!("replicas of group {} differ: {}", group.id, difference.text))
 }
 
 fn group_samples(group: &GroupStatus) -> impl Iterator<Item = Sample> {

@@ -91,7 +91,7 @@ impl Inner {
     /// the master is there, who would not be master without enough of them.
     pub(crate) fn goes_on(&self, group: &Group) -> bool {
         if !group.master.load(Ordering::Acquire) {
-            return self.reaches_master(group).is_ok();
+            return self.reaches_master(group);
         }
         let last = group.state().replica.last();
         let progress = group.progress();
@@ -100,45 +100,6 @@ impl Inner {
             member.saved.is_some_and(|saved| saved.0.saturating_add(NEAR) >= last.0)
         };
         voters.filter(near).count() >= group.configuration().quorums().save
-    }
-
-    /// The same for every group in which this node has a part: the directory is one of them for
-    /// every node, so one that reaches nobody is never ready. Requests for other groups find their
-    /// way to a member when they come.
-    pub(crate) fn reaches_masters(&self) -> Result<()> {
-        let groups = self.groups.all();
-        let mut counted = groups.iter().filter(|group| self.keeps_up(group));
-        counted.try_for_each(|group| self.reaches_master(group))
-    }
-
-    /// Whether requests of available buckets find their way here: the ring is known, or this node
-    /// has heard all of a directory that has none (an old cluster's).
-    pub(crate) fn knows_ring(&self) -> Result<()> {
-        let directory = &self.directory.group;
-        let (applied, decided) = (directory.applied.index(), directory.state().replica.decided());
-        if self.catalog.available.ring().is_some() || applied > LogIndex(0) && applied >= decided {
-            return Ok(());
-        }
-        let text = "the ring of available buckets is not known here yet: it comes with the \
-                    directory, in a moment";
-        Err(Error::new(Reason::NoQuorum, text))
-    }
-
-    /// Whether this node is master of the group, or has a connection to it; in words why not.
-    pub(crate) fn reaches_master(&self, group: &Group) -> Result<()> {
-        let missing = |text| Err(Error::new(Reason::NoQuorum, text));
-        let Some(master) = group.standing().borrow().master else {
-            return missing(format!(
-                "no master of group {} is known: a majority of its members must run and reach \
-                 each other",
-                group.id
-            ));
-        };
-        if master == self.node || self.is_linked(master) {
-            return Ok(());
-        }
-        let name = self.name_of(master);
-        missing(format!("there is no connection to {name}, the master of group {}", group.id))
     }
 
     pub(crate) fn other_master(&self, bucket: &BucketName) -> Option<String> {

@@ -31,6 +31,12 @@ pub(crate) fn samples() -> impl Iterator<Item = Sample> {
     })
 }
 
+/// Memory of this process in bytes; none where the machine does not tell it.
+pub(crate) fn resident() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    resident_bytes(&status).map(|bytes| bytes as u64)
+}
+
 /// In these parts of a second the system counts the time of processors (`USER_HZ`).
 const TICKS_PER_SECOND: f64 = 100.0;
 

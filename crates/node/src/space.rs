@@ -21,6 +21,8 @@ pub(crate) struct Space {
     free_bytes: AtomicU64,
     total_bytes: AtomicU64,
     free_files: AtomicU64,
+    /// With less free than this writes are refused.
+    reserve_bytes: AtomicU64,
 }
 
 /// What a file system says of itself.
@@ -49,6 +51,7 @@ impl Default for Space {
             free_bytes: all(),
             total_bytes: unknown(),
             free_files: all(),
+            reserve_bytes: unknown(),
         }
     }
 }
@@ -89,6 +92,7 @@ impl Space {
         self.free_bytes.store(figures.free_bytes, Ordering::Relaxed);
         self.total_bytes.store(figures.total_bytes, Ordering::Relaxed);
         self.free_files.store(free_files, Ordering::Relaxed);
+        self.reserve_bytes.store(figures.reserve_bytes(wanted), Ordering::Relaxed);
         let before = self.is_full();
         let (bytes, files) = figures.lacks(wanted, before);
         let full = bytes || files || failed;
@@ -124,6 +128,16 @@ impl Space {
             true => "the disk has nearly no inodes left",
             false => "the disk is nearly full",
         }
+    }
+
+    /// True if writes go on, and less than twice the reserve is free.
+    pub fn fills_up(&self) -> bool {
+        !self.is_full() && self.free_bytes() < self.reserve_bytes().saturating_mul(2)
+    }
+
+    /// With less free than this, in bytes, writes are refused.
+    pub fn reserve_bytes(&self) -> u64 {
+        self.reserve_bytes.load(Ordering::Relaxed)
     }
 
     pub fn free_bytes(&self) -> u64 {
@@ -164,6 +178,19 @@ mod tests {
         assert!(full(figures(WANTED - 1, 72, 100_000)));
         assert!(full(figures(WANTED + WANTED / 8 - 1, 72, 100_000)));
         assert!(!full(figures(WANTED + WANTED / 8, 72, 100_000)));
+    }
+
+    #[test]
+    fn a_disk_that_fills_up_is_seen_before_writes_are_refused() {
+        let space = Space::default();
+        assert!(!space.fills_up(), "nothing is known yet");
+        let fills = |free_bytes| {
+            space.see(&figures(free_bytes, 72, 100_000), WANTED, false);
+            (space.fills_up(), space.is_full())
+        };
+        assert_eq!(fills(2 * WANTED), (false, false));
+        assert_eq!(fills(2 * WANTED - 1), (true, false));
+        assert_eq!(fills(WANTED - 1), (false, true), "then that is said");
     }
 
     #[test]

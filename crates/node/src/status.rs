@@ -31,6 +31,8 @@ pub struct Status {
     pub store: StoreStatus,
     /// The disk under the data directory.
     pub disk: DiskStatus,
+    /// Memory of the process, where the machine tells it.
+    pub resident_bytes: Option<u64>,
     /// The ring, and what is kept for nodes that are away.
     pub available: AvailableStatus,
     /// How many buckets there are.
@@ -60,8 +62,9 @@ pub struct GroupStatus {
     pub decided: LogIndex,
     /// The last applied value.
     pub applied: LogIndex,
-    /// The last value whose effects the store holds durably.
-    pub durable: LogIndex,
+    /// The last value whose effects stand in the store's tables; what is behind it is durable by
+    /// the log alone, and read from memory.
+    pub flushed: LogIndex,
     /// Updates that wait undecided.
     pub undecided: u64,
     /// Open sessions.
@@ -75,6 +78,10 @@ pub struct GroupStatus {
     /// What a torn log led to here, in a sentence: nobody leads until others show their logs, or
     /// the group went on and may lack values.
     pub torn: Option<String>,
+    /// This node can't be elected any more: no ballot of this configuration is left.
+    pub lacks_ballots: bool,
+    /// Name of a member that lately sent what no member can send.
+    pub unsound: Option<String>,
     /// Whether this node may be restarted without stopping the group (Arakoon's word).
     pub expect_progress_possible: bool,
     /// Its members, as they are in force; only the master knows how far the others have come.

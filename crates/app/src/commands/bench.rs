@@ -11,7 +11,7 @@ pub struct Bench {
 
 impl Bench {
     /// Runs a load to its end.
-    pub fn run(self) -> Outcome {
-        bench::run(self.arguments).map_err(|wrong| Failure::new(wrong.kind, wrong.text))
+    pub fn run(self, json: bool) -> Outcome {
+        bench::run(self.arguments, json).map_err(|wrong| Failure::new(wrong.kind, wrong.text))
     }
 }

@@ -1,6 +1,6 @@
 //! `credenza cluster`: members of the cluster, and how it goes with them.
 
-use super::bucket::plain;
+use super::cluster_status;
 use super::recover::Recover;
 use super::replace::Replace;
 use super::ring::{Ring, Short};
@@ -169,7 +169,7 @@ impl Asks {
     /// Does it.
     async fn run(self) -> Outcome {
         match self {
-            Asks::Status(show) => show.status().await,
+            Asks::Status(show) => cluster_status::show(&show.address, show.json).await,
             Asks::Plan(show) => show.plan().await,
             Asks::Add(part) => part.add().await,
             Asks::Demote(part) => part.set("learner").await,
@@ -269,53 +269,6 @@ impl Transfer {
 }
 
 impl Show {
-    async fn status(self) -> Outcome {
-        let view = View::of(&self.address).await?;
-        if self.json {
-            return output::json(&view.cluster);
-        }
-        let cluster = &view.cluster;
-        let (id, lease) = (plain(&cluster["cluster"]), plain(&cluster["lease_ms"]));
-        let name = plain(&cluster["name"]);
-        output::text(&format!("cluster {id}, lease {lease} ms, as {name} sees it\n\n"))?;
-        let members = cluster["members"].as_array().into_iter().flatten();
-        let rows = members.map(|member| {
-            let text = |field: &str| plain(&member[field]);
-            let trouble = member["trouble"].as_str().unwrap_or("no connection");
-            let connection = match (member["connected"] == true, member["name"] == cluster["name"])
-            {
-                (_, true) => "itself".into(),
-                (true, _) => format!("{} us", plain(&member["rtt_us"])),
-                (false, _) => plain(&Value::from(trouble)),
-            };
-            let (peer, client) = (text("peer"), text("client"));
-            let (standing, hints) = (text("standing"), text("hints"));
-            let (name, node, stay) = (text("name"), text("node"), text("stay"));
-            vec![name, node, peer, client, stay, connection, standing, hints]
-        });
-        let head = [
-            "member",
-            "node",
-            "peers at",
-            "clients at",
-            "stay",
-            "connection",
-            "seems",
-            "kept for it",
-        ];
-        output::table(&head, rows.collect())?;
-        output::text("\n")?;
-        let head = ["group", "master", "wanted", "there", "may restart"];
-        output::table(&head, view.groups())?;
-        for left in view.left() {
-            output::text(&format!("to do: {left}\n"))?;
-        }
-        for difference in super::verify::differences(&cluster["groups"]) {
-            output::text(&format!("WARNING: {difference}\n"))?;
-        }
-        Ok(())
-    }
-
     async fn plan(self) -> Outcome {
         let left = View::of(&self.address).await?.left();
         if self.json {
@@ -325,36 +278,5 @@ impl Show {
             return output::text("nothing is to be done: everything is as it is wanted\n");
         }
         left.iter().try_for_each(|step| output::text(&format!("{step}\n")))
-    }
-}
-
-/// Members of a group in one cell: voters by name, others with their part, and how far they are.
-pub fn members_text(members: &Value) -> String {
-    let members = members.as_array().into_iter().flatten();
-    let cells = members.map(|member| {
-        let name = plain(&member["name"]);
-        let part = match member["part"].as_str() {
-            Some("voter") | None => String::new(),
-            Some(part) => format!("={part}"),
-        };
-        match member["saved"].as_u64() {
-            Some(saved) => format!("{name}{part}@{saved}"),
-            None => format!("{name}{part}"),
-        }
-    });
-    cells.collect::<Vec<_>>().join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn members_are_shown_with_their_part_and_how_far_they_are() {
-        let members = json!([
-            { "name": "n1", "part": "voter", "saved": 17 },
-            { "name": "n2", "part": "learner", "saved": null },
-        ]);
-        assert_eq!(members_text(&members), "n1@17 n2=learner");
     }
 }

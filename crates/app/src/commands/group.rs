@@ -1,7 +1,7 @@
 //! `credenza group`: groups, and where they are placed.
 
 use super::bucket::plain;
-use super::cluster::members_text;
+use super::cluster_status::{GROUPS, group_rows, members_text};
 use super::verify::Verify;
 use super::view::View;
 use crate::client::{Address, Call, Client};
@@ -9,6 +9,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output;
 use hyper::Method;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +30,7 @@ Group 0 is the directory, group 1 holds the buckets for which no other group is 
 /// `credenza group`.
 #[derive(clap::Subcommand)]
 pub enum Group {
-    /// Show each group: who is wanted in it, who is there
+    /// Show each group: its master, its desired and its actual members
     Status(Status),
     /// Make another group, so that more than one node can be master of something
     Create(Create),
@@ -135,25 +136,7 @@ impl Status {
         if self.json {
             return output::json(&view.cluster["groups"]);
         }
-        output::table(&["group", "master", "wanted", "there", "may restart"], view.groups())
-    }
-}
-
-impl View {
-    /// A line of a table for each group.
-    pub fn groups(&self) -> Vec<Vec<String>> {
-        let groups = self.cluster["groups"].as_array().into_iter().flatten();
-        let row = |group: &Value| {
-            let may = group["expect_progress_possible"] == true;
-            vec![
-                plain(&group["group"]),
-                group["master"].as_str().unwrap_or("none").into(),
-                members_text(&group["wanted"]),
-                members_text(&group["members"]),
-                if may { "yes" } else { "no" }.into(),
-            ]
-        };
-        groups.map(row).collect()
+        output::table(&GROUPS, group_rows(&view.cluster))
     }
 }
 
@@ -170,7 +153,8 @@ impl Create {
         // It is made, whether or not this can be shown.
         let cluster = View::of(&self.address).await.map_or(Value::Null, |view| view.cluster);
         let shown = cluster["groups"].as_array().into_iter().flatten().find(mine);
-        let members = shown.map_or_else(String::new, |group| members_text(&group["wanted"]));
+        let members = shown
+            .map_or_else(String::new, |group| members_text(&group["wanted"], &BTreeSet::new()));
         output::text(&format!(
             "group {number}: {members}\nuse it: credenza bucket create NAME --group {number}\n"
         ))

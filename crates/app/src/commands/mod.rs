@@ -11,6 +11,7 @@ mod bucket;
 mod check;
 mod checkpoint;
 mod cluster;
+mod cluster_status;
 mod delete;
 mod dev;
 mod empty_prefix;
@@ -82,7 +83,7 @@ pub enum Command {
     /// Make, show, change and drop bucket types
     #[command(subcommand, after_help = types::EXAMPLES)]
     Type(types::Type),
-    /// Show how a node is
+    /// Show whether a node serves, why not, and how it is
     #[command(after_help = status::EXAMPLES)]
     Status(status::Status),
     /// Copy a running node's data into its folder `checkpoints`
@@ -97,7 +98,7 @@ pub enum Command {
     /// Members of a cluster: show, add, promote, remove, replace them; move mastership
     #[command(subcommand, after_help = cluster::EXAMPLES)]
     Cluster(cluster::Cluster),
-    /// Groups: who is wanted in each, and who is there
+    /// Groups: their masters, their desired and their actual members
     #[command(subcommand, after_help = group::EXAMPLES)]
     Group(group::Group),
     /// Run a cluster of several nodes on this machine, to try things out
@@ -115,8 +116,9 @@ pub enum Command {
 }
 
 impl Command {
-    /// Runs it to its end.
-    pub fn run(self) -> Outcome {
+    /// Runs it to its end. `json`: how a load is reported; the other commands have that by
+    /// themselves.
+    pub fn run(self, json: bool) -> Outcome {
         match self {
             Command::Serve(command) => command.run(),
             Command::Get(command) => online(command.run()),
@@ -135,7 +137,7 @@ impl Command {
             Command::Cluster(command) => command.run(),
             Command::Group(command) => online(command.run()),
             Command::Dev(command) => online(command.run()),
-            Command::Bench(command) => command.run(),
+            Command::Bench(command) => command.run(json),
             Command::LogLevels(command) => online(command.run()),
             Command::Settings(command) => command.run(),
         }

@@ -42,6 +42,19 @@ pub fn show_size(bytes: u64) -> String {
     format!("{bytes} B")
 }
 
+/// A whole number in groups of three digits.
+pub fn show_count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 fn with_unit(text: &str, units: &[(&str, u64)], wanted: &str) -> Result<u64, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
@@ -77,5 +90,7 @@ mod tests {
         assert_eq!(show_size(0), "0 B");
         assert_eq!(show_size(64 << 20), "64 MiB");
         assert_eq!(show_size((1 << 30) + (1 << 29)), "1.5 GiB");
+        let counts = [0, 999, 1_000, 1_234_567].map(show_count);
+        assert_eq!(counts, ["0", "999", "1,000", "1,234,567"]);
     }
 }

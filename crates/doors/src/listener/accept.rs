@@ -92,11 +92,14 @@ fn bounds(shared: &Shared) -> Bounds {
 fn full_up(full: Full, from: IpAddr) -> String {
     match full {
         Full::All(limit) => {
-            format!("a connection is refused: there are {limit} already (connections_max)")
+            format!(
+                "a connection is refused: there are {limit} already (connections_max); raise \
+                 that, or look who opens so many"
+            )
         }
         Full::OfAddress(limit) => format!(
             "a connection is refused: there are {limit} from {from} already \
-             (connections_per_address_max)"
+             (connections_per_address_max); raise that, or let its clients share connections"
         ),
     }
 }
@@ -241,7 +244,11 @@ pub(super) async fn hello(
 async fn turn_away(stream: TcpStream, language: Foreign, first: &[u8], shared: &Shared) {
     shared.counters.foreign();
     shared.complain(|| {
-        format!("a connection is refused: its language is not served here: {}", language.name())
+        format!(
+            "a connection is refused: its protocol is not served here: {}; correct that client's \
+             address or port",
+            language.name()
+        )
     });
     part_with(stream, &refusal::foreign(language, first)).await;
 }

@@ -57,6 +57,19 @@ pub enum Face {
     Riak,
 }
 
+impl Face {
+    /// As the status names it.
+    fn word(self) -> &'static str {
+        match self {
+            Face::Both => "clients and operators",
+            Face::Clients => "clients",
+            Face::Operators => "operators",
+            Face::Arakoon => "arakoon",
+            Face::Riak => "riak",
+        }
+    }
+}
+
 /// Tells connections that the doors are closing. Cheap to clone.
 #[derive(Clone)]
 pub struct Shutdown(watch::Receiver<bool>);
@@ -97,6 +110,7 @@ impl Doors {
         bound: Vec<((TcpListener, SocketAddr), Face)>,
     ) -> Doors {
         let shared = Arc::new(Shared::new(node, settings));
+        shared.listen_at(bound.iter().map(|((_, at), face)| (face.word(), *at)).collect());
         let (shutdown, receiver) = watch::channel(false);
         let mut addresses = Vec::new();
         let mut listeners = Vec::new();

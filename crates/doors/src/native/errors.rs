@@ -2,7 +2,7 @@
 
 use super::json::write;
 use crate::http::{Answer, Content, Refused, Status};
-use base::{Error, Kind, Reason};
+use base::{Error, Reason};
 
 /// The status of a reason.
 pub fn status(reason: Reason) -> Status {
@@ -37,18 +37,6 @@ pub fn status(reason: Reason) -> Status {
     }
 }
 
-/// A kind's word; never changes once released.
-pub fn kind_word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Invalid => "invalid",
-        Kind::Denied => "denied",
-        Kind::Conflict => "conflict",
-        Kind::Unavailable => "unavailable",
-        Kind::Unknown => "unknown",
-        Kind::Corrupt => "corrupt",
-    }
-}
-
 /// The answer that tells an error.
 pub fn answer(error: &Error) -> Answer {
     with_status(status(error.reason), error)
@@ -68,7 +56,7 @@ pub fn error_onto(out: &mut Vec<u8>, error: &Error) {
     out.extend_from_slice(b"\"error\":{\"reason\":\"");
     out.extend_from_slice(error.reason.word().as_bytes());
     out.extend_from_slice(b"\",\"kind\":\"");
-    out.extend_from_slice(kind_word(error.kind()).as_bytes());
+    out.extend_from_slice(error.kind().word().as_bytes());
     out.extend_from_slice(b"\",\"detail\":");
     write::bytes_onto(out, &error.detail);
     out.push(b'}');

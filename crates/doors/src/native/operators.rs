@@ -1,6 +1,6 @@
 //! What operators ask: status, metrics, health, the log's levels, checkpoints.
 
-use super::json::cluster;
+use super::json::{cluster, status};
 use super::translate::Operate;
 use super::{admission, emptying, errors, moves, openapi};
 use crate::counters::{Tongue, Verdict};
@@ -33,7 +33,7 @@ pub async fn answer(shared: &Shared, what: Operate) -> Answer {
             Ok(movement) => json_answer(&moves::seen(&bucket, &movement)),
             Err(error) => errors::answer(&error),
         },
-        Operate::Cluster => json_answer(&cluster::seen(&shared.node.overview().await)),
+        Operate::Cluster => json_answer(&overview(shared).await),
         Operate::Transfer(group, to) => match shared.node.transfer(group, &to).await {
             Ok(()) => Answer::new(Status::NoContent, Content::None),
             Err(error) => errors::answer(&error),
@@ -143,100 +143,37 @@ fn inside(folder: &Path, target: &str) -> Result<PathBuf, Error> {
     }
 }
 
+/// The node's status, with what the listeners know.
 fn status(shared: &Shared) -> Value {
-    let status = shared.node.status();
-    let groups: Vec<Value> = status.groups.iter().map(group).collect();
-    json!({
-        "name": status.name,
-        "node": status.node.0,
-        "cluster": status.cluster.0,
-        "incarnation": status.incarnation,
-        "version": status.version,
-        "uptime_ms": status.uptime_ms,
-        "ready": ready(shared).is_ok(),
-        "insecure": shared.settings.insecure,
-        "groups": groups,
-        "snapshots": status.snapshots.iter().map(snapshot).collect::<Vec<_>>(),
-        "log": {
-            "bytes": status.log.bytes,
-            "segments": status.log.segments,
-            "syncs": status.log.syncs,
-            "sync_us_p50": status.log.sync_us_p50,
-            "sync_us_p99": status.log.sync_us_p99,
-            "sync_us_mean": status.log.sync_us_mean,
-            "slow": status.log.slow,
-            "hangs": status.log.hangs,
-            "unanswered_ms": status.log.unanswered_ms,
-        },
-        "store": {
-            "disk_bytes": status.store.disk_bytes,
-            "memory_bytes": status.store.memory_bytes,
-            "cached_rows": status.store.cached_rows,
-            "cached_bytes": status.store.cached_bytes,
-            "rows_about": status.store.rows_about,
-        },
-        "disk": {
-            "total_bytes": status.disk.total_bytes,
-            "free_bytes": status.disk.free_bytes,
-            "free_files": status.disk.free_files,
-            "full": status.disk.full,
-        },
-        "available": available(&status.available),
-        "lease_ms": status.lease_ms,
-        "members": status.members.iter().map(cluster::member).collect::<Vec<_>>(),
-        "buckets": status.buckets,
-        "interval_buckets": status.interval_buckets,
-        "connections": shared.counters.connections(),
-        "requests": {
-            "http": shared.counters.requests_total(Tongue::Http),
-            "resp": shared.counters.requests_total(Tongue::Resp),
-        },
-        "warnings": status.warnings,
-    })
-}
-
-fn group(group: &node::GroupStatus) -> Value {
-    json!({
-        "id": group.id.0,
-        "role": group.role,
-        "master": group.master,
-        "ballot": group.ballot.to_string(),
-        "decided": group.decided.0,
-        "applied": group.applied.0,
-        "durable": group.durable.0,
-        "undecided": group.undecided,
-        "sessions": group.sessions,
-        "expect_progress_possible": group.expect_progress_possible,
-        "members": cluster::parts(&group.members),
-        "comparison": group.comparison.as_ref().map(cluster::comparison),
-    })
-}
-
-fn snapshot(snapshot: &node::SnapshotStatus) -> Value {
-    json!({
-        "group": snapshot.group.0,
-        "from": snapshot.from.0,
-        "upto": snapshot.upto.0,
-        "rows": snapshot.rows,
-        "rows_about": snapshot.rows_about,
-        "bytes": snapshot.bytes,
-        "bytes_per_second": snapshot.bytes_per_second,
-        "left_ms": snapshot.left_ms,
-        "resumed": snapshot.resumed,
-        "anew": snapshot.anew,
-    })
-}
-
-fn available(status: &node::AvailableStatus) -> Value {
-    let hints = status.hints.iter().map(|hints| {
-        json!({ "node": hints.node, "rows": hints.rows, "since_ms_ago": hints.since_ms_ago })
+    let mut status = status::status(&shared.node.status());
+    let not_ready = ready(shared).err().map(|error| error.text());
+    status["ready"] = not_ready.is_none().into();
+    status["not_ready"] = not_ready.into();
+    status["insecure"] = shared.settings.insecure.into();
+    status["listeners"] = shared
+        .listeners()
+        .iter()
+        .map(|(serves, address)| json!({ "address": address.to_string(), "serves": serves }))
+        .collect();
+    status["connections"] = shared.counters.connections().into();
+    let total = |tongue| shared.counters.requests_total(tongue);
+    status["requests"] = json!({
+        "http": total(Tongue::Http), "resp": total(Tongue::Resp),
+        "arakoon": total(Tongue::Arakoon), "riak": total(Tongue::Riak),
     });
-    json!({
-        "ring_epoch": status.ring_epoch,
-        "partitions": status.partitions,
-        "spared": status.spared,
-        "hints": hints.collect::<Vec<_>>(),
-    })
+    if let (Some(complaint), Some(warnings)) =
+        (shared.complained(), status["warnings"].as_array_mut())
+    {
+        warnings.push(complaint.into());
+    }
+    status
+}
+
+/// The cluster as this node sees it, with its warnings.
+async fn overview(shared: &Shared) -> Value {
+    let mut seen = cluster::seen(&shared.node.overview().await);
+    seen["warnings"] = status(shared)["warnings"].take();
+    seen
 }
 
 /// Prometheus' text form, version 0.0.4.

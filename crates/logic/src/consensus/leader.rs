@@ -14,9 +14,8 @@ impl Replica {
     /// Prepare: promise a ballot above all seen; the others are asked once that is on disk, so that
     /// no round is ever used twice.
     pub(super) fn stand(&mut self, released: Ballot, effects: &mut Vec<Effect>) {
-        let highest = self.promised.max(self.highest);
-        let above = ballot::above(highest, self.node, self.configuration.id());
-        let Some(ballot) = above else { return };
+        // None is left where somebody was heard with the last: see `lacks_ballots`.
+        let Some(ballot) = self.next_ballot() else { return };
         self.election.rest();
         self.leader = None;
         self.unstage();
@@ -29,6 +28,13 @@ impl Replica {
         if broken(Rule::OwnPromiseOnDisk) {
             self.prepare(effects);
         }
+    }
+
+    /// The lowest ballot of this replica above all that it has promised or heard of; none: there
+    /// is none any more in this configuration.
+    pub(super) fn next_ballot(&self) -> Option<Ballot> {
+        let highest = self.promised.max(self.highest);
+        ballot::above(highest, self.node, self.configuration.id())
     }
 
     /// Our own promise is on disk: ask the others for theirs.

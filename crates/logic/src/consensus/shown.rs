@@ -157,6 +157,13 @@ impl Replica {
         self.yields
     }
 
+    /// True where this replica may lead and never can again: the last ballot of the present
+    /// configuration was heard of, so none is left to stand for election with. The next
+    /// configuration has ballots of its own.
+    pub fn lacks_ballots(&self) -> bool {
+        self.configuration.leads(self.node) && self.next_ballot().is_none()
+    }
+
     /// Whether its disk is said to answer nothing.
     pub fn hangs(&self) -> bool {
         self.hangs

@@ -71,8 +71,8 @@ impl Runner for Stage {
 
 fn words(effect: &Effect) -> String {
     match effect {
-        Effect::Changed { node, to } => format!("node {node} is {to:?}\n"),
-        Effect::Probe { node } => format!("probe {node}\n"),
+        Effect::Changed { node, to } => format!("node {} is {to:?}\n", node.0),
+        Effect::Probe { node } => format!("probe {}\n", node.0),
     }
 }
 

@@ -145,6 +145,11 @@ impl Shelf {
         }
     }
 
+    /// True if such a warning was logged lately.
+    pub(crate) fn has_many_siblings(&self) -> bool {
+        self.many_siblings.is_recent()
+    }
+
     /// A client's write, as this vnode's next dot. `hint`: in place of which node.
     pub(crate) fn write(
         &self,

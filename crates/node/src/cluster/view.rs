@@ -7,7 +7,7 @@ use crate::Inner;
 use crate::consistent::group::Group;
 use crate::peers::PeerStatus;
 use crate::status::ComparisonStatus;
-use base::{ClusterId, GroupId, LogIndex, MemberDescription, NodeId, Part, Stay};
+use base::{ClusterId, GroupId, LogIndex, MemberDescription, NodeId, Part};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
@@ -39,6 +39,8 @@ pub struct MemberStatus {
     pub connected: bool,
     /// Milliseconds since it was heard.
     pub heard_ms_ago: Option<u64>,
+    /// Milliseconds without a connection; none: there is one, or this node does not dial it.
+    pub away_ms: Option<u64>,
     /// There and back, microseconds; 0: not measured.
     pub rtt_us: u64,
     /// Why there is no connection, in words.
@@ -89,14 +91,9 @@ pub struct PlaceStatus {
 }
 
 impl ClusterStatus {
-    /// What an operator should know, as the node `own` sees it.
-    pub(crate) fn warnings(&self, own: NodeId) -> Vec<String> {
+    /// Warnings about the members of groups.
+    pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        let this = self.members.iter().find(|member| member.member.node == own);
-        let leaving = this.is_some_and(|this| this.member.stay == Stay::Leaving);
-        if leaving || this.is_none() && !self.members.is_empty() {
-            warnings.push("this node was removed from the cluster: stop it".into());
-        }
         for place in &self.groups {
             let voters = place.members.iter().filter(|member| member.part.votes()).count();
             if voters == 2 {
@@ -136,7 +133,8 @@ impl Inner {
         }
     }
 
-    fn peer_status(&self) -> Vec<PeerStatus> {
+    /// The connections to the other nodes.
+    pub(crate) fn peer_status(&self) -> Vec<PeerStatus> {
         self.peers.get().map(|peers| peers.status()).unwrap_or_default()
     }
 
@@ -148,6 +146,7 @@ impl Inner {
             member: member.clone(),
             connected,
             heard_ms_ago: peer.as_ref().and_then(|peer| peer.heard_ms_ago),
+            away_ms: peer.as_ref().filter(|_| !own).and_then(|peer| peer.away_ms),
             rtt_us: peer.as_ref().map_or(0, |peer| peer.rtt_us),
             trouble: trouble.and_then(|peer| peer.failed.clone().or(peer.broken.clone())),
             standing: self.standing_word(member.node),

@@ -134,7 +134,7 @@ impl Group {
         self.lose_track();
         let Fetched { upto, base, configuration, mark } = fetched;
         self.time.store(mark.time, Ordering::Release);
-        self.durable.fetch_max(upto.0, Ordering::Relaxed);
+        self.flushed.fetch_max(upto.0, Ordering::Relaxed);
         let mut guard = self.state();
         let state = &mut *guard;
         // A master of before may have proposed values below it: it does not say whose stand there.

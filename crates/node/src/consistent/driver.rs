@@ -127,6 +127,7 @@ impl Group {
         drop(given_up);
         self.standing.send_modify(|standing| {
             (standing.role, standing.master) = (Some(Role::Follower), None);
+            standing.since_ms = world::milliseconds();
         });
         let unknown = Error::new(
             Reason::NoLongerMaster,

@@ -97,7 +97,7 @@ pub(crate) struct Group {
     /// Group time of the last applied value, milliseconds: what reads compare expiries with.
     pub time: AtomicU64,
     /// The last value that the store is known to hold durably.
-    pub durable: AtomicU64,
+    pub flushed: AtomicU64,
     /// Whether this node is master and may evaluate updates.
     pub master: AtomicBool,
     /// How often it has become master.
@@ -208,7 +208,7 @@ impl Group {
             keeping: keeping.unwrap_or_default(),
             tracking: Tracking::default(),
             applied,
-            durable: AtomicU64::new(0),
+            flushed: AtomicU64::new(0),
             time: AtomicU64::new(mark.time),
             master: AtomicBool::new(false),
             offices: AtomicU64::new(0),

@@ -25,6 +25,8 @@ pub(crate) struct Standing {
     pub role: Option<Role>,
     /// Who is master.
     pub master: Option<NodeId>,
+    /// Time of the last change of master, in this node's milliseconds; 0: none since it started.
+    pub since_ms: u64,
     /// The group goes on without this node: a member of a later configuration said so. What this
     /// node's own configuration says is of a time that is over, until it has learnt the rest.
     pub dismissed: bool,
@@ -65,7 +67,11 @@ impl Group {
 
     fn tell_standing(&self, role: Option<Role>, master: Option<NodeId>) {
         self.standing.send_if_modified(|standing| {
-            let news = Standing { role, master, ..*standing };
+            let since_ms = match master == standing.master {
+                true => standing.since_ms,
+                false => world::milliseconds(),
+            };
+            let news = Standing { role, master, since_ms, ..*standing };
             std::mem::replace(standing, news) != news
         });
     }

@@ -28,8 +28,9 @@ pub(crate) struct Inbox {
     came: Vec<Came>,
     /// Of messages with values.
     bytes: usize,
-    /// Warning about members whose messages break the protocol.
+    /// Warning about members whose messages break the protocol, and the last one of them.
     unsound: Complaint,
+    unsound_from: Option<NodeId>,
 }
 
 /// One of them.
@@ -75,6 +76,7 @@ impl Group {
         };
         let mut inbox = self.inbox.lock().expect("no one panics while holding it");
         if !message.is_sound() {
+            inbox.unsound_from = Some(from);
             if let Some(left_out) = inbox.unsound.due() {
                 tracing::warn!(
                     target: "consensus", group, %from, left_out,
@@ -91,6 +93,12 @@ impl Group {
             tracing::debug!(target: "consensus", group, %from, bytes, "a full inbox");
         }
         self.wake.notify_one();
+    }
+
+    /// A member whose messages broke the protocol within the last minute.
+    pub(crate) fn unsound_member(&self) -> Option<NodeId> {
+        let inbox = self.inbox.lock().expect("no one panics while holding it");
+        inbox.unsound_from.filter(|_| inbox.unsound.is_recent())
     }
 
     /// Gives a message to consensus.

@@ -18,24 +18,35 @@ impl Group {
         state: &State,
         name_of: impl Fn(NodeId) -> String,
     ) -> Option<String> {
+        let lacks = || state.office.may_lack.map(|behind| lacks(self, behind));
+        self.awaits_logs(state, name_of).or_else(lacks)
+    }
+
+    /// The members that an election waits for because of torn logs, in a sentence; none where it
+    /// waits for nobody.
+    pub(crate) fn awaits_logs(
+        &self,
+        state: &State,
+        name_of: impl Fn(NodeId) -> String,
+    ) -> Option<String> {
         let awaited = state.replica.awaited_logs();
-        if !awaited.is_empty() {
-            let names: Vec<_> = awaited.iter().map(|node| name_of(*node)).collect();
-            return Some(format!(
+        let names: Vec<_> = awaited.iter().map(|node| name_of(*node)).collect();
+        (!names.is_empty()).then(|| {
+            format!(
                 "group {} has no master: a log was torn and may have held acknowledged values, \
                  which only {} can tell: start them, or see `credenza cluster trust-log`",
                 self.id,
                 names.join(", ")
-            ));
-        }
-        state.office.may_lack.map(|behind| lacks(self, behind))
+            )
+        })
     }
 }
 
 fn lacks(group: &Group, behind: LogIndex) -> String {
     format!(
         "group {} went on with the longest log that was left: so many were torn that values behind \
-         index {behind} may have been acknowledged and be lost",
+         index {behind} may have been acknowledged and be lost; compare what you know of the last \
+         writes, a restart of this node ends this warning",
         group.id
     )
 }

@@ -83,7 +83,8 @@ impl Inner {
         let here = || self.here(request.clone());
         let group = || self.whom_now(whom).standing();
         let onward = |asked, error: &Error| self.asked_in_vain(&self.whom_now(whom), asked, error);
-        let reply = errand.run(self.peers.get(), group, here, onward).await?;
+        let reply = errand.run(self.peers.get(), group, here, onward).await;
+        let reply = reply.map_err(|error| self.with_missing(whom.id(), error))?;
         if let Call::Directory(_) = &request.call {
             // The next request of this client finds the bucket as it left it. If this node can't
             // keep up, the change is no less true.

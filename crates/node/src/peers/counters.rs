@@ -43,6 +43,9 @@ pub struct PeerStatus {
     pub links: u64,
     /// Milliseconds since anything was heard by the present connection.
     pub heard_ms_ago: Option<u64>,
+    /// Milliseconds without a connection: since the last one ended, or since this node knows the
+    /// peer; none while there is one.
+    pub away_ms: Option<u64>,
     /// There and back, by ping, in microseconds: a moving mean; 0: not measured yet.
     pub rtt_us: u64,
     /// Lanes, by their number.

@@ -10,7 +10,6 @@ use super::refusal::Refusal;
 use super::tcp::Shared;
 use super::transcript::Transcript;
 use crate::world;
-use base::NodeId;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -207,9 +206,4 @@ pub(super) fn pause(most: std::time::Duration) -> std::time::Duration {
     let half = most / 2;
     let parts = (world::chance() % 1_024) as u32;
     half + half * parts / 1_024
-}
-
-/// For logs: a node's id as the rest of the house writes it.
-pub(super) fn id(node: NodeId) -> String {
-    format!("{:016x}", node.0)
 }

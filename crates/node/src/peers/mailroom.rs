@@ -158,8 +158,7 @@ impl Sink for Mailroom {
         }
         let from = message.from;
         if let Err(Malformed(field)) = self.arrived(message) {
-            let from = super::greet::id(from);
-            tracing::warn!(target: "peers", from, "a request is malformed: {field}");
+            tracing::warn!(target: "peers", %from, "a request is malformed: {field}");
         }
     }
 

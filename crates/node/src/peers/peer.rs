@@ -51,6 +51,9 @@ struct Plain {
     member: Member,
     known: Known,
     link: Option<Arc<Link>>,
+    /// Since when there is no connection, in this node's milliseconds: the end of the last one, or
+    /// when the peer became known. Nothing while there is one.
+    away_since_ms: Option<u64>,
     broken: Option<Broken>,
     failed: Option<Failed>,
 }
@@ -59,8 +62,10 @@ impl Peer {
     pub(super) fn new(member: Member, calls: mpsc::Sender<Call>) -> Peer {
         let Member { incarnation, lived, .. } = member;
         let known = Known { incarnation, lived, process: None };
+        let away_since_ms = Some(world::milliseconds());
+        let plain = Plain { member, known, link: None, away_since_ms, broken: None, failed: None };
         Peer {
-            plain: Mutex::new(Plain { member, known, link: None, broken: None, failed: None }),
+            plain: Mutex::new(plain),
             counters: Arc::default(),
             calls,
             stop: watch::Sender::new(None),
@@ -126,6 +131,7 @@ impl Peer {
 
     pub(super) fn status(&self) -> PeerStatus {
         let plain = self.plain();
+        let now = world::milliseconds();
         let (waiting, dropped) =
             plain.link.as_ref().map(|link| link.standing()).unwrap_or_default();
         let counters = &self.counters;
@@ -139,6 +145,7 @@ impl Peer {
             link: plain.link.as_ref().map_or(0, |link| link.terms.id),
             links: counters.links.load(Relaxed),
             heard_ms_ago: plain.link.as_ref().map(|link| link.heard_ms_ago()),
+            away_ms: plain.away_since_ms.map(|since| now.saturating_sub(since)),
             rtt_us: counters.rtt_us(),
             lanes: counters.lanes(waiting),
             replaced: counters.replaced.load(Relaxed) + dropped.replaced,
@@ -178,11 +185,12 @@ impl Peer {
             process: Some(speaker.process),
         };
         (plain.link, plain.failed) = (Some(link.clone()), None);
+        plain.away_since_ms = None;
         self.counters.links.fetch_add(1, Relaxed);
         tracing::info!(
             target: "peers",
             peer = plain.member.name,
-            node = greet::id(speaker.node),
+            node = %speaker.node,
             incarnation = speaker.incarnation.0,
             says_it_is = speaker.name,
             "connected"
@@ -193,6 +201,7 @@ impl Peer {
         let mut plain = self.plain();
         tracing::info!(target: "peers", peer = plain.member.name, "connection ended: {broken}");
         (plain.link, plain.broken) = (None, Some(broken));
+        plain.away_since_ms = Some(world::milliseconds());
     }
 }
 

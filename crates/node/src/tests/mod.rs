@@ -1,6 +1,7 @@
 //! The node's laws and examples, on real files.
 
 mod admission;
+mod alarms;
 mod available;
 mod buckets;
 mod budget;

@@ -294,6 +294,7 @@ pub fn member(status: &node::MemberStatus) -> Value {
         "stay": stay.word(),
         "connected": status.connected,
         "heard_ms_ago": status.heard_ms_ago,
+        "away_ms": status.away_ms,
         "rtt_us": status.rtt_us,
         "trouble": status.trouble,
         "standing": status.standing,

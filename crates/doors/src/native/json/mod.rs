@@ -16,6 +16,7 @@ pub mod fields;
 pub mod operations;
 pub mod ring;
 pub mod scan;
+pub mod status;
 pub mod steps;
 pub mod write;
 

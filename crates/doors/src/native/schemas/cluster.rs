@@ -25,7 +25,8 @@ fn list(of: Value) -> Value {
     json!({ "type": "array", "items": of })
 }
 
-fn id() -> Value {
+/// A node's or a cluster's id.
+pub fn id() -> Value {
     json!({ "type": "string", "pattern": ID_PATTERN })
 }
 
@@ -181,6 +182,7 @@ fn seen(schemas: &mut Map<String, Value>) {
     let mut connected = member();
     connected["connected"] = flag.clone();
     connected["heard_ms_ago"] = maybe_count.clone();
+    connected["away_ms"] = maybe_count.clone();
     connected["rtt_us"] = count();
     connected["trouble"] = maybe_text.clone();
     connected["standing"] = json!({ "type": "string", "enum": ["up", "suspect", "down"] });
@@ -197,6 +199,7 @@ fn seen(schemas: &mut Map<String, Value>) {
     let cluster = object(json!({
         "cluster": id(), "founder": id(), "lease_ms": count(), "changes": count(), "name": text,
         "members": list(reference("SeenMember")), "groups": list(place),
+        "warnings": list(text),
     }));
     schemas.insert("Cluster".into(), cluster);
 }

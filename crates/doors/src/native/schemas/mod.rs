@@ -8,6 +8,7 @@ mod cluster;
 mod places;
 mod ring;
 mod siblings;
+mod status;
 
 use super::json::fields::Field;
 use super::json::operations::{OPERATIONS, Operation, Place};
@@ -57,7 +58,7 @@ pub fn all(sections: &[String]) -> Value {
     steps(&mut schemas, "Read", Place::Updates);
     replies(&mut schemas);
     outcomes(&mut schemas);
-    status(&mut schemas);
+    status::all(&mut schemas);
     cluster::all(&mut schemas);
     ring::all(&mut schemas);
     siblings::all(&mut schemas);
@@ -322,68 +323,4 @@ fn outcomes(schemas: &mut Map<String, Value>) {
     schemas.insert("Updated".into(), json!({ "oneOf": plain }));
     let failed = outcome("error", json!({ "error": reference("Told") }));
     schemas.insert("StepReply".into(), json!({ "oneOf": [reference("Updated"), failed] }));
-}
-
-fn status(schemas: &mut Map<String, Value>) {
-    let count = json!({ "type": "integer", "minimum": 0 });
-    let flag = json!({ "type": "boolean" });
-    let text = json!({ "type": "string" });
-    let texts = json!({ "type": "array", "items": text });
-    let counts = |names: &[&str]| {
-        let mut properties = json!({});
-        for name in names {
-            properties[*name] = count.clone();
-        }
-        properties
-    };
-    let mut group = counts(&["id", "decided", "applied", "durable", "undecided", "sessions"]);
-    group["role"] = text.clone();
-    group["master"] = json!({ "type": ["string", "null"] });
-    group["ballot"] = text.clone();
-    group["expect_progress_possible"] = flag.clone();
-    group["members"] = json!({ "type": "array", "items": reference("GroupMember") });
-    group["comparison"] = reference("Comparison");
-    let mut snapshot = counts(&["group", "from", "upto", "rows", "rows_about", "resumed", "anew"]);
-    snapshot["bytes"] = count.clone();
-    snapshot["bytes_per_second"] = count.clone();
-    snapshot["left_ms"] = json!({ "type": ["integer", "null"], "minimum": 0 });
-    let mut disk = counts(&["total_bytes", "free_bytes"]);
-    disk["full"] = flag.clone();
-    disk["free_files"] = json!({ "type": ["integer", "null"], "minimum": 0 });
-    let mut log = counts(&["bytes", "segments", "syncs", "sync_us_p50", "sync_us_p99"]);
-    log["sync_us_mean"] = count.clone();
-    log["slow"] = flag.clone();
-    log["hangs"] = flag.clone();
-    log["unanswered_ms"] = count.clone();
-    let store =
-        counts(&["disk_bytes", "memory_bytes", "cached_rows", "cached_bytes", "rows_about"]);
-    let mut hints = counts(&["rows", "since_ms_ago"]);
-    hints["node"] = text.clone();
-    let mut available = counts(&["ring_epoch", "partitions"]);
-    available["spared"] = texts.clone();
-    available["hints"] = json!({ "type": "array", "items": object(hints) });
-    let mut status = counts(&[
-        "node",
-        "cluster",
-        "incarnation",
-        "uptime_ms",
-        "lease_ms",
-        "buckets",
-        "connections",
-    ]);
-    status["available"] = object(available);
-    status["members"] = json!({ "type": "array", "items": reference("SeenMember") });
-    status["name"] = text.clone();
-    status["version"] = text;
-    status["ready"] = flag.clone();
-    status["insecure"] = flag;
-    status["groups"] = json!({ "type": "array", "items": object(group) });
-    status["snapshots"] = json!({ "type": "array", "items": object(snapshot) });
-    status["log"] = object(log);
-    status["store"] = object(store);
-    status["disk"] = object(disk);
-    status["interval_buckets"] = texts.clone();
-    status["requests"] = object(counts(&["http", "resp"]));
-    status["warnings"] = texts;
-    schemas.insert("Status".into(), object(status));
 }

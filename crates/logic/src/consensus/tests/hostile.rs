@@ -265,3 +265,20 @@ fn whatever_members_say_ends_no_replica() {
     );
     assert!(given.is_some() || (refused > many && led > many / 20), "{refused} refused, {led} led");
 }
+
+/// The last round of configuration 1: none of it is above.
+const LAST_ROUND: u64 = (2 << 40) - 1;
+
+#[test]
+fn a_voter_that_heard_the_last_ballot_has_none_left() {
+    let mut world = World::new(1);
+    let voter = &mut world.nodes[0].replica;
+    assert!(!voter.lacks_ballots());
+    let ballot = Ballot { round: LAST_ROUND, node: NodeId(2) };
+    let body = Body::Prepare { released: Ballot::default() };
+    let message = Message { configuration: ConfigurationId(1), ballot, body };
+    let (from, now) = (NodeId(2), Millis(1));
+    voter.step(Event::Received { from, message, signs: Vec::new(), now }, &mut Vec::new());
+    assert!(voter.lacks_ballots());
+    assert!(!world.nodes[1].replica.lacks_ballots(), "the others have not heard of it");
+}

@@ -41,6 +41,17 @@ impl Runner for Stage {
     type Command = Command;
 
     fn run(&mut self, command: &Command, _context: &Context) -> Answer {
+        self.play(command).map(|told| with_short_ids(&told))
+    }
+}
+
+/// Nodes of stories are numbered from 1: the zeros before a number say nothing there.
+pub fn with_short_ids(told: &str) -> String {
+    told.replace("000000000000000", "")
+}
+
+impl Stage {
+    fn play(&mut self, command: &Command) -> Answer {
         let mut args = command.consume_args();
         if let Some(now) = args.take_key("now") {
             self.now = Millis(now.parse()?);
@@ -70,9 +81,7 @@ impl Runner for Stage {
         args.reject_next()?;
         Ok(tell(self.machine()?.step(event)))
     }
-}
 
-impl Stage {
     fn machine(&mut self) -> Result<&mut Machine, Box<dyn Error>> {
         self.machine.as_mut().ok_or_else(|| "begin first".into())
     }

@@ -145,8 +145,8 @@ fn store_needs(args: &mut ArgumentConsumer<'_>) -> Result<StoreNeeds, Box<dyn Er
 
 fn asked(node: NodeId, instead_of: Option<NodeId>) -> String {
     match instead_of {
-        None => format!("Ask {node}\n"),
-        Some(primary) => format!("Ask {node} instead of {primary}\n"),
+        None => format!("Ask {}\n", node.0),
+        Some(primary) => format!("Ask {} instead of {}\n", node.0, primary.0),
     }
 }
 
@@ -163,7 +163,9 @@ fn fetch_words(effect: &FetchEffect<Words>) -> String {
         FetchEffect::Done(Fetched::Nothing) => "Done: nothing\n".into(),
         FetchEffect::Done(Fetched::TooFew(short)) => format!("Done: too few, {short}\n"),
         FetchEffect::Done(Fetched::OutOfTime(short)) => format!("Done: out of time, {short}\n"),
-        FetchEffect::Repair { node, versions } => format!("Repair {node}:{}\n", joined(versions)),
+        FetchEffect::Repair { node, versions } => {
+            format!("Repair {}:{}\n", node.0, joined(versions))
+        }
         FetchEffect::Finished => "Finished\n".into(),
     }
 }

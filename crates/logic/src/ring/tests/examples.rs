@@ -15,7 +15,7 @@ fn nobody() -> BTreeSet<NodeId> {
 fn four_nodes_become_five() {
     let four = ring_of(4, 64, 3);
     let plan = plan(&four, &[join(5)], 3, &nobody()).expect("safe");
-    let text = plan.text(|node| format!("n{node}"));
+    let text = plan.text(|node| format!("n{}", node.0));
     let expected = "node  partitions    copies\n\
                     n1      16 -> 13      48 -> 39\n\
                     n2      16 -> 13      48 -> 39\n\

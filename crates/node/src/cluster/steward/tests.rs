@@ -111,7 +111,7 @@ fn the_steps_are_these() {
 
 #[test]
 fn the_way_is_told_in_words() {
-    let name = |node: NodeId| format!("n{node}");
+    let name = |node: NodeId| format!("n{}", node.0);
     let told = |wanted: &Parts, now: &Parts| -> Vec<String> {
         let way = whole_way(wanted, now, NodeId(1));
         way.iter().flat_map(|(now, step)| words(now, step, name)).collect()

@@ -26,7 +26,7 @@ fn errand(repeat: Repeat) -> Errand {
 
 fn standing(master: u64) -> Standing {
     let master = (master > 0).then_some(NodeId(master));
-    Standing { role: Some(Role::Follower), master, dismissed: false }
+    Standing { role: Some(Role::Follower), master, since_ms: 0, dismissed: false }
 }
 
 fn done() -> Reply {

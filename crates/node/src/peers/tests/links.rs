@@ -1,6 +1,6 @@
 //! Links over real sockets: order, urgency, and every way in which a connection may end.
 
-use super::house::{Home, Told, introduce, member, settings, through_a_relay, until};
+use super::house::{Home, Told, introduce, member, nowhere, settings, through_a_relay, until};
 use crate::peers::{Broken, FrameError, Lane, Message, Sending};
 use base::{GroupId, NodeId};
 use bytes::Bytes;
@@ -140,6 +140,18 @@ async fn a_cut_link_is_told_to_both_and_comes_back() {
             Told::Message(..) => assert!(connected),
         }
     }
+}
+
+#[tokio::test]
+async fn time_without_a_connection_is_counted_from_its_end_or_from_the_first_look() {
+    let one = Home::start(settings(1, 1)).await;
+    one.peers.set_members(vec![member(2, nowhere())]);
+    until("some time has passed", || one.status(TWO).away_ms >= Some(30)).await;
+    let two = Home::start(settings(2, 1)).await;
+    introduce(&[&one, &two]).await;
+    assert_eq!((one.status(TWO).away_ms, two.status(ONE).away_ms), (None, None));
+    two.peers.stop().await;
+    until("it is counted again", || one.status(TWO).away_ms >= Some(30)).await;
 }
 
 #[tokio::test]

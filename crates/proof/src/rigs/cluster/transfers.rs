@@ -47,7 +47,7 @@ impl Cluster {
             std::thread::sleep(LOOK);
             let Some(told) = self.transfers(asked) else { continue };
             let status = self.status(node);
-            let id = status.and_then(|status| Some(format!("{:016x}", status["node"].as_u64()?)));
+            let id = status.and_then(|status| Some(status["node"].as_str()?.to_string()));
             each(self, begun.elapsed(), &told);
             let mut nodes = told["nodes"].as_array().into_iter().flatten();
             let Some(about) = nodes.find(|about| about["node"].as_str() == id.as_deref()) else {

@@ -4,6 +4,7 @@ use super::{fresh, http, output, put};
 use proof::report::skipped;
 use proof::rigs::{Scratch, find, text};
 use proof::server::{Refusal, Server, Setup};
+use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -102,8 +103,43 @@ fn commands_say_what_is_wrong_in_a_line_and_by_their_exit_code() {
     says(&["put", "a", "2", "--if-absent"], 4, &["a"]);
     says(&["import", text(&scratch.join("none.tsv"))], 2, &["none.tsv", "No such file"]);
     says(&["get", "a", "--consistency", "soon"], 2, &["consistency"]);
+    // What the words say is told in a line, too, with what may have been meant.
+    for (words, meant) in [(&["gett", "a"][..], "'get'"), (&["get", "--hexx", "a"], "'--hex'")] {
+        let done = output(server.tool(words));
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!((done.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.starts_with("credenza: ") && said.contains(meant), "{said}");
+        assert!(said.contains("--help"), "{said}");
+    }
     let nobody = output(proof::server::tool(&["get", "a", "--url", "http://127.0.0.1:1"]));
     let said = String::from_utf8_lossy(&nobody.stderr).into_owned();
     assert_eq!(nobody.status.code(), Some(5), "{said}");
     assert!(said.contains("credenza serve") && said.contains("--url"), "{said}");
+}
+
+#[test]
+fn with_json_every_failure_is_one_object_on_standard_error() {
+    let (_scratch, server) = fresh("json-errors");
+    for (words, code, kind, reason, says) in [
+        (&["get", "-b", "cellar", "a"][..], 2, "invalid", Some("no_such_bucket"), "cellar"),
+        (&["get", "nothing"], 1, "no", None, "no such key"),
+        (&["bucket", "create", "default"], 4, "conflict", Some("already_exists"), "default"),
+        (&["cluster", "remove", "n9"], 2, "invalid", None, "n9"),
+        (&["cluster", "transfer", "n9"], 2, "invalid", None, "n9"),
+        (&["import", "/nowhere.tsv"], 2, "invalid", None, "/nowhere.tsv"),
+        (&["gett", "a"], 2, "invalid", None, "'get'"),
+        (&["put", "a"], 2, "invalid", None, "usage: credenza put"),
+        (&["cluster"], 2, "invalid", None, "credenza cluster --help"),
+    ] {
+        let mut command = proof::server::tool(words);
+        command.env("CREDENZA_URL", server.url()).arg("--json");
+        let done = output(command);
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(code), "{words:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{words:?}: {said}");
+        let failure: Value = serde_json::from_str(&said).expect("one object");
+        assert_eq!((&failure["kind"], &failure["exit_code"]), (&kind.into(), &code.into()));
+        assert_eq!(failure["reason"].as_str(), reason, "{words:?}: {said}");
+        assert!(failure["text"].as_str().is_some_and(|text| text.contains(says)), "{said}");
+    }
 }

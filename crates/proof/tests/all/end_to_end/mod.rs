@@ -40,6 +40,7 @@ mod strangers;
 mod three_nodes;
 mod transfer;
 mod typed;
+mod verdict;
 
 use proof::client::{Answer, Http, Resp, encoded};
 use proof::rigs::Scratch;

@@ -1,6 +1,7 @@
 //! The commands a story of a group may give.
 
 use super::world::{Way, World};
+use crate::consensus::tests::stories::with_short_ids;
 use crate::consensus::{Configuration, Event, LeaseClock, Member};
 use base::{ConfigurationId, Millis, NodeId, Part};
 use goldenscript::{ArgumentConsumer, Command, Context, Runner};
@@ -30,7 +31,7 @@ impl Runner for Stage {
         }
         args.reject_next()?;
         let world = self.world.as_mut().expect("there is one now");
-        Ok(std::mem::take(&mut world.told))
+        Ok(with_short_ids(&std::mem::take(&mut world.told)))
     }
 }
 

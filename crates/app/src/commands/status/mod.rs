@@ -1,0 +1,172 @@
+//! `credenza status`: whether a node serves, and what there is to know of it.
+//!
+//! Promises: the first line is a verdict with its reason; what is shown needs no manual, and fits a
+//! terminal of 100 columns where names and sentences let it.
+//! Never: colours what goes to a file or pipe, or where `NO_COLOR` is set.
+//! Read next: `verdict.rs`, then `tables.rs`.
+
+#[cfg(test)]
+mod examples;
+mod rates;
+mod tables;
+mod verdict;
+
+use super::bucket::plain;
+use crate::client::{Address, Call, Client};
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, wrapped};
+use crate::paint::Paint;
+use base::Kind;
+use hyper::Method;
+use rates::Rates;
+use serde_json::Value;
+use std::io::IsTerminal;
+use std::time::Duration;
+use verdict::{Grade, verdict};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  credenza status
+  credenza status --watch                          in place, every second, with rates
+  credenza status --json | jq .not_ready           why it is not ready; null: it is
+
+The first line says whether the node serves, who is missing, and what to do. Exit code 5: it is not
+ready. Colours are for terminals; NO_COLOR=1 turns them off.";
+
+/// Between two looks of `--watch`.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// `credenza status`.
+#[derive(clap::Args)]
+pub struct Status {
+    #[command(flatten)]
+    address: Address,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+    /// Show it again every second, until interrupted, with rates in between
+    #[arg(short, long)]
+    watch: bool,
+}
+
+impl Status {
+    /// Prints it.
+    pub async fn run(self) -> Outcome {
+        let mut client = Client::new(&self.address)?;
+        match self.watch {
+            true => self.watch(&mut client).await,
+            false => self.show(&ask(&mut client).await?),
+        }
+    }
+
+    fn show(&self, status: &Value) -> Outcome {
+        if self.json {
+            output::json(status)?;
+        } else {
+            output::text(&page(status, None, Paint::of_stdout()))?;
+        }
+        if status["ready"] == false {
+            let why = status["not_ready"].as_str().map(|why| format!(": {why}"));
+            let text = format!("the node is not ready{}", why.unwrap_or_default());
+            return Err(Failure::new(Kind::Unavailable, text));
+        }
+        Ok(())
+    }
+
+    /// Goes on until it is interrupted; a node that is away for a while is shown as such.
+    async fn watch(&self, client: &mut Client) -> Outcome {
+        let (paint, in_place) = (Paint::of_stdout(), std::io::stdout().is_terminal());
+        let mut last: Option<Value> = None;
+        if in_place && !self.json {
+            output::text("\x1b[2J")?;
+        }
+        loop {
+            match ask(client).await {
+                Ok(status) if self.json => output::json(&status)?,
+                Ok(status) => {
+                    let rates = last.as_ref().and_then(|last| Rates::between(last, &status));
+                    output::text(&frame(&page(&status, rates.as_ref(), paint), in_place))?;
+                    last = Some(status);
+                }
+                Err(failure) if self.json => failure.print(true),
+                Err(failure) => {
+                    let text = format!("{}\n", paint.bad(&format!("NO ANSWER: {failure}")));
+                    output::text(&frame(&text, in_place))?;
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+async fn ask(client: &mut Client) -> Outcome<Value> {
+    client.call(Call::new(Method::GET, "/status")).await?.json()
+}
+
+/// A page of `--watch`: on a terminal over the last one, else behind it.
+fn frame(page: &str, in_place: bool) -> String {
+    match in_place {
+        true => format!("\x1b[H{}\x1b[J", page.replace('\n', "\x1b[K\n")),
+        false => format!("{page}\n"),
+    }
+}
+
+/// The verdict, the warnings, the tables.
+fn page(status: &Value, rates: Option<&Rates>, paint: Paint) -> String {
+    let (grade, verdict) = verdict(status);
+    let mut text = match grade {
+        Grade::Good => paint.good(&verdict),
+        Grade::Impaired => paint.warning(&verdict),
+        Grade::Bad => paint.bad(&verdict),
+    };
+    text.push('\n');
+    // What the verdict says already is not said twice.
+    let warnings = status["warnings"].as_array().into_iter().flatten().map(plain);
+    for warning in warnings.filter(|warning| !verdict.contains(warning.as_str())) {
+        text.push_str(&paint.warning("warning:"));
+        text.push_str(&wrapped(&warning, "warning: ".len()));
+    }
+    text.push('\n');
+    text.push_str(&tables::tables(status, rates, paint));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_verdict_is_the_first_line_and_is_not_said_twice() {
+        let text = page(&examples::no_majority(), None, Paint::OFF);
+        let first = text.lines().next().expect("a line");
+        assert!(first.starts_with("NOT READY: no majority for groups 0, 1: n2, n3 not"), "{text}");
+        assert!(!text.contains("warning:"), "{text}");
+        let text = page(&examples::one_missing(), None, Paint::OFF);
+        let lines: Vec<_> = text.lines().take(4).collect();
+        assert_eq!(
+            lines,
+            [
+                "ready: 2 of 3 members (n3 not reached for 12 s), writes ok",
+                "warning: n3 (0ad4c29d653e1029) is not reached for 12 s (Connection refused (os \
+                 error 111));",
+                "         start it, or if its disk is lost `credenza cluster replace n3`",
+                ""
+            ]
+        );
+    }
+
+    #[test]
+    fn what_comes_from_names_can_t_move_the_cursor() {
+        let mut status = examples::one();
+        status["warnings"] = json!(["disk\n\u{1b}[2Jfull"]);
+        let text = page(&status, None, Paint::OFF);
+        assert!(text.contains("warning: disk\\x0a\\x1b[2Jfull\n"), "{text}");
+    }
+
+    #[test]
+    fn a_page_is_drawn_over_the_last_one_and_leaves_nothing_of_it() {
+        assert_eq!(frame("a\nb\n", true), "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J");
+        assert_eq!(frame("a\nb\n", false), "a\nb\n\n");
+    }
+}

@@ -1,0 +1,138 @@
+//! The verdict on a node: one line that says whether it serves, who is missing, and what to do.
+
+use crate::commands::bucket::plain;
+use base::duration::text_of_ms;
+use serde_json::Value;
+
+/// Gravity of a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grade {
+    /// Nothing is to be done.
+    Good,
+    /// It serves; something should be looked at.
+    Impaired,
+    /// It does not serve.
+    Bad,
+}
+
+/// The verdict of a status.
+pub fn verdict(status: &Value) -> (Grade, String) {
+    if status["ready"] == false {
+        let why = status["not_ready"].as_str().unwrap_or("the node does not take writes");
+        return (Grade::Bad, format!("NOT READY: {}", plain(&Value::from(why))));
+    }
+    let missing: Vec<_> = missing(status).collect();
+    let obstacle = obstacle(status);
+    let members = members(status, &missing);
+    let writes = obstacle.unwrap_or("writes ok");
+    let own = own_part(status).map(|part| format!("; {part}")).unwrap_or_default();
+    let fine = missing.is_empty() && obstacle.is_none();
+    let grade = if fine { Grade::Good } else { Grade::Impaired };
+    (grade, format!("ready: {members}, {writes}{own}"))
+}
+
+/// Members without a connection; one that leaves may be stopped.
+fn missing(status: &Value) -> impl Iterator<Item = &Value> {
+    let members = status["members"].as_array().into_iter().flatten();
+    members.filter(|member| member["connected"] == false && member["stay"] != "leaving")
+}
+
+fn members(status: &Value, missing: &[&Value]) -> String {
+    let all = status["members"].as_array().map_or(0, Vec::len);
+    if all < 2 {
+        return "a single node".into();
+    }
+    let here = status["members"].as_array().into_iter().flatten();
+    let here = here.filter(|member| member["connected"] == true).count();
+    let away = |member: &&Value| match member["away_ms"].as_u64() {
+        Some(ms) => format!("{} not reached for {}", plain(&member["name"]), text_of_ms(ms)),
+        None => format!("{} not reached", plain(&member["name"])),
+    };
+    match missing.is_empty() {
+        true => format!("{here} of {all} members"),
+        false => {
+            let missing: Vec<_> = missing.iter().map(away).collect();
+            format!("{here} of {all} members ({})", missing.join(", "))
+        }
+    }
+}
+
+/// Obstacle to writes on a node that serves.
+fn obstacle(status: &Value) -> Option<&'static str> {
+    if status["disk"]["full"] == true {
+        return Some("WRITES REFUSED: the disk is nearly full, give it room");
+    }
+    (status["log"]["hangs"] == true).then_some("WRITES WAIT: the disk hangs")
+}
+
+/// This node's part, where it is not that of a voter in every group.
+fn own_part(status: &Value) -> Option<String> {
+    let own = |group: &Value| {
+        let members = group["members"].as_array().into_iter().flatten();
+        let own = members.into_iter().find(|member| member["node"] == status["node"]);
+        own.and_then(|own| own["part"].as_str().map(String::from))
+    };
+    let groups = || status["groups"].as_array().into_iter().flatten();
+    if groups().any(|group| own(group).as_deref() == Some("witness")) {
+        return Some("this node is a witness: it votes and keeps no data".into());
+    }
+    let learns = groups().filter(|group| own(group).as_deref() == Some("learner"));
+    let learns: Vec<_> = learns.map(|group| plain(&group["id"])).collect();
+    let word = if learns.len() == 1 { "group" } else { "groups" };
+    (!learns.is_empty())
+        .then(|| format!("joining: this node has no vote in {word} {} yet", learns.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::status::examples;
+    use serde_json::json;
+
+    #[test]
+    fn a_node_that_serves_says_how_many_members_are_there() {
+        let one = examples::one();
+        assert_eq!(verdict(&one), (Grade::Good, "ready: a single node, writes ok".into()));
+        let three = examples::three();
+        assert_eq!(verdict(&three), (Grade::Good, "ready: 3 of 3 members, writes ok".into()));
+    }
+
+    #[test]
+    fn a_missing_member_is_named_with_the_time() {
+        let said = "ready: 2 of 3 members (n3 not reached for 12 s), writes ok";
+        assert_eq!(verdict(&examples::one_missing()), (Grade::Impaired, said.into()));
+        let mut leaving = examples::one_missing();
+        leaving["members"][2]["stay"] = json!("leaving");
+        assert_eq!(verdict(&leaving), (Grade::Good, "ready: 2 of 3 members, writes ok".into()));
+    }
+
+    #[test]
+    fn without_a_majority_the_reason_is_the_node_s() {
+        let (grade, said) = verdict(&examples::no_majority());
+        assert_eq!(grade, Grade::Bad);
+        assert_eq!(
+            said,
+            "NOT READY: no majority for groups 0, 1: n2, n3 not reached for 12 s; start them \
+             (see `credenza cluster status`)"
+        );
+        let older = json!({ "ready": false });
+        assert_eq!(verdict(&older).1, "NOT READY: the node does not take writes");
+    }
+
+    #[test]
+    fn a_learner_and_a_witness_say_what_they_are() {
+        let said = verdict(&examples::joining()).1;
+        assert!(said.ends_with("; joining: this node has no vote in groups 0, 1 yet"), "{said}");
+        let said = verdict(&examples::witness()).1;
+        assert!(said.ends_with("; this node is a witness: it votes and keeps no data"), "{said}");
+    }
+
+    #[test]
+    fn a_full_disk_is_part_of_the_verdict() {
+        let mut full = examples::three();
+        full["disk"]["full"] = json!(true);
+        let (grade, said) = verdict(&full);
+        assert_eq!(grade, Grade::Impaired);
+        assert!(said.contains("3 of 3 members, WRITES REFUSED: the disk"), "{said}");
+    }
+}

@@ -1,0 +1,158 @@
+//! Command lines that can't be read: clap's complaint as one line, with its suggestion and the help
+//! that is worth a look.
+
+use crate::failure::Failure;
+use clap::error::ErrorKind;
+use std::ffi::OsString;
+
+/// True if these words ask for JSON, though not all of them can be read.
+pub fn asks_for_json(words: &[OsString]) -> bool {
+    words.iter().take_while(|word| *word != "--").any(|word| word == "--json")
+}
+
+/// True if the answer is a page of help or the version, and no complaint.
+pub fn is_help(error: &clap::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    )
+}
+
+/// The complaint about the words that were given to this command.
+pub fn failure(error: &clap::Error, words: &[OsString], command: clap::Command) -> Failure {
+    let mut meant = named(words, command);
+    let name = meant.get_bin_name().unwrap_or("credenza").to_string();
+    let complaint = match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            "what is to be done is missing".into()
+        }
+        _ => one_line(&error.render().to_string()),
+    };
+    if error.kind() == ErrorKind::MissingRequiredArgument {
+        let usage = meant.render_usage().to_string();
+        let usage: Vec<_> = usage.split_whitespace().skip(1).collect();
+        return Failure::invalid(format!("{complaint}; usage: {}", usage.join(" ")));
+    }
+    Failure::invalid(format!("{complaint} (see `{name} --help`)"))
+}
+
+/// The command that the words name, as far as they do.
+fn named(words: &[OsString], mut command: clap::Command) -> clap::Command {
+    command.build();
+    for word in words.iter().skip(1) {
+        if let Some(inner) = command.find_subcommand(word) {
+            command = inner.clone();
+        }
+    }
+    command
+}
+
+/// The lines before the usage as one: what a line that ends with a colon lists stands behind it,
+/// suggestions follow with semicolons between.
+fn one_line(complaint: &str) -> String {
+    let mut text = String::new();
+    let mut lists = false;
+    for line in complaint.lines() {
+        let (indented, line) = (line.starts_with("  "), line.trim());
+        if line.starts_with("Usage:") || line.starts_with("For more information") {
+            break;
+        }
+        let suggestion = line.strip_prefix("tip: ");
+        let line = suggestion.or(line.strip_prefix("error: ")).unwrap_or(line);
+        let line = line.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(line);
+        if line.is_empty() {
+            continue;
+        }
+        let item = indented && suggestion.is_none();
+        text.push_str(match (text.is_empty(), item && text.ends_with(':'), item && lists) {
+            (true, ..) => "",
+            (_, true, _) => " ",
+            (_, _, true) => ", ",
+            _ => "; ",
+        });
+        lists = item && (lists || text.ends_with(": "));
+        text.push_str(line);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CommandLine;
+    use clap::{CommandFactory, Parser};
+
+    fn complaint(line: &str) -> String {
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let error = CommandLine::try_parse_from(&words).err().expect("it can't be read");
+        failure(&error, &words, CommandLine::command()).to_string()
+    }
+
+    #[test]
+    fn a_complaint_is_one_line_that_keeps_the_suggestion() {
+        for (line, says) in [
+            (
+                "credenza gett a",
+                &["unrecognized subcommand 'gett'", "'get'", "credenza --help"][..],
+            ),
+            ("credenza get --hexx a", &["argument '--hexx' found; ", "'--hex'", "get --help"]),
+            (
+                "credenza put a",
+                &["required arguments were not provided: <VALUE>; usage: credenza put [OPTIONS]"],
+            ),
+            ("credenza get a --hex --base64", &["'--hex' cannot be used with '--base64'"]),
+            ("credenza cluster tranfer n1", &["'transfer'", "credenza cluster --help"]),
+            ("credenza dev --nodes 9", &["invalid value '9' for '--nodes <NODES>': 9 is not in"]),
+            ("credenza get a b", &["unexpected argument 'b' found"]),
+        ] {
+            let said = complaint(line);
+            for word in says {
+                assert!(said.contains(word), "{line}: `{word}` is not said: {said}");
+            }
+            assert!(!said.contains('\n') && !said.contains("error:"), "{line}: {said}");
+        }
+    }
+
+    #[test]
+    fn several_missing_arguments_and_possible_values_are_lists() {
+        let rendered = "error: the following required arguments were not provided:\n  <KEY>\n  \
+                        <VALUE>\n\nUsage: credenza put <KEY> <VALUE>\n\nFor more information, try \
+                        '--help'.\n";
+        let said = "the following required arguments were not provided: <KEY>, <VALUE>";
+        assert_eq!(one_line(rendered), said);
+        let rendered = "error: invalid value 'x' for '--format <F>'\n  [possible values: tsv, raw]\n\n  \
+                        tip: a similar value exists: 'tsv'\n\nFor more information, try '--help'.";
+        let said = "invalid value 'x' for '--format <F>'; possible values: tsv, raw; a similar \
+                    value exists: 'tsv'";
+        assert_eq!(one_line(rendered), said);
+    }
+
+    #[test]
+    fn json_is_asked_for_before_the_double_dash() {
+        let asks =
+            |line: &str| asks_for_json(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert!(asks("credenza nothing --json") && asks("credenza --json put"));
+        assert!(!asks("credenza put k -- --json") && !asks("credenza put json"));
+    }
+
+    #[test]
+    fn every_command_takes_json() {
+        let mut command = CommandLine::command();
+        command.build();
+        fn check(command: &clap::Command) {
+            let takes = command.get_arguments().any(|it| it.get_long() == Some("json"));
+            assert!(takes, "{} does not take --json", command.get_bin_name().unwrap_or_default());
+            for inner in command.get_subcommands().filter(|it| it.get_name() != "help") {
+                check(inner);
+            }
+        }
+        check(&command);
+        for line in ["credenza --json get a", "credenza get a --json", "credenza serve --json"] {
+            let line = CommandLine::try_parse_from(line.split(' ')).expect("it is taken");
+            assert!(line.json);
+        }
+        assert!(!CommandLine::try_parse_from(["credenza", "get", "a"]).expect("fine").json);
+    }
+}
