@@ -1,8 +1,11 @@
 //! The names of buckets and bucket types.
 
-use crate::{Error, Reason, Result, limits};
+use crate::{BucketDigest, Error, Reason, Result, limits};
 use std::fmt;
 use std::sync::Arc;
+
+/// Keeps a digest of this kind from being taken for one of another.
+const DIGEST_CONTEXT: &str = "credenza 2026 bucket name";
 
 /// A bucket's full name, `type/bucket`. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +64,14 @@ impl BucketName {
     /// `type/bucket`.
     pub fn full(&self) -> &str {
         &self.full
+    }
+
+    /// Digest of the full name (BLAKE3, its first 64 bits); stored, so it never changes.
+    pub fn digest(&self) -> BucketDigest {
+        let mut digest = [0; 8];
+        let mut hasher = blake3::Hasher::new_derive_key(DIGEST_CONTEXT);
+        hasher.update(self.full.as_bytes()).finalize_xof().fill(&mut digest);
+        BucketDigest(u64::from_le_bytes(digest))
     }
 }
 

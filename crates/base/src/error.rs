@@ -52,10 +52,13 @@ pub enum Reason {
     NoSuchType,
     /// A known thing that this node, bucket or door can't do.
     NotSupported,
-    /// The session has expired or was never opened; nothing was applied by this request.
+    /// The session has expired or was never opened in this bucket; nothing was applied by this
+    /// request.
     SessionExpired,
     /// A request number older than the session's window: its outcome is forgotten.
     OutsideWindow,
+    /// Another update was applied under this request number of the session; this one was not.
+    RetryMismatch,
     // Denied
     /// Not allowed to this caller.
     Forbidden,
@@ -115,7 +118,7 @@ impl Reason {
         use Reason::*;
         match self {
             Malformed | TooLarge | NotANumber | NoSuchBucket | NoSuchType | NotSupported
-            | SessionExpired | OutsideWindow => Kind::Invalid,
+            | SessionExpired | OutsideWindow | RetryMismatch => Kind::Invalid,
             Forbidden => Kind::Denied,
             NotFound | AssertionFailed | AlreadyExists | Changed | Siblings | TooManySiblings => {
                 Kind::Conflict
@@ -161,11 +164,12 @@ impl Reason {
             TooFewAnswered => "too_few_answered",
             TooFewStored => "too_few_stored",
             NoCluster => "no_cluster",
+            RetryMismatch => "retry_mismatch",
         }
     }
 
     /// Every reason, for doors' exhaustive tests and for the docs; new ones stand at the end.
-    pub const ALL: [Reason; 30] = {
+    pub const ALL: [Reason; 31] = {
         use Reason::*;
         [
             Malformed,
@@ -198,6 +202,7 @@ impl Reason {
             TooFewAnswered,
             TooFewStored,
             NoCluster,
+            RetryMismatch,
         ]
     };
 }

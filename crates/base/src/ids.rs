@@ -64,6 +64,11 @@ number!(
     BucketId, u32
 );
 number!(
+    /// A digest of a bucket's full name: names the bucket also where it has moved to another group
+    /// or was emptied, which gives it another [`BucketId`].
+    BucketDigest, u64
+);
+number!(
     /// The place of a value (a batch of updates) in its group's log; the first value has index 1.
     LogIndex, u64
 );
@@ -77,7 +82,8 @@ number!(
     Millis, u64
 );
 number!(
-    /// A client session, opened through the log.
+    /// A client session, opened through the log: 64 bits that nobody can guess, drawn by the master
+    /// that opens it.
     SessionId, u64
 );
 number!(

@@ -37,8 +37,8 @@ pub use bucket::BucketName;
 pub use cluster::{ClusterCall, ClusterDescription, MemberDescription, Part, Placement, Stay};
 pub use error::{Error, Kind, Reason, Result};
 pub use ids::{
-    Actor, Ballot, BucketId, ClusterId, ConfigurationId, GroupId, Lived, LogIndex, Millis, NodeId,
-    Partition, RetryId, SessionId, Version,
+    Actor, Ballot, BucketDigest, BucketId, ClusterId, ConfigurationId, GroupId, Lived, LogIndex,
+    Millis, NodeId, Partition, RetryId, SessionId, Version,
 };
 pub use properties::{DataType, Promise, Properties, Replication, SyncPolicy};
 pub use quorum::{Quorum, Share, Shortfall};
@@ -53,6 +53,7 @@ pub use ring::{
 };
 pub use secret::ClusterSecret;
 pub use token::{JoinToken, TokenDigest};
+pub use wire::UpdateDigest;
 
 /// A key: any bytes, at most [`limits::KEY_BYTES_MAX`]; keys order as unsigned bytes.
 pub type Key = bytes::Bytes;

@@ -9,8 +9,8 @@ use crate::directory::lives::{self, Record};
 use crate::directory::rows::{self, BUCKETS, CLUSTER, GROUPS, LIVES, MEMBERS, SECRET};
 use crate::directory::secret::{self, SecretRow};
 use base::{
-    BucketDescription, BucketId, BucketName, ClusterDescription, GroupId, Lived, MemberDescription,
-    Moving, NodeId, Properties, Result, Value,
+    BucketDescription, BucketDigest, BucketId, BucketName, ClusterDescription, GroupId, Lived,
+    MemberDescription, Moving, NodeId, Properties, Result, Value,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,15 +24,18 @@ pub(crate) struct Bucket {
     pub id: BucketId,
     pub group: GroupId,
     pub properties: Properties,
+    /// Digest of its name; 0: rows of the node's own, which are no client's bucket.
+    pub digest: BucketDigest,
     /// Where it is on its way to.
     pub moving: Option<Moving>,
     retired: AtomicBool,
 }
 
 impl Bucket {
-    /// A bucket that is in force.
+    /// A bucket that is in force, without a name.
     pub(crate) fn new(id: BucketId, group: GroupId, properties: Properties) -> Bucket {
-        Bucket { id, group, properties, moving: None, retired: AtomicBool::new(false) }
+        let (digest, retired) = (BucketDigest(0), AtomicBool::new(false));
+        Bucket { id, group, properties, digest, moving: None, retired }
     }
 
     /// Whether it was altered, cleared or dropped since it was looked up: look it up again.
@@ -231,7 +234,8 @@ impl Catalog {
                     return;
                 }
                 let BucketDescription { id, group, properties, moving, .. } = bucket;
-                let bucket = Bucket { moving, ..Bucket::new(id, group, properties) };
+                let digest = name.digest();
+                let bucket = Bucket { moving, digest, ..Bucket::new(id, group, properties) };
                 buckets.insert(name.clone(), Arc::new(bucket))
             }
             None => buckets.remove(name),

@@ -58,7 +58,7 @@ pub(crate) fn salt() -> u64 {
     *SALT.get_or_init(rand::random)
 }
 
-/// A number by chance.
+/// A number by chance that nobody can guess.
 pub(crate) fn chance() -> u64 {
     #[cfg(test)]
     if let Some(stage) = stage() {

@@ -58,6 +58,7 @@ fn number(reason: Reason) -> u8 {
         TooFewAnswered => 27,
         TooFewStored => 28,
         NoCluster => 29,
+        RetryMismatch => 30,
     }
 }
 
@@ -94,6 +95,7 @@ fn reason(number: u8) -> Option<Reason> {
         27 => TooFewAnswered,
         28 => TooFewStored,
         29 => NoCluster,
+        30 => RetryMismatch,
         _ => return None,
     })
 }

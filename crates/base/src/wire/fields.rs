@@ -26,6 +26,11 @@ pub(super) trait Fields: Writer + Sized {
         self
     }
 
+    /// A time to live in milliseconds.
+    fn span(&mut self, ms: u64) -> &mut Self {
+        self.word(ms)
+    }
+
     /// Yes or no.
     fn yes(&mut self, yes: bool) -> &mut Self {
         self.byte(yes.into())
@@ -66,7 +71,7 @@ pub(super) trait Fields: Writer + Sized {
     }
 }
 
-impl<W: Writer> Fields for W {}
+impl Fields for Vec<u8> {}
 
 /// Counts what would be written.
 pub(super) struct Size(usize);
@@ -79,6 +84,8 @@ impl Size {
         size.0
     }
 }
+
+impl Fields for Size {}
 
 impl Writer for Size {
     fn put_u8(&mut self, _: u8) {

@@ -18,6 +18,7 @@
 
 mod available;
 mod cluster;
+mod digest;
 mod error;
 mod fields;
 mod reply;
@@ -33,6 +34,7 @@ use crate::codec::Malformed;
 use crate::reply::{Body, Outcome, Reply};
 use crate::{AvailableCall, Call, Error, Reason, Request, Result};
 use bytes::Bytes;
+pub use digest::UpdateDigest;
 use fields::{Fields, Size, Source};
 
 type Taken<T> = std::result::Result<T, Malformed>;

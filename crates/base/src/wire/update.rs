@@ -152,7 +152,7 @@ fn put_expiry<W: Fields>(expiry: Expiry, out: &mut W) {
         Expiry::Default => out.byte(0),
         Expiry::Keep => out.byte(1),
         Expiry::Never => out.byte(2),
-        Expiry::After(ms) => out.byte(3).word(ms),
+        Expiry::After(ms) => out.byte(3).span(ms),
     };
 }
 

@@ -179,6 +179,7 @@ impl From<&Error> for Refusal {
             | Reason::NotANumber
             | Reason::SessionExpired
             | Reason::OutsideWindow
+            | Reason::RetryMismatch
             | Reason::Forbidden
             | Reason::AlreadyExists
             | Reason::Changed

@@ -13,7 +13,8 @@ pub fn status(reason: Reason) -> Status {
         | Reason::NotANumber
         | Reason::NotSupported
         | Reason::SessionExpired
-        | Reason::OutsideWindow => Status::BadRequest,
+        | Reason::OutsideWindow
+        | Reason::RetryMismatch => Status::BadRequest,
         Reason::Forbidden => Status::Forbidden,
         Reason::AssertionFailed
         | Reason::AlreadyExists

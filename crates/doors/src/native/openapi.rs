@@ -86,7 +86,8 @@ fn path_schema(name: &str) -> Value {
         }),
         "name" => json!({ "type": "string", "pattern": schemas::MEMBER_PATTERN }),
         "group" => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
-        "id" | "index" => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
+        "id" => schemas::sessions::id(),
+        "index" => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
         _ => json!({ "type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,62}$" }),
     }
 }
@@ -141,7 +142,6 @@ fn header_parameters(route: &Route) -> Vec<Value> {
     let condition = json!({
         "type": "string", "pattern": "^(\\*|\"[0-9]{1,19}\")$", "examples": ["\"17\""],
     });
-    let number = || json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX });
     let mut parameters = Vec::new();
     if route.headers.has_conditions() {
         let words = "Only if the row has this version, or is there.";
@@ -157,10 +157,11 @@ fn header_parameters(route: &Route) -> Vec<Value> {
     if route.headers.has_retry() {
         parameters.push(header(
             "x-credenza-session",
-            number(),
+            schemas::sessions::id(),
             "A session: with x-credenza-request it names the attempt; a retry applies once.",
         ));
-        parameters.push(header("x-credenza-request", number(), "The request's number, going up."));
+        let number = json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX });
+        parameters.push(header("x-credenza-request", number, "The request's number, going up."));
     }
     parameters
 }

@@ -64,6 +64,7 @@ pub fn code(reason: Reason) -> &'static str {
         Reason::NotSupported => "ERR",
         Reason::SessionExpired => "SESSIONEXPIRED",
         Reason::OutsideWindow => "OUTSIDEWINDOW",
+        Reason::RetryMismatch => "RETRYMISMATCH",
         Reason::Forbidden => "NOPERM",
         Reason::NotFound => "ERR",
         Reason::AssertionFailed => "ASSERTFAILED",

@@ -29,7 +29,7 @@ fn in_words(error: &Error) -> Answer {
         }
         DeadlinePassed => Answer::text(503, "request timed out\n"),
         TooLarge => Answer::text(413, line(error)),
-        Malformed | NotANumber | NotSupported | SessionExpired | OutsideWindow => {
+        Malformed | NotANumber | NotSupported | SessionExpired | OutsideWindow | RetryMismatch => {
             Answer::text(400, line(error))
         }
         Forbidden => Answer::text(403, line(error)),

@@ -5,18 +5,20 @@
 //!   mark       (nothing)                          -> applied mark
 //!   row        bucket u32 BE | key                -> row
 //!   expiry     expires u64 BE | bucket u32 BE | key -> (nothing); a hint, the row decides
-//!   session    session u64 BE                     -> last used u64, highest number u64
-//!   outcome    session u64 BE | number u64 BE     -> index u64, outcome
+//!   session    session u64 BE                     -> session
+//!   outcome    session u64 BE | number u64 BE     -> index u64, outcome, [digest 16 bytes]
 //!   configuration (nothing)                       -> base index u64, configuration
 //!   swept      (nothing)                          -> where the expiry sweep goes on
 //!   kept       index u64 BE                       -> value; on a witness only
 //!   comparison (nothing)                          -> round u64 (`comparison/mod.rs`)
 //! row        = flags u8 | version u64 LE | [expires u64 LE] | value
+//! session    = last used u64 | highest number u64 | [bucket digest u64]
 //! ```
 //! Numbers in keys are big-endian, so that their order is the order of their bytes.
 
-use base::codec::{Malformed, Reader};
-use base::{BucketId, GroupId, LogIndex, SessionId, Version};
+use base::codec::{Malformed, Reader, Writer};
+use base::limits::SESSION_TTL_MS;
+use base::{BucketDigest, BucketId, GroupId, LogIndex, SessionId, Version};
 use bytes::Bytes;
 use logic::consensus::Configuration;
 
@@ -188,6 +190,48 @@ impl StoredRow {
     }
 }
 
+/// A session as it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StoredSession {
+    /// Group time of its last use, milliseconds.
+    pub used: u64,
+    /// The highest number of its requests.
+    pub highest: u64,
+    /// The bucket it was opened in, the only one it can be used in. None where a version wrote the
+    /// row that knew of no such bond: then it can be used in every bucket of its group.
+    pub bucket: Option<BucketDigest>,
+}
+
+impl StoredSession {
+    pub(crate) fn write(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(24);
+        bytes.put_u64(self.used);
+        bytes.put_u64(self.highest);
+        if let Some(bucket) = self.bucket {
+            bytes.put_u64(bucket.0);
+        }
+        bytes
+    }
+
+    /// From its bytes. What a later version may append is skipped, as the version before skips the
+    /// bucket: nodes of both may be masters of one group while they are upgraded.
+    pub(crate) fn read(bytes: &[u8]) -> Result<StoredSession, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let used = reader.u64("session time")?;
+        let highest = reader.u64("session number")?;
+        let bucket = match reader.is_empty() {
+            true => None,
+            false => Some(BucketDigest(reader.u64("session bucket")?)),
+        };
+        Ok(StoredSession { used, highest, bucket })
+    }
+
+    /// Group time from which on it has expired, milliseconds.
+    pub(crate) fn expires(&self) -> u64 {
+        self.used.saturating_add(SESSION_TTL_MS)
+    }
+}
+
 /// What a group's applied mark says; it is written in the same batch as the effects it speaks of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
@@ -217,5 +261,25 @@ impl Mark {
         };
         reader.end("mark")?;
         Ok(mark)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_read_back_and_those_of_the_version_before_are_bound_to_no_bucket() {
+        let bound = StoredSession { used: 7, highest: 9, bucket: Some(BucketDigest(u64::MAX)) };
+        assert_eq!(StoredSession::read(&bound.write()), Ok(bound));
+        // Two words, as they were written until sessions were bound.
+        let before = [7_u64.to_le_bytes(), 9_u64.to_le_bytes()].concat();
+        let unbound = StoredSession { bucket: None, ..bound };
+        assert_eq!(StoredSession::read(&before), Ok(unbound));
+        assert_eq!(unbound.write(), before);
+        assert_eq!(&bound.write()[..16], before, "the version before reads what it knows");
+        for end in (0..16).chain(17..24) {
+            assert!(StoredSession::read(&bound.write()[..end]).is_err(), "{end} bytes");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Outcomes as bytes, kept with a session so that a retry gets the answer of the first attempt.
 
 use base::codec::{Malformed, Reader, Writer};
-use base::{Error, LogIndex, Outcome, Reason, Result, limits};
+use base::{Error, LogIndex, Outcome, Reason, Result, UpdateDigest, limits};
 use bytes::Bytes;
 
 const DONE: u8 = 0;
@@ -17,10 +17,26 @@ const STEPS: u8 = 9;
 const APPLIED_AT: u8 = 10;
 const FAILED: u8 = 11;
 
+/// What is kept of an update that was applied in a session.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct KeptOutcome {
+    /// Index of the value that holds its effects.
+    pub index: LogIndex,
+    /// What came of it.
+    pub outcome: Result<Outcome>,
+    /// Digest of the update; none where a version kept it that took any update under the number
+    /// for a retry.
+    pub digest: Option<UpdateDigest>,
+}
+
 /// The bytes to keep: the index, then the outcome, or only that it was applied where it is too
-/// large or holds what a read showed.
-pub(crate) fn write(index: LogIndex, outcome: &Result<Outcome>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(32);
+/// large or holds what a read showed, then the digest.
+pub(crate) fn write(
+    index: LogIndex,
+    outcome: &Result<Outcome>,
+    digest: Option<UpdateDigest>,
+) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(48);
     bytes.put_u64(index.0);
     let whole = write_result(outcome, &mut bytes);
     if whole.is_none() || bytes.len() > limits::SESSION_OUTCOME_BYTES_MAX {
@@ -28,7 +44,25 @@ pub(crate) fn write(index: LogIndex, outcome: &Result<Outcome>) -> Vec<u8> {
         bytes.put_u8(APPLIED_AT);
         bytes.put_u64(index.0);
     }
+    if let Some(digest) = digest {
+        bytes.extend_from_slice(&digest.0);
+    }
     bytes
+}
+
+impl KeptOutcome {
+    /// From its bytes.
+    pub(crate) fn read(bytes: &[u8]) -> std::result::Result<KeptOutcome, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let index = LogIndex(reader.u64("outcome index")?);
+        let outcome = read_result(&mut reader, 0)?;
+        let digest = match reader.rest().split_first_chunk() {
+            _ if reader.is_empty() => None,
+            Some((digest, [])) => Some(UpdateDigest(*digest)),
+            _ => return Err(Malformed("outcome")),
+        };
+        Ok(KeptOutcome { index, outcome, digest })
+    }
 }
 
 fn write_result(outcome: &Result<Outcome>, bytes: &mut Vec<u8>) -> Option<()> {
@@ -91,21 +125,14 @@ fn write_option(value: Option<&Bytes>, bytes: &mut Vec<u8>) {
     }
 }
 
-/// What was kept: the index and the outcome.
-pub(crate) fn read(bytes: &[u8]) -> std::result::Result<(LogIndex, Result<Outcome>), Malformed> {
-    let mut reader = Reader::new(bytes);
-    let index = LogIndex(reader.u64("outcome index")?);
-    let outcome = read_result(&mut reader, 0)?;
-    reader.end("outcome")?;
-    Ok((index, outcome))
-}
-
 /// The same outcome as it is told of another place, where it is in this index. What can't be read
 /// is kept as it is, and told as damaged when it is asked for.
 pub(crate) fn moved(bytes: &[u8], index: LogIndex) -> Vec<u8> {
-    match read(bytes) {
-        Ok((_, Ok(Outcome::AppliedAt(_)))) => write(index, &Ok(Outcome::AppliedAt(index))),
-        Ok((_, outcome)) => write(index, &outcome),
+    match KeptOutcome::read(bytes) {
+        Ok(KeptOutcome { outcome: Ok(Outcome::AppliedAt(_)), digest, .. }) => {
+            write(index, &Ok(Outcome::AppliedAt(index)), digest)
+        }
+        Ok(KeptOutcome { outcome, digest, .. }) => write(index, &outcome, digest),
         Err(_) => bytes.to_vec(),
     }
 }
@@ -170,6 +197,16 @@ fn read_flag(reader: &mut Reader) -> std::result::Result<bool, Malformed> {
 mod tests {
     use super::*;
 
+    const DIGEST: UpdateDigest = UpdateDigest([0xD1; UpdateDigest::BYTES]);
+
+    fn kept(outcome: Result<Outcome>, digest: Option<UpdateDigest>) -> KeptOutcome {
+        KeptOutcome { index: LogIndex(9), outcome, digest }
+    }
+
+    fn written(outcome: Result<Outcome>, digest: Option<UpdateDigest>) -> Vec<u8> {
+        write(LogIndex(9), &outcome, digest)
+    }
+
     #[test]
     fn outcomes_read_back_and_large_ones_are_kept_by_index() {
         let value = Bytes::from_static(b"v");
@@ -182,17 +219,43 @@ mod tests {
             Ok(Outcome::Steps(vec![Ok(Outcome::Count(2)), Err(failed.clone())])),
             Err(failed),
         ] {
-            let bytes = write(LogIndex(9), &outcome);
-            assert_eq!(read(&bytes), Ok((LogIndex(9), outcome)));
-            assert!(read(&bytes[..bytes.len() - 1]).is_err());
+            let bytes = written(outcome.clone(), Some(DIGEST));
+            assert_eq!(KeptOutcome::read(&bytes), Ok(kept(outcome.clone(), Some(DIGEST))));
+            let bare = bytes.len() - UpdateDigest::BYTES;
+            for end in (0..bytes.len()).filter(|end| *end != bare) {
+                assert!(KeptOutcome::read(&bytes[..end]).is_err(), "{outcome:?} to {end}");
+            }
+            assert!(KeptOutcome::read(&[&bytes[..], &[0]].concat()).is_err(), "{outcome:?}");
         }
         for outcome in [Outcome::Applied(true), Outcome::Existed(false), Outcome::Old(None)] {
-            let mut bytes = write(LogIndex(9), &Ok(outcome));
+            let mut bytes = written(Ok(outcome), None);
             *bytes.last_mut().expect("a flag") = 2;
-            assert_eq!(read(&bytes), Err(Malformed("flag")), "neither yes nor no");
+            assert_eq!(KeptOutcome::read(&bytes), Err(Malformed("flag")), "neither yes nor no");
         }
         let large = Ok(Outcome::Old(Some(Bytes::from(vec![0; 5000]))));
-        let kept = read(&write(LogIndex(9), &large));
-        assert_eq!(kept, Ok((LogIndex(9), Ok(Outcome::AppliedAt(LogIndex(9))))));
+        let read = KeptOutcome::read(&written(large, Some(DIGEST)));
+        assert_eq!(read, Ok(kept(Ok(Outcome::AppliedAt(LogIndex(9))), Some(DIGEST))));
+    }
+
+    #[test]
+    fn outcomes_of_the_version_before_are_read_and_have_no_digest() {
+        // The index, a number of 64 bits.
+        let before = [&9_u64.to_le_bytes()[..], &[6], &5_u64.to_le_bytes()].concat();
+        let number = kept(Ok(Outcome::Number(5)), None);
+        assert_eq!(KeptOutcome::read(&before), Ok(number.clone()));
+        assert_eq!(written(Ok(Outcome::Number(5)), None), before);
+        let moved = KeptOutcome::read(&moved(&before, LogIndex(3)));
+        assert_eq!(moved, Ok(KeptOutcome { index: LogIndex(3), ..number }));
+    }
+
+    #[test]
+    fn an_outcome_that_moves_keeps_its_digest() {
+        for outcome in [Outcome::Done, Outcome::AppliedAt(LogIndex(9))] {
+            let moved = moved(&written(Ok(outcome), Some(DIGEST)), LogIndex(3));
+            let moved = KeptOutcome::read(&moved).expect("it is sound");
+            assert_eq!((moved.index, moved.digest), (LogIndex(3), Some(DIGEST)));
+            let told = [Ok(Outcome::Done), Ok(Outcome::AppliedAt(LogIndex(3)))];
+            assert!(told.contains(&moved.outcome), "{moved:?}");
+        }
     }
 }

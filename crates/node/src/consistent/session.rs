@@ -2,16 +2,41 @@
 //! applies once.
 //!
 //! A window of [`limits::SESSION_WINDOW`] numbers is remembered per session. The first attempt's
-//! outcome is kept in the same value as its effects, so that both are there or neither.
+//! outcome is kept in the same value as its effects, so that both are there or neither; a digest of
+//! its update stands beside it.
+//!
+//! Promises: nobody guesses the id of a session; a session works in the bucket it was opened in and
+//! in no other; an outcome is the answer to the update that it came of, and to no other.
+//! Rows of the version before hold no bucket and no digest. Sessions and outcomes in them work as
+//! they did there: in every bucket of the group, for every update under the number.
 
 use super::evaluate::evaluate;
 use super::group::Group;
-use super::outcome;
+use super::layout::StoredSession;
+use super::outcome::{self, KeptOutcome};
 use super::view::{View, damaged};
 use crate::catalog::Bucket;
 use crate::flaws::{Flaw, flawed};
 use crate::submit::Ticket;
-use base::{Error, Kind, LogIndex, Outcome, Reason, Result, RetryId, SessionId, Update, limits};
+use crate::world;
+use base::{
+    Error, Kind, LogIndex, Outcome, Reason, Result, RetryId, SessionId, Update, UpdateDigest,
+    limits,
+};
+
+/// One attempt at an update in a session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempt {
+    retry: RetryId,
+    digest: UpdateDigest,
+}
+
+impl Attempt {
+    /// An attempt at this update. Hashes all of it: not to be made under the group's lock.
+    pub(crate) fn new(retry: RetryId, update: &Update) -> Attempt {
+        Attempt { retry, digest: update.digest() }
+    }
+}
 
 /// What became of an update with a retry id.
 pub(crate) enum Retried {
@@ -21,19 +46,48 @@ pub(crate) enum Retried {
     Before(LogIndex, Result<Outcome>),
 }
 
-/// Sessions of later groups carry the group's number above these bits, so that a session that moves
-/// with its bucket meets no other of its number. Group 1 opened sessions before there were others.
-const GROUP_BITS: u32 = 48;
+/// Opens a session of a bucket. Its id is drawn here, once, and stands in the log with the row.
+fn open(view: &mut View, bucket: &Bucket) -> Result<SessionId> {
+    let session = loop {
+        let drawn = SessionId(world::chance());
+        if view.session(drawn)?.is_none() {
+            break drawn;
+        }
+    };
+    let stored = StoredSession { used: view.open.time, highest: 0, bucket: Some(bucket.digest) };
+    view.put_session(session, stored);
+    view.put_session_expiry(session, stored.expires());
+    Ok(session)
+}
 
-/// Opens a session; its number is the version the present update has, never given twice in this
-/// group, and the group.
-fn open(view: &mut View) -> SessionId {
-    let group = u64::from(view.group.0.saturating_sub(1));
-    let session = SessionId((group << GROUP_BITS) | view.version().0);
+/// Refuses a session that was opened in another bucket.
+fn check_bucket(session: SessionId, stored: &StoredSession, bucket: &Bucket) -> Result<()> {
+    if stored.bucket.is_none_or(|opened_in| opened_in == bucket.digest) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Reason::SessionExpired,
+        format!(
+            "session {session} was opened in another bucket, and nothing was done: use it there, \
+             and open one in this bucket"
+        ),
+    ))
+}
+
+/// The session, if it has not expired and was opened in this bucket.
+fn usable(view: &mut View, bucket: &Bucket, session: SessionId) -> Result<StoredSession> {
     let now = view.open.time;
-    view.put_session(session, now, 0);
-    view.put_session_expiry(session, now.saturating_add(limits::SESSION_TTL_MS));
-    session
+    let Some(stored) = view.session(session)?.filter(|stored| stored.expires() > now) else {
+        return Err(Error::new(
+            Reason::SessionExpired,
+            format!(
+                "session {session} has expired or was never opened: open a new one, and read \
+                 before you repeat an update whose outcome you do not know"
+            ),
+        ));
+    };
+    check_bucket(session, &stored, bucket)?;
+    Ok(stored)
 }
 
 /// Evaluates an update unless an earlier attempt did.
@@ -41,26 +95,25 @@ pub(crate) fn once(
     view: &mut View,
     bucket: &Bucket,
     update: &Update,
-    retry: RetryId,
+    attempt: Attempt,
 ) -> Result<Retried> {
-    let RetryId { session, number } = retry;
-    let now = view.open.time;
-    let live = view
-        .session(session)?
-        .filter(|(used, _)| used.saturating_add(limits::SESSION_TTL_MS) > now);
-    let Some((_, before)) = live else {
-        return Err(Error::new(
-            Reason::SessionExpired,
-            format!(
-                "session {session} has expired or was never opened: open a new one, and read \
-                     before you repeat an update whose outcome you do not know"
-            ),
-        ));
-    };
+    let Attempt { retry: RetryId { session, number }, digest } = attempt;
+    let stored = usable(view, bucket, session)?;
+    let before = stored.highest;
     let kept = view.outcome(session, number)?;
     if let Some(kept) = kept.filter(|_| !flawed(Flaw::RetriesApplyAgain)) {
-        let (index, result) = outcome::read(&kept).map_err(damaged)?;
-        return Ok(Retried::Before(index, result));
+        let kept = KeptOutcome::read(&kept).map_err(damaged)?;
+        if kept.digest.is_some_and(|applied| applied != digest) {
+            return Err(Error::new(
+                Reason::RetryMismatch,
+                format!(
+                    "request {number} of session {session} was another update, and nothing was \
+                     done: send a retry as it was sent first, and each new update under a number \
+                     of its own"
+                ),
+            ));
+        }
+        return Ok(Retried::Before(kept.index, kept.outcome));
     }
     if number.saturating_add(limits::SESSION_WINDOW) <= before {
         return Err(Error::new(
@@ -78,17 +131,17 @@ pub(crate) fn once(
         Err(error) => error.kind() == Kind::Conflict,
     };
     if definite {
-        let index = view.open.index;
-        let highest = before.max(number);
-        view.put_session(session, now, highest);
-        view.put_outcome(session, number, &outcome::write(index, &result));
+        let (used, highest) = (view.open.time, before.max(number));
+        view.put_session(session, StoredSession { used, highest, ..stored });
+        let kept = outcome::write(view.open.index, &result, Some(digest));
+        view.put_outcome(session, number, &kept);
         view.slide_window(session, before, highest)?;
     }
     Ok(Retried::Now(result))
 }
 
 impl Group {
-    /// Opens a session.
+    /// Opens a session of this bucket.
     pub(crate) fn open_session(&self, bucket: &Bucket) -> Result<(Ticket, SessionId)> {
         let mut guard = self.serving(bucket)?;
         let state = &mut *guard;
@@ -99,13 +152,13 @@ impl Group {
             ));
         }
         let (before, _) = state.begin(self.id);
-        let session = open(&mut state.view(self));
+        let session = open(&mut state.view(self), bucket)?;
         state.sessions += 1;
         let ticket = self.take(state, before, true);
         Ok((ticket, session))
     }
 
-    /// Closes a session; one that is not open is closed already.
+    /// Closes a session of this bucket; one that is not open is closed already.
     pub(crate) fn close_session(
         &self,
         bucket: &Bucket,
@@ -115,8 +168,9 @@ impl Group {
         let state = &mut *guard;
         let (before, begun) = state.begin(self.id);
         let mut view = state.view(self);
-        if let Some((_, highest)) = view.session(session)? {
-            view.remove_session(session, highest)?;
+        if let Some(stored) = view.session(session)? {
+            check_bucket(session, &stored, bucket)?;
+            view.remove_session(session, stored.highest)?;
             state.sessions = state.sessions.saturating_sub(1);
         }
         if state.changed(begun) {

@@ -5,7 +5,7 @@ use super::budget::Budget;
 use super::evaluate::evaluate_within;
 use super::group::{Group, Submission};
 use super::read::{BYTES_AT_ONCE, is_long};
-use super::session::{self, Retried};
+use super::session::{self, Attempt, Retried};
 use super::view::{Store, View};
 use crate::catalog::Bucket;
 use crate::flaws::{Flaw, flawed};
@@ -50,13 +50,15 @@ impl Group {
         retry: Option<RetryId>,
         budget: Budget,
     ) -> Result<Submission> {
+        // Before the lock is taken: a value of megabytes takes milliseconds to hash.
+        let attempt = retry.map(|retry| Attempt::new(retry, update));
         let mut guard = self.serving(bucket)?;
         let state = &mut *guard;
         let (before, begun) = state.begin(self.id);
         let mut view = state.view(self);
-        let (result, earlier) = match retry {
+        let (result, earlier) = match attempt {
             None => (evaluate_within(&mut view, bucket, update, budget), None),
-            Some(retry) => match session::once(&mut view, bucket, update, retry)? {
+            Some(attempt) => match session::once(&mut view, bucket, update, attempt)? {
                 Retried::Now(result) => (result, None),
                 Retried::Before(index, result) => (result, Some(index)),
             },

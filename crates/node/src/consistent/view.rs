@@ -6,7 +6,7 @@
 
 use super::batch::{Batch, EFFECT_HEAD_BYTES};
 use super::budget::Budget;
-use super::layout::{self, StoredRow};
+use super::layout::{self, StoredRow, StoredSession};
 use crate::keeper::store_error;
 use base::range::Direction;
 use base::{BucketId, Error, GroupId, Key, Reason, Result, SessionId, Version, limits};
@@ -140,23 +140,17 @@ impl View<'_> {
         self.open.version()
     }
 
-    /// A session's last use and highest number.
-    pub(crate) fn session(&mut self, session: SessionId) -> Result<Option<(u64, u64)>> {
+    /// A session, expired or not.
+    pub(crate) fn session(&mut self, session: SessionId) -> Result<Option<StoredSession>> {
         layout::session_key(self.group, session, self.scratch);
         let Some(bytes) = self.raw()? else { return Ok(None) };
-        let mut reader = base::codec::Reader::new(&bytes);
-        let used = reader.u64("session time").map_err(damaged)?;
-        let highest = reader.u64("session number").map_err(damaged)?;
-        Ok(Some((used, highest)))
+        StoredSession::read(&bytes).map(Some).map_err(damaged)
     }
 
-    /// Notes a session's use.
-    pub(crate) fn put_session(&mut self, session: SessionId, used: u64, highest: u64) {
+    /// Writes a session.
+    pub(crate) fn put_session(&mut self, session: SessionId, stored: StoredSession) {
         layout::session_key(self.group, session, self.scratch);
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&used.to_le_bytes());
-        bytes[8..].copy_from_slice(&highest.to_le_bytes());
-        self.open.put_raw(self.scratch, &bytes);
+        self.open.put_raw(self.scratch, &stored.write());
     }
 
     /// Forgets a session and every outcome it kept; `highest` is its highest number.

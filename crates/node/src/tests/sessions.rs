@@ -1,11 +1,17 @@
 //! A repeated request applies once.
 
+use super::house::{self, House};
 use super::{Place, bytes, get, reason, request, set};
 use crate::Node;
 use crate::consistent::clock::Clock;
+use crate::consistent::layout::{self, Space, StoredSession};
 use base::limits::{SESSION_OUTCOME_BYTES_MAX, SESSION_TTL_MS, SESSION_WINDOW};
 use base::request::SessionCall;
-use base::{Body, Call, Outcome, Reason, Reply, Request, Result, RetryId, SessionId, Update};
+use base::{
+    Body, BucketName, Call, DirectoryCall, GroupId, Outcome, Reason, Reply, Request, Result,
+    RetryId, SessionId, Update,
+};
+use std::collections::BTreeSet;
 
 async fn open(node: &Node) -> SessionId {
     let opened = node.handle(request(Call::Session(SessionCall::Open))).await.expect("opens");
@@ -14,8 +20,28 @@ async fn open(node: &Node) -> SessionId {
 }
 
 async fn attempt(node: &Node, session: SessionId, number: u64, update: Update) -> Result<Reply> {
+    attempt_in(&BucketName::default(), node, session, number, update).await
+}
+
+async fn attempt_in(
+    bucket: &BucketName,
+    node: &Node,
+    session: SessionId,
+    number: u64,
+    update: Update,
+) -> Result<Reply> {
     let retry = Some(RetryId { session, number });
-    node.handle(Request { retry, ..request(Call::Update(update)) }).await
+    let bucket = bucket.clone();
+    node.handle(Request { bucket, retry, ..request(Call::Update(update)) }).await
+}
+
+/// A second bucket of the group.
+async fn second_bucket(node: &Node) -> BucketName {
+    let bucket = BucketName::parse("second").expect("a name");
+    let make = Call::Directory(DirectoryCall::CreateBucket(Vec::new()));
+    let request = Request { bucket: bucket.clone(), ..request(make) };
+    node.handle(request).await.expect("it is made");
+    bucket
 }
 
 fn add() -> Update {
@@ -119,5 +145,153 @@ async fn outcomes_up_to_their_limit_are_kept_whole_for_a_retry() {
     let most = SESSION_OUTCOME_BYTES_MAX - 14;
     assert_eq!((kept.first(), kept.last()), (Some(&(most - 26)), Some(&most)));
     assert_eq!(kept.len(), 27, "none below the limit is left out");
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn ids_are_drawn_by_chance() {
+    let place = Place::new();
+    let node = place.start().await;
+    let mut ids = BTreeSet::new();
+    for _ in 0..16 {
+        ids.insert(open(&node).await.0);
+    }
+    assert_eq!(ids.len(), 16, "none is given twice");
+    // Versions of a group stayed below 2^48 and next to each other: sixteen of them had one upper
+    // half. Of sixteen draws two have the same once in 2^25.
+    let upper: BTreeSet<_> = ids.iter().map(|id| id >> 32).collect();
+    assert!(upper.len() >= 15, "{ids:x?}");
+    for id in ids {
+        for guess in [id ^ 1, id.wrapping_add(1), id.wrapping_sub(1)] {
+            let guessed = attempt(&node, SessionId(guess), 1, add()).await;
+            assert_eq!(reason(guessed), Reason::SessionExpired);
+        }
+    }
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn every_replica_has_a_session_under_the_id_that_the_client_got() {
+    let mut house = House::new(3, 3).await;
+    let (master, bucket) = (house.group(house.master().await), house::bucket());
+    let (ticket, session) = master.open_session(&bucket).expect("it opens");
+    master.settled(ticket).await.expect("it is decided");
+    let (mut key, mut low) = (Vec::new(), Vec::new());
+    layout::session_key(house::GROUP, session, &mut key);
+    layout::space_key(house::GROUP, Space::Session, &mut low);
+    for which in 0..3 {
+        house.applied(which, ticket.index).await;
+        let trees = &house.nodes[which].as_ref().expect("it runs").inner.trees;
+        let rows = store::Chunk::read(&*trees.snapshot(), &low, None, usize::MAX);
+        let rows = rows.expect("it reads").rows;
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].0, key);
+        let stored = StoredSession::read(&rows[0].1).expect("a session");
+        assert_eq!((stored.highest, stored.bucket), (0, Some(bucket.digest)));
+    }
+    for which in 0..3 {
+        house.stop(which).await;
+    }
+}
+
+#[tokio::test]
+async fn a_session_works_in_its_bucket_alone_whatever_becomes_of_its_rows() {
+    let place = Place::new();
+    let mut node = place.start().await;
+    let second = second_bucket(&node).await;
+    let session = open(&node).await;
+    let first = attempt(&node, session, 1, add()).await.expect("adds");
+    for number in [1, 2] {
+        let foreign = attempt_in(&second, &node, session, number, add()).await;
+        let error = foreign.expect_err("it was opened elsewhere");
+        assert_eq!(error.reason, Reason::SessionExpired);
+        assert!(error.text().contains("opened in another bucket"), "{error}");
+    }
+    let close = Call::Session(SessionCall::Close(session));
+    let close = |bucket: &BucketName| Request { bucket: bucket.clone(), ..request(close.clone()) };
+    assert_eq!(reason(node.handle(close(&second)).await), Reason::SessionExpired);
+    assert_eq!(attempt(&node, session, 1, add()).await, Ok(first), "it is still open");
+    // Emptied, the bucket has another number, and is the same to its clients.
+    let clear = Call::Directory(DirectoryCall::ClearBucket);
+    node.handle(request(clear)).await.expect("it is emptied");
+    node.stop().await.expect("it stops");
+    node = place.start().await;
+    let second = attempt(&node, session, 2, add()).await.expect("adds");
+    assert_eq!(second.body, Body::Updated(Outcome::Number(1)));
+    node.handle(close(&BucketName::default())).await.expect("it closes");
+    assert_eq!(reason(attempt(&node, session, 2, add()).await), Reason::SessionExpired);
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn another_update_under_a_number_that_is_taken_is_refused_and_not_applied() {
+    let place = Place::new();
+    let mut node = place.start().await;
+    super::update(&node, set("k", "secret")).await.expect("a set");
+    let session = open(&node).await;
+    let replace = Update::Replace { key: bytes("k"), wanted: Some(bytes("v")) };
+    let first = attempt(&node, session, 1, replace.clone()).await.expect("replaces");
+    let assert = Update::Assert { key: bytes("k"), expected: Some(bytes("w")) };
+    let failed = attempt(&node, session, 2, assert.clone()).await;
+    assert_eq!(reason(failed.clone()), Reason::AssertionFailed);
+    for _ in 0..2 {
+        for number in [1, 2] {
+            for other in [set("k", "w"), add(), Update::Nop] {
+                let error = attempt(&node, session, number, other).await.expect_err("another");
+                assert_eq!(error.reason, Reason::RetryMismatch);
+                assert_eq!(error.kind(), base::Kind::Invalid);
+                assert!(error.text().contains("a number of its own"), "it names the remedy");
+                assert!(!error.text().contains("secret"), "{error}");
+            }
+        }
+        assert_eq!(attempt(&node, session, 1, replace.clone()).await, Ok(first.clone()));
+        assert_eq!(attempt(&node, session, 2, assert.clone()).await, failed);
+        assert_eq!(get(&node, "k").await, Some(bytes("v")));
+        assert_eq!(get(&node, "n").await, None);
+        node.stop().await.expect("it stops");
+        node = place.start().await;
+    }
+    // What failed for the request itself took no number.
+    let no_number = attempt(&node, session, 3, Update::Add { key: bytes("k"), delta: 1 }).await;
+    assert_eq!(reason(no_number), Reason::NotANumber);
+    attempt(&node, session, 3, set("k", "w")).await.expect("the number is free");
+    node.stop().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn a_session_of_the_version_before_goes_on_as_it_was_until_it_expires() {
+    let place = Place::new();
+    let node = place.start().await;
+    let second = second_bucket(&node).await;
+    let session = SessionId(8);
+    let group = node.inner.groups.find(GroupId(1)).expect("it is there");
+    // As that version wrote them: two words; the index, which outcome, a number.
+    let (used, kept) = (group.now(), [&5_u64.to_le_bytes()[..], &[6], &41_u64.to_le_bytes()]);
+    let written = group.write_own(
+        0,
+        |view| {
+            layout::session_key(view.group, session, view.scratch);
+            let row = [used.to_le_bytes(), 3_u64.to_le_bytes()].concat();
+            view.open.put_raw(view.scratch, &row);
+            view.put_outcome(session, 3, &kept.concat());
+            view.put_session_expiry(session, used + SESSION_TTL_MS);
+            Ok(())
+        },
+        |_| {},
+    );
+    let (ticket, ()) = written.expect("it is written");
+    group.settled(ticket.expect("a value")).await.expect("it is decided");
+    let old = Body::Updated(Outcome::Number(41));
+    for update in [add(), set("k", "v")] {
+        let answer = attempt(&node, session, 3, update).await.expect("the outcome");
+        assert_eq!((answer.index.0, answer.body), (5, old.clone()));
+    }
+    // In any bucket of its group; what is applied from here on has a digest.
+    let first = attempt_in(&second, &node, session, 4, add()).await.expect("adds");
+    assert_eq!(attempt(&node, session, 4, add()).await, Ok(first));
+    assert_eq!(reason(attempt(&node, session, 4, set("k", "v")).await), Reason::RetryMismatch);
+    assert_eq!(get(&node, "k").await, None);
+    pass(&node, SESSION_TTL_MS);
+    assert_eq!(reason(attempt(&node, session, 3, add()).await), Reason::SessionExpired);
     node.stop().await.expect("it stops");
 }

@@ -2,14 +2,14 @@
 //! applied, in parts of bounded size.
 
 use super::letter::Item;
+use crate::catalog::Bucket;
 use crate::consistent::group::Group;
-use crate::consistent::layout::StoredRow;
+use crate::consistent::layout::{StoredRow, StoredSession};
 use crate::consistent::tracking::{Tracked, prefixes};
 use crate::consistent::view::damaged;
 use crate::keeper::store_error;
 use base::codec::Reader;
-use base::limits::SESSION_TTL_MS;
-use base::{BucketId, Result, SessionId};
+use base::{BucketDigest, Result, SessionId};
 use bytes::Bytes;
 use std::sync::Arc;
 use store::{Chunk, Snapshot};
@@ -23,6 +23,7 @@ const COUNT_BYTES: usize = 1 << 20;
 #[derive(Clone)]
 pub(super) struct Copier {
     group: Arc<Group>,
+    bucket: BucketDigest,
     prefixes: [Bytes; 3],
 }
 
@@ -43,9 +44,9 @@ pub(super) struct Round {
 }
 
 impl Copier {
-    pub(super) fn new(group: Arc<Group>, bucket: BucketId) -> Copier {
-        let prefixes = prefixes(group.id, bucket);
-        Copier { group, prefixes }
+    pub(super) fn new(group: Arc<Group>, bucket: &Bucket) -> Copier {
+        let prefixes = prefixes(group.id, bucket.id);
+        Copier { group, bucket: bucket.digest, prefixes }
     }
 
     /// How many rows the bucket has, and their bytes. Blocks.
@@ -121,11 +122,11 @@ impl Copier {
         let mut name = Reader::new(&key[sessions.len()..]);
         let session = SessionId(name.u64("session").map_err(damaged)?.swap_bytes());
         if key.starts_with(sessions) {
-            let mut reader = Reader::new(&row);
-            let used = reader.u64("session time").map_err(damaged)?;
-            let highest = reader.u64("session number").map_err(damaged)?;
-            let live = used.saturating_add(SESSION_TTL_MS) > now;
-            return Ok(live.then_some(Item::Session { session, used, highest }));
+            let stored = StoredSession::read(&row).map_err(damaged)?;
+            // Where the bucket goes a session of another bucket would be of no use.
+            let is_bound_here = stored.bucket.is_none_or(|bucket| bucket == self.bucket);
+            let comes_along = is_bound_here && stored.expires() > now;
+            return Ok(comes_along.then_some(Item::Session { session, stored }));
         }
         let number = name.u64("request number").map_err(damaged)?.swap_bytes();
         Ok(Some(Item::Outcome { session, number, outcome: row }))

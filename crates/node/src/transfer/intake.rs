@@ -15,14 +15,14 @@
 use super::letter::{Answer, Item, Question};
 use crate::Inner;
 use crate::consistent::group::Group;
-use crate::consistent::layout::StoredRow;
+use crate::consistent::layout::{StoredRow, StoredSession};
 use crate::consistent::outcome;
 use crate::consistent::seals::{OWN, intake_key};
 use crate::consistent::view::{View, damaged};
 use crate::forward::desk;
 use crate::peers::{Asked, Peers};
 use base::codec::{Malformed, Reader};
-use base::limits::{SESSION_TTL_MS, SESSION_WINDOW};
+use base::limits::SESSION_WINDOW;
 use base::{BucketId, Error, GroupId, Reason, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -175,21 +175,25 @@ fn put(view: &mut View, bucket: BucketId, intake: Intake, item: &Item) -> Result
             let expires = view.expires_at(bucket, key)?;
             view.remove(bucket, key, expires);
         }
-        Item::Session { session, used, highest } => {
+        Item::Session { session, stored } => {
             let known = view.session(*session)?;
-            let (before, last) = known.unwrap_or_default();
-            let used = intake.here(*used).max(before);
-            view.put_session(*session, used, last.max(*highest));
-            view.slide_window(*session, last, last.max(*highest))?;
+            let last = known.map_or(0, |known| known.highest);
+            let here = StoredSession {
+                used: intake.here(stored.used).max(known.map_or(0, |known| known.used)),
+                highest: last.max(stored.highest),
+                bucket: known.and_then(|known| known.bucket).or(stored.bucket),
+            };
+            view.put_session(*session, here);
+            view.slide_window(*session, last, here.highest)?;
             if known.is_none() {
-                view.put_session_expiry(*session, used.saturating_add(SESSION_TTL_MS));
+                view.put_session_expiry(*session, here.expires());
             }
             return Ok(known.is_none());
         }
         Item::Outcome { session, number, outcome } => {
             let known = view.session(*session)?;
             let forgotten = |highest: u64| number.saturating_add(SESSION_WINDOW) <= highest;
-            if known.is_some_and(|(_, highest)| !forgotten(highest)) {
+            if known.is_some_and(|known| !forgotten(known.highest)) {
                 let outcome = outcome::moved(outcome, view.open.index);
                 view.put_outcome(*session, *number, &outcome);
             }

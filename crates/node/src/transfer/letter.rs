@@ -2,13 +2,18 @@
 //! which question (1), then its fields in their order, as `base::codec` writes them.
 
 use super::progress::MoveProgress;
+use crate::consistent::layout::StoredSession;
 use base::codec::{Malformed, Reader, Writer};
 use base::limits::{KEY_BYTES_MAX, SESSION_OUTCOME_BYTES_MAX, VALUE_BYTES_MAX};
-use base::{BucketId, Error, NodeId, SessionId};
+use base::{BucketDigest, BucketId, Error, NodeId, SessionId};
 use bytes::Bytes;
 
 /// The first byte of a call between nodes about a move.
 pub(crate) const ABOUT_MOVES: u8 = 8;
+/// A session that is bound to no bucket: the only ones that the version before has.
+const SESSION: u8 = 2;
+/// A session that is bound to a bucket.
+const BOUND_SESSION: u8 = 4;
 /// Items in one letter: none has fewer bytes than five.
 const ITEM_BYTES_MIN: usize = 5;
 
@@ -33,7 +38,7 @@ pub(super) enum Item {
     /// There is no row under this key.
     Gone { key: Bytes },
     /// A session of the group.
-    Session { session: SessionId, used: u64, highest: u64 },
+    Session { session: SessionId, stored: StoredSession },
     /// What came of a session's request.
     Outcome { session: SessionId, number: u64, outcome: Bytes },
 }
@@ -82,7 +87,7 @@ impl Item {
         match self {
             Item::Row { key, row } => key.len() + row.len() + 9,
             Item::Gone { key } => key.len() + 5,
-            Item::Session { .. } => 25,
+            Item::Session { .. } => 33,
             Item::Outcome { outcome, .. } => outcome.len() + 21,
         }
     }
@@ -98,9 +103,12 @@ impl Item {
                 out.put_u8(1);
                 out.put_string(key);
             }
-            Item::Session { session, used, highest } => {
-                out.put_u8(2);
-                [session.0, *used, *highest].into_iter().for_each(|word| out.put_u64(word));
+            Item::Session { session, stored } => {
+                out.put_u8(if stored.bucket.is_some() { BOUND_SESSION } else { SESSION });
+                [session.0, stored.used, stored.highest]
+                    .into_iter()
+                    .chain(stored.bucket.map(|bucket| bucket.0))
+                    .for_each(|word| out.put_u64(word));
             }
             Item::Outcome { session, number, outcome } => {
                 out.put_u8(3);
@@ -117,11 +125,15 @@ impl Item {
                 Item::Row { key, row: from.slice(VALUE_BYTES_MAX + 32, "row")? }
             }
             1 => Item::Gone { key: from.slice(KEY_BYTES_MAX, "key")? },
-            2 => Item::Session {
-                session: SessionId(from.word("session")?),
-                used: from.word("session time")?,
-                highest: from.word("session number")?,
-            },
+            which @ (SESSION | BOUND_SESSION) => {
+                let session = SessionId(from.word("session")?);
+                let (used, highest) = (from.word("session time")?, from.word("session number")?);
+                let bucket = match which {
+                    SESSION => None,
+                    _ => Some(BucketDigest(from.word("session bucket")?)),
+                };
+                Item::Session { session, stored: StoredSession { used, highest, bucket } }
+            }
             3 => Item::Outcome {
                 session: SessionId(from.word("session")?),
                 number: from.word("request number")?,

@@ -111,7 +111,7 @@ impl Mover {
     async fn copy(&mut self) -> Result<()> {
         let tracked = Arc::new(self.source.track(self.bucket.id)?);
         self.reached(Reached::Begun).await?;
-        let copier = Copier::new(self.source.clone(), self.bucket.id);
+        let copier = Copier::new(self.source.clone(), &self.bucket);
         self.copy_all(&copier, &tracked).await?;
         self.show(|progress| progress.phase = MovePhase::CatchingUp);
         for _ in 0..ROUNDS_MAX {

@@ -3,13 +3,18 @@
 use super::intake::Intake;
 use super::letter::{Answer, Item, Question};
 use super::progress::{MovePhase, MoveProgress};
+use crate::consistent::layout::StoredSession;
 use crate::consistent::seals::Seal;
-use base::{BucketId, Error, NodeId, Reason, SessionId};
+use base::{BucketDigest, BucketId, Error, NodeId, Reason, SessionId};
 use bytes::Bytes;
 use std::fmt::Write;
 use std::path::Path;
 
 const BUCKET: BucketId = BucketId(0x0102);
+
+fn session(bucket: Option<BucketDigest>) -> StoredSession {
+    StoredSession { used: 4, highest: 5, bucket }
+}
 
 fn items() -> Vec<Item> {
     let (key, row) = (Bytes::from_static(b"key"), Bytes::from_static(b"row"));
@@ -17,7 +22,7 @@ fn items() -> Vec<Item> {
     vec![
         Item::Row { key: key.clone(), row },
         Item::Gone { key },
-        Item::Session { session: SessionId(3), used: 4, highest: 5 },
+        Item::Session { session: SessionId(3), stored: session(None) },
         Item::Outcome { session: SessionId(3), number: 5, outcome },
     ]
 }
@@ -30,6 +35,13 @@ fn questions() -> Vec<Question> {
         Question::Close { bucket: BUCKET, time: 10, version: 11 },
         Question::Progress { bucket: BUCKET },
     ]
+}
+
+/// What came after version 1 was kept.
+fn later_questions() -> Vec<Question> {
+    let stored = session(Some(BucketDigest(0x0605)));
+    let items = vec![Item::Session { session: SessionId(u64::MAX), stored }];
+    vec![Question::Take { bucket: BUCKET, part: 19, items }]
 }
 
 fn answers() -> Vec<Answer> {
@@ -78,6 +90,11 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
     let seal = Seal { time: 17, version: 18 };
     assert_eq!(Seal::read(&seal.write().into()), Ok(seal));
     line("seal", &seal.write());
+    for question in later_questions() {
+        let bytes = question.write();
+        assert_eq!(Question::read(&bytes), Ok(question));
+        line("question", &bytes);
+    }
     if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !path.exists() {
         std::fs::write(&path, &text).expect("the kept bytes can be written");
     }
@@ -87,7 +104,7 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
 
 #[test]
 fn no_beginning_of_a_letter_is_one_and_none_is_read_beyond_its_end() {
-    for question in questions() {
+    for question in questions().into_iter().chain(later_questions()) {
         let bytes = question.write();
         for end in 0..bytes.len() {
             assert!(Question::read(&bytes.slice(..end)).is_err(), "{question:?} to {end}");

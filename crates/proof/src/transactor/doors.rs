@@ -220,7 +220,8 @@ pub(super) fn sequence(web: &mut Http, steps: &[Step], retry: Option<Retry>) -> 
 /// A session of the native door.
 pub(super) fn session(web: &mut Http) -> io::Result<u64> {
     let answer = web.ask("POST", &format!("/v1/sessions/{BUCKET}"), b"")?;
-    answer.json()["session"].as_u64().ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
+    let id = answer.json()["session"].as_str().and_then(|digits| digits.parse().ok());
+    id.ok_or_else(|| io::ErrorKind::ConnectionRefused.into())
 }
 
 fn json_of(step: &Step) -> Json {

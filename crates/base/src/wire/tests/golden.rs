@@ -50,6 +50,7 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
         later(&mut text, calls, bodies);
     }
     let (later_reasons, latest_reasons) = later_reasons.split_at(4);
+    let (latest_reasons, newest_reasons) = latest_reasons.split_at(1);
     reasons(&mut text, later_reasons);
     later(&mut text, ending_calls(), Vec::new());
     reasons(&mut text, latest_reasons);
@@ -61,6 +62,7 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
     later(&mut text, Vec::new(), available::once_bodies());
     later(&mut text, vec![expiry_call(&of)], Vec::new());
     later(&mut text, secret_calls(), secret_bodies(&of));
+    reasons(&mut text, newest_reasons);
     if std::env::var("CREDENZA_KEEP").is_ok_and(|what| what == "golden") && !path.exists() {
         std::fs::write(&path, &text).expect("the kept bytes can be written");
     }

@@ -29,6 +29,7 @@ fn every_reason_has_its_code_its_message_and_its_fate() {
         (Reason::NotSupported, "20 k | stays"),
         (Reason::SessionExpired, "ff session_expired: k | stays"),
         (Reason::OutsideWindow, "ff outside_window: k | stays"),
+        (Reason::RetryMismatch, "ff retry_mismatch: k | stays"),
         (Reason::Forbidden, "ff forbidden: k | stays"),
         (Reason::NotFound, "05 k | stays"),
         (Reason::AssertionFailed, "07 k | stays"),

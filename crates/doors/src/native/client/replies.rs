@@ -92,6 +92,15 @@ fn number(json: &Value) -> Result<u64> {
     json.as_u64().ok_or_else(strange)
 }
 
+/// A session's id: text, or a number from a server of the version before.
+fn session(json: &Value) -> Result<SessionId> {
+    let id = match json.as_str() {
+        Some(text) => text.parse().map_err(|_| strange())?,
+        None => number(json)?,
+    };
+    Ok(SessionId(id))
+}
+
 fn flag(json: &Value) -> Result<bool> {
     json.as_bool().ok_or_else(strange)
 }
@@ -117,7 +126,7 @@ fn entry(json: &Value) -> Result<Entry> {
     Ok(Entry { key: bytes(&json["key"])?, row })
 }
 
-fn body(json: &Value) -> Result<Body> {
+pub(super) fn body(json: &Value) -> Result<Body> {
     let has = |name: &str| json.get(name).is_some();
     if has("done") {
         Ok(Body::Done)
@@ -131,7 +140,7 @@ fn body(json: &Value) -> Result<Body> {
     } else if has("count") {
         Ok(Body::Count(number(&json["count"])?))
     } else if has("session") {
-        Ok(Body::Session(SessionId(number(&json["session"])?)))
+        session(&json["session"]).map(Body::Session)
     } else if has("buckets") {
         Ok(Body::Buckets(list(&json["buckets"], bucket)?))
     } else if has("types") {

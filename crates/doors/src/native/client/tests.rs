@@ -1,7 +1,7 @@
 //! What the client writes the door reads as it was meant.
 
 use super::steps::{read_onto, update_onto};
-use super::{Client, requests};
+use super::{Client, replies, requests};
 use crate::guard::Guard;
 use crate::http::{Parsed, head};
 use crate::listener::Face;
@@ -338,5 +338,19 @@ fn what_the_directory_knows_is_read_as_it_was_written() {
         text.push(b'}');
         let json = serde_json::from_slice(&text).expect("JSON");
         assert_eq!(cluster::described(&json), Some(known));
+    }
+}
+
+#[test]
+fn a_session_s_id_is_read_to_its_last_digit_and_a_number_of_the_version_before_too() {
+    for id in [0, 8, 1 << 53, (1 << 53) + 1, u64::MAX] {
+        let mut text = vec![b'{'];
+        write::body_onto(&mut text, &base::Body::Session(SessionId(id)));
+        text.push(b'}');
+        assert_eq!(text, format!("{{\"session\":\"{id}\"}}").as_bytes());
+        let read = |text: &[u8]| replies::body(&serde_json::from_slice(text).expect("JSON"));
+        assert_eq!(read(&text), Ok(base::Body::Session(SessionId(id))));
+        let before = format!("{{\"session\":{id}}}");
+        assert_eq!(read(before.as_bytes()), Ok(base::Body::Session(SessionId(id))));
     }
 }

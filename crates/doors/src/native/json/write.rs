@@ -113,9 +113,9 @@ pub fn body_onto(out: &mut Vec<u8>, body: &Body) {
             number_onto(out, count);
         }
         Body::Updated(outcome) => outcome_onto(out, outcome),
+        // Text: many readers of JSON round numbers of more than 53 bits.
         Body::Session(session) => {
-            out.extend_from_slice(b"\"session\":");
-            number_onto(out, session);
+            write!(out, "\"session\":\"{session}\"").expect("a vector takes all");
         }
         Body::Buckets(buckets) => {
             out.extend_from_slice(b"\"buckets\":");

@@ -7,6 +7,7 @@
 mod cluster;
 mod places;
 mod ring;
+pub mod sessions;
 mod siblings;
 mod status;
 
@@ -61,6 +62,7 @@ pub fn all(sections: &[String]) -> Value {
     status::all(&mut schemas);
     cluster::all(&mut schemas);
     ring::all(&mut schemas);
+    sessions::all(&mut schemas);
     siblings::all(&mut schemas);
     Value::Object(schemas)
 }
@@ -265,7 +267,6 @@ fn replies(schemas: &mut Map<String, Value>) {
         })),
     );
     schemas.insert("Count".into(), object(json!({ "count": count })));
-    schemas.insert("Session".into(), object(json!({ "session": count })));
     schemas.insert(
         "ReadReply".into(),
         json!({ "oneOf": [

@@ -4,7 +4,7 @@ use crate::catalog::Bucket;
 use crate::consistent::layout::{self, SESSION_BUCKET};
 use crate::consistent::view::View;
 use base::request::{ExpireWhen, Expiry};
-use base::{Key, Outcome, Properties, Result, SessionId, limits};
+use base::{Key, Outcome, Properties, Result, SessionId};
 use bytes::Bytes;
 
 /// The point of group time at which a row written now expires. `before` is that of the row it
@@ -98,11 +98,10 @@ pub(crate) fn expire_due(view: &mut View, from: Bytes, max: usize, ahead_ms: u64
 fn expire_session(view: &mut View, now: u64, name: &[u8]) -> Result<()> {
     let Ok(name) = <[u8; 8]>::try_from(name) else { return Ok(()) };
     let session = SessionId(u64::from_be_bytes(name));
-    let Some((used, highest)) = view.session(session)? else { return Ok(()) };
-    let expires = used.saturating_add(limits::SESSION_TTL_MS);
-    if expires > now {
-        view.put_session_expiry(session, expires);
+    let Some(stored) = view.session(session)? else { return Ok(()) };
+    if stored.expires() > now {
+        view.put_session_expiry(session, stored.expires());
         return Ok(());
     }
-    view.remove_session(session, highest)
+    view.remove_session(session, stored.highest)
 }

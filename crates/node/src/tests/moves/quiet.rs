@@ -29,6 +29,14 @@ async fn row(cluster: &Cluster, bucket: &BucketName, key: &str) -> Option<Row> {
     }
 }
 
+async fn open(cluster: &Cluster, bucket: &BucketName) -> SessionId {
+    let opened = ask(cluster.node(0), bucket, Call::Session(SessionCall::Open)).await;
+    match opened.expect("open").body {
+        Body::Session(session) => session,
+        other => panic!("a session, not {other:?}"),
+    }
+}
+
 async fn attempt(
     cluster: &Cluster,
     bucket: &BucketName,
@@ -59,11 +67,7 @@ async fn tidy(cluster: &Cluster) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn versions_go_on_times_to_live_go_on_and_sessions_come_along() {
     let (cluster, bucket) = filled(1).await;
-    let Body::Session(session) =
-        ask(cluster.node(0), &bucket, Call::Session(SessionCall::Open)).await.expect("open").body
-    else {
-        panic!("a session")
-    };
+    let session = open(&cluster, &bucket).await;
     let first = attempt(&cluster, &bucket, session, 7).await.expect("added");
     let short = Update::Set { key: bytes("t"), value: bytes("v"), expiry: Expiry::After(60_000) };
     update(&cluster, &bucket, short).await;
@@ -86,6 +90,37 @@ async fn versions_go_on_times_to_live_go_on_and_sessions_come_along() {
     let stale = ask(cluster.node(0), &bucket, Call::Update(stale)).await;
     assert_eq!(reason(stale), Reason::Changed);
     tidy(&cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_goes_with_its_bucket_alone_and_is_bound_to_it_there_too() {
+    let (cluster, bucket) = filled(1).await;
+    let beside = name("beside");
+    let place = BucketPlace::Group(GroupId(2));
+    let make = DirectoryCall::PlaceBucket { changes: Vec::new(), place };
+    directory(&cluster, &beside, make).await.expect("made");
+    let (goes, stays) = (open(&cluster, &bucket).await, open(&cluster, &name("default")).await);
+    let first = attempt(&cluster, &bucket, goes, 1).await.expect("added");
+    begin(&cluster, &bucket, 2).await;
+    rests(&cluster, &bucket, 2).await;
+    let refused = async |bucket: &BucketName, session, words: &str| {
+        let error = attempt(&cluster, bucket, session, 2).await.expect_err("refused");
+        assert_eq!(error.reason, Reason::SessionExpired);
+        assert!(error.text().contains(words), "{error}");
+    };
+    refused(&beside, goes, "another bucket").await;
+    refused(&bucket, stays, "never opened").await;
+    assert_eq!(cluster.group(0, 2).state().sessions, 1, "one came along");
+    // The digest of what was applied there is known here.
+    let other = Call::Update(Update::Add { key: bytes("sum"), delta: 2 });
+    let retry = Some(RetryId { session: goes, number: 1 });
+    let request = Request { bucket: bucket.clone(), call: other, retry };
+    assert_eq!(reason(cluster.node(0).handle(request).await), Reason::RetryMismatch);
+    assert_eq!(attempt(&cluster, &bucket, goes, 1).await, Ok(first), "it was applied once");
+    attempt(&cluster, &name("default"), stays, 1).await.expect("it stayed with its bucket");
+    directory(&cluster, &bucket, DirectoryCall::ClearBucket).await.expect("cleared");
+    let cleared = attempt(&cluster, &bucket, goes, 2).await.expect("it is still the bucket's");
+    assert_eq!(cleared, Body::Updated(Outcome::Number(1)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

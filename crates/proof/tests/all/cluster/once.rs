@@ -47,8 +47,8 @@ impl Adder {
     /// So many additions and replacements; gives how many answers were not those of the first
     /// attempt.
     fn count(&mut self, key: &str, count: u64) -> u64 {
-        let session = self.ask(SESSIONS, &[], "")["session"].clone();
-        let session = session.as_str().map_or(session.to_string(), String::from);
+        let opened = self.ask(SESSIONS, &[], "");
+        let session = opened["session"].as_str().expect("a session's id").to_string();
         let mut doubles = 0;
         for number in 1..=count {
             // So that answers are on their way when cables are cut.

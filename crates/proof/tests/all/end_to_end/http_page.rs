@@ -29,6 +29,12 @@ fn examples(page: &str) -> Vec<(String, String)> {
     examples
 }
 
+/// The id in the answer to opening a session, and in no other.
+fn session(answer: &str) -> Option<&str> {
+    let id = answer.strip_prefix("{\"session\":\"")?.strip_suffix("\"}")?;
+    id.bytes().all(|byte| byte.is_ascii_digit()).then_some(id)
+}
+
 /// Whether a text is as shown, where an ellipsis stands for anything.
 fn is_as_shown(text: &str, shown: &str) -> bool {
     let mut parts = shown.split('…');
@@ -58,12 +64,21 @@ fn every_example_of_the_page_is_true() {
     let (_scratch, server) = fresh("http-page");
     let examples = examples(&page());
     assert!(examples.len() > 20, "only {} examples found", examples.len());
+    // A session's id differs from run to run: the page's, and the server's in its place.
+    let mut sessions: Vec<(String, String)> = Vec::new();
     for (command, shown) in examples {
-        let here = command.replace("127.0.0.1:7711", &server.address.to_string());
+        let mut here = command.replace("127.0.0.1:7711", &server.address.to_string());
+        for (shown, said) in &sessions {
+            here = here.replace(shown, said);
+        }
         let done = Command::new("sh").args(["-c", &here]).output().expect("a shell runs");
         let said = String::from_utf8_lossy(&done.stdout).replace('\r', "");
         // A shell's prompt begins a line whether or not the answer ended one.
         let (said, shown) = (said.trim_end(), shown.trim_end());
+        if let (Some(shown), Some(said)) = (session(shown), session(said)) {
+            sessions.push((shown.into(), said.into()));
+            continue;
+        }
         assert!(is_as_shown(said, shown), "{command}\nsays\n{said}\nthe page shows\n{shown}");
     }
 }

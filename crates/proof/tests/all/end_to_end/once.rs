@@ -91,11 +91,7 @@ fn open_session(web: &mut Http) -> String {
     let opened = web.ask("POST", "/v1/sessions/default/default", b"").expect("answers");
     assert_eq!(opened.status / 100, 2, "{}", opened.text());
     let body = opened.json();
-    match &body["session"] {
-        serde_json::Value::String(id) => id.clone(),
-        serde_json::Value::Number(id) => id.to_string(),
-        _ => panic!("no session in {body}"),
-    }
+    body["session"].as_str().unwrap_or_else(|| panic!("no session in {body}")).to_string()
 }
 
 #[test]
@@ -135,4 +131,63 @@ fn a_number_behind_the_window_is_refused_and_not_applied() {
     assert_eq!(late.reason(), "outside_window", "{}", late.text());
     let counter = resp(&server).say("GET counter").expect("answers");
     assert_eq!(counter.bytes(), Some(&b"2"[..]));
+}
+
+#[test]
+fn a_session_that_strangers_count_up_to_is_not_there() {
+    let (_scratch, server) = fresh("guessed");
+    let mut web = http(&server);
+    let ids: Vec<u64> = (0..8).map(|_| open_session(&mut web).parse().expect("a number")).collect();
+    let highest = ids.iter().max().expect("eight");
+    // Eight draws of 64 bits are all below 2^48 once in 2^128; versions always were.
+    assert!(*highest > 1 << 48, "{ids:?}");
+    for guess in (0..64).chain(ids.iter().flat_map(|id| [id ^ 1, id.wrapping_add(2)])) {
+        let answer = add(&mut web, &guess.to_string(), 1);
+        assert_eq!(answer.reason(), "session_expired", "{guess}: {}", answer.text());
+    }
+}
+
+#[test]
+fn a_number_of_a_session_answers_its_update_alone_in_its_bucket_alone() {
+    let (_scratch, mut server) = fresh("bound");
+    let (mut web, mut redis) = (http(&server), resp(&server));
+    let session = open_session(&mut web);
+    let headers = |number| {
+        let json = ("content-type", "application/json");
+        [("x-credenza-session", session.as_str()), ("x-credenza-request", number), json]
+    };
+    let update = |web: &mut Http, bucket: &str, number, body: serde_json::Value| {
+        let path = format!("/v1/buckets/default/{bucket}/update");
+        web.ask_with("POST", &path, &headers(number), body.to_string().as_bytes()).expect("answers")
+    };
+    let secret = json!({"op": "replace", "key": "k", "wanted": "mine"});
+    assert_eq!(redis.say("SET k secret").expect("answers"), Word::Simple("OK".into()));
+    let first = update(&mut web, "default", "1", secret.clone());
+    assert_eq!(first.json()["old"], "secret", "{}", first.text());
+    let made = web.ask("PUT", "/v1/buckets/default/other", b"{}").expect("answers");
+    assert_eq!(made.status, 201, "{}", made.text());
+    for life in ["in the first life", "after a crash"] {
+        // Neither read nor written under a number that is taken.
+        let other = update(&mut web, "default", "1", json!({"op": "delete", "key": "k"}));
+        let said = (other.status, other.reason());
+        assert_eq!(said, (400, "retry_mismatch".into()), "{life}: {}", other.text());
+        assert!(!other.text().contains("secret"), "{life}: {}", other.text());
+        let foreign = update(&mut web, "other", "2", secret.clone());
+        let said = (foreign.status, foreign.reason());
+        assert_eq!(said, (400, "session_expired".into()), "{life}: {}", foreign.text());
+        let path = format!("/v1/sessions/default/other/{session}");
+        let closed = web.ask("DELETE", &path, b"").expect("answers");
+        assert_eq!(closed.reason(), "session_expired", "{life}: {}", closed.text());
+        assert_eq!(update(&mut web, "default", "1", secret.clone()).json(), first.json(), "{life}");
+        // Redis' clients see the same session: the number is taken there, too.
+        let used = redis.say(&format!("CREDENZA.SESSION USE {session}")).expect("answers");
+        assert_eq!(used, Word::Simple("OK".into()));
+        let taken = redis.say("CREDENZA.RETRY 1 SET k other").expect("answers");
+        let Word::Error(taken) = taken else { panic!("{life}: {taken:?}") };
+        assert!(taken.starts_with("RETRYMISMATCH "), "{life}: {taken}");
+        assert_eq!(redis.say("GET k").expect("answers").bytes(), Some(&b"mine"[..]), "{life}");
+        server.kill();
+        server = Server::must(&server.setup);
+        (web, redis) = (http(&server), resp(&server));
+    }
 }

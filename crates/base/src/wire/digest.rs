@@ -1,0 +1,113 @@
+//! Digest of an update: tells a retry from another update that comes under the same number.
+//!
+//! It is computed over the update's bytes as nodes pass them on, so it is the same at every node and
+//! in every version: the bytes of what was once said between nodes never change.
+
+use super::fields::Fields;
+use super::update;
+use crate::codec::Writer;
+use crate::request::Update;
+
+/// Keeps a digest of this kind from being taken for one of another.
+const CONTEXT: &str = "credenza 2026 update of a session";
+
+/// A digest of an update (BLAKE3): two updates that differ have two digests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpdateDigest(pub [u8; UpdateDigest::BYTES]);
+
+impl UpdateDigest {
+    /// Size of a digest: nobody finds two updates with the same one by trying.
+    pub const BYTES: usize = 16;
+}
+
+impl Update {
+    /// Digest of the update. It leaves out how long rows are to live, in milliseconds: an hour that
+    /// a client names (`EXPIREAT`, `SET ... EXAT`) comes as a span, and its retry as a shorter one.
+    pub fn digest(&self) -> UpdateDigest {
+        let mut hasher = Hasher(blake3::Hasher::new_derive_key(CONTEXT));
+        update::put(self, &mut hasher);
+        let mut digest = [0; UpdateDigest::BYTES];
+        hasher.0.finalize_xof().fill(&mut digest);
+        UpdateDigest(digest)
+    }
+}
+
+/// Hashes what would be written.
+struct Hasher(blake3::Hasher);
+
+impl Writer for Hasher {
+    fn put_u8(&mut self, value: u8) {
+        self.0.update(&[value]);
+    }
+    fn put_u32(&mut self, value: u32) {
+        self.0.update(&value.to_le_bytes());
+    }
+    fn put_u64(&mut self, value: u64) {
+        self.0.update(&value.to_le_bytes());
+    }
+    fn put_string(&mut self, value: &[u8]) {
+        // The length in front keeps neighbours apart: `k` and `v` are not `kv` and nothing.
+        self.put_u32(u32::try_from(value.len()).unwrap_or(u32::MAX));
+        self.0.update(value);
+    }
+}
+
+impl Fields for Hasher {
+    fn span(&mut self, _: u64) -> &mut Self {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{Expiry, Steps};
+    use bytes::Bytes;
+
+    fn set(key: &'static str, value: &'static str, expiry: Expiry) -> Update {
+        Update::Set { key: Bytes::from(key), value: Bytes::from(value), expiry }
+    }
+
+    #[test]
+    fn updates_that_differ_anywhere_have_digests_that_differ() {
+        let plain = || set("k", "v", Expiry::Default);
+        let steps = |steps: Vec<Update>, mode| Update::Sequence { steps, mode };
+        let updates = [
+            plain(),
+            set("kv", "", Expiry::Default),
+            set("", "kv", Expiry::Default),
+            set("k", "w", Expiry::Default),
+            set("k", "v", Expiry::Never),
+            set("k", "v", Expiry::After(1)),
+            Update::Append { key: Bytes::from("k"), value: Bytes::from("v") },
+            Update::Confirm { key: Bytes::from("k"), value: Bytes::from("v") },
+            Update::Add { key: Bytes::from("k"), delta: 1 },
+            Update::Add { key: Bytes::from("k"), delta: -1 },
+            Update::AddFloat { key: Bytes::from("k"), delta: 1.0 },
+            steps(vec![plain()], Steps::AllOrNothing),
+            steps(vec![plain()], Steps::Batch),
+            steps(vec![plain(), plain()], Steps::Batch),
+            steps(vec![steps(vec![plain()], Steps::Batch)], Steps::Batch),
+            Update::Nop,
+        ];
+        for (at, one) in updates.iter().enumerate() {
+            assert_eq!(one.digest(), one.clone().digest());
+            for other in &updates[..at] {
+                assert_ne!(one.digest(), other.digest(), "{one:?} and {other:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_retry_of_an_hour_that_comes_nearer_has_the_digest_of_the_first_attempt() {
+        let (first, retry) = (Expiry::After(5_000), Expiry::After(0));
+        assert_eq!(set("k", "v", first).digest(), set("k", "v", retry).digest());
+    }
+
+    #[test]
+    fn a_digest_is_the_same_in_every_version() {
+        // A node of the next version must know a retry of what one of this version applied.
+        let digest = set("k", "v", Expiry::Default).digest();
+        assert_eq!(digest, UpdateDigest([0; UpdateDigest::BYTES]));
+    }
+}

@@ -1,0 +1,46 @@
+//! Schemas of sessions.
+
+use super::object;
+use serde_json::{Map, Value, json};
+
+/// Adds the answer to opening a session.
+pub fn all(schemas: &mut Map<String, Value>) {
+    schemas.insert("Session".into(), object(json!({ "session": id() })));
+}
+
+/// A session's id: the decimal digits of 64 bits. Text, since many programs round numbers of more
+/// than 53 bits.
+pub fn id() -> Value {
+    json!({ "type": "string", "pattern": pattern(), "examples": ["12077340203563245581"] })
+}
+
+/// Matches the digits of every number up to `u64::MAX`, and of no larger one: fewer digits than that
+/// has, or as many, of which the first that differs is smaller.
+fn pattern() -> String {
+    let largest = u64::MAX.to_string();
+    let mut choices = vec![format!("[0-9]{{1,{}}}", largest.len() - 1)];
+    for (at, digit) in largest.bytes().enumerate().filter(|(at, digit)| *at > 0 && *digit > b'0') {
+        let (same, rest) = (&largest[..at], largest.len() - at - 1);
+        choices.push(format!("{same}[0-{}][0-9]{{{rest}}}", digit - b'1'));
+    }
+    format!("^({}|{largest})$", choices.join("|"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pattern;
+    use proptest::prelude::*;
+
+    fn digits() -> impl Strategy<Value = String> {
+        let pattern = pattern();
+        let inner = pattern.trim_start_matches('^').trim_end_matches('$');
+        proptest::string::string_regex(inner).expect("it is a pattern")
+    }
+
+    proptest! {
+        #[test]
+        fn what_the_pattern_takes_is_a_number_of_64_bits(digits in digits()) {
+            prop_assert!(digits.parse::<u64>().is_ok(), "{}", digits);
+        }
+    }
+}
