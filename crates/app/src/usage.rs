@@ -2,7 +2,7 @@
 //! that is worth a look.
 
 use crate::failure::Failure;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
 /// True if these words ask for JSON, though not all of them can be read.
@@ -22,6 +22,8 @@ pub fn is_help(error: &clap::Error) -> bool {
 
 /// The complaint about the words that were given to this command.
 pub fn failure(error: &clap::Error, words: &[OsString], command: clap::Command) -> Failure {
+    let mut root = command.clone();
+    root.build();
     let mut meant = named(words, command);
     let name = meant.get_bin_name().unwrap_or("credenza").to_string();
     let complaint = match error.kind() {
@@ -35,7 +37,33 @@ pub fn failure(error: &clap::Error, words: &[OsString], command: clap::Command) 
         let usage: Vec<_> = usage.split_whitespace().skip(1).collect();
         return Failure::invalid(format!("{complaint}; usage: {}", usage.join(" ")));
     }
-    Failure::invalid(format!("{complaint} (see `{name} --help`)"))
+    let elsewhere = match error.kind() {
+        ErrorKind::InvalidSubcommand => elsewhere(error, &root),
+        _ => Vec::new(),
+    };
+    let there = match elsewhere.is_empty() {
+        true => String::new(),
+        false => format!("; there is `{}`", elsewhere.join("`, `")),
+    };
+    Failure::invalid(format!("{complaint}{there} (see `{name} --help`)"))
+}
+
+/// Where else the word that is no command here is one: `leave` is one of `credenza cluster ring`.
+fn elsewhere(error: &clap::Error, root: &clap::Command) -> Vec<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    let mut open = vec![root];
+    while let Some(command) = open.pop() {
+        for inner in command.get_subcommands().filter(|it| it.get_name() != "help") {
+            let is_it = inner.get_name() == word || inner.get_all_aliases().any(|it| it == word);
+            found.extend(is_it.then(|| inner.get_bin_name().unwrap_or_default().to_string()));
+            open.push(inner);
+        }
+    }
+    found.sort();
+    found
 }
 
 /// The command that the words name, as far as they do.
@@ -104,6 +132,8 @@ mod tests {
             ),
             ("credenza get a --hex --base64", &["'--hex' cannot be used with '--base64'"]),
             ("credenza cluster tranfer n1", &["'transfer'", "credenza cluster --help"]),
+            ("credenza cluster leave n3", &["there is `credenza cluster ring leave`"]),
+            ("credenza list", &["`credenza bucket list`", "`credenza type list`"]),
             ("credenza dev --nodes 9", &["invalid value '9' for '--nodes <NODES>': 9 is not in"]),
             ("credenza get a b", &["unexpected argument 'b' found"]),
         ] {

@@ -3,7 +3,7 @@
 use super::cluster_status;
 use super::recover::Recover;
 use super::replace::Replace;
-use super::ring::{Ring, Short};
+use super::ring::{self, Ring};
 use super::secret::Secret;
 use super::serve::Join;
 use super::settle;
@@ -73,8 +73,6 @@ pub enum Asks {
     Secret(Secret),
     /// Show who keeps the partitions of available buckets, and change it
     Ring(Ring),
-    #[command(flatten)]
-    RingStep(Short),
     /// When a majority is lost for good: show what a stopped member has, make it the only one
     Recover(Recover),
     /// When a log was torn and who could tell what it held is gone: count it as whole
@@ -174,16 +172,12 @@ impl Asks {
             Asks::Add(part) => part.add().await,
             Asks::Demote(part) => part.set("learner").await,
             Asks::Promote(promote) => promote.part.set(&promote.to).await,
-            Asks::Remove(remove) => {
-                let call = Call::new(Method::DELETE, remove.named.path(""));
-                remove.named.send(call).await
-            }
+            Asks::Remove(remove) => remove.run().await,
             Asks::Replace(replace) => replace.run().await,
             Asks::Transfer(transfer) => transfer.run().await,
             Asks::Token(token) => token.run().await,
             Asks::Secret(secret) => secret.run().await,
             Asks::Ring(ring) => ring.run().await,
-            Asks::RingStep(step) => step.run().await,
             Asks::Recover(recover) => recover.run().await,
             Asks::TrustLog(trust) => trust.run().await,
         }
@@ -244,6 +238,33 @@ impl Part {
     }
 }
 
+impl Remove {
+    /// Says what follows: the member goes step by step, and its part of the ring is given away
+    /// apart from that.
+    async fn run(self) -> Outcome {
+        let Named { name, wait, address } = &self.named;
+        let view = View::of(address).await?;
+        let part = ring::part_of(address, &view.cluster, name).await?;
+        let mut text = match wait {
+            true => format!("{name} has left\n"),
+            false => format!(
+                "{name} leaves its groups, and then the cluster: `credenza cluster plan` shows \
+                 what is left to do\n"
+            ),
+        };
+        if let Some((node, partitions)) = part {
+            text.push_str(&format!(
+                "note: it keeps {partitions} partitions of available buckets: `credenza cluster \
+                 ring leave {node}`, then `credenza cluster ring commit --wait`, give them to the \
+                 others; stop the node behind that\n"
+            ));
+        }
+        let call = Call::new(Method::DELETE, self.named.path(""));
+        self.named.send(call).await?;
+        output::text(&text)
+    }
+}
+
 impl Transfer {
     async fn run(self) -> Outcome {
         let view = View::of(&self.address).await?;
@@ -270,13 +291,27 @@ impl Transfer {
 
 impl Show {
     async fn plan(self) -> Outcome {
-        let left = View::of(&self.address).await?.left();
+        let view = View::of(&self.address).await?;
+        let left = view.left();
         if self.json {
             return output::json(&json!(left));
         }
-        if left.is_empty() {
-            return output::text("nothing is to be done: everything is as it is wanted\n");
+        match left.is_empty() {
+            true => output::text("nothing is to be done: everything is as it is wanted\n")?,
+            false => left.iter().try_for_each(|step| output::text(&format!("{step}\n")))?,
         }
-        left.iter().try_for_each(|step| output::text(&format!("{step}\n")))
+        // Nobody has to, so it is no step: but whoever added a node for available buckets wonders.
+        let idle = ring::members_without_a_part(&self.address, &view.cluster).await?;
+        match idle.is_empty() {
+            true => Ok(()),
+            false => output::text(&format!(
+                "note: {} no part of available buckets: `credenza cluster ring join NAME` for \
+                 each, then `credenza cluster ring commit`\n",
+                match &idle[..] {
+                    [one] => format!("{one} keeps"),
+                    more => format!("{} keep", more.join(", ")),
+                }
+            )),
+        }
     }
 }

@@ -82,13 +82,6 @@ enum Step {
     Plan(With),
     /// Call off the change under way: what has gone over goes back
     Cancel(With),
-    #[command(flatten)]
-    Short(Short),
-}
-
-/// Steps that may be said without `ring` before them, as elsewhere.
-#[derive(clap::Subcommand)]
-pub enum Short {
     /// Lay down that a member is to keep no part of the ring any more; one that is down for good
     /// leaves in the same way, and the others take its part from each other (Riak's `force-remove`)
     #[command(visible_alias = "force-remove")]
@@ -119,29 +112,6 @@ pub enum Short {
     Transfers(With),
 }
 
-impl Short {
-    /// Does it.
-    pub async fn run(self) -> Outcome {
-        match self {
-            Short::Leave { node, with } => {
-                with.lay_down(json!({ "change": "leave", "node": node })).await
-            }
-            Short::Down { node, with } => with.down(&node).await,
-            Short::Clear(with) => {
-                with.client()?.call(Call::new(Method::DELETE, PLAN)).await.map(|_| ())
-            }
-            Short::Commit { wait, with } => with.commit(wait).await,
-            Short::Transfers(with) => {
-                let transfers = with.transfers().await?;
-                if with.json {
-                    return output::json(&transfers);
-                }
-                show_transfers(&transfers, &with.names().await?)
-            }
-        }
-    }
-}
-
 impl Ring {
     /// Does a step, or gives the ring out, and shows it.
     pub async fn run(self) -> Outcome {
@@ -162,6 +132,42 @@ impl Ring {
 /// Gives the ring out to all members that stay; asked again it changes nothing.
 pub async fn give_out(address: &Address) -> Outcome<Value> {
     Client::new(address)?.call(Call::new(Method::PUT, PATH)).await?.json()
+}
+
+/// Members that keep no partition of available buckets though they could, by name.
+pub async fn members_without_a_part(address: &Address, cluster: &Value) -> Outcome<Vec<String>> {
+    let ring = Client::new(address)?.call(Call::new(Method::GET, PATH)).await?.json()?;
+    Ok(idle(&ring, cluster))
+}
+
+/// A member's id, and how many partitions of available buckets it keeps; none: it keeps none, or
+/// there is no such member.
+pub async fn part_of(
+    address: &Address,
+    cluster: &Value,
+    name: &str,
+) -> Outcome<Option<(String, usize)>> {
+    let mut members = cluster["members"].as_array().into_iter().flatten();
+    let Some(member) = members.find(|member| member["name"] == name) else { return Ok(None) };
+    let ring = Client::new(address)?.call(Call::new(Method::GET, PATH)).await?.json()?;
+    let owners = ring["owners"].as_array().into_iter().flatten();
+    let count = owners.filter(|owner| **owner == member["node"]).count();
+    Ok((count > 0).then(|| (plain(&member["node"]), count)))
+}
+
+fn idle(ring: &Value, cluster: &Value) -> Vec<String> {
+    let owners: Vec<_> = ring["owners"].as_array().into_iter().flatten().collect();
+    let groups = || cluster["groups"].as_array().into_iter().flatten();
+    let is_witness = |node: &Value| {
+        let mut parts = groups().flat_map(|group| group["wanted"].as_array().into_iter().flatten());
+        parts.any(|part| part["node"] == *node && part["part"] == "witness")
+    };
+    let members = cluster["members"].as_array().into_iter().flatten();
+    let idle = members.filter(|member| {
+        let node = &member["node"];
+        member["stay"] == "member" && !owners.contains(&node) && !is_witness(node)
+    });
+    idle.map(|member| plain(&member["name"])).collect()
 }
 
 impl Step {
@@ -187,7 +193,19 @@ impl Step {
                 let call = Call::new(Method::POST, format!("{PATH}/cancel"));
                 return show(&with.client()?.call(call).await?.json()?, names);
             }
-            Step::Short(step) => return step.run().await,
+            Step::Leave { node, with } => (json!({ "change": "leave", "node": node }), with),
+            Step::Down { node, with } => return with.down(&node).await,
+            Step::Clear(with) => {
+                return with.client()?.call(Call::new(Method::DELETE, PLAN)).await.map(|_| ());
+            }
+            Step::Commit { wait, with } => return with.commit(wait).await,
+            Step::Transfers(with) => {
+                let transfers = with.transfers().await?;
+                if with.json {
+                    return output::json(&transfers);
+                }
+                return show_transfers(&transfers, &with.names().await?);
+            }
         };
         with.lay_down(wish).await
     }
@@ -304,4 +322,22 @@ fn plan_shown(plan: &Value, names: Option<Names>) -> Outcome {
 fn is_done(transfers: &Value) -> bool {
     let mut nodes = transfers["nodes"].as_array().into_iter().flatten();
     transfers["left"] == 0 && nodes.all(|node| node["clearing"] == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_that_keep_nothing_are_named_unless_they_leave_or_are_witnesses() {
+        let member = |node: &str, stay: &str| json!({ "node": node, "name": node, "stay": stay });
+        let cluster = json!({
+            "members": [member("n1", "member"), member("n2", "member"), member("n3", "leaving"),
+                member("n4", "member")],
+            "groups": [{ "wanted": [{ "node": "n4", "part": "witness" }] }],
+        });
+        let ring = json!({ "owners": ["n1", "n1", "n3"] });
+        assert_eq!(idle(&ring, &cluster), ["n2"]);
+        assert!(idle(&json!({ "owners": ["n1", "n2"] }), &cluster).is_empty());
+    }
 }
