@@ -1,7 +1,7 @@
 //! Input of an HTTP connection: reads heads and bodies from a socket, within bounds. The native
 //! interface and Riak's share it.
 
-use crate::answer_room::InputRoom;
+use crate::buffer_room::InputRoom;
 use crate::http::{Body, Chunks, Decoded, Refused, Status};
 use crate::intake::LAST_WORDS_MS;
 use crate::listener::Shutdown;
@@ -88,6 +88,7 @@ impl Input {
     /// True where parsing may find a whole head, or an error in it. A head that arrives byte by
     /// byte is not parsed again with each.
     pub fn may_hold_head(&mut self) -> bool {
+        self.skip_blank_lines();
         let length = self.bytes.len();
         let fresh = &self.bytes[self.searched.saturating_sub(2)..];
         let may_end = self.searched == 0 || has_empty_line(fresh);
@@ -99,9 +100,31 @@ impl Input {
         true
     }
 
+    /// Takes off the blank lines that a client may send before a request (RFC 9112, section 2.2).
+    /// Kept, they would be searched again with each piece that follows, and take memory without
+    /// end.
+    fn skip_blank_lines(&mut self) {
+        let blank = self.bytes.chunks_exact(2).take_while(|pair| *pair == b"\r\n").count();
+        if blank == 0 {
+            return;
+        }
+        self.bytes.advance(2 * blank);
+        (self.searched, self.look_again_at) = (0, 0);
+        if self.bytes.is_empty() {
+            // No request has begun.
+            self.deadline = None;
+        }
+    }
+
     /// Takes a head off the beginning.
     pub fn advance(&mut self, used: usize) {
-        self.bytes.advance(used);
+        if used > READ_BYTES {
+            // What follows gets a buffer of its own: the one of a large head would be kept, and
+            // counted by nobody, for as long as the connection lives.
+            self.bytes = BytesMut::from(&self.bytes[used..]);
+        } else {
+            self.bytes.advance(used);
+        }
         self.searched = 0;
         self.look_again_at = 0;
     }
@@ -294,5 +317,28 @@ mod tests {
             input.bytes.extend_from_slice(&short[cut..]);
             assert!(input.may_hold_head(), "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn blank_lines_before_a_request_take_no_memory_and_are_searched_once() {
+        let mut input = Input::new(BytesMut::new());
+        for piece in [&b"\r\n"[..], b"\r", b"\n\r\n\r", b"\n"].iter().cycle().take(100_000) {
+            input.bytes.extend_from_slice(piece);
+            assert!(input.bytes.len() < 8, "they are kept");
+            assert!(!input.may_hold_head() || input.bytes == b"\r"[..], "they are no head");
+        }
+        assert!(input.bytes.is_empty() && !input.has_begun());
+        input.bytes.extend_from_slice(b"\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n");
+        assert!(input.may_hold_head() && input.bytes.starts_with(b"GET"));
+    }
+
+    #[test]
+    fn the_buffer_of_a_large_head_goes_with_it() {
+        let mut input = Input::new(BytesMut::with_capacity(700_000));
+        input.bytes.extend_from_slice(&[b'x'; 300_000]);
+        input.bytes.extend_from_slice(b"GET");
+        input.advance(300_000);
+        assert_eq!(input.bytes(), b"GET");
+        assert!(input.bytes.capacity() < READ_BYTES, "{}", input.bytes.capacity());
     }
 }

@@ -73,7 +73,7 @@ impl Intake {
     pub async fn take_room(&mut self, needed: usize, shared: &Shared) -> bool {
         let arrived = self.input.len();
         if self.share.is_some() && needed <= READ_BYTES.1 {
-            (self.share, self.share_bytes) = (None, 0);
+            self.release();
         }
         let usual = arrived + self.read_bytes;
         let wanted = if needed > READ_BYTES.1 { needed.min(2 * arrived).max(usual) } else { usual };
@@ -88,6 +88,13 @@ impl Intake {
             self.input.reserve(wanted - arrived);
         }
         true
+    }
+
+    /// Gives a large request's share back, and its buffer with it: what is behind the request moves
+    /// to a buffer of its own, or a silent connection would keep memory that nobody counts.
+    fn release(&mut self) {
+        (self.share, self.share_bytes) = (None, 0);
+        self.input = BytesMut::from(&self.input[..]);
     }
 
     async fn take_share(&mut self, wanted: usize, shared: &Shared) -> bool {
@@ -151,5 +158,23 @@ impl Intake {
             self.read_bytes = (self.read_bytes * 2).min(READ_BYTES.1);
         }
         read.is_some_and(|bytes| bytes > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_buffer_of_a_large_request_goes_with_its_share() {
+        let mut intake = Intake::new(BytesMut::with_capacity(4 << 20));
+        intake.input.extend_from_slice(&vec![b'x'; 3 << 20]);
+        intake.input.extend_from_slice(b"PING");
+        drop(intake.input.split_to(3 << 20).freeze());
+        intake.release();
+        assert_eq!(intake.input, b"PING"[..]);
+        // Nobody else has the old buffer: were it kept, it would be had again.
+        intake.input.reserve(READ_BYTES.1);
+        assert!(intake.input.capacity() < 1 << 20, "{}", intake.input.capacity());
     }
 }

@@ -9,13 +9,14 @@
 //! Read next: `listener/mod.rs`, then `native/mod.rs`, `resp/mod.rs`, `arakoon/mod.rs` and
 //! `riak/mod.rs`.
 
-mod answer_room;
 pub mod arakoon;
+mod buffer_room;
 mod clock;
 mod counters;
 mod guard;
 pub mod http;
 mod http_input;
+mod idle;
 mod intake;
 mod listener;
 mod log_levels;

@@ -4,6 +4,7 @@ use crate::arakoon;
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::guard::Guard;
+use crate::idle::IdleConnections;
 use crate::listener::Places;
 use crate::resp::Registry;
 use crate::riak;
@@ -39,6 +40,8 @@ pub struct Shared {
     pub(crate) guard: Guard,
     /// Places of connections, of all listeners.
     pub(crate) places: Arc<Places>,
+    /// Connections that may be ended for others.
+    pub(crate) idle: Arc<IdleConnections>,
     /// Warning about connections turned away, and its last words.
     complaint: Complaint,
     complained: Mutex<String>,
@@ -63,6 +66,7 @@ impl Shared {
             guard: Guard::new(&settings.hosts),
             counters: Counters::default(),
             places: Arc::default(),
+            idle: Arc::default(),
             complaint: Complaint::default(),
             complained: Mutex::default(),
             listeners: OnceLock::new(),

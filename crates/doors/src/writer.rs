@@ -3,7 +3,7 @@
 use base::limits::ANSWER_WRITE_MS_MAX;
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -76,6 +76,23 @@ async fn write_some(
     stream.write_vectored(&slices[..count]).await
 }
 
+/// Sends bytes; a client that does not take a piece of them in time is given up.
+pub async fn write_bytes(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> Result<()> {
+    write_patiently(stream, bytes, Duration::from_millis(ANSWER_WRITE_MS_MAX)).await
+}
+
+async fn write_patiently(
+    stream: &mut (impl AsyncWrite + Unpin),
+    bytes: &[u8],
+    patience: Duration,
+) -> Result<()> {
+    for piece in bytes.chunks(PATIENCE_BYTES) {
+        let written = timeout(patience, stream.write_all(piece)).await;
+        written.map_err(|_| Error::from(ErrorKind::TimedOut))??;
+    }
+    Ok(())
+}
+
 /// Ends a connection so that the client sees the last answer: what it still sends is taken for a
 /// moment, or it would see a reset instead.
 pub async fn hang_up(stream: &mut TcpStream) {
@@ -93,4 +110,32 @@ pub async fn hang_up(stream: &mut TcpStream) {
     };
     // Whatever happens now, the connection ends.
     let _ = timeout(Duration::from_millis(REST_MS_MAX), rest).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[tokio::test]
+    async fn a_client_that_reads_slowly_is_served_and_one_that_does_not_read_is_given_up() {
+        const PIECES: usize = 5;
+        let patience = Duration::from_secs(2);
+        let bytes = vec![b'x'; PIECES * PATIENCE_BYTES];
+        let (mut own, mut client) = tokio::io::duplex(64 * 1024);
+        let slow = tokio::spawn(async move {
+            let mut piece = vec![0; PATIENCE_BYTES];
+            for _ in 0..PIECES {
+                tokio::time::sleep(patience / 4).await;
+                client.read_exact(&mut piece).await.expect("it is written");
+            }
+            client
+        });
+        let began = Instant::now();
+        write_patiently(&mut own, &bytes, patience).await.expect("each piece was in time");
+        assert!(began.elapsed() > patience, "together they took longer than one may");
+        let _silent = slow.await.expect("it ends");
+        let error = write_patiently(&mut own, &bytes, patience).await.expect_err("nobody reads");
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+    }
 }

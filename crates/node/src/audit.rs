@@ -72,7 +72,7 @@ impl Inner {
             rate => rate,
         };
         let live = || self.catalog.of_group(group.id).into_keys().collect::<BTreeSet<BucketId>>();
-        let words = |difference: &Difference| self.difference(group.id, difference).text;
+        let words = |found: &Difference| describe_without_keys(&self.difference(group.id, found));
         let peers = self.peers.get();
         let comparing = Comparing { group, peers, rate, live: &live, words: &words };
         match comparing.pass().await {
@@ -141,8 +141,46 @@ impl Inner {
             (Some(bucket), false) => format!("bucket `{bucket}` from key `{from}` to `{upto}`"),
             (None, _) => format!("the group's own rows from `{from}` to `{upto}`"),
         };
-        let held: Vec<_> = camps.iter().map(|camp| camp.join(", ")).collect();
-        let text = format!("{range}: {} hold different rows", held.join(" | "));
+        let text = format!("{range}: {} hold different rows", join_camps(&camps));
         DifferenceStatus { bucket, from, upto, camps, text }
+    }
+}
+
+fn join_camps(camps: &[Vec<String>]) -> String {
+    let camps: Vec<_> = camps.iter().map(|camp| camp.join(", ")).collect();
+    camps.join(" | ")
+}
+
+/// A difference in words for the log, where keys never stand.
+fn describe_without_keys(found: &DifferenceStatus) -> String {
+    let place = match &found.bucket {
+        Some(bucket) => format!("bucket `{bucket}`"),
+        None => "the group's own rows".into(),
+    };
+    format!(
+        "{place}: {} hold different rows; `credenza group verify` names the keys",
+        join_camps(&found.camps)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_logged_without_its_keys() {
+        let mut found = DifferenceStatus {
+            bucket: Some("default/b".into()),
+            from: "alice@example.com".into(),
+            upto: "bob@example.com".into(),
+            camps: vec![vec!["n1".into(), "n3".into()], vec!["n2".into()]],
+            text: "from alice@example.com to bob@example.com".into(),
+        };
+        let logged = describe_without_keys(&found);
+        assert!(logged.starts_with("bucket `default/b`: n1, n3 | n2 hold"), "{logged}");
+        assert!(!logged.contains("example.com"), "{logged}");
+        // Expiry hints and sessions hold keys of clients, too.
+        found.bucket = None;
+        assert!(!describe_without_keys(&found).contains("example.com"));
     }
 }

@@ -6,8 +6,7 @@ use std::fs;
 
 /// Memory, time of the processors and open files; what a machine does not tell is left out.
 pub(crate) fn samples() -> impl Iterator<Item = Sample> {
-    let used = clock_gettime(ClockId::ProcessCPUTime);
-    let used = used.tv_sec as f64 + used.tv_nsec as f64 / 1e9;
+    let used = seconds_of(ClockId::ProcessCPUTime);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let files = fs::read_dir("/proc/self/fd").ok().map(|files| files.count() as f64);
     [
@@ -35,6 +34,12 @@ pub(crate) fn samples() -> impl Iterator<Item = Sample> {
 pub(crate) fn resident() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     resident_bytes(&status).map(|bytes| bytes as u64)
+}
+
+/// What a clock shows, in seconds.
+fn seconds_of(clock: ClockId) -> f64 {
+    let now = clock_gettime(clock);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
 /// In these parts of a second the system counts the time of processors (`USER_HZ`).
@@ -65,7 +70,18 @@ fn resident_bytes(status: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{processor_seconds, resident_bytes, samples, ticks};
+    use super::{ClockId, processor_seconds, resident_bytes, samples, seconds_of, ticks};
+
+    /// Processor time that a test uses, in seconds; many times the error of what it compares.
+    const BURNT: f64 = 0.2;
+
+    /// Uses processor time of this thread, however much else the machine does.
+    fn burn() {
+        let until = seconds_of(ClockId::ThreadCPUTime) + BURNT;
+        while seconds_of(ClockId::ThreadCPUTime) < until {
+            std::hint::black_box((0..std::hint::black_box(1_000_u64)).sum::<u64>());
+        }
+    }
 
     #[test]
     fn a_process_knows_its_memory_its_time_and_its_files() {
@@ -81,8 +97,35 @@ mod tests {
         let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 250 31 0 0 20";
         assert_eq!(ticks(stat), Some((2.5, 0.31)));
         assert_eq!((ticks("7 (a) S 1"), ticks("")), (None, None));
-        let (own, system) = processor_seconds();
-        assert!(own + system < 1e6);
+    }
+
+    #[test]
+    fn processor_time_agrees_with_the_clock_of_the_process() {
+        // Twice: what stands still, or is another process' time, does not pass both.
+        for _ in 0..2 {
+            burn();
+            let before = seconds_of(ClockId::ProcessCPUTime);
+            let (own, system) = processor_seconds();
+            let after = seconds_of(ClockId::ProcessCPUTime);
+            // Each of both is cut to whole ticks.
+            let error = 3.0 / super::TICKS_PER_SECOND;
+            let (used, range) = (own + system, before - error..after + error);
+            assert!(range.contains(&used), "{own} and {system}: not in {range:?}");
+        }
+    }
+
+    #[test]
+    fn the_metric_of_processor_time_grows_by_what_is_used() {
+        let used = || {
+            let mut all = samples();
+            let found = all.find(|sample| sample.name == "process_cpu_seconds_total");
+            found.expect("it is told").value
+        };
+        let before = used();
+        burn();
+        let (after, (own, system)) = (used(), processor_seconds());
+        assert!(after - before >= BURNT, "{before} to {after}");
+        assert!(after <= own + system + 3.0 / super::TICKS_PER_SECOND, "{after}: {own}, {system}");
     }
 
     #[test]

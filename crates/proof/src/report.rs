@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The figures of one experiment.
@@ -114,9 +115,28 @@ pub fn say(line: &str) {
     let _ = writeln!(out, "{line}");
 }
 
-/// Says that an experiment did not run, and why. Skipping is never silent.
+/// Says that an experiment did not run, and why. Skipping is never silent, and in the long form it
+/// fails the test: a long run counts for what it did. Excepted is what `.ci/skips` lists.
 pub fn skipped(name: &str, why: &str) {
-    say(&skip_line(name, why));
+    let line = skip_line(name, why);
+    say(&line);
+    assert!(
+        !long() || may_be_skipped(&line),
+        "{line}\nThe long form needs all its rigs: install what is missing (as root `./check long` \
+         does), or list the skip in .ci/skips with its reason."
+    );
+}
+
+/// Whether `.ci/skips` lists what a test says in this line, as `./check` reads the list.
+fn may_be_skipped(line: &str) -> bool {
+    let mut command = Command::new(crate::tidy::root().join("check"));
+    command.args(["skips", "/dev/stdin"]).stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("bash runs");
+    let mut pipe = child.stdin.take().expect("stdin is piped");
+    // A script that ended early takes nothing more; its exit code says so.
+    let _ = writeln!(pipe, "{line}");
+    drop(pipe);
+    child.wait().expect("a child can be waited for").success()
 }
 
 /// The line that says so, in the form by which `./check` finds it.

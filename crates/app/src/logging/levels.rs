@@ -12,7 +12,7 @@ const OTHER: usize = SECTIONS.len() - 1;
 
 /// Beginnings of event targets (a target is its author's module path unless it says otherwise) and
 /// their sections; the first that fits counts.
-const TARGETS: [(&str, &str); 14] = [
+const TARGETS: [(&str, &str); 15] = [
     ("store::log", "log"),
     ("store", "store"),
     ("node::consistent", "consensus"),
@@ -23,6 +23,7 @@ const TARGETS: [(&str, &str); 14] = [
     ("log", "log"),
     ("consensus", "consensus"),
     ("peers", "node"),
+    ("arakoon", "doors"),
     ("resp", "resp"),
     ("http", "http"),
     ("credenza", "app"),

@@ -75,6 +75,7 @@ fn targets_find_their_sections() {
     assert_eq!(section("store::log::segment"), "log");
     assert_eq!(section("doors::native::serve"), "http");
     assert_eq!(section("resp"), "resp");
+    assert_eq!(section("arakoon"), "doors");
     assert_eq!(section("credenza::commands"), "app");
     assert_eq!(section("node_modules"), "other");
 }

@@ -233,7 +233,8 @@ pub const TABLE: &[Row] = &[
         name: "connections_per_address_max",
         value: "NUMBER",
         default: "auto",
-        doc: "connections of one address beyond this machine; `auto`: half of connections_max",
+        doc: "connections of one address (of IPv6: of a network of 64 bits) beyond this machine; \
+              `auto`: half of connections_max",
         take: |settings, text| {
             let most = || units::number(text, 1, 1_000_000).map(|most| most as usize);
             settings.door.connections_per_address_max = (text != "auto").then(most).transpose()?;

@@ -7,7 +7,7 @@
 
 use super::frame::Fault;
 use super::words::{Malformed, Wire};
-use crate::answer_room::overloaded;
+use crate::buffer_room::overloaded;
 use base::{Body, Error, Reason, Reply, Result};
 use bytes::Bytes;
 

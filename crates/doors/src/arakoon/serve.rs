@@ -7,8 +7,9 @@ use super::output::Output;
 use super::statistics::{Class, Statistics};
 use super::translate::{self, Plan, Shape, View};
 use super::{clusters, views};
-use crate::answer_room::AnswerRoom;
+use crate::buffer_room::AnswerRoom;
 use crate::counters::{Operation, Tongue, Verdict};
+use crate::idle::Activity;
 use crate::intake::Intake;
 use crate::shared::closing;
 use crate::writer::{self, Pieces};
@@ -32,9 +33,15 @@ const ANSWER_BYTES: usize = 1024 * 1024;
 
 /// Serves one connection until it ends or the doors close.
 pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, mut shutdown: Shutdown) {
+    let activity = Arc::new(Activity::new(shared.clock.unix_ms()));
+    let _idle = shared.idle.enter(activity.clone());
+    let told = activity.clone();
     let mut ended = pin!(async move {
-        shutdown.called().await;
-        true
+        tokio::select! {
+            biased;
+            () = told.wait_for_end() => false,
+            () = shutdown.called() => true,
+        }
     });
     let Connection { mut stream, first, .. } = connection;
     // It only fails on a dead socket.
@@ -61,6 +68,7 @@ pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, mut shutd
                 parser: Parser::default(),
                 notes: Vec::new(),
                 last: "",
+                activity,
                 statistics,
             };
             visit.run(ended).await;
@@ -123,6 +131,7 @@ pub(super) struct Visit {
     notes: Vec<Note>,
     /// The last command, for the log.
     last: &'static str,
+    activity: Arc<Activity>,
     pub(super) statistics: Arc<Mutex<Statistics>>,
 }
 
@@ -377,6 +386,7 @@ impl Visit {
         }
         let took = began.elapsed();
         let now = self.shared.clock.since_1970().as_secs_f64();
+        self.activity.touch(self.shared.clock.unix_ms());
         let (requests, last, took_us) = (self.notes.len(), self.last, took.as_micros() as u64);
         tracing::debug!(target: "arakoon", requests, last, took_us, "answered");
         let mut statistics = self.statistics.lock().unwrap_or_else(PoisonError::into_inner);

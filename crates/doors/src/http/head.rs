@@ -139,6 +139,11 @@ fn read<'a>(
     headers: &mut [httparse::Header<'a>],
     mut take: impl FnMut(&mut Slots<'a>, &'a str, &'a [u8]) -> Result<(), Refused>,
 ) -> Result<Parsed<'a>, Refused> {
+    // A blank line without carriage return is refused at once: whoever sends nothing else would
+    // have all of them searched again each time.
+    if bytes.first() == Some(&b'\n') {
+        return refused(Status::BadRequest, BARE_LINE_END);
+    }
     let mut request = httparse::Request::new(headers);
     let length = match request.parse(bytes) {
         Ok(httparse::Status::Complete(length)) => length,
@@ -147,7 +152,7 @@ fn read<'a>(
     };
     check_sizes(&bytes[..length])?;
     if has_bare_line_end(&bytes[..length]) {
-        return refused(Status::BadRequest, "a line ends without carriage return");
+        return refused(Status::BadRequest, BARE_LINE_END);
     }
     let (Some(method), Some(target), Some(version)) =
         (request.method, request.path, request.version)
@@ -162,6 +167,7 @@ fn read<'a>(
     Ok(Parsed::Head(head, length))
 }
 
+const BARE_LINE_END: &str = "a line ends without carriage return";
 const HEAD_TOO_LARGE: &str = "the headers are larger than 64 KiB, or there are more than 64";
 const LINE_TOO_LONG: &str = "the request line is larger than 292 KiB";
 
@@ -172,10 +178,10 @@ fn partial(bytes: &[u8]) -> Result<Parsed<'_>, Refused> {
 
 /// The request line and the headers have a limit each, whether they come at once or in pieces.
 fn check_sizes(head: &[u8]) -> Result<(), Refused> {
-    // Blank lines before a request are read over.
+    // Blank lines before a request are read over, and count with its line.
     let blank = head.iter().take_while(|&&byte| byte == b'\r' || byte == b'\n').count();
-    let head = &head[blank..];
-    let line = head.iter().position(|&byte| byte == b'\n').map_or(head.len(), |end| end + 1);
+    let end = head[blank..].iter().position(|&byte| byte == b'\n');
+    let line = end.map_or(head.len(), |end| blank + end + 1);
     if line > HTTP_LINE_BYTES_MAX {
         return refused(Status::UriTooLong, LINE_TOO_LONG);
     }

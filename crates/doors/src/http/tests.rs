@@ -116,6 +116,17 @@ fn lines_and_headers_have_limits() {
     assert_eq!(head(&long), Err(431));
 }
 
+#[test]
+fn blank_lines_before_a_request_are_read_over_and_have_an_end() {
+    let request = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
+    let read = head(&format!("\r\n\r\n{request}"));
+    assert_eq!(read.as_deref(), Ok("GET /a  None keep"));
+    assert_eq!(head("\r\n"), Ok("more".into()));
+    assert_eq!(head(&"\r\n".repeat(HTTP_LINE_BYTES_MAX)), Err(414));
+    assert_eq!(head("\n"), Err(400));
+    assert_eq!(head(&format!("\r\n\n{request}")), Err(400));
+}
+
 fn unchunk(mut input: &[u8], step: usize) -> std::result::Result<Option<Vec<u8>>, Refused> {
     let mut chunks = Chunks::default();
     let mut body = Vec::new();

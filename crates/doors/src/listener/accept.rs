@@ -1,6 +1,6 @@
 //! The accept loop, and the first words of a connection.
 
-use super::places::{Bounds, Full};
+use super::places::{Full, PlaceLimits};
 use super::tongue::{self, Foreign, Told};
 use super::{Connection, Face, Shutdown, refusal};
 use crate::counters::Tongue;
@@ -27,8 +27,8 @@ pub(super) const REFUSALS_MAX: usize = 64;
 pub(super) const REFUSAL_MS_MAX: u64 = 1_000;
 /// Waits after a failed accept, milliseconds; doubled up to the second.
 pub(super) const ACCEPT_PAUSE_MS: (u64, u64) = (10, 500);
-/// Least silence, milliseconds, after which a client is closed for another where all places are
-/// taken.
+/// Least silence, milliseconds, after which a client of Redis or Arakoon is closed for another
+/// where all places are taken.
 const IDLE_MS_MIN: u64 = 60_000;
 /// What is read before the language is known.
 const FIRST_BUFFER_BYTES: usize = 4 * 1024;
@@ -49,7 +49,7 @@ pub async fn run(listener: TcpListener, face: Face, shared: Arc<Shared>, mut shu
             Ok((stream, from)) => {
                 pause_ms = ACCEPT_PAUSE_MS.0;
                 shared.counters.accepted();
-                match shared.places.take(face, from.ip(), bounds(&shared)) {
+                match shared.places.take(face, from.ip(), limits(&shared)) {
                     Ok(place) => {
                         let (shared, shutdown) = (shared.clone(), shutdown.clone());
                         connections.spawn(async move {
@@ -62,7 +62,7 @@ pub async fn run(listener: TcpListener, face: Face, shared: Arc<Shared>, mut shu
                         shared.complain(|| full_up(full, from.ip()));
                         if matches!(full, Full::All(_)) {
                             // For the next who comes.
-                            shared.resp.end_idlest(IDLE_MS_MIN);
+                            shared.idle.end_idlest(shared.clock.unix_ms(), IDLE_MS_MIN);
                         }
                         refuse(stream, full.limit(), &refusals, &mut connections);
                     }
@@ -82,11 +82,11 @@ pub async fn run(listener: TcpListener, face: Face, shared: Arc<Shared>, mut shu
     connections.shutdown().await;
 }
 
-fn bounds(shared: &Shared) -> Bounds {
+fn limits(shared: &Shared) -> PlaceLimits {
     let settings = &shared.settings;
     let clients = connections_max(settings.connections_max);
     let part = settings.connections_per_address_max.unwrap_or(clients.div_ceil(2));
-    Bounds { clients, per_address: part }
+    PlaceLimits { clients, per_address: part }
 }
 
 fn full_up(full: Full, from: IpAddr) -> String {

@@ -1,13 +1,14 @@
 //! Places of connections: how many may be open at a time, and for whom.
 //!
 //! All clients share one number of places, and no address takes more than its part of them, so that
-//! one stranger leaves room for others. Operators' own listener has places of its own: a node whose
+//! one stranger leaves room for others. Of IPv6 a network of 64 bits counts as one address: each of
+//! its hosts has all of them. Operators' own listener has places of its own: a node whose
 //! clients hold all of theirs still says how it is.
 
 use super::Face;
 use base::limits::OPERATORS_MAX;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// See the head of this file.
@@ -18,16 +19,17 @@ pub struct Places(Mutex<Taken>);
 struct Taken {
     clients: usize,
     operators: usize,
-    /// Client connections by address, without those of this machine.
+    /// Client connections by address or network, without those of this machine.
     addresses: BTreeMap<IpAddr, usize>,
 }
 
 /// Limits of client connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct PlaceLimits {
     /// Connections of all clients.
     pub clients: usize,
-    /// Connections from one address; those of this machine have no such limit.
+    /// Connections from one IPv4 address, or IPv6 network of 64 bits; those of this machine have no
+    /// such limit.
     pub per_address: usize,
 }
 
@@ -62,9 +64,9 @@ impl Places {
         self: &Arc<Places>,
         face: Face,
         address: IpAddr,
-        bounds: Bounds,
+        limits: PlaceLimits,
     ) -> Result<Place, Full> {
-        let address = address.to_canonical();
+        let address = address_or_network(address);
         let mut taken = self.taken();
         if face == Face::Operators {
             if taken.operators >= OPERATORS_MAX {
@@ -72,13 +74,13 @@ impl Places {
             }
             taken.operators += 1;
         } else {
-            if taken.clients >= bounds.clients {
-                return Err(Full::All(bounds.clients));
+            if taken.clients >= limits.clients {
+                return Err(Full::All(limits.clients));
             }
             if !address.is_loopback() {
                 let here = taken.addresses.get(&address).copied().unwrap_or(0);
-                if here >= bounds.per_address {
-                    return Err(Full::OfAddress(bounds.per_address));
+                if here >= limits.per_address {
+                    return Err(Full::OfAddress(limits.per_address));
                 }
                 taken.addresses.insert(address, here + 1);
             }
@@ -109,11 +111,22 @@ impl Drop for Place {
     }
 }
 
+/// The address that a connection counts for; of IPv6 its network.
+fn address_or_network(address: IpAddr) -> IpAddr {
+    const NETWORK: u128 = !(u64::MAX as u128);
+    match address.to_canonical() {
+        IpAddr::V6(host) if !host.is_loopback() => {
+            Ipv6Addr::from_bits(host.to_bits() & NETWORK).into()
+        }
+        address => address,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { clients: 4, per_address: 2 };
+    const LIMITS: PlaceLimits = PlaceLimits { clients: 4, per_address: 2 };
 
     fn address(last: u8) -> IpAddr {
         IpAddr::from([192, 0, 2, last])
@@ -122,12 +135,12 @@ mod tests {
     #[test]
     fn an_address_takes_its_part_and_leaves_the_others() {
         let places = Arc::<Places>::default();
-        let take = |last| places.take(Face::Clients, address(last), BOUNDS);
+        let take = |last| places.take(Face::Clients, address(last), LIMITS);
         let first: Vec<_> = (0..2).map(|_| take(1).expect("a place")).collect();
         assert_eq!(take(1).expect_err("it has two"), Full::OfAddress(2));
         // The same address as it comes to a listener of both kinds.
         let mapped = "::ffff:192.0.2.1".parse().expect("an address");
-        let mapped = places.take(Face::Clients, mapped, BOUNDS);
+        let mapped = places.take(Face::Clients, mapped, LIMITS);
         assert_eq!(mapped.expect_err("it has two"), Full::OfAddress(2));
         let others: Vec<_> = (2..4).map(|last| take(last).expect("a place")).collect();
         assert_eq!(take(4).expect_err("all are taken"), Full::All(4));
@@ -139,10 +152,26 @@ mod tests {
     }
 
     #[test]
+    fn hosts_of_one_ipv6_network_share_one_part() {
+        let places = Arc::<Places>::default();
+        let take = |address: &str| {
+            let address = address.parse().expect("an address");
+            places.take(Face::Clients, address, LIMITS)
+        };
+        let taken = ["2001:db8:0:1::1", "2001:db8:0:1:ffff::2"].map(take);
+        assert_eq!(taken.iter().filter(|place| place.is_ok()).count(), 2);
+        assert_eq!(take("2001:db8:0:1::3").expect_err("it has two"), Full::OfAddress(2));
+        let other = take("2001:db8:0:2::1");
+        assert!(other.is_ok() && take("::1").is_ok());
+        drop((taken, other));
+        assert!(places.taken().addresses.is_empty());
+    }
+
+    #[test]
     fn operators_and_this_machine_are_not_kept_out_by_others() {
         let places = Arc::<Places>::default();
         let here = IpAddr::from([127, 0, 0, 1]);
-        let take = |face, address| places.take(face, address, BOUNDS);
+        let take = |face, address| places.take(face, address, LIMITS);
         let clients: Vec<_> = (0..4).map(|_| take(Face::Both, here).expect("a place")).collect();
         assert_eq!(take(Face::Both, here).expect_err("all are taken"), Full::All(4));
         let operators = (0..OPERATORS_MAX).map(|_| take(Face::Operators, address(1)));

@@ -2,7 +2,7 @@
 //! to be decided.
 
 use super::errors;
-use crate::answer_room::overloaded;
+use crate::buffer_room::overloaded;
 use crate::counters::{Operation, Tongue, Verdict};
 use crate::http::answer::Manner;
 use crate::http::{Answer, Content, Status};
@@ -179,7 +179,8 @@ impl Output {
         debug_assert!(self.waiting.is_empty(), "an undecided answer is never said");
         write(stream, &self.bytes).await?;
         self.bytes.clear();
-        self.bytes.shrink_to(BUFFERED_BYTES_MAX);
+        // Counted by nobody, a larger buffer would be kept for as long as the connection lives.
+        self.bytes.shrink_to(INLINE_BYTES_MAX);
         if let Some(tail) = self.tail.take() {
             write(stream, &tail).await?;
         }
@@ -212,4 +213,24 @@ pub fn verdict(answer: &Answer, result: &Result<base::Reply, Error>) -> Verdict 
         return Verdict::Failed(base::Kind::Conflict);
     }
     Verdict::of(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn a_connection_that_has_said_much_keeps_a_small_buffer() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let (own, client) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (mut own, mut client) = (own.expect("connects"), client.expect("accepts").0);
+        let mut said = Output { bytes: vec![b'x'; BUFFERED_BYTES_MAX], ..Output::default() };
+        let mut heard = vec![0; BUFFERED_BYTES_MAX];
+        let (flushed, read) = tokio::join!(said.flush(&mut own), client.read_exact(&mut heard));
+        assert!(flushed.is_ok() && read.is_ok() && said.is_empty());
+        assert!(said.bytes.capacity() <= INLINE_BYTES_MAX, "{}", said.bytes.capacity());
+    }
 }

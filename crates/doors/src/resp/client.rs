@@ -2,7 +2,7 @@
 
 use super::frame::Detached;
 use super::registry::Card;
-use crate::answer_room::QueueRoom;
+use crate::buffer_room::QueueRoom;
 use base::request::Consistency;
 use base::{BucketName, Key, LogIndex, RetryId, SessionId, Version};
 use std::sync::Arc;

@@ -181,14 +181,9 @@ impl Visit {
         found.iter().for_each(|entry| self.out.value(&entry.key));
     }
 
-    async fn some(
-        &mut self,
-        low: Bound,
-        direction: Direction,
-        most: usize,
-    ) -> base::Result<Vec<Key>> {
-        let range =
-            Range { low, direction, rows_max: Some(most), want: Want::Keys, ..Range::default() };
+    /// The keys of a range, at most so many.
+    async fn keys_of(&mut self, range: Range, rows_max: usize) -> base::Result<Vec<Key>> {
+        let range = Range { rows_max: Some(rows_max), want: Want::Keys, ..range };
         Ok(self.page(range).await?.entries.into_iter().map(|entry| entry.key).collect())
     }
 
@@ -204,16 +199,22 @@ impl Visit {
     }
 
     async fn some_key(&mut self) -> base::Result<Option<Key>> {
-        let lowest = self.some(Bound::Open, Direction::Ascending, RANDOM_KEYS).await?;
-        let highest = self.some(Bound::Open, Direction::Descending, 1).await?;
+        let lowest = self.keys_of(Range::default(), 1).await?;
+        let backwards = Range { direction: Direction::Descending, ..Range::default() };
+        let highest = self.keys_of(backwards, 1).await?;
         let (Some(first), Some(last)) = (lowest.first(), highest.first()) else { return Ok(None) };
         let chance = mixed(self.shared.resp.clock.since_1970().as_nanos() as u64);
-        let place = place_between(first, last, chance);
-        let behind = self.some(Bound::Included(place), Direction::Ascending, RANDOM_KEYS).await?;
-        let before = lowest.iter().take_while(|key| behind.first().is_none_or(|met| *key < met));
-        let few: Vec<_> = behind.iter().chain(before).take(RANDOM_KEYS).collect();
+        let place = Bound::Included(place_between(first, last, chance));
+        let behind = Range { low: place, ..Range::default() };
+        let mut few = self.keys_of(behind, RANDOM_KEYS).await?;
+        if few.len() < RANDOM_KEYS {
+            // Up to the first of them, so that none is drawn from twice.
+            let high = few.first().cloned().map_or(Bound::Open, Bound::Excluded);
+            let before = Range { high, ..Range::default() };
+            few.extend(self.keys_of(before, RANDOM_KEYS - few.len()).await?);
+        }
         let at = mixed(chance) as usize % few.len().max(1);
-        Ok(few.get(at).map(|key| Key::clone(key)))
+        Ok((at < few.len()).then(|| few.swap_remove(at)))
     }
 
     /// More values than one request may ask for, written as they come. An error in the middle
@@ -313,7 +314,7 @@ impl Visit {
     fn kill(&mut self, kill: &Kill) {
         let cards = self.shared.resp.clients();
         let named: Vec<_> = cards.iter().filter(|card| kill.names(card)).collect();
-        named.iter().for_each(|card| card.tell_to_go());
+        named.iter().for_each(|card| card.activity.end());
         match (kill.old_form, named.is_empty()) {
             (true, true) => self.refuse(&Refusal::new("ERR No such client")),
             (true, false) => self.out.ok(),

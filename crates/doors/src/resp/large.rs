@@ -2,7 +2,7 @@
 
 use super::output::Place;
 use super::serve::Visit;
-use crate::answer_room::overloaded;
+use crate::buffer_room::overloaded;
 use base::{Body, LogIndex, Reply, Result};
 
 /// Where the update is in the log that this answers, if it is one.

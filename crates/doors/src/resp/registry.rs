@@ -4,20 +4,18 @@ use super::client::Tally;
 use super::cursors::Cursors;
 use super::output::Protocol;
 use crate::clock::Clock;
+use crate::idle::Activity;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Most bytes of requests of all connections that are under way beside others of their connection:
 /// what is under way at all must find room at every replica (`FORWARDED_MAX` there).
 const BESIDE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Each counts as so many at least.
 const BESIDE_BYTES_MIN: usize = 16 * 1024;
-
-/// Between two looks who has been silent for longest, milliseconds.
-const LOOK_PAUSE_MS: u64 = 50;
 
 /// What all connections share.
 #[derive(Debug)]
@@ -31,8 +29,6 @@ pub struct Registry {
     cursors: Mutex<Cursors>,
     rate: Mutex<Rate>,
     beside: Arc<Semaphore>,
-    /// Time of the last search for the most silent client, milliseconds since 1970.
-    looked_ms: AtomicU64,
 }
 
 /// Counts since the door opened.
@@ -88,8 +84,8 @@ pub struct Card {
     pub local: SocketAddr,
     /// Since when, milliseconds since 1970.
     pub since_ms: u64,
-    /// When it last said something, milliseconds since 1970.
-    pub last_ms: AtomicU64,
+    /// When it last said something, and whether it was told to end.
+    pub activity: Arc<Activity>,
     /// Commands in its transaction; -1 outside of one.
     pub queued: AtomicI64,
     /// Keys it watches.
@@ -97,8 +93,6 @@ pub struct Card {
     /// Which version of the protocol it speaks.
     pub protocol: AtomicU8,
     names: Mutex<Names>,
-    told_to_go: AtomicBool,
-    go: Notify,
 }
 
 /// What a connection calls itself, and what it did last.
@@ -127,24 +121,6 @@ impl Card {
     pub fn names(&self) -> MutexGuard<'_, Names> {
         lock(&self.names)
     }
-
-    /// Tells the connection to end.
-    pub fn tell_to_go(&self) {
-        self.told_to_go.store(true, Relaxed);
-        self.go.notify_one();
-    }
-
-    /// Waits until the connection is told to end.
-    pub async fn gone(&self) {
-        while !self.told_to_go.load(Relaxed) {
-            self.go.notified().await;
-        }
-    }
-
-    /// Whether the connection was told to end.
-    pub fn is_told_to_go(&self) -> bool {
-        self.told_to_go.load(Relaxed)
-    }
 }
 
 impl Registry {
@@ -159,7 +135,6 @@ impl Registry {
             cursors: Mutex::new(Cursors::new(opened_ms)),
             rate: Mutex::new(Rate { at_ms: opened_ms, ..Rate::default() }),
             beside: Arc::new(Semaphore::new(BESIDE_BYTES_MAX)),
-            looked_ms: AtomicU64::new(0),
         }
     }
 
@@ -171,13 +146,11 @@ impl Registry {
             address,
             local,
             since_ms: now,
-            last_ms: AtomicU64::new(now),
+            activity: Arc::new(Activity::new(now)),
             queued: AtomicI64::new(-1),
             watched: AtomicU64::new(0),
             protocol: AtomicU8::new(Protocol::Two.number() as u8),
             names: Mutex::default(),
-            told_to_go: AtomicBool::new(false),
-            go: Notify::new(),
         });
         lock(&self.clients).insert(card.id, card.clone());
         card
@@ -191,22 +164,6 @@ impl Registry {
     /// Who is here, the eldest first.
     pub fn clients(&self) -> Vec<Arc<Card>> {
         lock(&self.clients).values().cloned().collect()
-    }
-
-    /// Ends the connection that has been silent for longest, if that is long. All are looked at, so
-    /// it does nothing where it was asked for the same just now.
-    pub fn end_idlest(&self, least_ms: u64) {
-        let now = self.clock.unix_ms();
-        if now.saturating_sub(self.looked_ms.swap(now, Relaxed)) < LOOK_PAUSE_MS {
-            return;
-        }
-        let clients = lock(&self.clients);
-        let waiting = clients.values().filter(|card| !card.is_told_to_go());
-        let idlest = waiting.min_by_key(|card| card.last_ms.load(Relaxed));
-        let silent = |card: &&Arc<Card>| now.saturating_sub(card.last_ms.load(Relaxed)) >= least_ms;
-        if let Some(idlest) = idlest.filter(silent) {
-            idlest.tell_to_go();
-        }
     }
 
     /// How many are here.
@@ -242,35 +199,5 @@ impl Registry {
             *rate = Rate { at_ms: now, commands, per_second };
         }
         rate.per_second
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_was_silent_for_longest_goes_if_that_is_long() {
-        let registry = Registry::new(Clock::Wall);
-        let address = SocketAddr::from(([127, 0, 0, 1], 1));
-        let cards = [0, 1, 2].map(|_| registry.enter(address, address));
-        let end_idlest = || {
-            registry.looked_ms.store(0, Relaxed);
-            registry.end_idlest(60_000);
-        };
-        end_idlest();
-        assert!(!cards.iter().any(|card| card.is_told_to_go()), "all have just come");
-        let now = registry.clock.unix_ms();
-        cards[1].last_ms.store(now - 90_000, Relaxed);
-        cards[2].last_ms.store(now - 70_000, Relaxed);
-        let told = || cards.each_ref().map(|card| card.is_told_to_go());
-        end_idlest();
-        assert_eq!(told(), [false, true, false]);
-        registry.end_idlest(60_000);
-        assert_eq!(told(), [false, true, false], "it has just looked");
-        end_idlest();
-        assert_eq!(told(), [false, true, true]);
-        end_idlest();
-        assert_eq!(told(), [false, true, true]);
     }
 }

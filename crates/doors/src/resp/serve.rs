@@ -8,7 +8,7 @@ use super::output::Output;
 use super::registry::Card;
 use super::translate::{self, Errand, Plan, Shape, Talk};
 use super::window::{Apart, WINDOW_REQUEST_BYTES_MAX, Window};
-use crate::answer_room::AnswerRoom;
+use crate::buffer_room::AnswerRoom;
 use crate::counters::{Operation, Tongue, Verdict};
 use crate::intake::Intake;
 use crate::shared::closing;
@@ -19,7 +19,6 @@ use node::{Answer, Flow, Submitted};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
@@ -31,11 +30,12 @@ pub(crate) async fn serve(connection: Connection, shared: Arc<Shared>, mut shutd
     // Both only fail on a dead socket.
     let (Ok(address), Ok(local)) = addresses else { return };
     let card = shared.resp.enter(address, local);
-    let told = card.clone();
+    let _idle = shared.idle.enter(card.activity.clone());
+    let told = card.activity.clone();
     let ended = pin!(async move {
         tokio::select! {
             biased;
-            () = told.gone() => false,
+            () = told.wait_for_end() => false,
             () = shutdown.called() => true,
         }
     });
@@ -155,7 +155,7 @@ impl Visit {
             self.show_command();
             self.send().await?;
             self.count(began, requests);
-            if self.client.closing || self.client.card.is_told_to_go() {
+            if self.client.closing || self.client.card.activity.is_ending() {
                 self.drain().await?;
                 self.send().await?;
                 return Err(());
@@ -387,7 +387,7 @@ impl Visit {
             self.shared.counters.observe_many(Tongue::Resp, operation, verdict, took, count);
         }
         self.add_up();
-        self.client.card.last_ms.store(self.shared.resp.clock.unix_ms(), Relaxed);
+        self.client.card.activity.touch(self.shared.resp.clock.unix_ms());
     }
 
     /// Whoever has its answer finds what it asked in a list of connections.

@@ -19,6 +19,7 @@ mod frame;
 mod headers;
 mod hour;
 mod negotiate;
+mod pages;
 mod parameters;
 mod parts;
 mod path;

@@ -1,9 +1,10 @@
 //! The socket: requests one after the other, each answered before the next is read.
 
 use super::frame::{self, Framed};
+use super::pages::{names_bytes, split_page};
 use super::path::is_riaks;
-use super::{Answer, Plan, Shape, gather, go_on, next_page, plan, render, statistics};
-use crate::answer_room::{AnswerRoom, overloaded};
+use super::{Answer, Plan, Shape, errors, gather, go_on, next_page, plan, render, statistics};
+use crate::buffer_room::{AnswerRoom, overloaded};
 use crate::counters::{Operation, Tongue};
 use crate::http_input::{Input, Unread};
 use crate::listener::{Connection, Face, Shutdown};
@@ -15,16 +16,17 @@ use node::{Flow, Submitted};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 /// Most bytes of names in a list that is answered as a whole; a stream has no such limit.
 const NAMES_BYTES_MAX: usize = 32 << 20;
-/// Memory of a name beside its bytes.
-const NAME_OVERHEAD_BYTES: usize = 32;
 /// A list is there as names, as a document, and as an answer.
 const COPIES: usize = 3;
+/// Larger bodies are sent from where they lie, not copied behind their heads.
+const INLINE_BYTES_MAX: usize = 32 * 1024;
+/// A stream looks again for memory after this, milliseconds.
+const ROOM_PAUSE_MS: u64 = 5;
 
 /// Serves one connection until it ends or the doors close; gives it back where the native door goes
 /// on.
@@ -93,7 +95,7 @@ struct Talk {
     shared: Arc<Shared>,
     shutdown: Shutdown,
     flow: Flow,
-    /// Memory for a list.
+    /// Memory for an answer.
     room: AnswerRoom,
     /// As what the present request is counted.
     operation: Operation,
@@ -105,7 +107,7 @@ impl Talk {
             let framed = self.head().await?;
             frame::check(&framed, &self.shared.guard)?;
             if framed.expects_continue {
-                self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+                self.write(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
             }
             let mut asked = framed.asked;
             let Talk { stream, input, shared, .. } = self;
@@ -176,8 +178,22 @@ impl Talk {
             // What has looked does not look again, and what is counted was told.
             Plan::Look(..) | Plan::Statistics => Answer::text(500, "Error:\nlooked twice\n"),
         };
+        let answer = self.fit(answer, head_only);
         self.say(&answer, head_only, keep_alive).await?;
         Ok(answer.status)
+    }
+
+    /// The answer, if there is memory for its body until its client has taken it; else what is said
+    /// instead.
+    fn fit(&mut self, answer: Answer, head_only: bool) -> Answer {
+        if head_only || self.room.holds(answer.body.len(), &self.shared) {
+            return answer;
+        }
+        match self.operation {
+            // It takes effect; only its answer can't be told.
+            Operation::Put | Operation::Update if answer.status < 400 => stored_without_value(),
+            _ => errors::answer(&overloaded()),
+        }
     }
 
     /// The answer to a request that is told as a whole.
@@ -253,10 +269,17 @@ impl Talk {
         if let Some(document) = shape.first_page() {
             self.write(&frame::chunk(document.as_bytes())).await?;
         }
-        while let Ok(found) = &reply {
+        while let Ok(found) = &mut reply {
             let next = next_page(&request, &found.body);
-            let page = render(&shape, &reply);
-            self.write(&frame::chunk(&page.body)).await?;
+            let page = std::mem::replace(&mut found.body, Body::Done);
+            if !self.wait_for_room(names_bytes(&page)).await {
+                reply = Err(overloaded());
+                break;
+            }
+            for body in split_page(page) {
+                let document = render(&shape, &Ok(Reply { body, ..found.clone() }));
+                self.write(&frame::chunk(&document.body)).await?;
+            }
             let Some(next) = next else { break };
             request = *next;
             reply = in_time(within, self.ask(request.clone())).await;
@@ -269,29 +292,40 @@ impl Talk {
         Ok(200)
     }
 
-    async fn say(&mut self, answer: &Answer, head_only: bool, keep_alive: bool) -> io::Result<()> {
-        let mut out = Vec::with_capacity(512 + answer.body.len());
-        answer.encode_on(&mut out, head_only, keep_alive, Some(self.shared.clock.unix_ms()));
-        self.write(&out).await
+    /// Waits for memory for a page of a stream, as long as a client may take to read one. What the
+    /// page before held is free first, or two streams could hold what each waits for.
+    async fn wait_for_room(&mut self, bytes: usize) -> bool {
+        let until = Instant::now() + Duration::from_millis(ANSWER_WRITE_MS_MAX);
+        self.room.release();
+        while !self.room.holds(bytes, &self.shared) {
+            if Instant::now() >= until {
+                return false;
+            }
+            sleep(Duration::from_millis(ROOM_PAUSE_MS)).await;
+        }
+        true
     }
 
-    /// Writes all; a client that does not take it in time is given up.
+    async fn say(&mut self, answer: &Answer, head_only: bool, keep_alive: bool) -> io::Result<()> {
+        let is_large = answer.body.len() > INLINE_BYTES_MAX && !head_only;
+        let mut out = Vec::with_capacity(512 + answer.body.len().min(INLINE_BYTES_MAX));
+        let now_ms = Some(self.shared.clock.unix_ms());
+        answer.encode_on(&mut out, head_only || is_large, keep_alive, now_ms);
+        self.write(&out).await?;
+        if is_large { self.write(&answer.body).await } else { Ok(()) }
+    }
+
+    /// Writes all; a client that does not take a piece of it in time is given up.
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let bound = Duration::from_millis(ANSWER_WRITE_MS_MAX);
-        let written = timeout(bound, self.stream.write_all(bytes)).await;
-        written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+        writer::write_bytes(&mut self.stream, bytes).await
     }
 }
 
-/// Memory of a page's names, bytes.
-fn names_bytes(page: &Body) -> usize {
-    match page {
-        Body::Keys(page) => page.keys.iter().map(|key| key.len() + NAME_OVERHEAD_BYTES).sum(),
-        Body::BucketNames(page) => {
-            page.names.iter().map(|name| name.to_string().len() + NAME_OVERHEAD_BYTES).sum()
-        }
-        _ => 0,
-    }
+/// The answer to a write whose own, with the values that are there now, there is no memory for.
+fn stored_without_value() -> Answer {
+    let cause = "{\"reason\":\"overloaded\",\"detail\":\"the value is stored; there is no memory \
+                 to give it back (buffer_bytes_max)\"}";
+    Answer::bare(204).header("X-Credenza-Error", cause)
 }
 
 /// When a list must be there.

@@ -75,6 +75,12 @@ impl House {
         samples.iter().find(|sample| sample.name == name).expect("it is known").value
     }
 
+    /// Ends the connection that has been idle for longest, as if that were long.
+    pub fn end_idlest(&self) {
+        let doors = self.doors.as_ref().expect("they are open");
+        doors.shared().idle.end_idlest(u64::MAX, 60_000);
+    }
+
     /// How much room is free for requests beside others.
     pub fn beside_free(&self) -> usize {
         let doors = self.doors.as_ref().expect("they are open");

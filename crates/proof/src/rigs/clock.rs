@@ -19,7 +19,7 @@ pub struct Clock {
 impl Clock {
     /// Why there can be none, in words.
     pub fn missing() -> Option<String> {
-        library().is_none().then(|| "needs `libfaketime`, which is not installed".into())
+        library().is_none().then(|| super::not_installed("libfaketime"))
     }
 
     /// A clock that is right, and whose wall time can be moved; monotonic time never is.

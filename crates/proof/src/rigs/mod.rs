@@ -35,8 +35,28 @@ pub fn missing(root: Root, tools: &[&str]) -> Option<String> {
     if root == Root::Needed && !rustix::process::geteuid().is_root() {
         return Some("needs root (mounts, groups, tracing)".into());
     }
-    let gone = tools.iter().find(|tool| find(tool).is_none())?;
-    Some(format!("needs `{gone}`, which is not installed"))
+    tools.iter().find(|tool| find(tool).is_none()).map(|tool| not_installed(tool))
+}
+
+/// The words for a tool that is not there: what to install instead of it.
+pub fn not_installed(tool: &str) -> String {
+    format!("needs `{tool}`, which is not installed (Debian: {})", package(tool))
+}
+
+/// The Debian package of a tool; `./check` installs it.
+fn package(tool: &str) -> &str {
+    match tool {
+        "apt-cache" => "apt",
+        "ip" => "iproute2",
+        "cc" => "gcc",
+        "findmnt" | "fsfreeze" | "nsenter" | "prlimit" | "setpriv" => "util-linux",
+        "libfaketime" => "faketime",
+        "mkfs.ext4" => "e2fsprogs",
+        "mkfs.xfs" => "xfsprogs",
+        "python3" => "python3-venv",
+        "redis-benchmark" | "redis-cli" => "redis-tools",
+        tool => tool,
+    }
 }
 
 /// Whether an experiment needs root.

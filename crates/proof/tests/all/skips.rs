@@ -1,8 +1,9 @@
-//! The list of what a run in CI may skip: a rig that is missing there fails the run.
+//! The list of what a run in CI or a long run may skip: any other rig that is missing fails it.
 
 use proof::report::skip_line;
-use proof::rigs::{Scratch, text};
-use std::process::Command;
+use proof::rigs::{Root, Scratch, System, find, missing, text};
+use std::os::unix::fs::symlink;
+use std::process::{Command, Output};
 
 /// What `./check skips` makes of a file in which tests said this: whether it is content, and its
 /// words.
@@ -20,7 +21,7 @@ fn judged(said: &str) -> (bool, String) {
 fn a_skip_that_is_not_on_the_list_fails_a_run_in_ci() {
     let rigs = [
         ("F-20 power loss on ext4", "needs root (mounts, groups, tracing)"),
-        ("F-26 sync error", "needs `strace`, which is not installed"),
+        ("F-26 sync error", "needs `strace`, which is not installed (Debian: strace)"),
         ("F-08 cut cables", "needs network namespaces and macvtap, which the kernel refuses"),
         ("redis-py against the binary", "no virtual environment"),
     ];
@@ -43,4 +44,66 @@ fn skips_on_the_list_are_named_and_pass() {
     let (content, words) = judged(&said.collect::<String>());
     assert!(content && lines.iter().all(|line| words.contains(line)), "{words}");
     assert!(judged("test a ... ok\n").0, "nothing was skipped");
+}
+
+/// A test by itself, in its short or its long form, on a machine that has no tool but those by
+/// which `./check` reads its list.
+fn run_without_tools(name: &str, variables: &[(&str, &str)]) -> Output {
+    let scratch = Scratch::new(&format!("no-tools-{}-{}", name.len(), variables.len()));
+    for tool in ["bash", "dirname", "grep", "sed"] {
+        symlink(find(tool).expect("./check needs it"), scratch.join(tool)).expect("it is ours");
+    }
+    let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
+    command.args(["--exact", name, "--nocapture"]).env("PATH", scratch.path());
+    command.env_remove("CREDENZA_TEST_LONG").env_remove("CREDENZA_ARAKOON_PYTHON");
+    command.envs(variables.iter().copied());
+    command.output().expect("a test can be run")
+}
+
+#[test]
+fn a_missing_rig_fails_the_long_form_and_names_its_package() {
+    let name = "end_to_end::redis_tools::redis_cli_is_served_unchanged";
+    let line = "redis-cli against the binary: skipped: needs `redis-cli`, which is not installed \
+                (Debian: redis-tools)";
+    let said = |done: &Output| String::from_utf8_lossy(&done.stderr).into_owned();
+    let short = run_without_tools(name, &[]);
+    assert!(short.status.success() && said(&short).contains(line), "{}", said(&short));
+    let long = run_without_tools(name, &[("CREDENZA_TEST_LONG", "1")]);
+    assert!(!long.status.success() && said(&long).contains(line), "{}", said(&long));
+    assert!(said(&long).contains("needs all its rigs"), "{}", said(&long));
+}
+
+#[test]
+fn the_long_form_skips_what_the_list_names() {
+    let name = "end_to_end::arakoon::arakoon_s_own_python_client_is_served_unchanged";
+    let done = run_without_tools(name, &[("CREDENZA_TEST_LONG", "1")]);
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && said.contains("names no checkout"), "{said}");
+}
+
+#[test]
+fn the_packages_of_missing_tools_are_those_that_check_installs() {
+    let script = std::fs::read_to_string(proof::tidy::root().join("check")).expect("it is there");
+    let installed = script.lines().find_map(|line| line.strip_prefix("RIG_PACKAGES=\""));
+    let installed: Vec<_> = installed.expect("a list").trim_end_matches('"').split(' ').collect();
+    let systems = [System::Ext4, System::Xfs, System::Memory { files: 1 }];
+    let mut tools: Vec<_> = systems.iter().flat_map(|system| system.tools()).copied().collect();
+    tools.extend(["ip", "nsenter", "fsfreeze", "prlimit", "setpriv", "strace", "eatmydata"]);
+    tools.extend(["redis-cli", "redis-benchmark", "curl", "haproxy", "slowhttptest", "python3"]);
+    tools.push("libfaketime");
+    for tool in tools {
+        let words = proof::rigs::not_installed(tool);
+        let package = words.rsplit("(Debian: ").next().and_then(|rest| rest.strip_suffix(')'));
+        assert!(package.is_some_and(|it| installed.contains(&it)), "{words}: {installed:?}");
+    }
+    assert_eq!(missing(Root::Spared, &["bash", "sed"]), None);
+}
+
+#[test]
+fn rigs_are_set_up_before_a_complete_run_and_before_a_long_one() {
+    let script = std::fs::read_to_string(proof::tidy::root().join("check")).expect("it is there");
+    for form in ["\nall)\n", "\nlong)\n"] {
+        let steps = script.split_once(form).map(|(_, rest)| rest.trim_start());
+        assert!(steps.is_some_and(|steps| steps.starts_with("rigs\n")), "{form}");
+    }
 }

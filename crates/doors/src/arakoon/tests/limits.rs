@@ -49,6 +49,15 @@ fn keys_and_values_end_at_their_limits_and_the_connection_goes_on() {
 }
 
 #[test]
+fn an_idle_connection_gives_its_place_to_others() {
+    let house = house();
+    let mut guest = Guest::of(house.address, b"ricky");
+    assert_eq!(code(&guest.ask(&set(b"k", b"v"), "")), 0);
+    house.end_idlest();
+    assert_eq!(guest.rest(), b"", "it is ended without a word");
+}
+
+#[test]
 fn frames_and_lists_that_claim_too_much_are_refused_at_once() {
     let house = house();
     let cases: [(&str, u32, &[u8]); 4] = [

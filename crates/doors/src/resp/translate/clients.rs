@@ -246,7 +246,7 @@ pub fn line_of_list(card: &Card, now_ms: u64) -> String {
         card.local,
         names.name,
         seconds(card.since_ms),
-        seconds(card.last_ms.load(Relaxed)),
+        seconds(card.activity.last_ms()),
         if card.queued.load(Relaxed) >= 0 { "x" } else { "N" },
         card.queued.load(Relaxed),
         card.watched.load(Relaxed),

@@ -3,6 +3,7 @@
 mod conversations;
 mod live;
 mod numbers;
+mod room;
 mod types;
 mod words;
 mod writing;

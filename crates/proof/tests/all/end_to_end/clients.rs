@@ -2,7 +2,7 @@
 
 use super::fresh;
 use proof::report::{skipped, times};
-use proof::rigs::find;
+use proof::rigs::{Root, missing};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -16,8 +16,8 @@ pub fn python() -> Result<PathBuf, String> {
 fn make() -> Result<PathBuf, String> {
     let root = proof::tidy::root();
     let made = root.join("target/python/bin/python");
-    if find("python3").is_none() {
-        return Err("needs `python3`, which is not installed".into());
+    if let Some(why) = missing(Root::Spared, &["python3"]) {
+        return Err(why);
     }
     let has = |python: &PathBuf| {
         let mut command = Command::new(python);

@@ -3,7 +3,7 @@
 use super::{fresh, get, http, output, put, resp, tool};
 use proof::client::Word;
 use proof::report::skipped;
-use proof::rigs::find;
+use proof::rigs::{Root, missing};
 use proof::server::{Server, Setup};
 use std::process::Command;
 use std::time::Duration;
@@ -39,11 +39,11 @@ fn redis_cli_and_curl_are_served_unchanged() {
     let (_scratch, server) = fresh("foreign-tools");
     let port = server.address.port().to_string();
     let tried = |tool: &str| {
-        let there = find(tool).is_some();
-        if !there {
-            skipped(&format!("{tool} against the binary"), "it is not installed");
+        let without = missing(Root::Spared, &[tool]);
+        if let Some(why) = &without {
+            skipped(&format!("{tool} against the binary"), why);
         }
-        there
+        without.is_none()
     };
     let said = |words: &[&str]| {
         let done = output({

@@ -3,7 +3,7 @@
 
 use super::{fresh, http};
 use proof::report::skipped;
-use proof::rigs::find;
+use proof::rigs::{Root, missing};
 use std::collections::BTreeSet;
 use std::process::Command;
 
@@ -58,8 +58,8 @@ fn an_ellipsis_stands_for_anything_and_nothing_else_does() {
 
 #[test]
 fn every_example_of_the_page_is_true() {
-    if find("curl").is_none() {
-        return skipped("examples of docs/use/http.md", "needs `curl`, which is not installed");
+    if let Some(why) = missing(Root::Spared, &["curl"]) {
+        return skipped("examples of docs/use/http.md", &why);
     }
     let (_scratch, server) = fresh("http-page");
     let examples = examples(&page());

@@ -24,6 +24,7 @@ mod idle;
 mod limits;
 mod limits_http;
 mod limits_many;
+mod logging;
 mod mistakes;
 mod offline;
 mod once;
@@ -49,8 +50,13 @@ use std::process::{Command, Output};
 
 /// A server on a data directory of its own, with what the product does when nothing is said.
 fn fresh(name: &str) -> (Scratch, Server) {
+    fresh_with(name, &[])
+}
+
+/// The same with these flags, each with its value.
+fn fresh_with(name: &str, words: &[&str]) -> (Scratch, Server) {
     let scratch = Scratch::new(name);
-    let server = Server::must(&Setup::on(&scratch.join("data")));
+    let server = Server::must(&Setup::on(&scratch.join("data")).with(words));
     (scratch, server)
 }
 

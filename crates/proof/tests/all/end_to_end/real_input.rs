@@ -4,7 +4,7 @@
 use super::{fresh, http, resp, tool};
 use proof::client::{Word, command};
 use proof::report::{Figures, skipped};
-use proof::rigs::{Scratch, find, run, text};
+use proof::rigs::{Root, Scratch, missing, run, text};
 use proof::server::{Server, Setup};
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ const PACKAGES_MIN: usize = 1_000;
 
 /// Name (with version and architecture, which make it unique) and the whole paragraph.
 fn packages() -> Result<BTreeMap<Vec<u8>, Vec<u8>>, String> {
-    if find("apt-cache").is_none() {
-        return Err("needs `apt-cache`, which is not installed".into());
+    if let Some(why) = missing(Root::Spared, &["apt-cache"]) {
+        return Err(why);
     }
     let listed = run(&["apt-cache", "dumpavail"]).stdout;
     let mut packages = BTreeMap::new();

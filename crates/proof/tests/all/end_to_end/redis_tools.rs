@@ -3,7 +3,7 @@
 use super::{fresh, resp};
 use proof::client::Word;
 use proof::report::skipped;
-use proof::rigs::find;
+use proof::rigs::{Root, missing};
 use proof::server::Server;
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
@@ -31,8 +31,8 @@ fn cli(server: &Server, words: &[&str], input: &[u8]) -> String {
 
 #[test]
 fn redis_cli_is_served_unchanged() {
-    if find("redis-cli").is_none() {
-        return skipped("redis-cli against the binary", "needs `redis-cli` (Debian: redis-tools)");
+    if let Some(why) = missing(Root::Spared, &["redis-cli"]) {
+        return skipped("redis-cli against the binary", &why);
     }
     let (_scratch, server) = fresh("redis-cli");
     let typed = b"SET a 1\nINCR a\nMULTI\nINCR a\nGET a\nEXEC\nGET nothing\nHELLO 3\n";
@@ -59,8 +59,8 @@ fn redis_cli_is_served_unchanged() {
 
 #[test]
 fn redis_cli_loads_walks_and_weighs_many_keys() {
-    if find("redis-cli").is_none() {
-        return skipped("redis-cli --pipe, --scan", "needs `redis-cli` (Debian: redis-tools)");
+    if let Some(why) = missing(Root::Spared, &["redis-cli"]) {
+        return skipped("redis-cli --pipe, --scan", &why);
     }
     let (_scratch, server) = fresh("redis-cli-many");
     let mut load = Vec::new();
@@ -86,9 +86,8 @@ fn redis_cli_loads_walks_and_weighs_many_keys() {
 
 #[test]
 fn redis_benchmark_is_served_unchanged() {
-    if find("redis-benchmark").is_none() {
-        let why = "needs `redis-benchmark` (Debian: redis-tools)";
-        return skipped("redis-benchmark against the binary", why);
+    if let Some(why) = missing(Root::Spared, &["redis-benchmark"]) {
+        return skipped("redis-benchmark against the binary", &why);
     }
     let (_scratch, server) = fresh("redis-benchmark");
     let plain = "-t ping,set,get,incr,mset -n 2000 -c 20 --csv";
@@ -130,8 +129,8 @@ fn examples(page: &str) -> Vec<(Vec<String>, String)> {
 
 #[test]
 fn the_examples_of_the_resp_page_are_answered_as_it_says() {
-    if find("redis-cli").is_none() {
-        return skipped("the examples of docs/use/resp.md", "needs `redis-cli`");
+    if let Some(why) = missing(Root::Spared, &["redis-cli"]) {
+        return skipped("the examples of docs/use/resp.md", &why);
     }
     let (_scratch, server) = fresh("resp-page");
     let path = proof::tidy::root().join("docs/use/resp.md");

@@ -5,7 +5,7 @@ use super::arakoon::free_address;
 use super::clients::python;
 use proof::client::Http;
 use proof::report::{skipped, times};
-use proof::rigs::{Scratch, StopOnDrop, find};
+use proof::rigs::{Root, Scratch, StopOnDrop, find, missing};
 use proof::server::{Server, Setup};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -169,8 +169,8 @@ fn ask(
 #[test]
 fn no_request_fails_behind_a_balancer_while_a_node_dies_and_comes_back() {
     let name = "HAProxy in front of three nodes";
-    if find("haproxy").is_none() {
-        return skipped(name, "needs `haproxy`, which is not installed");
+    if let Some(why) = missing(Root::Spared, &["haproxy"]) {
+        return skipped(name, &why);
     }
     let scratch = Scratch::new("riak-haproxy");
     let mut three = Three::start(&scratch);

@@ -1,5 +1,5 @@
-//! Memory for what one connection holds: an answer that it is about to say, the commands of a
-//! transaction, and a large request that is still being read.
+//! Buffer memory of one connection: an answer that it is about to say, the commands of a
+//! transaction, or a large request that is still being read.
 //!
 //! A connection says what it has before it asks for more, so it holds one large answer at a time.
 //! But many connections together, whose clients take theirs slowly, would hold as many. So what
@@ -13,21 +13,22 @@ use tokio::sync::OwnedSemaphorePermit;
 /// A share grows by so much at a time.
 const STEP_BYTES: usize = 64 * 1024;
 
-/// The share of one connection: so many bytes it may hold without.
+/// Share of the common buffer memory (`buffer_bytes_max`) that one connection holds for one
+/// purpose. Up to `FREE_BYTES` it holds without a share.
 #[derive(Debug, Default)]
-pub struct Room<const FREE_BYTES: usize> {
+pub struct BufferRoom<const FREE_BYTES: usize> {
     share: Option<OwnedSemaphorePermit>,
     bytes: usize,
 }
 
-/// For what it is about to say.
-pub type AnswerRoom = Room<{ 1024 * 1024 }>;
-/// For a request that is on its way.
-pub type InputRoom = Room<{ 64 * 1024 }>;
-/// For commands that wait: a client may leave them for as long as it likes.
-pub type QueueRoom = Room<{ 64 * 1024 }>;
+/// Room for what a connection is about to say.
+pub type AnswerRoom = BufferRoom<{ 1024 * 1024 }>;
+/// Room for a request that is on its way.
+pub type InputRoom = BufferRoom<{ 64 * 1024 }>;
+/// Room for commands that wait: a client may leave them for as long as it likes.
+pub type QueueRoom = BufferRoom<{ 64 * 1024 }>;
 
-impl<const FREE_BYTES: usize> Room<FREE_BYTES> {
+impl<const FREE_BYTES: usize> BufferRoom<FREE_BYTES> {
     /// Whether there is room for so many bytes; they count until `release`.
     #[inline]
     pub fn holds(&mut self, bytes: usize, shared: &Shared) -> bool {
@@ -50,7 +51,7 @@ impl<const FREE_BYTES: usize> Room<FREE_BYTES> {
     #[inline]
     pub fn release(&mut self) {
         if self.share.is_some() {
-            *self = Room::default();
+            *self = BufferRoom::default();
         }
     }
 }

@@ -1,0 +1,77 @@
+//! Pages of a list: the memory that they take, and the parts in which a stream says them.
+
+use base::{Body, BucketName, BucketNames, Key, Keys};
+
+/// Names that one document of a stream holds, bytes: a whole page would be there three times, as
+/// names, as a document and as a chunk.
+const PART_BYTES: usize = 64 * 1024;
+/// Memory of a name beside its bytes.
+const NAME_OVERHEAD_BYTES: usize = 32;
+
+/// Memory of a page's names, bytes.
+pub(super) fn names_bytes(page: &Body) -> usize {
+    match page {
+        Body::Keys(page) => page.keys.iter().map(key_bytes).sum(),
+        Body::BucketNames(page) => page.names.iter().map(name_bytes).sum(),
+        _ => 0,
+    }
+}
+
+fn key_bytes(key: &Key) -> usize {
+    key.len() + NAME_OVERHEAD_BYTES
+}
+
+fn name_bytes(name: &BucketName) -> usize {
+    name.to_string().len() + NAME_OVERHEAD_BYTES
+}
+
+/// A page in parts of one document each, in order; at least one.
+pub(super) fn split_page(page: Body) -> Vec<Body> {
+    match page {
+        Body::Keys(Keys { keys, more }) => {
+            let parts = cut(keys, key_bytes).into_iter();
+            parts.map(|keys| Body::Keys(Keys { keys, more })).collect()
+        }
+        Body::BucketNames(BucketNames { names, more }) => {
+            let parts = cut(names, name_bytes).into_iter();
+            parts.map(|names| Body::BucketNames(BucketNames { names, more })).collect()
+        }
+        page => vec![page],
+    }
+}
+
+/// Names in parts, each but the last of `PART_BYTES` or a name more.
+fn cut<N>(names: Vec<N>, bytes_of: impl Fn(&N) -> usize) -> Vec<Vec<N>> {
+    let (mut parts, mut bytes) = (vec![Vec::new()], 0);
+    for name in names {
+        if bytes >= PART_BYTES {
+            parts.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += bytes_of(&name);
+        if let Some(part) = parts.last_mut() {
+            part.push(name);
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_hold_every_name_once_in_order_and_are_small() {
+        let keys: Vec<_> = (0..500_u32).map(|key| Key::from(format!("{key:01000}"))).collect();
+        let page = Body::Keys(Keys { keys: keys.clone(), more: true });
+        let found = split_page(page);
+        assert!(found.len() > 7 && found.iter().all(|part| names_bytes(part) < 2 * PART_BYTES));
+        let found = found.into_iter().flat_map(|part| match part {
+            Body::Keys(Keys { keys, more: true }) => keys,
+            other => panic!("a part of keys, not {other:?}"),
+        });
+        assert_eq!(found.collect::<Vec<_>>(), keys);
+        let nothing = Body::BucketNames(BucketNames::default());
+        assert_eq!(split_page(nothing.clone()), [nothing]);
+    }
+}
