@@ -14,8 +14,19 @@ pub struct Reply {
     /// For updates the index of the value that holds them; for reads one that nothing they show is
     /// behind. Who reads anywhere else what is applied up to it sees nothing older.
     pub index: LogIndex,
+    /// The version that an update gave the rows that it wrote, where that is known: not of an
+    /// update that wrote nothing, nor of a retry whose earlier attempt counts. It is not among the
+    /// reply's bytes: a node that passes an update on gets it beside them.
+    pub version: Option<Version>,
     /// The answer itself.
     pub body: Body,
+}
+
+impl Reply {
+    /// An answer without a version.
+    pub fn new(index: LogIndex, body: Body) -> Reply {
+        Reply { index, version: None, body }
+    }
 }
 
 /// The answer itself, by what was asked.

@@ -10,6 +10,8 @@ use std::sync::Arc;
 pub struct DoorSettings {
     /// Where clients come in.
     pub listen: SocketAddr,
+    /// Where they come in beside it, for the same.
+    pub listen_also: Vec<SocketAddr>,
     /// Where status, metrics and administration are served when `listen` is not on loopback.
     pub admin_listen: Option<SocketAddr>,
     /// Where clients of Arakoon come in beside `listen`; nothing else is spoken there.
@@ -47,6 +49,7 @@ impl Default for DoorSettings {
     fn default() -> DoorSettings {
         DoorSettings {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7711)),
+            listen_also: Vec::new(),
             admin_listen: None,
             arakoon_listen: Vec::new(),
             arakoon_clusters: Vec::new(),

@@ -149,7 +149,7 @@ impl Asked {
             check::values(bytes).map(|()| brought)
         };
         self.inner.seats.beside(gets, take).await?;
-        Ok(Reply { index: LogIndex(0), body: Body::Rows(rows) })
+        Ok(Reply::new(LogIndex(0), Body::Rows(rows)))
     }
 
     /// The values of keys that are all there.
@@ -171,7 +171,7 @@ impl Asked {
             Ok(0)
         };
         self.inner.seats.beside(looks, take).await?;
-        Ok(Reply { index: LogIndex(0), body: Body::Count(sum) })
+        Ok(Reply::new(LogIndex(0), Body::Count(sum)))
     }
 
     /// Nothing is changed if any step is nothing that is done here.
@@ -196,7 +196,7 @@ impl Asked {
             };
             self.inner.seats.beside(asks, take).await.map_err(|error| partly(error, count))?;
         }
-        Ok(Reply { index: LogIndex(0), body: Body::Updated(Outcome::Steps(outcomes)) })
+        Ok(Reply::new(LogIndex(0), Body::Updated(Outcome::Steps(outcomes))))
     }
 
     /// Reads or changes one key.

@@ -5,7 +5,7 @@ use crate::cluster::{self, ABOUT_MEMBERS};
 use crate::consistent::comparison::ABOUT_COMPARISON;
 use crate::consistent::group::Group;
 use crate::consistent::snapshot::{ABOUT_SNAPSHOTS, Snapshots};
-use crate::forward::{self, PASSED_ON};
+use crate::forward::{self, PASSED_ON, PASSED_ON_FOR_VERSION};
 use crate::groups::Groups;
 use crate::peers::{
     Asked, Broken, Delivered, Incarnation, Lane, PeerSettings, Peers, Receiver, Sink,
@@ -106,7 +106,7 @@ impl Receiver for Exchange {
         let Some(inner) = self.inner.upgrade() else { return };
         let Some(peers) = inner.peers.get() else { return };
         match asked.payload.first() {
-            Some(&PASSED_ON) => forward::answer(&inner, asked),
+            Some(&(PASSED_ON | PASSED_ON_FOR_VERSION)) => forward::answer(&inner, asked),
             Some(&ABOUT_MEMBERS) => cluster::tell(&inner, peers, asked),
             Some(&ABOUT_SNAPSHOTS) => self.asked_for_snapshot(peers, asked),
             Some(&ABOUT_COMPARISON) => inner.asked_for_rows(peers, asked),

@@ -2,11 +2,12 @@
 
 use crate::away::Whom;
 use crate::catalog::Bucket;
-use crate::consistent::group::{Group, Submission};
+use crate::consistent::group::Group;
+use crate::consistent::submit::Submission;
 use crate::directory::no_such_bucket;
 use crate::metrics::Metrics;
 use crate::submit::{Elsewhere, Flow, Submitted, Ticket};
-use crate::updating::told;
+use crate::updating::answer;
 use crate::{Inner, Node};
 use base::request::Expiry;
 use base::{
@@ -190,7 +191,7 @@ impl Inner {
             SessionCall::Close(session) => (group.close_session(&bucket, session)?, Body::Done),
         };
         let index = ticket.map_or_else(|| group.applied.shown(), |ticket| ticket.index);
-        let reply = Reply { index, body };
+        let reply = Reply::new(index, body);
         flow.last = ticket.or(flow.last);
         Ok(match ticket {
             Some(ticket) => Submitted::Pending(ticket, Ok(reply)),
@@ -224,8 +225,8 @@ impl Inner {
 }
 
 /// The answer of an evaluated update, and what it waits for.
-pub(crate) fn pending(flow: &mut Flow, (ticket, index, outcome): Submission) -> Submitted {
-    let reply = outcome.map(|outcome| Reply { index, body: told(outcome) });
+pub(crate) fn pending(flow: &mut Flow, (ticket, stamp, outcome): Submission) -> Submitted {
+    let reply = answer(stamp, outcome);
     match ticket {
         Some(ticket) => {
             flow.last = Some(ticket);

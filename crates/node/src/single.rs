@@ -51,10 +51,10 @@ impl Asked {
                 let mut range = Range::prefix(Bytes::new());
                 range = after.map_or(range.clone(), |after| range.after(after));
                 (range.want, range.rows_max) = (Want::Keys, Some(rows_max));
-                let Reply { index, body } = self.ask(read(Read::Range(range))).await?;
+                let Reply { index, body, .. } = self.ask(read(Read::Range(range))).await?;
                 let Body::Page(page) = body else { return Err(strange()) };
                 let keys = page.entries.into_iter().map(|entry| entry.key).collect();
-                Ok(Reply { index, body: Body::Keys(Keys { keys, more: page.more }) })
+                Ok(Reply::new(index, Body::Keys(Keys { keys, more: page.more })))
             }
             AvailableCall::Buckets { .. }
             | AvailableCall::Change(_)
@@ -67,9 +67,9 @@ impl Asked {
     }
 
     async fn fetch(&self, key: Key) -> Result<Reply> {
-        let Reply { index, body } = self.ask(read(Read::Get(key))).await?;
+        let Reply { index, body, .. } = self.ask(read(Read::Get(key))).await?;
         let Body::Row(row) = body else { return Err(strange()) };
-        Ok(Reply { index, body: Body::Siblings(row.map(siblings).unwrap_or_default()) })
+        Ok(Reply::new(index, Body::Siblings(row.map(siblings).unwrap_or_default())))
     }
 
     async fn store(&self, store: Store) -> Result<Reply> {
@@ -98,9 +98,9 @@ impl Asked {
                 mode: Steps::AllOrNothing,
             },
         };
-        let Reply { index, body } = self.ask(Call::Update(update)).await?;
+        let Reply { index, body, .. } = self.ask(Call::Update(update)).await?;
         let Body::Updated(outcome) = body else { return Err(strange()) };
-        stored(outcome, options.return_body).map(|body| Reply { index, body })
+        stored(outcome, options.return_body).map(|body| Reply::new(index, body))
     }
 
     async fn remove(&self, key: Key, context: Option<Context>) -> Result<Reply> {
@@ -113,7 +113,7 @@ impl Asked {
             },
         };
         let Reply { index, .. } = self.ask(Call::Update(update)).await?;
-        Ok(Reply { index, body: Body::Stored(Context::default()) })
+        Ok(Reply::new(index, Body::Stored(Context::default())))
     }
 }
 

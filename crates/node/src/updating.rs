@@ -5,15 +5,15 @@ use crate::answers::bytes_of_steps;
 use crate::catalog::Bucket;
 use crate::consistent::Weight;
 use crate::consistent::check;
-use crate::consistent::group::{Group, Submission};
+use crate::consistent::group::Group;
+use crate::consistent::submit::{Stamp, Submission};
 use crate::metrics::Metrics;
 use crate::reading::still_master;
 use crate::route::{Routed, Unrouted, frees, pending};
 use crate::submit::{Flow, Submitted, Ticket};
 use crate::{Inner, world};
 use base::{
-    Body, BucketName, Call, Error, LogIndex, Outcome, Reason, Reply, Request, Result, RetryId,
-    Update,
+    Body, BucketName, Call, Error, Outcome, Reason, Reply, Request, Result, RetryId, Update,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -93,7 +93,7 @@ impl Inner {
             // What became of them was told already; here only their order counts.
             let _ = inner.settled(before).await;
             let room = inner.answers.room(bytes_of_steps(weight.brings_values)).await?;
-            let (ticket, index, outcome) = match inner.submit_heavy(&bucket, &update, retry).await {
+            let (ticket, stamp, outcome) = match inner.submit_heavy(&bucket, &update, retry).await {
                 Ok(submission) => submission,
                 // Nothing was done here.
                 Err(error) => {
@@ -104,7 +104,7 @@ impl Inner {
             };
             inner.settled(ticket).await?;
             drop(room);
-            answer(index, outcome)
+            answer(stamp, outcome)
         }))
     }
 
@@ -154,7 +154,7 @@ impl Inner {
             let (group, bucket, update) = (group.clone(), bucket.clone(), update.clone());
             let read = world::apart(move || group.read_steps(&bucket, &update)).await;
             let stopping = || Err(Error::new(Reason::GoingDown, "the node is stopping"));
-            read.map_or_else(stopping, |(index, outcome)| answer(index, outcome))
+            read.map_or_else(stopping, |(index, outcome)| answer(Stamp::of_read(index), outcome))
         };
         if group.readable() {
             let reply = read().await;
@@ -186,15 +186,17 @@ fn read_steps(
         return Ok(None);
     }
     group.check_seal(bucket)?;
-    Ok(Some(answer(index, outcome)))
+    Ok(Some(answer(Stamp::of_read(index), outcome)))
 }
 
-fn answer(index: LogIndex, outcome: Result<Outcome>) -> Result<Reply> {
-    outcome.map(|outcome| Reply { index, body: told(outcome) })
+/// The reply to an update of this outcome.
+pub(crate) fn answer(stamp: Stamp, outcome: Result<Outcome>) -> Result<Reply> {
+    let Stamp { index, version } = stamp;
+    outcome.map(|outcome| Reply { index, version, body: told(outcome) })
 }
 
 /// An outcome as it is told.
-pub(crate) fn told(outcome: Outcome) -> Body {
+fn told(outcome: Outcome) -> Body {
     match outcome {
         Outcome::Read(body) => *body,
         outcome => Body::Updated(outcome),

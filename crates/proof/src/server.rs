@@ -26,12 +26,19 @@ pub struct Setup {
     pub environment: Vec<(String, String)>,
     /// A command that runs the server (`strace ...`); its own words first, the server's after.
     pub wrapper: Vec<String>,
+    /// Neither `--data` nor `--listen` is said: a file among the words says both.
+    pub from_file: bool,
 }
 
 impl Setup {
     /// On this data directory, with what the product does when nothing else is said.
     pub fn on(data: &Path) -> Setup {
         Setup { data: data.into(), ..Setup::default() }
+    }
+
+    /// As a configuration file says, which puts the data into this directory.
+    pub fn from_file(data: &Path) -> Setup {
+        Setup { from_file: true, ..Setup::on(data) }
     }
 
     /// With further flags of the command line, each with its value; one said before is replaced.
@@ -71,8 +78,11 @@ impl Setup {
         let mut words: Vec<std::ffi::OsString> =
             self.wrapper.iter().map(std::ffi::OsString::from).collect();
         words.push(binary().into());
-        words.extend(["serve".into(), "--data".into(), self.data.clone().into_os_string()]);
-        words.extend(["--listen".into(), listen.into()]);
+        words.push("serve".into());
+        if !self.from_file {
+            words.extend(["--data".into(), self.data.clone().into_os_string()]);
+            words.extend(["--listen".into(), listen.into()]);
+        }
         words.extend(self.words.iter().map(std::ffi::OsString::from));
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);

@@ -3,6 +3,7 @@
 //!
 //! Of a file with several nodes the first makes the cluster once most of them are there and none
 //! has one, and the others join it; nodes speak to each other at `ip` and `messaging_port`.
+//! `listeners.rs` tells where clients connect.
 //!
 //! Promises: nothing that a node would have to do differently is passed over in silence.
 //! Never: reads a configuration from etcd or from an Arakoon; changes anything.
@@ -10,6 +11,7 @@
 
 mod ini;
 mod keys;
+mod listeners;
 mod several;
 
 #[cfg(test)]
@@ -41,8 +43,8 @@ pub struct Configuration {
     pub warnings: Vec<String>,
 }
 
-/// Reads the file for one of its nodes.
-pub fn read(path: &Path, node: Option<&str>) -> Outcome<Configuration> {
+/// Reads the file for one of its nodes; `listen`: what that setting says elsewhere.
+pub fn read(path: &Path, node: Option<&str>, listen: Option<&str>) -> Outcome<Configuration> {
     let shown = path.display();
     if shown.to_string().contains("://") {
         return Err(Failure::invalid(format!(
@@ -52,7 +54,7 @@ pub fn read(path: &Path, node: Option<&str>) -> Outcome<Configuration> {
     let text =
         std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, &error))?;
     let named = |(line, what): Complaint| Failure::invalid(format!("{shown}:{line}: {what}"));
-    let mut configuration = configure(&text, node).map_err(named)?;
+    let mut configuration = configure(&text, node, listen).map_err(named)?;
     for warning in &mut configuration.warnings {
         *warning = format!("{shown}:{warning}");
     }
@@ -60,7 +62,11 @@ pub fn read(path: &Path, node: Option<&str>) -> Outcome<Configuration> {
 }
 
 /// The settings of a node. Warnings begin with their line.
-fn configure(text: &str, node: Option<&str>) -> Result<Configuration, Complaint> {
+fn configure(
+    text: &str,
+    node: Option<&str>,
+    listen: Option<&str>,
+) -> Result<Configuration, Complaint> {
     let sections = ini::parse(text)?;
     let section = |name: &str| sections.iter().find(|section| section.name == name);
     let global = section("global").ok_or((1, "there is no section [global]".to_string()))?;
@@ -73,7 +79,9 @@ fn configure(text: &str, node: Option<&str>) -> Result<Configuration, Complaint>
     let mut configuration = Configuration::default();
     configuration.judge(global, GLOBAL, names.len())?;
     configuration.judge(own, NODE, names.len())?;
-    configuration.take(global, own, me, names.len())?;
+    configuration.take(global, own, me)?;
+    configuration.take_listeners(own, names.len(), listen)?;
+    configuration.take_home(own)?;
     if names.len() > 1 {
         let nodes = sections_of(&sections, members, &names)?;
         configuration.take_several(global, members, &nodes, own)?;
@@ -191,27 +199,14 @@ impl Configuration {
         Ok(())
     }
 
-    fn take(
-        &mut self,
-        global: &Section,
-        own: &Section,
-        me: &str,
-        nodes: usize,
-    ) -> Result<(), Complaint> {
+    fn take(&mut self, global: &Section, own: &Section, me: &str) -> Result<(), Complaint> {
         self.give("node", me.into(), own.line);
         let id = required(global, "cluster_id")?;
         self.give("arakoon_clusters", id.value.clone(), id.line);
-        let addresses = addresses(own, "client_port")?;
-        let line = required(own, "ip")?.line;
-        // Nodes that join ask at this address, too, so with several every tongue is spoken there.
-        let rest = if nodes > 1 { 1 } else { 0 };
-        for main in &addresses[..rest] {
-            self.give("listen", main.to_string(), line);
-        }
-        if addresses.len() > rest {
-            let texts: Vec<_> = addresses[rest..].iter().map(ToString::to_string).collect();
-            self.give("arakoon_listen", texts.join(","), line);
-        }
+        Ok(())
+    }
+
+    fn take_home(&mut self, own: &Section) -> Result<(), Complaint> {
         let home = required(own, "home")?;
         // Arakoon's own files stay where they are.
         let data = Path::new(&home.value).join("credenza").display().to_string();

@@ -27,13 +27,17 @@ fsync = false
 colour = red
 ";
 
+fn configured(text: &str, node: Option<&str>) -> Result<Configuration, Complaint> {
+    configure(text, node, None)
+}
+
 fn complaint(text: &str, node: Option<&str>) -> Complaint {
-    configure(text, node).expect_err("it can't be mapped")
+    configured(text, node).expect_err("it can't be mapped")
 }
 
 #[test]
 fn what_can_be_mapped_is_mapped_and_the_rest_is_named_once() {
-    let found = configure(ONE, Some("arakoon_0")).expect("it can be mapped");
+    let found = configured(ONE, Some("arakoon_0")).expect("it can be mapped");
     let given: Vec<_> =
         found.given.iter().map(|given| (given.name, given.text.as_str(), given.line)).collect();
     assert_eq!(
@@ -41,7 +45,8 @@ fn what_can_be_mapped_is_mapped_and_the_rest_is_named_once() {
         [
             ("node", "arakoon_0", 13),
             ("arakoon_clusters", "ricky", 4),
-            ("arakoon_listen", "127.0.0.1:4000,[::1]:4000", 14),
+            ("listen", "127.0.0.1:4000", 14),
+            ("arakoon_listen", "[::1]:4000", 14),
             ("data", "/srv/arakoon/ricky/credenza", 17),
             ("log_level", "info", 18),
         ]
@@ -62,7 +67,70 @@ fn what_can_be_mapped_is_mapped_and_the_rest_is_named_once() {
             "22: `colour`",
         ]
     );
-    assert_eq!(configure(ONE, None), Ok(found), "the only node needs no name");
+    assert_eq!(configured(ONE, None), Ok(found), "the only node needs no name");
+}
+
+/// The settings of listeners that a file gives, where `listen` is said elsewhere or not.
+fn listeners(text: &str, node: &str, listen: Option<&str>) -> Vec<(&'static str, String)> {
+    let found = configure(text, Some(node), listen).expect("it can be mapped");
+    let is_one = |given: &&Given| given.name.contains("listen") || given.name == "advertise";
+    let all = found.given.iter().filter(|given| given.name != "peer_listen").filter(is_one);
+    all.map(|given| (given.name, given.text.clone())).collect()
+}
+
+#[test]
+fn a_node_alone_opens_the_ports_of_its_file_and_no_other() {
+    let of = |ip: &str, listen| {
+        let text = ONE.replacen("ip = 127.0.0.1, ::1", &format!("ip = {ip}"), 1);
+        listeners(&text, "arakoon_0", listen)
+    };
+    let given = |all: &[(&'static str, &str)]| {
+        all.iter().map(|(name, text)| (*name, text.to_string())).collect::<Vec<_>>()
+    };
+    assert_eq!(of("127.0.0.1", None), given(&[("listen", "127.0.0.1:4000")]));
+    // Beyond loopback Arakoon's protocol alone is served; the rest is on loopback.
+    for (ip, listen, arakoon) in [
+        ("10.0.0.1", "127.0.0.1:4000", "10.0.0.1:4000"),
+        ("10.0.0.1, 127.0.0.1", "127.0.0.1:4000", "10.0.0.1:4000"),
+        ("10.0.0.1, 10.1.0.1", "127.0.0.1:4000", "10.0.0.1:4000,10.1.0.1:4000"),
+        ("fd00::1", "[::1]:4000", "[fd00::1]:4000"),
+    ] {
+        assert_eq!(of(ip, None), given(&[("listen", listen), ("arakoon_listen", arakoon)]), "{ip}");
+    }
+    // These have the port on loopback, too: `listen` stays what it is.
+    for ip in ["0.0.0.0", "::"] {
+        assert_eq!(of(ip, None).len(), 1, "{ip}: {:?}", of(ip, None));
+        assert_eq!(of(ip, None)[0].0, "arakoon_listen");
+    }
+    // What is said elsewhere stays, and all of the file's addresses are open beside it.
+    let both = "127.0.0.1:4000,[::1]:4000";
+    for listen in ["127.0.0.1:7711", "127.0.0.1:0", "10.0.0.1:4000", "no address"] {
+        assert_eq!(of("127.0.0.1, ::1", Some(listen)), given(&[("arakoon_listen", both)]));
+    }
+    let second = given(&[("arakoon_listen", "[::1]:4000")]);
+    assert_eq!(of("127.0.0.1, ::1", Some("127.0.0.1:4000")), second, "it is open already");
+    assert_eq!(of("127.0.0.1, ::1", Some("0.0.0.0:4000")), second);
+    assert_eq!(of("127.0.0.1, ::1", Some("[::]:4000")), []);
+}
+
+/// The nodes ask each other at the first `ip` and `client_port`, whatever `listen` is.
+#[test]
+fn a_node_among_several_is_reached_at_its_file_s_address_whatever_listen_says() {
+    let of = |listen| listeners(THREE, "b", listen);
+    let given = |all: &[(&'static str, &str)]| {
+        all.iter().map(|(name, text)| (*name, text.to_string())).collect::<Vec<_>>()
+    };
+    let (first, second) = ("10.0.0.2:4000", "10.1.0.2:4000");
+    assert_eq!(of(None), given(&[("listen", first), ("arakoon_listen", second)]));
+    for listen in ["127.0.0.1:7711", "0.0.0.0:7711", "10.1.0.2:7711"] {
+        let expected = [("advertise", first), ("listen_also", first), ("arakoon_listen", second)];
+        assert_eq!(of(Some(listen)), given(&expected), "{listen}");
+    }
+    let expected = [("advertise", first), ("arakoon_listen", second)];
+    assert_eq!(of(Some(first)), given(&expected), "it is open already");
+    assert_eq!(of(Some("0.0.0.0:4000")), given(&expected[..1]));
+    let expected = [("advertise", first), ("listen_also", first)];
+    assert_eq!(of(Some(second)), given(&expected));
 }
 
 #[test]
@@ -90,7 +158,7 @@ fn what_can_t_be_mapped_names_its_line() {
         assert!(what.contains(words), "{after}: {what}");
     }
     let harmless = ONE.replacen("lease_period = 10", "readonly = False", 1);
-    assert!(configure(&harmless, None).is_ok());
+    assert!(configured(&harmless, None).is_ok());
 }
 
 #[test]
@@ -127,7 +195,7 @@ home = /srv/c
 #[test]
 fn of_several_nodes_the_first_makes_the_cluster_and_the_others_join_it() {
     let given = |node| {
-        let found = configure(THREE, Some(node)).expect("it can be mapped");
+        let found = configured(THREE, Some(node)).expect("it can be mapped");
         let texts = found.given.into_iter().map(|given| (given.name, given.text));
         (texts.collect::<std::collections::BTreeMap<_, _>>(), found.warnings)
     };
@@ -164,13 +232,13 @@ fn a_node_among_several_needs_the_first_and_a_port_for_the_others() {
 #[test]
 fn sections_of_strangers_are_named_and_those_of_a_keeper_too() {
     let text = format!("{ONE}[nursery]\ncluster_id = keeper\n");
-    let found = configure(&text, None).expect("it can be mapped");
+    let found = configured(&text, None).expect("it can be mapped");
     assert!(found.warnings.contains(&"23: [nursery] means nothing here".to_string()));
 }
 
 #[test]
 fn a_configuration_elsewhere_is_refused_in_words() {
-    let refused = read(Path::new("etcd://127.0.0.1:2379/ricky"), None).expect_err("no file");
+    let refused = read(Path::new("etcd://127.0.0.1:2379/ricky"), None, None).expect_err("no file");
     assert!(refused.to_string().contains("write it into one"), "{refused}");
 }
 
@@ -179,7 +247,7 @@ fn who_is_to_be_master_is_taken_over() {
     let with = |line: &str| THREE.replacen("cluster_id = ricky", line, 1);
     let given = |lines: &str| {
         let text = with(&format!("cluster_id = ricky\n{lines}"));
-        let found = configure(&text, Some("a")).expect("it can be mapped");
+        let found = configured(&text, Some("a")).expect("it can be mapped");
         assert!(found.warnings.is_empty(), "{:?}", found.warnings);
         let named =
             |given: &&Given| given.name.ends_with("_master") || given.name.ends_with("_masters");
@@ -203,7 +271,7 @@ fn who_is_to_be_master_is_taken_over() {
         assert_eq!((at, what.contains(words)), (line, true), "{lines}: {what}");
     }
     let alone = ONE.replacen("lease_period = 10", "master = arakoon_0", 1);
-    let found = configure(&alone, None).expect("it means nothing to one alone");
+    let found = configured(&alone, None).expect("it means nothing to one alone");
     assert!(found.warnings[0].starts_with("5: `master`"), "{:?}", found.warnings);
 }
 
@@ -215,7 +283,7 @@ fn learners_and_witnesses_join_as_such() {
             &format!("[c]\n{third}"),
             1,
         );
-        let found = configure(&text, Some(node))?;
+        let found = configured(&text, Some(node))?;
         let joins = found.given.into_iter().find(|given| given.name == "join_as");
         Ok::<_, Complaint>(joins.map(|given| given.text))
     };
@@ -251,7 +319,7 @@ fn learners_and_witnesses_join_as_such() {
 fn a_lease_is_taken_in_seconds_and_a_quorum_where_it_is_the_majority() {
     let with = |lines: &str| {
         let text = THREE.replacen("cluster_id = ricky", &format!("cluster_id = ricky\n{lines}"), 1);
-        configure(&text, Some("a"))
+        configured(&text, Some("a"))
     };
     let lease = |text: &str| {
         let found = with(&format!("lease_period = {text}"))?;
@@ -278,17 +346,17 @@ fn a_lease_is_taken_in_seconds_and_a_quorum_where_it_is_the_majority() {
     let d = THREE[THREE.find("[c]").expect("a section")..].replacen("[c]", "[d]", 1);
     let four =
         format!("{four}{d}").replacen("cluster_id = ricky", "cluster_id = ricky\nquorum = 2", 1);
-    let found = configure(&four, Some("a")).expect("it is taken").warnings;
+    let found = configured(&four, Some("a")).expect("it is taken").warnings;
     assert!(found[0].contains("`credenza group quorum 1 2` sets it"), "{found:?}");
     let witnesses = four.replacen("[b]\n", "[b]\nwitness = true\n", 1).replacen(
         "[c]\n",
         "[c]\nwitness = true\n",
         1,
     );
-    let found = configure(&witnesses, Some("a")).expect("it is taken").warnings;
+    let found = configured(&witnesses, Some("a")).expect("it is taken").warnings;
     assert!(found[0].contains("means nothing here"), "{found:?}");
     // To one alone they mean nothing.
     let alone = ONE.replacen("lease_period = 10", "quorum = 1", 1);
-    let found = configure(&alone, None).expect("it is taken");
+    let found = configured(&alone, None).expect("it is taken");
     assert!(found.warnings[0].starts_with("5: `quorum` means nothing"), "{:?}", found.warnings);
 }

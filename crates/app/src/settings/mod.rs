@@ -8,6 +8,7 @@
 
 mod background;
 mod checks;
+mod listeners;
 mod masters;
 pub mod page;
 mod row;
@@ -137,9 +138,12 @@ impl Flags {
         }
         let mut warnings = Vec::new();
         if let Some(config) = path(&self.arakoon_config, "CREDENZA_ARAKOON_CONFIG") {
-            let node = said.iter().find(|(row, _)| row.name == "node");
-            let node = node.and_then(|(_, said)| said.as_ref()).map(|(name, _)| name.clone());
-            let found = arakoon::read(&config, node.as_deref())?;
+            let text = |name: &str| {
+                let said = said.iter().find(|(row, _)| row.name == name);
+                said.and_then(|(_, said)| said.as_ref()).map(|(text, _)| text.clone())
+            };
+            let (node, listen) = (text("node"), text("listen"));
+            let found = arakoon::read(&config, node.as_deref(), listen.as_deref())?;
             for given in found.given {
                 fill(&mut said, given.name, given.text, &config, given.line);
             }

@@ -3,9 +3,10 @@
 
 use super::background;
 use super::checks::{
-    BUFFER_BYTES_MIN, MEMORY_BYTES_MIN, address, addresses, at_least, idle, is_cluster,
-    maybe_address, names, not_empty, places, share, time, told,
+    BUFFER_BYTES_MIN, MEMORY_BYTES_MIN, at_least, idle, is_cluster, maybe_address, names,
+    not_empty, places, share, time, told,
 };
+use super::listeners;
 use super::masters;
 use super::row::Row;
 use super::units;
@@ -24,34 +25,11 @@ pub const TABLE: &[Row] = &[
             Ok(())
         },
     },
-    Row {
-        name: "listen",
-        value: "ADDRESS",
-        default: "127.0.0.1:7711",
-        doc: "where clients of every tongue connect",
-        take: |settings, text| address(text).map(|it| settings.door.listen = it),
-    },
-    Row {
-        name: "admin_listen",
-        value: "ADDRESS",
-        default: "none",
-        doc: "where status, metrics and administration are served when `listen` is not on loopback",
-        take: |settings, text| maybe_address(text).map(|it| settings.door.admin_listen = it),
-    },
-    Row {
-        name: "arakoon_listen",
-        value: "ADDRESSES",
-        default: "none",
-        doc: "where clients of Arakoon connect beside `listen`, with commas between",
-        take: |settings, text| addresses(text).map(|it| settings.door.arakoon_listen = it),
-    },
-    Row {
-        name: "riak_listen",
-        value: "ADDRESSES",
-        default: "none",
-        doc: "where clients of Riak connect beside `listen`, with commas between",
-        take: |settings, text| addresses(text).map(|it| settings.door.riak_listen = it),
-    },
+    listeners::LISTEN,
+    listeners::LISTEN_ALSO,
+    listeners::ADMIN_LISTEN,
+    listeners::ARAKOON_LISTEN,
+    listeners::RIAK_LISTEN,
     Row {
         name: "arakoon_clusters",
         value: "NAMES",

@@ -58,7 +58,12 @@ fn an_arakoon_configuration_gives_way_to_everything_but_the_default() {
     assert_eq!(settings.node.name, "a");
     assert_eq!(settings.node.data, Path::new("/srv/a/credenza"));
     assert_eq!(settings.door.arakoon_clusters, ["ricky"]);
-    assert_eq!(settings.door.arakoon_listen, ["127.0.0.1:4000".parse().expect("an address")]);
+    let client_port: SocketAddr = "127.0.0.1:4000".parse().expect("an address");
+    assert_eq!((settings.door.listen, settings.door.arakoon_listen.len()), (client_port, 0));
+    let mut beside = all.clone();
+    beside.texts.push(("listen", "127.0.0.1:7711".into()));
+    let door = beside.settings(&none).expect("good").door;
+    assert_eq!((door.listen.port(), door.arakoon_listen), (7711, vec![client_port]));
     assert_eq!(settings.levels, "warn".parse().expect("levels"), "our own file wins");
     assert_eq!(settings.warnings.len(), 1, "{:?}", settings.warnings);
     assert!(settings.warnings[0].contains(":4: `quorum`"), "{:?}", settings.warnings);

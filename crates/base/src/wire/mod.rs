@@ -163,8 +163,9 @@ fn shortened(
     reason: Reason,
 ) -> Result<Reply> {
     match answer {
-        Ok(Reply { index, body: Body::Updated(_) }) => {
-            Ok(Reply { index: *index, body: Body::Updated(Outcome::AppliedAt(*index)) })
+        Ok(Reply { index, version, body: Body::Updated(_) }) => {
+            let body = Body::Updated(Outcome::AppliedAt(*index));
+            Ok(Reply { index: *index, version: *version, body })
         }
         _ => Err(Error::new(
             reason,

@@ -47,7 +47,7 @@ pub(super) fn take(from: &mut Source<'_>) -> Taken<Reply> {
         }
         number => take_shown(number, from)?,
     };
-    Ok(Reply { index, body })
+    Ok(Reply::new(index, body))
 }
 
 fn put_body<W: Fields>(body: &Body, out: &mut W) {

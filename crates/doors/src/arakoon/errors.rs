@@ -78,7 +78,7 @@ impl Refusal {
     /// There is no memory for the answer; an update takes effect nevertheless.
     pub fn no_room(reply: &Result<Reply>) -> Refusal {
         match reply {
-            Ok(Reply { index, body: Body::Updated(_) }) => Refusal::complaint(format!(
+            Ok(Reply { index, body: Body::Updated(_), .. }) => Refusal::complaint(format!(
                 "the request was carried out at index {index}; there is no memory for its answer \
                  (buffer_bytes_max)"
             )),

@@ -1,5 +1,6 @@
 //! An answer, and its bytes.
 
+use super::date::DATE_BYTES;
 use bytes::Bytes;
 use std::io::Write;
 
@@ -148,11 +149,15 @@ impl Answer {
         }
     }
 
-    /// Appends the head; the body is [`Content::bytes`], unless the manner leaves it out.
-    pub fn encode_head(&self, out: &mut Vec<u8>, manner: Manner) {
+    /// Appends the head with this date (RFC 9110, section 6.6.1); the body is [`Content::bytes`],
+    /// unless the manner leaves it out.
+    pub fn encode_head(&self, out: &mut Vec<u8>, manner: Manner, date: &[u8; DATE_BYTES]) {
         let (code, words) = self.status.line();
         // Writing to a vector can't fail.
         let _ = write!(out, "HTTP/1.1 {code} {words}\r\n");
+        out.extend_from_slice(b"date: ");
+        out.extend_from_slice(date);
+        out.extend_from_slice(b"\r\n");
         match &self.content {
             Content::None => out.extend_from_slice(OTHER_HEADERS),
             Content::Value(_) => out.extend_from_slice(VALUE_HEADERS),

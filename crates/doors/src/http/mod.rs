@@ -10,6 +10,7 @@
 
 pub mod answer;
 pub mod chunks;
+pub mod date;
 pub mod head;
 pub mod percent;
 

@@ -41,6 +41,17 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
+/// Appends `bytes` as forms send them: a blank is `+` (Python's `quote_plus`, Erlang's
+/// `mochiweb_util:quote_plus`).
+pub fn encode_plus_onto(text: &mut String, bytes: &[u8]) {
+    for (number, word) in bytes.split(|byte| *byte == b' ').enumerate() {
+        if number > 0 {
+            text.push('+');
+        }
+        encode_onto(text, word);
+    }
+}
+
 /// Appends `bytes` so that they are one segment of a path, or one value of a query.
 pub fn encode_onto(text: &mut String, bytes: &[u8]) {
     for &byte in bytes {

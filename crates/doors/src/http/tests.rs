@@ -1,6 +1,6 @@
 //! Laws of the framing: what is read, what is refused, and that nothing panics.
 
-use super::percent::{Plus, decode, encode_onto};
+use super::percent::{Plus, decode, encode_onto, encode_plus_onto};
 use super::*;
 use base::limits::{HTTP_HEADER_BYTES_MAX, HTTP_HEADERS_MAX, HTTP_LINE_BYTES_MAX};
 use proptest::prelude::*;
@@ -228,6 +228,9 @@ fn broken_percent_encoding_is_told() {
     }
     assert_eq!(decode("a+b%20c", Plus::Blank).as_deref(), Some(&b"a b c"[..]));
     assert_eq!(decode("a+b", Plus::Plus).as_deref(), Some(&b"a+b"[..]));
+    let mut text = String::new();
+    encode_plus_onto(&mut text, b" a+b  c ");
+    assert_eq!(text, "+a%2Bb++c+");
 }
 
 #[test]
@@ -237,11 +240,43 @@ fn an_answer_of_another_node_names_it_and_no_name_breaks_the_head() {
         let mut answer = Answer::new(Status::NoContent, Content::None);
         answer.master = master.map(String::from);
         let mut out = Vec::new();
-        answer.encode_head(&mut out, manner);
+        answer.encode_head(&mut out, manner, date::DateCache::default().at(0));
         String::from_utf8(out).expect("text")
     };
     assert!(!head(None).contains("x-credenza-master"));
     assert!(head(Some("n2")).contains("\r\nx-credenza-master: n2\r\n"));
+    assert!(head(None).contains("\r\ndate: Thu, 01 Jan 1970 00:00:00 GMT\r\n"));
     let hostile = head(Some("n2\r\nset-cookie: a=b"));
     assert!(!hostile.contains("\nset-cookie"), "{hostile}");
+}
+
+#[test]
+fn dates_are_written_and_read() {
+    for (ms, text) in [
+        (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+        (951_782_400_000, "Tue, 29 Feb 2000 00:00:00 GMT"),
+        (1_795_252_102_000, "Sat, 21 Nov 2026 09:08:22 GMT"),
+        (4_102_444_799_000, "Thu, 31 Dec 2099 23:59:59 GMT"),
+    ] {
+        assert_eq!(date::text(ms), text);
+        assert_eq!(date::seconds(text), Some(ms / 1_000));
+    }
+    for day in 0..60_000 {
+        assert_eq!(date::seconds(&date::text(day * 86_400_000)), Some(day * 86_400));
+    }
+    for text in ["", "Thu, 01 Jan 1970", "Thu, 01 Foo 1970 00:00:00 GMT", "1, 1 Jan 1 1:1:1 GMT"] {
+        assert_eq!(date::seconds(text), None, "{text}");
+    }
+}
+
+#[test]
+fn a_cached_date_is_that_of_its_second() {
+    let mut cache = date::DateCache::default();
+    for ms in [0, 999, 1_000, 951_782_400_000, 951_782_399_999, 253_402_300_799_000] {
+        assert_eq!(&cache.at(ms)[..], date::text(ms).as_bytes(), "{ms}");
+        assert_eq!(&cache.at(ms)[..], date::text(ms).as_bytes(), "{ms}, again");
+    }
+    // A clock that was set beyond all sense breaks no head.
+    let printable = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
+    assert!(cache.at(u64::MAX).iter().all(printable));
 }

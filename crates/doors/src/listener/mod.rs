@@ -123,7 +123,8 @@ impl Doors {
     }
 
     /// Where the doors listen: the clients' address first, then the operators' if it is another,
-    /// then those for clients of Arakoon, then those for clients of Riak.
+    /// then those for clients of Arakoon, then those for clients of Riak, then those of
+    /// `listen_also`.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -155,16 +156,18 @@ impl Drop for Doors {
     }
 }
 
-fn main_face(settings: &DoorSettings) -> Face {
-    if settings.listen.ip().is_loopback() { Face::Both } else { Face::Clients }
+/// What a listener of all protocols serves at this address.
+fn main_face(address: SocketAddr) -> Face {
+    if address.ip().is_loopback() { Face::Both } else { Face::Clients }
 }
 
 fn check_addresses(settings: &DoorSettings) -> Result<()> {
     let main = [("listen", Some(settings.listen)), ("admin_listen", settings.admin_listen)];
     let main = main.into_iter().filter_map(|(setting, address)| Some((setting, address?)));
+    let also = settings.listen_also.iter().map(|address| ("listen_also", *address));
     let arakoon = settings.arakoon_listen.iter().map(|address| ("arakoon_listen", *address));
     let riak = settings.riak_listen.iter().map(|address| ("riak_listen", *address));
-    for (setting, address) in main.chain(arakoon).chain(riak) {
+    for (setting, address) in main.chain(also).chain(arakoon).chain(riak) {
         if !address.ip().is_loopback() && !settings.insecure {
             return Err(Error::new(
                 Reason::NotSupported,

@@ -2,6 +2,8 @@
 
 use super::tongue::{Foreign, Told};
 use crate::arakoon;
+use crate::clock::Clock;
+use crate::http::date;
 use base::Reason;
 use bytes::BufMut;
 
@@ -62,9 +64,12 @@ pub fn starting(before: Before, told: Told, first: &[u8]) -> Vec<u8> {
     let (reason, words) = before.words();
     match told {
         Told::Http if is_live(first) => {
-            b"HTTP/1.1 200 OK\r\ncontent-type: text/plain; charset=utf-8\r\n\
-            connection: close\r\ncontent-length: 5\r\n\r\nlive\n"
-                .to_vec()
+            let date = date::text(Clock::Wall.unix_ms());
+            format!(
+                "HTTP/1.1 200 OK\r\ndate: {date}\r\ncontent-type: text/plain; charset=utf-8\r\n\
+                 connection: close\r\ncontent-length: 5\r\n\r\nlive\n"
+            )
+            .into_bytes()
         }
         Told::Resp => format!("-LOADING {words}\r\n").into_bytes(),
         Told::Arakoon => arakoon::starting(words),
@@ -83,10 +88,10 @@ fn unavailable(reason: &str, detail: &str) -> Vec<u8> {
         "{{\"error\":{{\"reason\":\"{reason}\",\"kind\":\"unavailable\",\
          \"detail\":\"{detail}\"}}}}"
     );
-    let length = body.len();
+    let (length, date) = (body.len(), date::text(Clock::Wall.unix_ms()));
     format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
-         connection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        "HTTP/1.1 503 Service Unavailable\r\ndate: {date}\r\ncontent-type: application/json\r\n\
+         retry-after: 1\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
     )
     .into_bytes()
 }

@@ -10,7 +10,7 @@ fn addresses_beyond_loopback_need_a_word_of_consent() {
     assert!(error.text().contains("insecure"), "{error}");
     settings.insecure = true;
     assert_eq!(check_addresses(&settings), Ok(()));
-    assert_eq!(main_face(&settings), Face::Clients);
+    assert_eq!(main_face(settings.listen), Face::Clients);
     settings = DoorSettings {
         admin_listen: Some("[::]:0".parse().expect("an address")),
         ..Default::default()
@@ -18,8 +18,12 @@ fn addresses_beyond_loopback_need_a_word_of_consent() {
     let error = check_addresses(&settings).expect_err("open to the network");
     assert!(error.text().starts_with("admin_listen"), "{error}");
     settings.admin_listen = None;
+    settings.listen_also = vec!["10.0.0.1:0".parse().expect("an address")];
+    let error = check_addresses(&settings).expect_err("open to the network");
+    assert!(error.text().starts_with("listen_also"), "{error}");
+    settings.listen_also.clear();
     assert_eq!(check_addresses(&settings), Ok(()));
-    assert_eq!(main_face(&settings), Face::Both);
+    assert_eq!(main_face(settings.listen), Face::Both);
 }
 
 /// Nobody accepts meanwhile: the runtime's one thread is here. Each would wait a second or more.

@@ -50,7 +50,7 @@ impl Doors {
     /// Takes the addresses, and serves nothing yet. Errors: as of [`Doors::open`].
     pub fn bind(settings: DoorSettings) -> Result<Threshold> {
         check_addresses(&settings)?;
-        let face = main_face(&settings);
+        let face = main_face(settings.listen);
         let mut bound = vec![(super::bind("listen", settings.listen)?, face)];
         if let Some(address) = settings.admin_listen {
             bound.push((super::bind("admin_listen", address)?, Face::Operators));
@@ -60,6 +60,9 @@ impl Doors {
         }
         for address in &settings.riak_listen {
             bound.push((super::bind("riak_listen", *address)?, Face::Riak));
+        }
+        for address in &settings.listen_also {
+            bound.push((super::bind("listen_also", *address)?, main_face(*address)));
         }
         Ok(Threshold { alone: Alone::default(), settings, bound })
     }

@@ -1,5 +1,7 @@
 //! Which language a connection speaks, told by its first bytes. Pure.
 
+use crate::riak::FIRST_SEGMENTS;
+
 /// What the first bytes say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
@@ -158,9 +160,6 @@ fn get(first: &[u8]) -> Told {
     }
 }
 
-/// The first segments of Riak's paths.
-const RIAKS: [&[u8]; 5] = [b"riak", b"buckets", b"types", b"ping", b"stats"];
-
 /// Whose paths these are, told by their first segment; `line` begins with the blank behind the
 /// method.
 fn path(line: &[u8]) -> Told {
@@ -169,12 +168,13 @@ fn path(line: &[u8]) -> Told {
         return if rest.is_empty() { Told::More } else { Told::Http };
     };
     let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b' ' | b'\r' | b'\n'));
+    let is_riaks = |segment: &[u8]| FIRST_SEGMENTS.iter().any(|known| known.as_bytes() == segment);
     match end {
-        Some(end) if RIAKS.contains(&&rest[..end]) => Told::Riak,
+        Some(end) if is_riaks(&rest[..end]) => Told::Riak,
         // Its clients look there first for what is served; whatever else comes after it is asked
         // of the house's own door.
         Some(0) if rest[0] == b' ' => Told::Riak,
-        None if RIAKS.iter().any(|known| known.starts_with(rest)) => Told::More,
+        None if FIRST_SEGMENTS.iter().any(|known| known.as_bytes().starts_with(rest)) => Told::More,
         _ => Told::Http,
     }
 }
@@ -186,13 +186,15 @@ mod tests {
     #[test]
     fn each_language_is_told_by_its_first_bytes() {
         let long = format!("GET /v1/{}", "x".repeat(600));
-        let cases: [(&[u8], Told); 31] = [
+        let cases: [(&[u8], Told); 33] = [
             (b"POST http://x/", Told::Http),
             (b"PUT /bucket", Told::More),
             (b"PUT /buckets/", Told::Riak),
             (b"PUT /bucketsx", Told::Http),
             (b"GET /riak?buckets=true HTTP/1.1\r\n", Told::Riak),
             (b"GET /ping HTTP/1.1\r\n", Told::Riak),
+            (b"POST /mapred HTTP/1.1\r\n", Told::Riak),
+            (b"GET /solr/books/select?q=x HTTP/1.1\r\n", Told::Riak),
             (b"GET /status HTTP/1.1\r\n", Told::Http),
             (b"", Told::More),
             (b"\r\n", Told::More),

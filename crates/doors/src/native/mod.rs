@@ -12,6 +12,7 @@
 mod admission;
 mod client;
 mod connection;
+mod constants;
 mod emptying;
 mod errors;
 mod json;

@@ -1,5 +1,6 @@
 //! The OpenAPI document, made from the table of routes, so that the two can't drift apart.
 
+use super::constants;
 use super::parameters::{BUCKETS_PER_PAGE_MAX, Parameter};
 use super::routes::{Gives, Name, Route, Takes};
 use super::schemas;
@@ -31,7 +32,7 @@ fn build(sections: &[String]) -> Value {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method.word().to_ascii_lowercase()] = operation(route);
     }
-    json!({
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Credenza",
@@ -42,7 +43,9 @@ fn build(sections: &[String]) -> Value {
         "servers": [{ "url": "/" }],
         "paths": paths,
         "components": { "schemas": schemas::all(sections) },
-    })
+    });
+    constants::add_types(&mut document);
+    document
 }
 
 fn operation(route: &Route) -> Value {
@@ -144,11 +147,11 @@ fn header_parameters(route: &Route) -> Vec<Value> {
     });
     let mut parameters = Vec::new();
     if route.headers.has_conditions() {
-        let words = "Only if the row has this version, or is there.";
+        let words = "Only if the row has this version (in quotes, as the ETag is), or is there.";
         parameters.push(header("if-match", condition.clone(), words));
         if route.name == Name::PutKey {
             let words = "Only if the row is absent.";
-            parameters.push(header("if-none-match", json!({ "const": "*" }), words));
+            parameters.push(header("if-none-match", json!({ "enum": ["*"] }), words));
         } else if route.name != Name::DeleteKey {
             let words = "304 if the row has this version.";
             parameters.push(header("if-none-match", condition, words));
@@ -158,10 +161,12 @@ fn header_parameters(route: &Route) -> Vec<Value> {
         parameters.push(header(
             "x-credenza-session",
             schemas::sessions::id(),
-            "A session: with x-credenza-request it names the attempt; a retry applies once.",
+            "A session: with x-credenza-request it names the attempt; a retry applies once. 400 \
+             without that.",
         ));
         let number = json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX });
-        parameters.push(header("x-credenza-request", number, "The request's number, going up."));
+        let words = "The request's number, going up; 400 without x-credenza-session.";
+        parameters.push(header("x-credenza-request", number, words));
     }
     parameters
 }
@@ -243,6 +248,14 @@ fn good(route: &Route) -> (&'static str, Value) {
     let reference = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
     let json_content = |name: &str| json!({ "application/json": { "schema": reference(name) } });
     match route.gives {
+        Gives::Nothing if route.name == Name::PutKey => {
+            let mut headers = index;
+            headers["etag"] = etag(
+                "The version that the write gave the row, in quotes; left out \
+                where the row expired at once, or where an earlier attempt wrote it.",
+            );
+            ("204", json!({ "description": "It is so.", "headers": headers }))
+        }
         Gives::Nothing => ("204", json!({ "description": "It is so.", "headers": index })),
         Gives::Created => ("201", json!({ "description": "It is made.", "headers": index })),
         Gives::Json(name) => (
@@ -279,11 +292,14 @@ fn text(kind: &str) -> Value {
     }
 }
 
+fn etag(words: &str) -> Value {
+    json!({
+        "description": words, "schema": { "type": "string", "pattern": "^\"[0-9]+\"$" },
+    })
+}
+
 fn value_response(mut headers: Value, route: &Route) -> Value {
-    headers["etag"] = json!({
-        "description": "The row's version, in quotes.",
-        "schema": { "type": "string", "pattern": "^\"[0-9]+\"$" },
-    });
+    headers["etag"] = etag("The row's version, in quotes.");
     headers["x-credenza-expires-in-ms"] = json!({
         "description": "Milliseconds until the row expires, if it does.",
         "schema": { "type": "integer", "minimum": 0 },

@@ -5,6 +5,7 @@ use super::errors;
 use crate::buffer_room::overloaded;
 use crate::counters::{Operation, Tongue, Verdict};
 use crate::http::answer::Manner;
+use crate::http::date::DateCache;
 use crate::http::{Answer, Content, Status};
 use crate::shared::Shared;
 use base::limits::{ANSWER_WRITE_MS_MAX, PIPELINE_DEPTH_MAX};
@@ -36,6 +37,7 @@ pub struct Output {
     tail: Option<Bytes>,
     reserved: Option<OwnedSemaphorePermit>,
     waiting: Vec<Waiting>,
+    date: DateCache,
 }
 
 /// An answer that must not be said before its ticket is decided.
@@ -116,7 +118,8 @@ impl Output {
             }
         }
         let start = self.bytes.len();
-        answer.encode_head(&mut self.bytes, asked.manner);
+        let date = self.date.at(shared.clock.unix_ms());
+        answer.encode_head(&mut self.bytes, asked.manner, date);
         if !asked.manner.head_only && answer.content != Content::None {
             if body.len() <= INLINE_BYTES_MAX {
                 self.bytes.extend_from_slice(&body);
@@ -158,7 +161,7 @@ impl Output {
                     if place + 1 == count && waiting.place.end == old.len() {
                         self.tail = None;
                     }
-                    self.replace(&error, &waiting.asked);
+                    self.replace(shared, &error, &waiting.asked);
                     observe(shared, &waiting.asked, Verdict::Failed(error.kind()));
                 }
             }
@@ -166,9 +169,10 @@ impl Output {
         self.bytes.extend_from_slice(&old[copied..]);
     }
 
-    fn replace(&mut self, error: &Error, asked: &Asked) {
+    fn replace(&mut self, shared: &Shared, error: &Error, asked: &Asked) {
         let answer = errors::answer(error);
-        answer.encode_head(&mut self.bytes, asked.manner);
+        let date = self.date.at(shared.clock.unix_ms());
+        answer.encode_head(&mut self.bytes, asked.manner, date);
         if !asked.manner.head_only {
             self.bytes.extend_from_slice(&answer.content.bytes());
         }

@@ -14,6 +14,9 @@ pub fn answer(shape: &Shape, key: &Bytes, result: &Result<Reply, Error>) -> Answ
         Ok(reply) => {
             let mut answer = good(shape, key, &reply.body);
             answer.index = Some(reply.index.0);
+            if *shape == (Shape::Written { stays: true }) && answer.status == Status::NoContent {
+                answer.etag = reply.version.map(|version| version.0);
+            }
             answer
         }
         Err(error) => match (shape, error.reason) {
@@ -43,10 +46,12 @@ fn good(shape: &Shape, key: &Bytes, body: &Body) -> Answer {
         (Shape::Value { if_match, if_none_match }, Body::Row(row)) => {
             value(key, row.as_ref(), if_match.as_ref(), if_none_match.as_ref())
         }
-        (Shape::Written, Body::Updated(Outcome::Swapped { written: false, .. })) => {
+        (Shape::Written { .. }, Body::Updated(Outcome::Swapped { written: false, .. })) => {
             condition_fails()
         }
-        (Shape::Written | Shape::Nothing, _) => Answer::new(Status::NoContent, Content::None),
+        (Shape::Written { .. } | Shape::Nothing, _) => {
+            Answer::new(Status::NoContent, Content::None)
+        }
         (Shape::Deleted { .. }, Body::Updated(Outcome::Existed(false))) => not_found(key),
         (Shape::Deleted { .. }, _) => Answer::new(Status::NoContent, Content::None),
         (Shape::Created, _) => Answer::new(Status::Created, Content::None),

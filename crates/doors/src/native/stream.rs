@@ -5,6 +5,7 @@ use super::errors;
 use super::json::write;
 use super::output::{self, Asked};
 use crate::counters::{Tongue, Verdict};
+use crate::http::date::DateCache;
 use crate::http::{Answer, Content, Status};
 use base::request::Call;
 use base::{Body, Error, Page, Range, Read, Reason, Request};
@@ -45,12 +46,13 @@ pub async fn rows(
     loop {
         let reply = shared.node.handle(page_request(&request, &range)).await;
         let page = match reply {
-            Ok(base::Reply { index, body: Body::Page(page) }) => {
+            Ok(base::Reply { index, body: Body::Page(page), .. }) => {
                 if !has_begun {
                     let mut answer = Answer::new(Status::Ok, Content::JsonLines);
                     answer.index = Some(index.0);
                     answer.master = shared.node.other_master(&request.bucket);
-                    answer.encode_head(&mut out, manner);
+                    let now_ms = shared.clock.unix_ms();
+                    answer.encode_head(&mut out, manner, DateCache::new(now_ms).at(now_ms));
                     has_begun = true;
                 }
                 page

@@ -1,5 +1,7 @@
 //! The native door's pure parts: routes, targets, plans, answers, and the document about them.
 
+mod generators;
+
 use super::target::{self, Refusal, Target};
 use super::translate::{Plan, Shape, plan};
 use super::{errors, openapi, render, routes, table::ROUTES};
@@ -201,7 +203,7 @@ fn retries_carry_their_names() {
 
 fn told(shape: &Shape, result: Result<Body, Reason>) -> (u16, Option<u64>) {
     let result = result
-        .map(|body| Reply { index: LogIndex(5), body })
+        .map(|body| Reply { version: Some(Version(9)), ..Reply::new(LogIndex(5), body) })
         .map_err(|reason| Error::new(reason, "x"));
     let answer = render::answer(shape, &Bytes::from_static(b"k"), &result);
     assert_eq!(answer.index, result.is_ok().then_some(5));
@@ -232,10 +234,17 @@ fn conditions_of_reads_are_told_by_version() {
 #[test]
 fn writes_and_deletes_are_told_by_their_outcome() {
     let updated = |outcome| Ok(Body::Updated(outcome));
-    assert_eq!(told(&Shape::Written, updated(Outcome::Done)).0, 204);
+    let written = |ttl: &str, result| {
+        let request = format!("PUT /v1/buckets/a/b/keys/k{ttl} HTTP/1.1\ncontent-length: 1");
+        let Ok(Plan::Ask(_, shape)) = planned(&request, "v") else { panic!("{request}") };
+        told(&shape, result)
+    };
+    assert_eq!(written("", updated(Outcome::Done)), (204, Some(9)));
+    assert_eq!(written("?ttl_ms=1", updated(Outcome::Done)), (204, Some(9)));
+    assert_eq!(written("?ttl_ms=0", updated(Outcome::Done)), (204, None), "no row is left");
     let swapped = |written| updated(Outcome::Swapped { written, old: None });
-    assert_eq!(told(&Shape::Written, swapped(true)).0, 204);
-    assert_eq!(told(&Shape::Written, swapped(false)).0, 412);
+    assert_eq!(written("", swapped(true)), (204, Some(9)));
+    assert_eq!(written("", swapped(false)), (412, None));
     let deleted = |conditional, result| told(&Shape::Deleted { conditional }, result).0;
     assert_eq!(deleted(false, updated(Outcome::Existed(true))), 204);
     assert_eq!(deleted(false, updated(Outcome::Existed(false))), 404);
@@ -248,7 +257,7 @@ fn writes_and_deletes_are_told_by_their_outcome() {
 fn a_lone_read_among_the_updates_is_an_outcome_too() {
     let read = Body::Count(3);
     let answer = |body: Body| {
-        let result = Ok(Reply { index: LogIndex(5), body });
+        let result = Ok(Reply::new(LogIndex(5), body));
         let answer = render::answer(&Shape::Updated, &Bytes::new(), &result);
         String::from_utf8_lossy(&answer.content.bytes()).into_owned()
     };

@@ -10,7 +10,7 @@ use super::ring;
 use super::routes::Name;
 use super::siblings;
 use super::target::{Tags, Target};
-use base::request::{Call, Missing, SessionCall, Steps, When};
+use base::request::{Call, Expiry, Missing, SessionCall, Steps, When};
 use base::{
     BucketName, ClusterCall, DirectoryCall, Error, GroupId, LogIndex, Range, Read, Request,
     RingCall, TokenDigest, Update, Version,
@@ -40,8 +40,11 @@ pub enum Shape {
         /// `if-none-match`.
         if_none_match: Option<Tags>,
     },
-    /// A write: nothing to tell, or that its condition failed.
-    Written,
+    /// A write: the row's version, or that its condition failed.
+    Written {
+        /// The row is there behind it: it did not expire at once.
+        stays: bool,
+    },
     /// A delete of a key; under a condition an absent or changed row is a failed precondition.
     Deleted {
         /// There was a condition.
@@ -116,7 +119,10 @@ pub fn plan(mut target: Target, body: Bytes) -> Result<Plan, Error> {
             (Call::Read(Read::Get(key), target.query.consistency), shape)
         }
         Name::PutKey => match put(&mut target, body)? {
-            Some(update) => (Call::Update(update), Shape::Written),
+            Some(update) => {
+                let stays = target.query.expiry != Expiry::After(0);
+                (Call::Update(update), Shape::Written { stays })
+            }
             None => return Ok(Plan::ConditionFails),
         },
         Name::DeleteKey => match delete(&mut target)? {

@@ -9,7 +9,7 @@ use base::{Body, LogIndex, Reply, Result};
 #[inline]
 pub(super) fn applied(reply: &Result<Reply>) -> Option<LogIndex> {
     match reply {
-        Ok(Reply { index, body: Body::Updated(_) }) => Some(*index),
+        Ok(Reply { index, body: Body::Updated(_), .. }) => Some(*index),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! An answer, and its bytes.
 
-use super::hour;
+use crate::http::date;
 use bytes::Bytes;
 use std::io::Write;
 
@@ -75,7 +75,7 @@ impl Answer {
         self.encode_on(out, head_only, true, None);
     }
 
-    /// Appends it for a connection that may end with it, with the hour.
+    /// Appends it for a connection that may end with it, with the date.
     pub(super) fn encode_on(
         &self,
         out: &mut Vec<u8>,
@@ -86,7 +86,7 @@ impl Answer {
         // Writing to a vector can't fail.
         let _ = write!(out, "HTTP/1.1 {} {}\r\n", self.status, self.reason());
         if let Some(now_ms) = now_ms {
-            let _ = write!(out, "Server: Credenza\r\nDate: {}\r\n", hour::text(now_ms));
+            let _ = write!(out, "Server: Credenza\r\nDate: {}\r\n", date::text(now_ms));
         }
         for (name, value) in &self.headers {
             out.extend_from_slice(name);

@@ -2,9 +2,9 @@
 
 use super::answer::Answer;
 use super::asked::Asked;
-use super::hour;
 use crate::counters::{Operation, Verdict};
 use crate::guard::Guard;
+use crate::http::date;
 use crate::http::{Body, Method, Parsed, Refused, head as http_head};
 use base::{AvailableCall, Call, Kind};
 use bytes::Bytes;
@@ -84,9 +84,9 @@ pub(super) fn overloaded() -> Answer {
 
 /// The head of an answer whose documents follow in chunks.
 pub(super) fn streaming(keep_alive: bool, now_ms: u64) -> Vec<u8> {
-    let hour = hour::text(now_ms);
+    let date = date::text(now_ms);
     let mut out = format!(
-        "HTTP/1.1 200 OK\r\nServer: Credenza\r\nDate: {hour}\r\n\
+        "HTTP/1.1 200 OK\r\nServer: Credenza\r\nDate: {date}\r\n\
          Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
     )
     .into_bytes();
@@ -114,7 +114,7 @@ pub(super) fn verdict(status: u16) -> Verdict {
         0..400 => Verdict::Fine,
         403 => Verdict::Failed(Kind::Denied),
         404 | 409 | 412 => Verdict::Failed(Kind::Conflict),
-        400..500 => Verdict::Failed(Kind::Invalid),
+        400..500 | 501 => Verdict::Failed(Kind::Invalid),
         500 => Verdict::Failed(Kind::Corrupt),
         504 => Verdict::Failed(Kind::Unknown),
         _ => Verdict::Failed(Kind::Unavailable),

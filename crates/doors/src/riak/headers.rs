@@ -3,7 +3,7 @@
 use super::answer::Answer;
 use super::asked::Asked;
 use super::path::{Bucket, Style};
-use crate::http::percent::{Plus, decode, encode_onto};
+use crate::http::percent::{Plus, decode, encode_plus_onto};
 use base::{Content, Context, Headers, Link, Sibling};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -150,20 +150,20 @@ fn no_link(style: Style) -> Answer {
 }
 
 /// The `Link` header of a value, with its bucket's `rel`: one line, whatever their number. Links
-/// know no types.
+/// know no types. Names and tags are encoded as in Riak, with `+` for a blank.
 pub(super) fn link_header(sibling: &Sibling, bucket: &Bucket) -> Bytes {
     let old = bucket.style == Style::Old;
     let (front, middle) = if old { ("/riak/", "/") } else { ("/buckets/", "/keys/") };
     let mut text = format!("<{front}");
-    encode_onto(&mut text, &bucket.bytes);
+    encode_plus_onto(&mut text, &bucket.bytes);
     text.push_str(">; rel=\"up\"");
     for link in &sibling.content.headers.links {
         text.push_str(&format!(", <{front}"));
-        encode_onto(&mut text, &link.bucket);
+        encode_plus_onto(&mut text, &link.bucket);
         text.push_str(middle);
-        encode_onto(&mut text, &link.key);
+        encode_plus_onto(&mut text, &link.key);
         text.push_str(">; riaktag=\"");
-        encode_onto(&mut text, &link.tag);
+        encode_plus_onto(&mut text, &link.tag);
         text.push('"');
     }
     text.into()

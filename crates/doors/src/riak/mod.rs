@@ -17,7 +17,6 @@ mod datatypes;
 mod errors;
 mod frame;
 mod headers;
-mod hour;
 mod negotiate;
 mod pages;
 mod parameters;
@@ -32,7 +31,7 @@ mod translate;
 
 pub use answer::Answer;
 pub use asked::Asked;
-pub(crate) use path::is_riaks;
+pub(crate) use path::{FIRST_SEGMENTS, is_riaks};
 pub use render::render;
 pub(crate) use serve::serve;
 pub(crate) use tally::Tally;

@@ -11,7 +11,11 @@ pub(super) struct Wants {
 
 impl Wants {
     pub(super) fn of(asked: &Asked) -> Wants {
-        let text = |name: &str| asked.text(name).map(str::to_string);
+        // Several lines of one of these mean one list.
+        let text = |name: &str| {
+            asked.header(name)?;
+            String::from_utf8(asked.joined(name)).ok()
+        };
         Wants { accept: text("accept"), encodings: text("accept-encoding") }
     }
 
@@ -36,22 +40,36 @@ impl Wants {
     }
 }
 
-/// How much a client wants a media type, in thousandths: the most exact range counts. Without an
-/// `Accept` everything is welcome.
-pub(super) fn welcome(accept: Option<&str>, kind: &str) -> u16 {
-    let Some(accept) = accept else { return 1_000 };
-    let family = kind.split_once('/').map_or(kind, |(family, _)| family);
-    let mut best = (0, 0);
-    for range in accept.split(',') {
+/// The ranges of an `Accept` header in the client's order: the name in lower case, and the weight
+/// in thousandths.
+fn ranges(accept: &str) -> impl Iterator<Item = (String, u16)> + '_ {
+    accept.split(',').map(|range| {
         let mut parts = range.split(';').map(str::trim);
         let name = parts.next().unwrap_or_default().to_ascii_lowercase();
-        let exact = match name.as_str() {
-            "*/*" | "*" => 1,
-            name if name.strip_suffix("/*") == Some(family) => 2,
-            name if name == kind => 3,
-            _ => continue,
-        };
         let weight = parts.find_map(|part| part.strip_prefix("q=")).map_or(1_000, thousandths);
+        (name, weight)
+    })
+}
+
+/// Exactness with which a range names a media type: 3 the type itself, 2 its family, 1 any type,
+/// 0 not at all.
+fn exactness(range: &str, kind: &str) -> u8 {
+    let family = kind.split_once('/').map_or(kind, |(family, _)| family);
+    match range {
+        "*/*" | "*" => 1,
+        range if range.strip_suffix("/*") == Some(family) => 2,
+        range if range == kind => 3,
+        _ => 0,
+    }
+}
+
+/// Weight of a media type for a client, in thousandths: that of the most exact range. Without an
+/// `Accept` every type is welcome.
+pub(super) fn welcome(accept: Option<&str>, kind: &str) -> u16 {
+    let Some(accept) = accept else { return 1_000 };
+    let mut best = (0, 0);
+    for (range, weight) in ranges(accept) {
+        let exact = exactness(&range, kind);
         if exact > best.0 {
             best = (exact, weight);
         }
@@ -74,14 +92,33 @@ pub(super) enum Manner {
     Parts,
 }
 
-/// How a client wants siblings; `equal` where it likes both alike; nothing if it wants neither.
-pub(super) fn siblings(accept: Option<&str>, equal: Manner) -> Option<Manner> {
-    let parts = welcome(accept, "multipart/mixed");
-    let tags = welcome(accept, "text/plain");
-    match parts.cmp(&tags) {
-        _ if parts == 0 && tags == 0 => None,
-        std::cmp::Ordering::Greater => Some(Manner::Parts),
-        std::cmp::Ordering::Less => Some(Manner::Tags),
-        std::cmp::Ordering::Equal => Some(equal),
+impl Manner {
+    fn media_type(self) -> &'static str {
+        match self {
+            Manner::Tags => "text/plain",
+            Manner::Parts => "multipart/mixed",
+        }
     }
+}
+
+/// The manner in which a client gets siblings, or none if it refuses both. `first` is what a range
+/// that fits both means, and what a client without an `Accept` gets.
+///
+/// As in Webmachine, of ranges with equal weight the one that the client names last counts first
+/// (`lists:reverse(lists:keysort(1, Ranges))`): Riak's Java client sends `*/*, multipart/mixed`
+/// with every read and understands parts alone. A type that the client refuses (`q=0`) is never
+/// chosen, although Webmachine would.
+pub(super) fn siblings(accept: Option<&str>, first: Manner) -> Option<Manner> {
+    let Some(text) = accept else { return Some(first) };
+    let second = if first == Manner::Tags { Manner::Parts } else { Manner::Tags };
+    let offered = [first, second];
+    let chosen = ranges(text).filter_map(|(range, weight)| {
+        let fits = |manner: &&Manner| {
+            let kind = manner.media_type();
+            weight > 0 && exactness(&range, kind) > 0 && welcome(accept, kind) > 0
+        };
+        offered.iter().find(fits).map(|manner| (weight, *manner))
+    });
+    // Of several with the same weight this is the last.
+    chosen.max_by_key(|(weight, _)| *weight).map(|(_, manner)| manner)
 }

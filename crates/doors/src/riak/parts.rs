@@ -1,8 +1,8 @@
 //! Siblings as the parts of one body, to the byte as Riak's clients split them.
 
 use super::headers::{content_type, index_headers, link_header, meta_headers};
-use super::hour;
 use super::path::Bucket;
+use crate::http::date;
 use base::Sibling;
 use base::codec::checksum;
 use bytes::Bytes;
@@ -53,7 +53,7 @@ fn part_headers(sibling: &Sibling, bucket: &Bucket) -> Vec<(Bytes, Bytes)> {
     }
     headers.push(named("Link", link_header(sibling, bucket)));
     headers.push(named("Etag", sibling.vtag.to_string().into()));
-    headers.push(named("Last-Modified", hour::text(sibling.written_ms).into()));
+    headers.push(named("Last-Modified", date::text(sibling.written_ms).into()));
     if sibling.tombstone {
         headers.push(named("X-Riak-Deleted", Bytes::from_static(b"true")));
     }

@@ -81,16 +81,56 @@ pub(super) enum Place {
     Counter(Bucket, Key),
     /// Who keeps a key.
     Owners(Bucket, Key),
+    /// Something of Riak's that is not served here.
+    Unserved(Feature),
 }
+
+/// A feature of Riak that is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Feature {
+    /// Secondary indexes: `/buckets/B/index/F/V`.
+    Indexes,
+    /// Link walking: links behind a key's path.
+    LinkWalking,
+    /// MapReduce: `/mapred`.
+    MapReduce,
+    /// Search: `/search` and `/solr`.
+    Search,
+}
+
+impl Feature {
+    /// The sentences that a client is told.
+    pub(super) fn refusal(self) -> &'static str {
+        match self {
+            Feature::Indexes => {
+                "Queries of secondary indexes are not served here. Index entries are kept and \
+                 given back with their object.\n"
+            }
+            Feature::LinkWalking => {
+                "Link walking is not served here. Read the object, and follow the links of its \
+                 `Link` header with a GET of each.\n"
+            }
+            Feature::MapReduce => {
+                "MapReduce is not served here. Read the objects, and map and reduce them in the \
+                 client.\n"
+            }
+            Feature::Search => "Search is not served here.\n",
+        }
+    }
+}
+
+/// First segments of Riak's paths.
+pub(crate) const FIRST_SEGMENTS: [&str; 8] =
+    ["riak", "buckets", "types", "ping", "stats", "mapred", "search", "solr"];
 
 /// Whether a path is one of Riak's, by its first segment.
 pub(crate) fn is_riaks(path: &str) -> bool {
     let first = path.split('/').find(|segment| !segment.is_empty());
-    first.is_none_or(|first| ["riak", "buckets", "types", "ping", "stats"].contains(&first))
+    first.is_none_or(|first| FIRST_SEGMENTS.contains(&first))
 }
 
 /// Reads a path, split before it is decoded, so that `%2F` may stand in a key. Nothing if it names
-/// nothing that is served here; an error in words if a name in it can't be.
+/// nothing of Riak's; an error in words if a name in it can't be.
 pub(super) fn read(path: &str) -> Option<Result<Place, &'static str>> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let (kind, rest) = match &segments[..] {
@@ -123,6 +163,12 @@ pub(super) fn read(path: &str) -> Option<Result<Place, &'static str>> {
         (None, ["buckets", name, "counters", key]) => {
             named(bucket(name, Style::New), key, Place::Counter)
         }
+        (_, ["buckets", _, "index", ..]) => Ok(Place::Unserved(Feature::Indexes)),
+        (None, ["riak", _, _, ..]) | (_, ["buckets", _, "keys", _, ..]) => {
+            Ok(Place::Unserved(Feature::LinkWalking))
+        }
+        (None, ["mapred", ..]) => Ok(Place::Unserved(Feature::MapReduce)),
+        (None, ["search" | "solr", ..]) => Ok(Place::Unserved(Feature::Search)),
         _ => return None,
     })
 }

@@ -7,7 +7,8 @@ use super::headers::{VCLOCK, content_type, index_headers, link_header, meta_head
 use super::negotiate::{Manner, Wants, siblings as manner, welcome};
 use super::path::{Bucket, known_as};
 use super::translate::Shape;
-use super::{errors, hour, parts, properties};
+use super::{errors, parts, properties};
+use crate::http::date;
 use base::codec::checksum;
 use base::{Body, Context, Error, Kind, Owner, Reply, Sibling, Siblings, Vtag};
 use bytes::Bytes;
@@ -64,12 +65,12 @@ impl Conditions {
             let tag = |tag: &str| tag.trim().trim_matches('"').to_string();
             Some(text.split(',').map(tag).collect())
         };
-        let hour = |name: &str| asked.text(name).and_then(hour::seconds);
+        let date = |name: &str| asked.text(name).and_then(date::seconds);
         Conditions {
             matches: tags("if-match"),
             none_match: tags("if-none-match"),
-            modified_since: hour("if-modified-since"),
-            unmodified_since: hour("if-unmodified-since"),
+            modified_since: date("if-modified-since"),
+            unmodified_since: date("if-unmodified-since"),
         }
     }
 
@@ -259,7 +260,7 @@ fn values(found: &Siblings, bucket: &Bucket, wants: &Wants, equal: Manner) -> An
         .header(VCLOCK, vclock(&found.context))
         .header("Vary", "Accept, Accept-Encoding")
         .header("ETag", format!("\"{}\"", entity_tag(found)))
-        .header("Last-Modified", hour::text(modified(found)));
+        .header("Last-Modified", date::text(modified(found)));
     match manner(wants.accept(), equal) {
         None => Answer::text(406, ""),
         Some(Manner::Parts) => {
@@ -289,7 +290,7 @@ fn one(value: &Sibling, context: &Context, bucket: &Bucket, wants: &Wants) -> An
         .header(VCLOCK, vclock(context))
         .header("Vary", "Accept-Encoding")
         .header("ETag", format!("\"{}\"", value.vtag))
-        .header("Last-Modified", hour::text(value.written_ms))
+        .header("Last-Modified", date::text(value.written_ms))
         .header("Link", link_header(value, bucket));
     if value.tombstone {
         answer = answer.header("X-Riak-Deleted", "true");

@@ -123,6 +123,7 @@ fn planned(asked: &Asked) -> Result<Plan, Answer> {
     let allowed = match &place {
         Place::Ping | Place::Statistics | Place::Root | Place::Buckets { .. } => "GET, HEAD",
         Place::Owners(..) => "GET, HEAD",
+        Place::Unserved(_) => "",
         Place::Keys(bucket) if bucket.style == Style::Old => "GET, HEAD, POST, PUT",
         Place::Keys(_) => "GET, HEAD, POST",
         Place::Properties(_) => "GET, HEAD, PUT, DELETE",
@@ -133,6 +134,10 @@ fn planned(asked: &Asked) -> Result<Plan, Answer> {
     };
     if asked.method == Method::Other {
         return Err(Answer::text(501, "no such method\n"));
+    }
+    if let Place::Unserved(feature) = place {
+        // Not 404: Riak's Java client takes that for an empty result of a walk, and says nothing.
+        return Err(Answer::text(501, feature.refusal()));
     }
     match (place, asked.method) {
         (Place::Ping, Get | Head) => Ok(Plan::Say(Answer::with_body(200, "text/html", "OK"))),

@@ -69,7 +69,7 @@ impl Inner {
             Call::Session(_) => return Err(unsupported("there are no sessions")),
             Call::Directory(_) => return Err(unsupported("the directory is asked elsewhere")),
         };
-        Ok(Reply { index: LogIndex(0), body })
+        Ok(Reply::new(LogIndex(0), body))
     }
 }
 

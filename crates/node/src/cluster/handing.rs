@@ -114,7 +114,7 @@ pub(super) fn verify_told(inner: &Inner, peers: &Peers, asked: &Asked) {
 }
 
 fn answer(peers: &Peers, asked: &Asked, done: Result<Body>) {
-    let answer = done.map(|body| Reply { index: LogIndex(0), body });
+    let answer = done.map(|body| Reply::new(LogIndex(0), body));
     let mut bytes = Vec::new();
     write_answer(&answer, ANSWER_BYTES_MAX, &mut bytes);
     // Without a link the one who asked is told so by its own side.

@@ -38,7 +38,7 @@ use crate::world;
 use base::limits::{
     UNDECIDED_BYTES_MAX, UNDECIDED_UPDATES_MAX, VALUE_BATCH_BYTES, VALUE_UPDATES_MAX,
 };
-use base::{BucketId, Error, GroupId, LogIndex, NodeId, Outcome, Reason, Result};
+use base::{BucketId, Error, GroupId, LogIndex, NodeId, Reason, Result};
 use bytes::Bytes;
 use logic::consensus::{Effect, ReadToken, Refusal, Replica};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -180,9 +180,6 @@ pub(crate) struct State {
     scratch: Vec<u8>,
     room: Room,
 }
-
-/// What an update came to, and the ticket that must be decided before that may be told.
-pub(crate) type Submission = (Option<Ticket>, LogIndex, Result<Outcome>);
 
 impl Group {
     pub(crate) fn new(found: RecoveredGroup, shared: Shared) -> Group {

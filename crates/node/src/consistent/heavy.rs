@@ -4,7 +4,8 @@
 //! So whoever sends nothing but such updates, over however many connections, gets half of the
 //! lock's time at most, and the updates of others wait for one of them and never for a row of them.
 
-use super::group::{Group, Submission};
+use super::group::Group;
+use super::submit::Submission;
 use crate::catalog::Bucket;
 use crate::world::{self, timeout};
 use base::limits::FORWARD_MS_MAX;

@@ -37,7 +37,7 @@ pub(crate) mod seals;
 mod send;
 mod session;
 pub(crate) mod snapshot;
-mod submit;
+pub(crate) mod submit;
 pub(crate) mod ticks;
 mod torn;
 pub(crate) mod tracking;

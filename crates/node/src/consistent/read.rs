@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
                 Body::Count(count)
             }
         };
-        Ok(Reply { index: self.index.get(), body })
+        Ok(Reply::new(self.index.get(), body))
     }
 
     /// Takes the bytes of a row, expired or not, off the room; true if more may be read.

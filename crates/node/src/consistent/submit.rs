@@ -3,16 +3,37 @@
 use super::batch::{Batch, Room};
 use super::budget::Budget;
 use super::evaluate::evaluate_within;
-use super::group::{Group, Submission};
+use super::group::Group;
 use super::read::{BYTES_AT_ONCE, is_long};
 use super::session::{self, Attempt, Retried};
 use super::view::{Store, View};
 use crate::catalog::Bucket;
 use crate::flaws::{Flaw, flawed};
+use crate::submit::Ticket;
 use base::request::Steps;
-use base::{Error, LogIndex, Outcome, Read, Reason, Result, RetryId, SyncPolicy, Update};
+use base::{Error, LogIndex, Outcome, Read, Reason, Result, RetryId, SyncPolicy, Update, Version};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
+
+/// What an update came to, and the ticket that must be decided before that may be told.
+pub(crate) type Submission = (Option<Ticket>, Stamp, Result<Outcome>);
+
+/// The place of an update in its group's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// The index of the value that holds it, or, where it wrote nothing, of one that nothing it
+    /// saw is behind.
+    pub index: LogIndex,
+    /// The version of the rows that it wrote; none if it wrote none, or if an earlier attempt did.
+    pub version: Option<Version>,
+}
+
+impl Stamp {
+    /// The stamp of what only reads.
+    pub(crate) fn of_read(index: LogIndex) -> Stamp {
+        Stamp { index, version: None }
+    }
+}
 
 impl Group {
     /// Evaluates an update into the open value.
@@ -66,7 +87,13 @@ impl Group {
         // That a row's time has passed must stay so when another node is master, whose time goes on
         // from the last value's: the value says how late it was.
         let dated = view.saw_expired;
-        let logged = state.changed(begun) || dated || (*update == Update::Nop && result.is_ok());
+        let wrote = state.changed(begun);
+        let version = state
+            .open
+            .as_ref()
+            .filter(|_| wrote && earlier.is_none() && result.is_ok())
+            .map(Batch::version);
+        let logged = wrote || dated || (*update == Update::Nop && result.is_ok());
         // What changes nothing is as good as a read: it needs a lease, or a value to wait for that
         // a majority takes from now on; an empty one, if there is no other. One that was proposed
         // already proves nothing: a majority may have taken it before this machine stood still,
@@ -79,7 +106,8 @@ impl Group {
         }
         let ticket = state.ticket(self);
         let index = earlier.or(ticket.map(|ticket| ticket.index));
-        Ok((ticket, index.unwrap_or_else(|| self.applied.shown()), result))
+        let index = index.unwrap_or_else(|| self.applied.shown());
+        Ok((ticket, Stamp { index, version }, result))
     }
 
     /// Evaluates an update away from the lock and forgets what came of it, but for a budget that

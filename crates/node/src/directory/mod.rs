@@ -147,7 +147,7 @@ impl Directory {
                 None => Body::Cluster(known),
             };
         }
-        Ok(Reply { index, body })
+        Ok(Reply::new(index, body))
     }
 
     /// Carries out what is asked about the ring; `down`: who can't be reached now.
@@ -157,7 +157,7 @@ impl Directory {
         down: &BTreeSet<NodeId>,
     ) -> Result<Reply> {
         let (index, body) = self.change(|| self.plan_ring(call, down)).await?;
-        Ok(Reply { index, body })
+        Ok(Reply::new(index, body))
     }
 
     /// A member that was leaving is out of every group: it is forgotten.
@@ -184,12 +184,12 @@ impl Directory {
                 Plan::Made(steps, body) => (steps, body),
             };
             let sequence = Update::Sequence { steps, mode: Steps::AllOrNothing };
-            let (ticket, index, outcome) = self.group.submit(&self.rows, &sequence, None)?;
+            let (ticket, stamp, outcome) = self.group.submit(&self.rows, &sequence, None)?;
             if let Some(ticket) = ticket {
                 self.group.settled(ticket).await?;
             }
             match outcome {
-                Ok(_) => return Ok((index, body)),
+                Ok(_) => return Ok((stamp.index, body)),
                 Err(error) if error.reason == Reason::AssertionFailed => {}
                 Err(error) => return Err(error),
             }

@@ -128,16 +128,17 @@ pub(crate) fn answer(inner: &Arc<Inner>, asked: Asked) {
         let (directory, request) = letter::read(&payload)?;
         let call = request.call.clone();
         let answer = evaluate(&inner, group, directory, request).await;
-        Ok(written(&inner.answers, &call, answer))
+        Ok(written(&inner.answers, (&payload[..], &call), answer))
     };
     if !serve(inner, peers, asked, "a request passed on", attend) {
         Metrics::count(&inner.metrics.passed_here_declined);
     }
 }
 
-/// An answer's bytes. A large one counts against the memory for answers until it is sent; without
-/// room, an update is told to be applied, another change may have happened, and a read is refused.
-fn written(answers: &Answers, call: &Call, answer: Result<Reply>) -> Bytes {
+/// The bytes of the answer to a letter that asks this call. A large one counts against the memory
+/// for answers until it is sent; without room, an update is told to be applied, another change may
+/// have happened, and a read is refused.
+fn written(answers: &Answers, (letter, call): (&[u8], &Call), answer: Result<Reply>) -> Bytes {
     let bytes = answer_bytes(&answer);
     let room = match bytes {
         ..=LARGE_BYTES => Ok(None),
@@ -145,16 +146,17 @@ fn written(answers: &Answers, call: &Call, answer: Result<Reply>) -> Bytes {
     };
     let (answer, room) = match (room, answer) {
         (Ok(room), answer) => (answer, room),
-        (Err(_), Ok(Reply { index, body: Body::Updated(_) })) => {
+        (Err(_), Ok(Reply { index, version, body: Body::Updated(_) })) => {
             let body = Body::Updated(Outcome::AppliedAt(index));
-            (Ok(Reply { index, body }), None)
+            (Ok(Reply { index, version, body }), None)
         }
         // `overloaded` would say that nothing was done.
         (Err(_), _) if changes(call) => (Err(unanswered()), None),
         (Err(error), _) => (Err(error), None),
     };
     let mut bytes = Vec::new();
-    write_answer_to(call, &answer, BYTES_MAX, &mut bytes);
+    letter::put_version(letter, &answer, &mut bytes);
+    write_answer_to(call, &answer, BYTES_MAX - bytes.len(), &mut bytes);
     match room {
         None => bytes.into(),
         Some(room) => Bytes::from_owner(Counted { bytes, _room: room }),

@@ -1,10 +1,10 @@
 //! A request on its way to its group's master, until there is an answer or its time has passed.
 
+use super::letter;
 use crate::consistent::group::Standing;
-use crate::peers::Peers;
+use crate::peers::{Peers, Unanswered};
 use crate::world::{self, sleep, timeout};
 use base::codec::Malformed;
-use base::wire::read_answer;
 use base::{
     Call, DirectoryCall, Error, GroupId, Kind, NodeId, Reason, Reply, Request, Result, RingCall,
 };
@@ -127,9 +127,19 @@ impl Errand {
     }
 
     async fn ask(&self, peers: &Peers, master: NodeId) -> Result<Reply> {
-        let left = Duration::from_millis(self.within_ms).saturating_sub(since(self.began_ms));
-        let bytes = peers.ask(master, self.group, self.letter.clone(), left).await?;
-        read_answer(&bytes).unwrap_or_else(|Malformed(field)| {
+        let mut letter = self.letter.clone();
+        let bytes = loop {
+            let left = Duration::from_millis(self.within_ms).saturating_sub(since(self.began_ms));
+            match peers.ask(master, self.group, letter.clone(), left).await {
+                // It did nothing, because it is busy or because it is of an older version, which
+                // the second answer tells apart.
+                Err(Unanswered::Declined(_)) if letter::is_for_version(&letter) => {
+                    letter = letter::without_version(&letter);
+                }
+                answer => break answer?,
+            }
+        };
+        letter::read_answer_to(&letter, bytes).unwrap_or_else(|Malformed(field)| {
             tracing::warn!(
                 target: "node",
                 node = %format_args!("{:016x}", master.0),

@@ -1,14 +1,21 @@
 //! A request passed on, as bytes: which kind of call it is (1), how far the asking node has applied
-//! the directory (8), then the request as `base` writes it. The answer is `base`'s.
+//! the directory (8), then the request as `base` writes it. The answer is `base`'s; that to an
+//! update of one key has the version of the row in front (8; 0: none).
 
 use base::codec::{Malformed, Reader};
 use base::limits::{PEER_CALL_BYTES_MAX, PEER_HEAD_BYTES_MAX};
-use base::{Call, Error, LogIndex, Reason, Request, Result};
-use bytes::Bytes;
+use base::wire::read_answer;
+use base::{Call, Error, LogIndex, Reason, Reply, Request, Result, Update, Version};
+use bytes::{Buf, Bytes};
 
 /// The first byte of a call between nodes that is a request passed on.
 pub(crate) const PASSED_ON: u8 = 1;
+/// The same for an update of one key, whose answer begins with the row's version. A node that is
+/// older than this kind declines it, as it declines any that it does not know.
+pub(crate) const PASSED_ON_FOR_VERSION: u8 = 9;
 const HEAD_BYTES: usize = 9;
+/// Bytes of the version in front of an answer.
+const VERSION_BYTES: usize = 8;
 /// Longest request, with its head, and longest answer.
 pub(super) const BYTES_MAX: usize = PEER_CALL_BYTES_MAX - PEER_HEAD_BYTES_MAX;
 
@@ -25,7 +32,10 @@ pub(super) fn write(directory: LogIndex, request: &Request) -> Result<Bytes> {
         ));
     }
     let mut bytes = Vec::with_capacity(length);
-    bytes.push(PASSED_ON);
+    bytes.push(match &request.call {
+        Call::Update(Update::Set { .. } | Update::SetIf { .. }) => PASSED_ON_FOR_VERSION,
+        _ => PASSED_ON,
+    });
     bytes.extend_from_slice(&directory.0.to_le_bytes());
     request.write(&mut bytes);
     let bytes = Bytes::from(bytes);
@@ -41,9 +51,44 @@ pub(super) fn write(directory: LogIndex, request: &Request) -> Result<Bytes> {
 /// Reads a letter: how far the directory must be, and the request.
 pub(super) fn read(bytes: &Bytes) -> std::result::Result<(LogIndex, Request), Malformed> {
     let mut reader = Reader::new(bytes);
-    if reader.u8("which call")? != PASSED_ON {
+    if !matches!(reader.u8("which call")?, PASSED_ON | PASSED_ON_FOR_VERSION) {
         return Err(Malformed("which call"));
     }
     let directory = LogIndex(reader.u64("directory")?);
     Ok((directory, Request::read(&bytes.slice(HEAD_BYTES..))?))
+}
+
+/// Whether the answer to a letter begins with a version.
+pub(super) fn is_for_version(letter: &[u8]) -> bool {
+    letter.first() == Some(&PASSED_ON_FOR_VERSION)
+}
+
+/// The same letter for a node that does not know versions in answers.
+pub(super) fn without_version(letter: &[u8]) -> Bytes {
+    let mut plain = letter.to_vec();
+    plain[..1].fill(PASSED_ON);
+    plain.into()
+}
+
+/// Appends what stands in front of the answer to this letter.
+pub(super) fn put_version(letter: &[u8], answer: &Result<Reply>, out: &mut Vec<u8>) {
+    if is_for_version(letter) {
+        let version = answer.as_ref().ok().and_then(|reply| reply.version);
+        out.extend_from_slice(&version.map_or(0, |version| version.0).to_le_bytes());
+    }
+}
+
+/// Reads the answer to a letter.
+pub(super) fn read_answer_to(
+    letter: &[u8],
+    mut answer: Bytes,
+) -> std::result::Result<Result<Reply>, Malformed> {
+    let mut version = None;
+    if is_for_version(letter) {
+        let number = Reader::new(&answer).u64("row version")?;
+        version = Some(Version(number)).filter(|version| version.0 != 0);
+        answer.advance(VERSION_BYTES);
+    }
+    let answer = read_answer(&answer)?;
+    Ok(answer.map(|reply| Reply { version, ..reply }))
 }

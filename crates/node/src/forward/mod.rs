@@ -23,7 +23,7 @@ mod letter;
 mod tests;
 
 pub(crate) use desk::{Desk, answer};
-pub(crate) use letter::PASSED_ON;
+pub(crate) use letter::{PASSED_ON, PASSED_ON_FOR_VERSION};
 
 use crate::Inner;
 use crate::away::Whom;

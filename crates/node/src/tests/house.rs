@@ -174,9 +174,9 @@ pub(crate) fn bucket() -> Bucket {
 pub(crate) async fn put(group: &Group, key: &str, value: &str) -> Result<LogIndex> {
     let (key, value) = (super::bytes(key), super::bytes(value));
     let update = Update::Set { key, value, expiry: Expiry::Default };
-    let (ticket, index, outcome) = group.submit(&bucket(), &update, None)?;
+    let (ticket, stamp, outcome) = group.submit(&bucket(), &update, None)?;
     assert!(matches!(outcome?, Outcome::Done));
-    group.settled(ticket.expect("a put is a value")).await.map(|()| index)
+    group.settled(ticket.expect("a put is a value")).await.map(|()| stamp.index)
 }
 
 /// Asks again and again until there is an answer.

@@ -29,14 +29,14 @@ fn the_kept_bytes_of_version_1_are_written_and_read() {
     assert_eq!(Request::read(&bytes), Ok(repeated));
     line(&mut text, "request", &"Repeated", &bytes);
     for body in bodies(&of) {
-        let reply = Reply { index: LogIndex(0xC3), body };
+        let reply = Reply::new(LogIndex(0xC3), body);
         let bytes = replied(&reply);
         assert_eq!(Reply::read(&bytes), Ok(reply.clone()));
         line(&mut text, "reply", &reply.body, &bytes);
     }
     let (first, later_reasons) = Reason::ALL.split_at(25);
     reasons(&mut text, first);
-    let done = Ok(Reply { index: LogIndex(0xC3), body: crate::Body::Done });
+    let done = Ok(Reply::new(LogIndex(0xC3), crate::Body::Done));
     for answer in [done, Err(Error::new(Reason::Moved, "there"))] {
         let bytes = answered(&answer, usize::MAX).expect("sound");
         assert_eq!(read_answer(&bytes), Ok(answer.clone()));
@@ -87,7 +87,7 @@ fn later(text: &mut String, calls: Vec<Call>, bodies: Vec<Body>) {
         line(text, "request", &request.call, &bytes);
     }
     for body in bodies {
-        let reply = Reply { index: LogIndex(0xC3), body };
+        let reply = Reply::new(LogIndex(0xC3), body);
         let bytes = replied(&reply);
         assert_eq!(Reply::read(&bytes), Ok(reply.clone()));
         line(text, "reply", &reply.body, &bytes);
@@ -111,13 +111,13 @@ fn the_examples_hold_every_variant_in_the_order_of_its_number() {
     for (number, update) in updates(&of).into_iter().take(21).enumerate() {
         assert_eq!(usize::from(written(&updated(update))[front]), number);
     }
-    let number = |body| usize::from(replied(&Reply { index: LogIndex(1), body })[8]);
+    let number = |body| usize::from(replied(&Reply::new(LogIndex(1), body))[8]);
     for (at, body) in bodies(&of).into_iter().take(9).enumerate() {
         assert_eq!(number(body), at);
     }
     for (at, outcome) in outcomes(&of).into_iter().take(12).enumerate() {
         let body = crate::Body::Updated(outcome);
-        let bytes = replied(&Reply { index: LogIndex(1), body });
+        let bytes = replied(&Reply::new(LogIndex(1), body));
         assert_eq!(usize::from(bytes[9]), at);
     }
 }

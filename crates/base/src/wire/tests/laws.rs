@@ -68,7 +68,7 @@ fn replies() -> impl Strategy<Value = Reply> {
         bodies.extend(available::type_bodies(&of));
         bodies.extend(secret_bodies(&of));
         let body = bodies.swap_remove(at.index(bodies.len()));
-        Reply { index: LogIndex(index), body }
+        Reply::new(LogIndex(index), body)
     })
 }
 

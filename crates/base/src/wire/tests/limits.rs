@@ -76,7 +76,7 @@ fn what_is_claimed_and_is_not_there_is_refused_before_room_is_made() {
         (Body::Buckets(vec![]), "how many buckets"),
         (Body::Types(vec![]), "how many types"),
     ] {
-        let bytes = replied(&Reply { index: LogIndex(1), body });
+        let bytes = replied(&Reply::new(LogIndex(1), body));
         let at = 9 + find(&bytes[9..], &[0; 4]);
         for claim in [3, 100, u32::MAX as usize] {
             assert_eq!(Reply::read(&claiming(&bytes, at, claim)), Err(Malformed(field)), "{claim}");
@@ -96,7 +96,7 @@ fn keys_values_and_details_end_at_their_limits() {
         let set = Update::Set { key: Key::new(), value: value.clone(), expiry: Expiry::Never };
         assert_eq!(Request::read(&written(&updated(set))).is_ok(), fits, "{length}");
         let body = Body::Updated(Outcome::Old(Some(value)));
-        let bytes = replied(&Reply { index: LogIndex(1), body });
+        let bytes = replied(&Reply::new(LogIndex(1), body));
         assert_eq!(Reply::read(&bytes).is_ok(), fits, "{length}");
     }
     let longest = Error::key(Reason::NotFound, &Bytes::from(vec![0xBF; PEER_DETAIL_BYTES_MAX]));
@@ -124,7 +124,7 @@ fn sequences_end_at_their_depth_and_at_their_steps_together() {
         |depth| (0..depth).fold(Outcome::Done, |inner, _| Outcome::Steps(vec![Ok(inner)]));
     for (depth, fits) in [(SEQUENCE_DEPTH_MAX, true), (SEQUENCE_DEPTH_MAX + 1, false)] {
         let body = Body::Updated(results(depth));
-        let bytes = replied(&Reply { index: LogIndex(1), body });
+        let bytes = replied(&Reply::new(LogIndex(1), body));
         assert_eq!(Reply::read(&bytes).is_ok(), fits, "{depth}");
     }
     let half = sequence(vec![Update::Nop; SEQUENCE_STEPS_MAX / 2 - 1]);
@@ -137,7 +137,7 @@ fn sequences_end_at_their_depth_and_at_their_steps_together() {
 #[test]
 fn only_what_a_read_shows_stands_among_the_steps() {
     let inner = Outcome::Read(Box::new(Body::Updated(Outcome::Done)));
-    let bytes = replied(&Reply { index: LogIndex(1), body: Body::Updated(inner) });
+    let bytes = replied(&Reply::new(LogIndex(1), Body::Updated(inner)));
     assert_eq!(Reply::read(&bytes), Err(Malformed("which body")));
 }
 
@@ -166,20 +166,20 @@ fn the_largest_answers_travel_and_larger_ones_say_so() {
     let large = Bytes::from(vec![0; VALUE_BYTES_MAX]);
     let mut rows = vec![Some(row(Bytes::new())); KEYS_PER_READ_MAX - 6];
     rows.extend(vec![Some(row(large.clone())); VALUES_BYTES_MAX / VALUE_BYTES_MAX]);
-    let most = Reply { index: LogIndex(1), body: Body::Rows(rows) };
+    let most = Reply::new(LogIndex(1), Body::Rows(rows));
     assert!(most.wire_bytes() < room, "{} bytes", most.wire_bytes());
 
     let entries = vec![Entry { key: Key::new(), row: Some(row(large.clone())) }; 7];
     let page = Body::Page(Page { entries, more: true });
-    let answer = answered(&Ok(Reply { index: LogIndex(1), body: page }), room).expect("short");
+    let answer = answered(&Ok(Reply::new(LogIndex(1), page)), room).expect("short");
     let error = read_answer(&answer).expect("sound").expect_err("too large");
     assert_eq!((error.reason, error.kind()), (Reason::TooLarge, Kind::Invalid));
 
     let steps = vec![Ok(Outcome::Old(Some(large))); 7];
-    let done = Reply { index: LogIndex(9), body: Body::Updated(Outcome::Steps(steps)) };
+    let done = Reply::new(LogIndex(9), Body::Updated(Outcome::Steps(steps)));
     let answer = answered(&Ok(done), room).expect("short");
     let body = Body::Updated(Outcome::AppliedAt(LogIndex(9)));
-    assert_eq!(read_answer(&answer), Ok(Ok(Reply { index: LogIndex(9), body })));
+    assert_eq!(read_answer(&answer), Ok(Ok(Reply::new(LogIndex(9), body))));
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn contexts_and_headers_end_at_their_limits() {
 fn an_answer_to_a_change_that_is_too_long_says_that_it_may_have_happened() {
     let value = Bytes::from(vec![7; 100]);
     let body = Body::Row(Some(Row { value, version: Version(1), expires_in_ms: None }));
-    let answer = Ok(Reply { index: LogIndex(3), body });
+    let answer = Ok(Reply::new(LogIndex(3), body));
     let key = Bytes::from_static(b"k");
     let delete =
         AvailableCall::Remove { key: key.clone(), context: None, options: Default::default() };

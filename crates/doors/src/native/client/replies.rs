@@ -23,7 +23,7 @@ pub fn strange() -> Error {
 /// The reply to a call.
 pub fn reply(call: &Call, answer: &Answer) -> Result<Reply> {
     let index = LogIndex(answer.index.unwrap_or(0));
-    let done = |body| Ok(Reply { index, body });
+    let done = |body| Ok(Reply::new(index, body));
     let is_not_found = || answer.status == 404 && error(answer).reason == Reason::NotFound;
     match call {
         Call::Read(Read::Get(_), _) if is_not_found() => done(Body::Row(None)),

@@ -1,6 +1,6 @@
 //! Schemas of members and placement.
 
-use super::{MEMBER_PATTERN, object, reference};
+use super::{MEMBER_PATTERN, maybe, object, reference};
 use base::limits::{
     GROUP_MEMBERS_MAX, GROUP_VOTERS_MAX, JOIN_TOKEN_MS_DEFAULT, JOIN_TOKEN_MS_MAX,
     PEER_ADDRESS_BYTES_MAX,
@@ -89,10 +89,13 @@ fn asked(schemas: &mut Map<String, Value>) {
         json!({
             "type": "object", "additionalProperties": false,
             "properties": { "replicas": replicas, "members": names },
-            "anyOf": [
-                { "properties": { "replicas": { "type": "null" } } },
-                { "properties": { "members": { "type": ["array", "null"], "maxItems": 0 } } },
-            ],
+            "not": {
+                "required": ["replicas", "members"],
+                "properties": {
+                    "replicas": { "type": "integer" },
+                    "members": { "type": "array", "minItems": 1 },
+                },
+            },
         }),
     );
     let lifetime = json!({
@@ -105,10 +108,12 @@ fn asked(schemas: &mut Map<String, Value>) {
         json!({
             "type": "object", "additionalProperties": false,
             "properties": { "lifetime_ms": lifetime, "standing": standing },
-            "anyOf": [
-                { "properties": { "lifetime_ms": { "type": "null" } } },
-                { "properties": { "standing": { "enum": [false, null] } } },
-            ],
+            "not": {
+                "required": ["lifetime_ms", "standing"],
+                "properties": {
+                    "lifetime_ms": { "type": "integer" }, "standing": { "const": true },
+                },
+            },
         }),
     );
     insert("Transfer", object(json!({ "to": name })));
@@ -161,13 +166,12 @@ fn comparison(schemas: &mut Map<String, Value>) {
         "bucket": maybe_text, "from": text, "upto": text, "camps": list(list(text.clone())),
         "text": text,
     }));
-    let mut comparison = object(json!({
+    let comparison = object(json!({
         "running": { "type": "boolean" }, "passes": count(), "trouble": maybe_text,
         "ended_ms_ago": maybe_count, "rows": count(), "bytes": count(),
         "compared": list(object(json!({ "name": text, "rows": count() }))),
         "differences": list(difference),
     }));
-    comparison["type"] = json!(["object", "null"]);
     schemas.insert("Comparison".into(), comparison);
     schemas.insert("Pass".into(), object(json!({ "pass": count() })));
 }
@@ -192,7 +196,7 @@ fn seen(schemas: &mut Map<String, Value>) {
     let place = object(json!({
         "group": group(), "here": flag, "master": maybe_text, "wanted": members,
         "members": members, "way": list(text.clone()), "waits": list(text.clone()),
-        "expect_progress_possible": flag, "comparison": reference("Comparison"),
+        "expect_progress_possible": flag, "comparison": maybe(reference("Comparison")),
         "quorum": maybe_count, "quorum_elects": maybe_count,
     }));
     comparison(schemas);

@@ -5,6 +5,7 @@
 //! Read next: `cluster.rs`.
 
 mod cluster;
+mod outcomes;
 mod places;
 mod ring;
 pub mod sessions;
@@ -43,6 +44,12 @@ fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
+/// A schema that null fits, too. A list of types would say the same, but of an object generators of
+/// clients then make no model.
+fn maybe(schema: Value) -> Value {
+    json!({ "oneOf": [schema, { "type": "null" }] })
+}
+
 fn object(properties: Value) -> Value {
     let required: Vec<&String> =
         properties.as_object().into_iter().flatten().map(|(name, _)| name).collect();
@@ -58,7 +65,7 @@ pub fn all(sections: &[String]) -> Value {
     steps(&mut schemas, "Update", Place::Reads);
     steps(&mut schemas, "Read", Place::Updates);
     replies(&mut schemas);
-    outcomes(&mut schemas);
+    outcomes::all(&mut schemas);
     status::all(&mut schemas);
     cluster::all(&mut schemas);
     ring::all(&mut schemas);
@@ -73,8 +80,7 @@ fn requests(schemas: &mut Map<String, Value>) {
         object(json!({ "base64": { "type": "string", "pattern": BASE64_PATTERN } })),
     ] });
     schemas.insert("Bytes".into(), bytes);
-    schemas
-        .insert("MaybeBytes".into(), json!({ "oneOf": [reference("Bytes"), { "type": "null" }] }));
+    schemas.insert("MaybeBytes".into(), maybe(reference("Bytes")));
     let steps = json!({
         "type": "array", "items": reference("Update"), "maxItems": SEQUENCE_STEPS_MAX,
     });
@@ -248,7 +254,7 @@ fn replies(schemas: &mut Map<String, Value>) {
                 "value": reference("Bytes"), "version": count, "expires_in_ms": count },
         }),
     );
-    let maybe_row = json!({ "oneOf": [reference("Row"), { "type": "null" }] });
+    let maybe_row = maybe(reference("Row"));
     let rows = object(json!({ "rows": { "type": "array", "items": maybe_row.clone() } }));
     schemas.insert("Rows".into(), rows);
     schemas.insert(
@@ -295,33 +301,4 @@ fn replies(schemas: &mut Map<String, Value>) {
     schemas
         .insert("Types".into(), object(json!({ "types": { "type": "array", "items": of_type } })));
     schemas.insert("Checkpoint".into(), object(json!({ "target": { "type": "string" } })));
-}
-
-fn outcomes(schemas: &mut Map<String, Value>) {
-    let count = json!({ "type": "integer", "minimum": 0 });
-    let flag = json!({ "type": "boolean" });
-    let outcome = |word: &str, fields: Value| {
-        let mut properties = json!({ "outcome": { "const": word } });
-        for (name, schema) in fields.as_object().into_iter().flatten() {
-            properties[name] = schema.clone();
-        }
-        object(properties)
-    };
-    let plain = vec![
-        outcome("done", json!({})),
-        outcome("applied", json!({ "applied": flag })),
-        outcome("existed", json!({ "existed": flag })),
-        outcome("old", json!({ "old": reference("MaybeBytes") })),
-        outcome("swapped", json!({ "written": flag, "old": reference("MaybeBytes") })),
-        outcome("count", json!({ "count": count })),
-        outcome("number", json!({ "number": { "type": "integer" } })),
-        outcome("text", json!({ "text": reference("Bytes") })),
-        outcome("length", json!({ "length": count })),
-        outcome("read", json!({ "read": reference("ReadReply") })),
-        outcome("steps", json!({ "steps": { "type": "array", "items": reference("StepReply") } })),
-        outcome("applied_at", json!({ "applied_at": count })),
-    ];
-    schemas.insert("Updated".into(), json!({ "oneOf": plain }));
-    let failed = outcome("error", json!({ "error": reference("Told") }));
-    schemas.insert("StepReply".into(), json!({ "oneOf": [reference("Updated"), failed] }));
 }

@@ -1,6 +1,6 @@
 //! Schemas of where buckets live, and of their moves.
 
-use super::{BUCKET_PATTERN, object};
+use super::{BUCKET_PATTERN, maybe, object};
 use base::limits::GROUP_VOTERS_MAX;
 use serde_json::{Map, Value, json};
 
@@ -18,16 +18,15 @@ pub fn all(schemas: &mut Map<String, Value>, mut properties: Map<String, Value>)
     schemas.insert("NewBucket".into(), new);
     schemas.insert("MoveTo".into(), object(json!({ "group": group })));
     let count = json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX });
-    let mut progress = object(json!({
+    let progress = object(json!({
         "phase": { "enum": ["waiting", "copying", "catching_up", "sealed"] },
         "rows": count, "rows_total": count, "bytes": count, "bytes_total": count,
         "again": count, "left": count, "waits_for": { "type": "string" },
     }));
-    progress["type"] = json!(["object", "null"]);
     let maybe_group = json!({ "type": ["integer", "null"], "minimum": 1, "maximum": u32::MAX });
     let seen = object(json!({
         "name": { "type": "string", "pattern": BUCKET_PATTERN },
-        "group": group, "to": maybe_group, "progress": progress,
+        "group": group, "to": maybe_group, "progress": maybe(progress),
     }));
     schemas.insert("Move".into(), seen);
 }

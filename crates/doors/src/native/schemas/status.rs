@@ -1,6 +1,6 @@
 //! The schema of a node's status: each field with what it says.
 
-use super::{object, reference};
+use super::{maybe, object, reference};
 use serde_json::{Map, Value, json};
 
 /// A field: its name, the schema of its value, what it says.
@@ -148,7 +148,7 @@ fn group() -> Vec<Field> {
         ("members", list(reference("GroupMember")), "The group's members, as they are in force."),
         (
             "comparison",
-            referred("Comparison"),
+            maybe(reference("Comparison")),
             "Whether its replicas hold the same; null: this \
           node is not the master, or has not compared them yet.",
         ),

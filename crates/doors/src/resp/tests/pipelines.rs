@@ -296,7 +296,7 @@ fn held(number: usize, running: &Arc<AtomicUsize>, go: &watch::Receiver<usize>) 
         running.fetch_add(1, Ordering::SeqCst);
         let _ = go.wait_for(|upto| *upto > number).await;
         running.fetch_sub(1, Ordering::SeqCst);
-        Ok(Reply { index: LogIndex(number as u64), body: Body::Done })
+        Ok(Reply::new(LogIndex(number as u64), Body::Done))
     });
     let (shape, operation) = (Shape::Ok, Operation::Put);
     Apart { key: Key::from(format!("k{number}")), answer, shape, operation }

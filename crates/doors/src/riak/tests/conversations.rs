@@ -1,6 +1,6 @@
 //! Reading: what is asked, and the bytes that answer.
 
-use super::super::{hour, negotiate};
+use super::super::negotiate;
 use super::{asked, asks, bytes, render, reply, says, sibling, siblings, told};
 use base::{
     AvailableCall, Body, BucketName, BucketNames, Call, Error, FetchOptions, Keys, Link, Quorum,
@@ -68,7 +68,10 @@ fn one_value_comes_with_all_that_is_said_about_it() {
     said.charset = "utf-8".into();
     said.encoding = "identity".into();
     said.meta = vec![("Farm".into(), "west\r\nSet-Cookie: x".into())];
-    said.links = vec![Link { bucket: "tree".into(), key: "t,1".into(), tag: "grew_on".into() }];
+    said.links = vec![
+        Link { bucket: "tree".into(), key: "t,1".into(), tag: "grew_on".into() },
+        Link { bucket: "old trees".into(), key: "a+b c".into(), tag: "other tag".into() },
+    ];
     said.indexes = vec![
         ("colour_bin".into(), "green".into()),
         ("colour_bin".into(), "yellow".into()),
@@ -80,7 +83,8 @@ fn one_value_comes_with_all_that_is_said_about_it() {
         Vary: Accept-Encoding\r\n\
         ETag: \"0000000000000000000007\"\r\n\
         Last-Modified: Sat, 21 Nov 2026 09:08:22 GMT\r\n\
-        Link: </buckets/fruit>; rel=\"up\", </buckets/tree/keys/t%2C1>; riaktag=\"grew_on\"\r\n\
+        Link: </buckets/fruit>; rel=\"up\", </buckets/tree/keys/t%2C1>; riaktag=\"grew_on\", \
+        </buckets/old+trees/keys/a%2Bb+c>; riaktag=\"other+tag\"\r\n\
         X-Riak-Meta-Farm: west  Set-Cookie: x\r\n\
         x-riak-index-colour_bin: green, yellow\r\n\
         x-riak-index-ripeness_int: 7\r\n\
@@ -158,6 +162,47 @@ fn siblings_are_tags_for_who_does_not_ask_for_parts_and_one_can_be_chosen() {
         Body::Siblings(siblings(vec![sibling("a", 7)])),
     );
     assert_eq!(json.status, 406);
+}
+
+/// Webmachine's rule, as Riak's clients know it: `*/*, multipart/mixed` is what the Java client
+/// sends with every read.
+#[test]
+fn of_ranges_with_equal_weight_the_last_one_decides_how_siblings_are_shown() {
+    let (tags, parts) = ("text/plain", "multipart/mixed");
+    for (accept, read, written) in [
+        ("*/*, multipart/mixed", parts, parts),
+        ("multipart/mixed, */*", tags, parts),
+        ("multipart/mixed, text/plain", tags, tags),
+        ("text/plain, multipart/mixed", parts, parts),
+        ("multipart/mixed, application/json, */*;q=0.5", parts, parts),
+        ("multipart/mixed;q=0.5, text/*", tags, tags),
+        ("*/*;q=0.9, multipart/mixed;q=0.3", tags, parts),
+        ("application/json, multipart/*", parts, parts),
+        ("*/*, multipart/mixed;q=0", tags, tags),
+        ("text/plain;q=0, */*", parts, parts),
+        ("*", tags, parts),
+    ] {
+        let found = || Body::Siblings(siblings(vec![sibling("a", 7), sibling("b", 8)]));
+        let store = [("Accept", accept), ("Content-Type", "text/plain")];
+        for (line, headers, kind) in [
+            (FIG, &store[..1], read),
+            ("HEAD /buckets/fruit/keys/fig", &store[..1], read),
+            ("PUT /buckets/fruit/keys/fig?returnbody=true", &store[..], written),
+        ] {
+            let answer = told(&asked(line, headers, ""), found());
+            let (_, told) = answer.headers.last().expect("a type");
+            assert!(told.starts_with(kind.as_bytes()), "{line}, {accept}: {answer:?}");
+            assert_eq!(answer.status, 300);
+        }
+    }
+    // Two lines are one list.
+    let lines = [("Accept", "*/*"), ("Accept", "multipart/mixed")];
+    let found = Body::Siblings(siblings(vec![sibling("a", 7), sibling("b", 8)]));
+    let answer = told(&asked(FIG, &lines, ""), found);
+    assert!(answer.headers.last().is_some_and(|(_, kind)| kind.starts_with(b"multipart/mixed")));
+    let refused = [("Accept", "text/plain;q=0, multipart/mixed;q=0")];
+    let found = Body::Siblings(siblings(vec![sibling("a", 7), sibling("b", 8)]));
+    assert_eq!(told(&asked(FIG, &refused, ""), found).status, 406);
 }
 
 #[test]
@@ -264,23 +309,4 @@ fn what_a_client_accepts_is_weighed() {
     }
     assert_eq!(negotiate::welcome(Some("text/html"), "text/plain"), 0);
     assert_eq!(negotiate::welcome(None, "text/plain"), 1_000);
-}
-
-#[test]
-fn hours_are_written_and_read() {
-    for (ms, text) in [
-        (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
-        (951_782_400_000, "Tue, 29 Feb 2000 00:00:00 GMT"),
-        (1_795_252_102_000, "Sat, 21 Nov 2026 09:08:22 GMT"),
-        (4_102_444_799_000, "Thu, 31 Dec 2099 23:59:59 GMT"),
-    ] {
-        assert_eq!(hour::text(ms), text);
-        assert_eq!(hour::seconds(text), Some(ms / 1_000));
-    }
-    for day in 0..60_000 {
-        assert_eq!(hour::seconds(&hour::text(day * 86_400_000)), Some(day * 86_400));
-    }
-    for text in ["", "Thu, 01 Jan 1970", "Thu, 01 Foo 1970 00:00:00 GMT", "1, 1 Jan 1 1:1:1 GMT"] {
-        assert_eq!(hour::seconds(text), None, "{text}");
-    }
 }

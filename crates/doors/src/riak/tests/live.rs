@@ -104,6 +104,56 @@ fn a_client_writes_reads_settles_siblings_and_deletes() {
     assert_eq!(client.get(KEY).0, 404);
 }
 
+/// The request as Riak's Java client (`riak-client` 1.4.4) sends it: it takes siblings as parts
+/// alone, and fails on anything else.
+#[test]
+fn the_java_client_s_request_for_siblings_is_answered_with_parts() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    for value in ["green", "blue"] {
+        assert_eq!(client.put("/riak/fruit/fig?w=1&dw=1", "", value).0, 204);
+    }
+    let read = "/riak/fruit/fig HTTP/1.1\r\nAccept: */*, multipart/mixed\r\n\
+                Host: localhost\r\nConnection: Keep-Alive\r\n\
+                User-Agent: Apache-HttpClient/4.2.2 (java 1.5)\r\n\r\n";
+    let (status, head, body) = client.ask(&format!("GET {read}"));
+    assert_eq!(status, 300, "{head}");
+    let boundary = header(&head, "Content-Type").strip_prefix("multipart/mixed; boundary=");
+    let boundary = boundary.unwrap_or_else(|| panic!("no parts: {head}"));
+    let parts: Vec<&str> = body.split(&format!("\r\n--{boundary}")).collect();
+    assert_eq!((parts.len(), parts[0], parts[3]), (4, "", "--\r\n"), "{body}");
+    let mut values: Vec<_> = parts[1..3].iter().map(|part| part.split("\r\n\r\n").nth(1)).collect();
+    values.sort();
+    assert_eq!(values, [Some("blue"), Some("green")]);
+    let seen = format!("X-Riak-Vclock: {}\r\n", header(&head, "X-Riak-Vclock"));
+    let stored = format!("{seen}Accept: */*, multipart/mixed\r\n");
+    assert_eq!(client.put("/riak/fruit/fig?w=1&dw=1", &stored, "ripe").0, 204);
+    assert_eq!(client.ask(&format!("GET {read}")).2, "ripe");
+}
+
+/// A `HEAD` says what the `GET` would bring, and brings nothing.
+#[test]
+fn a_head_of_siblings_has_the_type_that_its_get_has() {
+    let house = House::build();
+    let mut client = Client::of(&house);
+    for value in ["green", "blue"] {
+        assert_eq!(client.put(KEY, "", value).0, 204);
+    }
+    for (accept, kind) in
+        [("*/*, multipart/mixed", "multipart/mixed"), ("multipart/mixed, */*", "text/plain")]
+    {
+        let request = format!("HEAD {KEY} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n");
+        client.0.write_all(request.as_bytes()).expect("sent");
+        let mut heard = Vec::new();
+        while !heard.ends_with(b"\r\n\r\n") {
+            client.more(&mut heard);
+        }
+        let head = String::from_utf8_lossy(&heard).into_owned();
+        assert!(head.starts_with("HTTP/1.1 300 "), "{head}");
+        assert!(header(&head, "Content-Type").starts_with(kind), "{accept}: {head}");
+    }
+}
+
 #[test]
 fn keys_and_buckets_are_listed_and_streamed() {
     let house = House::build();

@@ -54,7 +54,7 @@ fn told(asked: &Asked, body: Body) -> Answer {
 }
 
 fn reply(body: Body) -> Reply {
-    Reply { index: LogIndex(0), body }
+    Reply::new(LogIndex(0), body)
 }
 
 fn stored(request: &Request) -> &Store {

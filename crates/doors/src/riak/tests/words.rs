@@ -124,6 +124,39 @@ fn a_method_that_nobody_knows_is_not_implemented() {
     assert_eq!(says(&asked("PATCH /buckets/b/keys/k", &[], "")).status, 405);
 }
 
+/// 404 would be an empty result to Riak's Java client, which then goes on with nothing.
+#[test]
+fn what_is_not_served_is_501_and_says_what_is_missing() {
+    for (line, feature) in [
+        ("GET /riak/people/ann/_,friend,1", "Link walking"),
+        ("GET /buckets/people/keys/ann/people,friend,0/_,_,_/", "Link walking"),
+        ("POST /types/t/buckets/people/keys/ann/_,_,1", "Link walking"),
+        ("GET /buckets/people/index/age_int/1/9", "secondary indexes"),
+        ("GET /types/t/buckets/people/index/$key/a", "secondary indexes"),
+        ("POST /mapred?chunked=true", "MapReduce"),
+        ("GET /search/query/books?q=x", "Search"),
+        ("PUT /search/index/books", "Search"),
+        ("GET /solr/books/select?q=x", "Search"),
+    ] {
+        let answer = says(&asked(line, &[], ""));
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        assert_eq!(answer.status, 501, "{line}");
+        assert!(text.contains(feature) && text.contains("not served here"), "{line}: {text}");
+    }
+    let verdict = crate::riak::frame::verdict(501);
+    assert_eq!(verdict, crate::Verdict::Failed(base::Kind::Invalid), "the node is not at fault");
+    // What is none of Riak's paths is not found, as before.
+    for line in ["GET /nowhere", "GET /buckets/b/nothing", "GET /stats/more"] {
+        assert_eq!(says(&asked(line, &[], "")).status, 404, "{line}");
+    }
+    let house = House::build();
+    let mut client = Client::of(&house);
+    let (status, _, text) = client.get("/live");
+    assert_eq!(status, 200, "{text}");
+    let (status, head, text) = client.get("/mapred");
+    assert_eq!((status, text.contains("MapReduce")), (501, true), "{head}");
+}
+
 #[test]
 fn an_answer_without_a_body_has_a_type_too() {
     let put = asked("PUT /buckets/b/keys/k", &[("Content-Type", "text/plain")], "x");

@@ -6,7 +6,6 @@ use crate::peers::{Asked, Broken, Delivered, Incarnation, Peers, Receiver, Sink,
 use crate::tests::{Place, bytes, get, request, set};
 use crate::{Inner, Node};
 use base::limits::{FORWARDED_BYTES_MAX, FORWARDED_MAX};
-use base::wire::read_answer;
 use base::{
     Body, Call, Consistency, DirectoryCall, GroupId, LogIndex, NodeId, Outcome, Read, Reason,
     Reply, Request, Result, Update,
@@ -44,9 +43,9 @@ async fn house(place: &Place) -> (Node, Peers) {
 }
 
 async fn ask(asker: &Peers, request: &Request) -> Result<Reply> {
-    let letter = letter::write(LogIndex(0), request).expect("small");
-    let answer = asker.ask(MASTER, GroupId(1), letter, LONG).await.expect("it is answered");
-    read_answer(&answer).expect("it is an answer")
+    let sent = letter::write(LogIndex(0), request).expect("small");
+    let answer = asker.ask(MASTER, GroupId(1), sent.clone(), LONG).await.expect("it is answered");
+    letter::read_answer_to(&sent, answer).expect("it is an answer")
 }
 
 #[tokio::test]
@@ -58,7 +57,8 @@ async fn a_request_passed_on_is_answered_as_if_it_were_asked_here() {
     assert_eq!(get(&node, "k").await, Some(bytes("1")), "it was decided before it was answered");
     let look = Call::Read(Read::Get(bytes("k")), Consistency::Consistent);
     let seen = ask(&asker, &request(look)).await.expect("read");
-    assert!(matches!(seen.body, Body::Row(Some(row)) if row.value == bytes("1")));
+    let Body::Row(Some(row)) = seen.body else { panic!("{:?}", seen.body) };
+    assert_eq!((row.value, Some(row.version)), (bytes("1"), written.version));
     let count = Call::Read(Read::KeyCount, Consistency::Consistent);
     assert_eq!(ask(&asker, &request(count)).await.expect("read").body, Body::Count(1));
     let wrong = Update::Assert { key: bytes("k"), expected: None };
@@ -91,6 +91,19 @@ async fn bytes_that_are_no_request_are_declined_and_harm_nobody() {
     }
     assert_eq!(get(&node, "k").await, None);
     ask(&asker, &request(Call::Update(set("k", "v")))).await.expect("it still serves");
+    node.stop().await.expect("it stops");
+}
+
+/// As it is asked by a node of the version before.
+#[tokio::test]
+async fn an_older_node_s_request_is_answered_in_the_bytes_that_it_knows() {
+    let place = Place::new();
+    let (node, asker) = house(&place).await;
+    let letter = letter::write(LogIndex(0), &request(Call::Update(set("k", "v")))).expect("small");
+    let plain = letter::without_version(&letter);
+    let answer = asker.ask(MASTER, GroupId(1), plain, LONG).await.expect("it is answered");
+    let reply = base::wire::read_answer(&answer).expect("an answer").expect("written");
+    assert_eq!((reply.body, reply.version), (Body::Updated(Outcome::Done), None));
     node.stop().await.expect("it stops");
 }
 

@@ -3,6 +3,7 @@
 use super::fakes::{Script, Will};
 use crate::consistent::group::Standing;
 use crate::forward::errand::{Errand, Repeat};
+use crate::forward::letter;
 use crate::world;
 use base::{Body, Error, GroupId, Kind, LogIndex, NodeId, Reason, Reply, Result};
 use bytes::Bytes;
@@ -30,7 +31,7 @@ fn standing(master: u64) -> Standing {
 }
 
 fn done() -> Reply {
-    Reply { index: LogIndex(9), body: Body::Done }
+    Reply::new(LogIndex(9), Body::Done)
 }
 
 fn fails(reason: Reason) -> Will {
@@ -64,6 +65,23 @@ async fn the_master_is_asked_once_and_its_words_are_the_answer() {
     let script = Script::of([(2, Will::Decline), (2, Will::Answer(Ok(done())))]);
     let told = try_one(errand(Repeat::Never), &script).await.expect_err("it is told");
     assert_eq!((told.reason, script.asked().len()), (Reason::Overloaded, 1));
+}
+
+/// A node of the version before declines a letter of a kind that it does not know.
+#[tokio::test]
+async fn an_older_master_is_asked_again_as_it_understands() {
+    let update = crate::tests::request(base::Call::Update(crate::tests::set("k", "v")));
+    let asking = || {
+        let letter = letter::write(LogIndex(1), &update).expect("small");
+        Errand { letter, ..errand(Repeat::Never) }
+    };
+    let script = Script::of([(2, Will::Decline), (2, Will::Answer(Ok(done())))]);
+    assert_eq!(try_one(asking(), &script).await, Ok(done()));
+    assert_eq!(script.asked(), [2, 2]);
+    // A busy one declines both, and is not asked a third time.
+    let script = Script::of([(2, Will::Decline), (2, Will::Decline)]);
+    let told = try_one(asking(), &script).await.expect_err("it is told");
+    assert_eq!((told.reason, script.asked().len()), (Reason::Overloaded, 2));
 }
 
 #[tokio::test]

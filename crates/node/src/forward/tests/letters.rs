@@ -1,6 +1,6 @@
 //! Letters read back as they were written, and nothing else is one.
 
-use crate::forward::letter::{self, PASSED_ON};
+use crate::forward::letter::{self, PASSED_ON, PASSED_ON_FOR_VERSION};
 use crate::tests::{bytes, request, set};
 use base::{Call, DirectoryCall, LogIndex, Reason};
 use bytes::Bytes;
@@ -9,8 +9,14 @@ use bytes::Bytes;
 fn a_letter_reads_back_with_what_its_writer_had_seen() {
     let asked = request(Call::Update(set("k", "v")));
     let written = letter::write(LogIndex(77), &asked).expect("small");
-    assert_eq!(written[0], PASSED_ON);
-    assert_eq!(letter::read(&written), Ok((LogIndex(77), asked)));
+    assert_eq!(written[0], PASSED_ON_FOR_VERSION);
+    assert_eq!(letter::read(&written), Ok((LogIndex(77), asked.clone())));
+    // As a node of an older version writes and reads it.
+    let plain = letter::without_version(&written);
+    assert_eq!((plain[0], &plain[1..]), (PASSED_ON, &written[1..]));
+    assert_eq!(letter::read(&plain), Ok((LogIndex(77), asked)));
+    let look = request(Call::Read(base::Read::KeyCount, base::Consistency::Dirty));
+    assert_eq!(letter::write(LogIndex(77), &look).expect("small")[0], PASSED_ON);
 }
 
 #[test]
@@ -23,7 +29,40 @@ fn every_shorter_or_longer_letter_is_none() {
     assert!(letter::read(&longer).is_err());
     let mut other = written.to_vec();
     other[0] = PASSED_ON + 1;
+    assert!(![PASSED_ON, PASSED_ON_FOR_VERSION].contains(&other[0]));
     assert!(letter::read(&Bytes::from(other)).is_err());
+}
+
+#[test]
+fn an_answer_brings_the_row_s_version_to_who_asks_for_it_alone() {
+    let asked = letter::write(LogIndex(1), &request(Call::Update(set("k", "v")))).expect("small");
+    let plain = letter::without_version(&asked);
+    let reply = |version| {
+        let body = base::Body::Updated(base::Outcome::Done);
+        Ok(base::Reply { index: LogIndex(9), version, body })
+    };
+    let answered = |letter: &Bytes, answer: &base::Result<base::Reply>| {
+        let mut bytes = Vec::new();
+        letter::put_version(letter, answer, &mut bytes);
+        base::wire::write_answer(answer, letter::BYTES_MAX, &mut bytes);
+        Bytes::from(bytes)
+    };
+    let version = Some(base::Version(17));
+    for (letter, version, seen) in
+        [(&asked, version, version), (&asked, None, None), (&plain, version, None)]
+    {
+        let bytes = answered(letter, &reply(version));
+        assert_eq!(letter::read_answer_to(letter, bytes.clone()), Ok(reply(seen)));
+        for end in 0..bytes.len() {
+            assert!(letter::read_answer_to(letter, bytes.slice(..end)).is_err(), "cut at {end}");
+        }
+    }
+    // The bytes that an older node writes and reads are as ever.
+    let mut before = Vec::new();
+    base::wire::write_answer(&reply(None), letter::BYTES_MAX, &mut before);
+    assert_eq!(answered(&plain, &reply(version)), before);
+    let failed = Err(base::Error::new(Reason::Changed, "words"));
+    assert_eq!(letter::read_answer_to(&asked, answered(&asked, &failed)), Ok(failed));
 }
 
 #[test]

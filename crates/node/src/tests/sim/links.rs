@@ -312,7 +312,8 @@ fn may_come_twice(message: &Message, payload: &[u8]) -> bool {
         Some(&ENVELOPE) => payload.get(HEAD + 11),
         other => other,
     };
-    kind != Some(&PASSED_ON) && payload.get(HEAD) != Some(&forward::PASSED_ON)
+    let passed_on = [forward::PASSED_ON, forward::PASSED_ON_FOR_VERSION];
+    kind != Some(&PASSED_ON) && payload.get(HEAD).is_none_or(|kind| !passed_on.contains(kind))
 }
 
 struct Letter {

@@ -151,7 +151,7 @@ impl Cluster {
         wrapper.extend(self.options.wrapper.clone());
         words.extend(self.options.words.clone());
         let (data, listen) = (home.join("data"), listen.to_string());
-        Setup { data, listen, words, environment: Vec::new(), wrapper }
+        Setup { data, listen, words, wrapper, ..Setup::default() }
     }
 
     /// Each cluster has loopback addresses of its own: no port is ever taken by somebody else while

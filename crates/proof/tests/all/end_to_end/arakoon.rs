@@ -145,6 +145,39 @@ fn an_arakoon_configuration_is_served_as_it_is() {
     assert!(shown.contains(&data) && shown.contains("ricky.ini:11"), "{shown}");
 }
 
+/// Machines of Arakoon's run many clusters of one node each: none takes a port of another's.
+#[test]
+fn files_of_one_node_each_are_served_beside_each_other_as_they_are() {
+    let scratch = Scratch::new("arakoon-two-files");
+    let mut nodes = Vec::new();
+    for id in ["ricky", "lucy"] {
+        let (address, home) = (free_address(), scratch.join(id));
+        fs::create_dir(&home).expect("a home");
+        let ini = INI.replace("ricky", id).replace("PORT", &address.port().to_string());
+        let file = scratch.join(&format!("{id}.ini"));
+        fs::write(&file, ini.replace("HOME", text(&home))).expect("a file");
+        let setup = Setup::from_file(&home.join("credenza"));
+        let server = Server::must(&setup.with(&["--arakoon-config", text(&file)]));
+        assert_eq!(server.address, address, "it listens where its file says");
+        nodes.push((id, server));
+    }
+    for (id, server) in &nodes {
+        let of = |id: &str| Cluster { id: id.into(), ..cluster("arakoon_0", server.address) };
+        let mut client = Arakoon::master(&of(id)).expect("a master");
+        client.set(b"whose", id.as_bytes()).expect("written");
+    }
+    for (id, server) in &nodes {
+        let of = |id: &str| Cluster { id: id.into(), ..cluster("arakoon_0", server.address) };
+        let mut client = Arakoon::master(&of(id)).expect("a master");
+        assert_eq!(client.get(b"whose").ok(), Some(id.as_bytes().to_vec()));
+        let other = if *id == "ricky" { "lucy" } else { "ricky" };
+        assert!(matches!(Arakoon::master(&of(other)), Err(Trouble::NoMaster)));
+        // The command line and health checks find the node at the same port.
+        let shown = tool(server, &["status"]);
+        assert!(shown.contains("arakoon_0"), "{shown}");
+    }
+}
+
 fn output_of(command: &mut Command) -> Vec<u8> {
     let done = command.output().expect("it runs");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));

@@ -22,7 +22,7 @@ fn make() -> Result<PathBuf, String> {
     let has = |python: &PathBuf| {
         let mut command = Command::new(python);
         let all = "import redis, schemathesis, openapi_spec_validator, importlib.util as known; \
-                   assert known.find_spec('riak')";
+                   assert known.find_spec('riak') and known.find_spec('openapi_python_client')";
         command.args(["-c", all]);
         command.output().is_ok_and(|done| done.status.success())
     };
@@ -79,4 +79,16 @@ fn the_openapi_document_is_valid_and_the_server_does_what_it_says() {
     for line in said.lines() {
         println!("{name}: {line}");
     }
+}
+
+#[test]
+fn a_generated_client_has_every_operation_and_works() {
+    let name = "openapi-python-client against the binary";
+    let python = match python() {
+        Ok(python) => python,
+        Err(why) => return skipped(name, &why),
+    };
+    let (_scratch, server) = fresh("openapi-client");
+    let said = run(python, "openapi_client.py", &[server.address.port().to_string()]);
+    println!("{name}: {}", said.trim());
 }

@@ -158,3 +158,30 @@ fn the_first_node_of_a_file_founds_no_second_cluster_on_an_empty_disk() {
         assert_eq!(client.get(b"k").ok(), Some(b"v".to_vec()), "nothing is lost");
     });
 }
+
+/// The file's ports are open whatever `listen` is, and there the nodes ask each other.
+#[test]
+fn a_file_s_nodes_find_each_other_at_its_ports_although_listen_is_said_elsewhere() {
+    let scratch = Scratch::new("ini-listen");
+    let (nodes, mut setups) = ricky(&scratch);
+    for setup in &mut setups {
+        setup.listen = free_address().to_string();
+    }
+    let servers = start(&nodes, &setups);
+    let mut client = until("a master", || Arakoon::master(&nodes).ok());
+    client.set(b"k", b"v").expect("written");
+    until("three voters", || three_voters(nodes.nodes[0].1));
+    for (server, (name, client_port)) in servers.iter().zip(&nodes.nodes) {
+        assert_ne!(server.address, *client_port);
+        let mut own = Arakoon::connect(*client_port, "ricky").expect("it listens");
+        until("word of the master", || own.who_master().ok().flatten());
+        for address in [server.address, *client_port] {
+            let asked = Http::connect(address).expect("it listens").ask("GET", "/v1/cluster", b"");
+            let seen = asked.expect("an answer").json();
+            let members = seen["members"].as_array().expect("members");
+            let member = members.iter().find(|member| member["name"] == name.as_str());
+            let told = member.expect("it is a member")["client"].clone();
+            assert_eq!(told, client_port.to_string().as_str(), "as the others know it");
+        }
+    }
+}

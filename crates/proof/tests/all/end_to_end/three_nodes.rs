@@ -101,6 +101,44 @@ fn every_node_takes_what_redis_and_http_clients_ask_and_names_the_master() {
     }
 }
 
+/// The answer to a write has the version, whichever node takes it: the next write needs no read.
+#[test]
+fn a_compare_and_set_loop_goes_from_write_to_write_at_any_node() {
+    let scratch = Scratch::new("three-versions");
+    let cluster = three(&scratch);
+    cluster.must_serve();
+    let path = super::key_path(b"loop");
+    let kind = ("content-type", "application/octet-stream");
+    let mut seen: Option<String> = None;
+    for round in 0..9 {
+        let mut web = Http::connect(cluster.client(1 + round % 3)).expect("it listens");
+        let condition = match &seen {
+            Some(tag) => ("if-match", tag.as_str()),
+            None => ("if-none-match", "*"),
+        };
+        let value = round.to_string();
+        let written = web.ask_with("PUT", &path, &[kind, condition], value.as_bytes());
+        let written = written.expect("written");
+        assert_eq!(written.status, 204, "round {round}: {}", written.text());
+        let tag = written.header("etag").expect("the version").to_string();
+        let read = web.ask("GET", &path, b"").expect("read");
+        assert_eq!((read.text(), read.header("etag")), (value, Some(tag.as_str())));
+        if let Some(before) = seen.replace(tag) {
+            let lost = web.ask_with("PUT", &path, &[kind, ("if-match", &before)], b"lost");
+            let lost = lost.expect("an answer");
+            assert_eq!((lost.status, lost.header("etag")), (412, None));
+        }
+    }
+    // The command line shows it, too.
+    let url = format!("http://{}", cluster.client(cluster.follower()));
+    let words = ["put", "loop", "last", "--json", "--url", &url];
+    let done = proof::server::tool(&words).output().expect("it runs");
+    let shown: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let read = Http::connect(cluster.client(1)).expect("it listens").ask("GET", &path, b"");
+    let read = read.expect("read");
+    assert_eq!(read.header("etag").map(String::from), Some(format!("\"{}\"", shown["version"])));
+}
+
 #[test]
 fn arakoon_s_clients_are_sent_to_the_master_and_find_the_next_one() {
     let scratch = Scratch::new("three-arakoon");

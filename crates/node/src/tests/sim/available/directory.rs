@@ -124,7 +124,7 @@ impl Receiver for Clerk {
         };
         at(&directory).told(call);
         at(&directory).settle();
-        let answer: Result<Reply> = Ok(Reply { index: LogIndex(0), body: Body::Done });
+        let answer: Result<Reply> = Ok(Reply::new(LogIndex(0), Body::Done));
         let mut bytes = Vec::new();
         write_answer(&answer, usize::MAX, &mut bytes);
         let peers = at(&directory).peers.clone().expect("it has its place");

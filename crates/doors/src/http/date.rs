@@ -1,27 +1,76 @@
-//! The hour as HTTP writes it: `Sat, 21 Nov 2026 09:08:22 GMT`.
+//! Dates as HTTP writes them (IMF-fixdate, RFC 9110, section 5.6.7): `Sat, 21 Nov 2026 09:08:22
+//! GMT`.
+
+use std::fmt::{self, Display, Formatter};
+use std::io::Write;
+
+/// Bytes of a date until the year 9999.
+pub const DATE_BYTES: usize = 29;
 
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAY_S: u64 = 86_400;
 
+/// Seconds since 1970, shown as a date.
+struct Date(u64);
+
+impl Display for Date {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (days, rest) = (self.0 / DAY_S, self.0 % DAY_S);
+        let (year, month, day) = date(days);
+        write!(
+            f,
+            "{}, {day:02} {} {year:04} {:02}:{:02}:{:02} GMT",
+            DAYS[(days % 7) as usize],
+            MONTHS[month as usize - 1],
+            rest / 3_600,
+            rest / 60 % 60,
+            rest % 60
+        )
+    }
+}
+
 /// Milliseconds since 1970 as text.
-pub(super) fn text(ms: u64) -> String {
-    let seconds = ms / 1_000;
-    let (days, rest) = (seconds / DAY_S, seconds % DAY_S);
-    let (year, month, day) = date(days);
-    format!(
-        "{}, {day:02} {} {year} {:02}:{:02}:{:02} GMT",
-        DAYS[(days % 7) as usize],
-        MONTHS[month as usize - 1],
-        rest / 3_600,
-        rest / 60 % 60,
-        rest % 60
-    )
+pub fn text(ms: u64) -> String {
+    Date(ms / 1_000).to_string()
+}
+
+/// The present date of a connection's answers. It is formatted once a second: most answers copy it.
+#[derive(Clone, Copy, Debug)]
+pub struct DateCache {
+    /// Seconds since 1970 that `text` shows.
+    second: u64,
+    text: [u8; DATE_BYTES],
+}
+
+impl DateCache {
+    /// The date of this time, in milliseconds since 1970.
+    pub fn new(unix_ms: u64) -> DateCache {
+        let second = unix_ms / 1_000;
+        let mut text = [b' '; DATE_BYTES];
+        // What a clock of the year 10000 shows is cut at its end.
+        let _ = write!(&mut text[..], "{}", Date(second));
+        DateCache { second, text }
+    }
+
+    /// The date of this time, which is most often that of the time before.
+    pub fn at(&mut self, unix_ms: u64) -> &[u8; DATE_BYTES] {
+        if self.second != unix_ms / 1_000 {
+            *self = DateCache::new(unix_ms);
+        }
+        &self.text
+    }
+}
+
+impl Default for DateCache {
+    fn default() -> DateCache {
+        DateCache::new(0)
+    }
 }
 
 /// Seconds since 1970 of such a text; nothing if it is none.
-pub(super) fn seconds(text: &str) -> Option<u64> {
+pub fn seconds(text: &str) -> Option<u64> {
     let (_, rest) = text.trim().split_once(", ")?;
     let parts: Vec<&str> = rest.split(' ').collect();
     let [day, month, year, time, "GMT"] = parts[..] else { return None };

@@ -1,0 +1,70 @@
+//! Addresses at which a node of an Arakoon configuration listens for clients.
+//!
+//! Every address of the file is open, whatever `listen` is. The nodes of a cluster ask each other
+//! at the first one, in HTTP, so there all protocols are served. A node that is alone opens no port
+//! that its file does not name: machines run many clusters of one node each.
+
+use super::ini::{Complaint, Section};
+use super::{Configuration, addresses, required};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+impl Configuration {
+    /// Takes `ip` and `client_port`. `listen`: what that setting says by a flag, the environment or
+    /// a settings file, which win over this one.
+    pub(super) fn take_listeners(
+        &mut self,
+        own: &Section,
+        nodes: usize,
+        listen: Option<&str>,
+    ) -> Result<(), Complaint> {
+        let all = addresses(own, "client_port")?;
+        let line = required(own, "ip")?.line;
+        let (first, is_cluster) = (all[0], nodes > 1);
+        let main: Option<SocketAddr> = match listen {
+            // Text that is no address is refused as the value of `listen`.
+            Some(text) => text.parse().ok(),
+            None => default_listen(&all, is_cluster),
+        };
+        if let (None, Some(main)) = (listen, main) {
+            self.give("listen", main.to_string(), line);
+        }
+        let open = |address: &SocketAddr| main.is_some_and(|main| covers(main, *address));
+        let mut rest: Vec<SocketAddr> = all.into_iter().filter(|address| !open(address)).collect();
+        if is_cluster && listen.is_some() {
+            self.give("advertise", first.to_string(), line);
+            if rest.first() == Some(&first) {
+                self.give("listen_also", rest.remove(0).to_string(), line);
+            }
+        }
+        if !rest.is_empty() {
+            let texts: Vec<_> = rest.iter().map(ToString::to_string).collect();
+            self.give("arakoon_listen", texts.join(","), line);
+        }
+        Ok(())
+    }
+}
+
+/// The value of `listen` where nothing else says one; none: its own default.
+///
+/// A node alone whose address is not on loopback serves Arakoon's protocol there and nothing else;
+/// all others, and administration, are on loopback at the same port.
+fn default_listen(all: &[SocketAddr], is_cluster: bool) -> Option<SocketAddr> {
+    let first = all[0];
+    if is_cluster || first.ip().is_loopback() {
+        return Some(first);
+    }
+    let loopback = match first.ip() {
+        IpAddr::V4(_) => IpAddr::from(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(_) => IpAddr::from(Ipv6Addr::LOCALHOST),
+    };
+    let here = SocketAddr::new(loopback, first.port());
+    // `0.0.0.0` has that port on loopback, too.
+    let is_taken = all.iter().any(|address| *address != here && covers(*address, here));
+    (!is_taken).then_some(here)
+}
+
+/// Whether a listener at one address leaves no room for another one at the other.
+fn covers(listener: SocketAddr, address: SocketAddr) -> bool {
+    let any = listener.ip().is_unspecified() && (listener.is_ipv6() || address.is_ipv4());
+    listener.port() == address.port() && (any || listener.ip() == address.ip())
+}

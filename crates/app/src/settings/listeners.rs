@@ -1,0 +1,49 @@
+//! Settings of where clients connect.
+
+use super::checks::{address, addresses, maybe_address};
+use super::row::Row;
+
+/// `listen`.
+pub const LISTEN: Row = Row {
+    name: "listen",
+    value: "ADDRESS",
+    default: "127.0.0.1:7711",
+    doc: "where clients of every protocol connect",
+    take: |settings, text| address(text).map(|it| settings.door.listen = it),
+};
+
+/// `listen_also`.
+pub const LISTEN_ALSO: Row = Row {
+    name: "listen_also",
+    value: "ADDRESSES",
+    default: "none",
+    doc: "where they connect beside `listen`, with commas between; the same is served there",
+    take: |settings, text| addresses(text).map(|it| settings.door.listen_also = it),
+};
+
+/// `admin_listen`.
+pub const ADMIN_LISTEN: Row = Row {
+    name: "admin_listen",
+    value: "ADDRESS",
+    default: "none",
+    doc: "where status, metrics and administration are served when `listen` is not on loopback",
+    take: |settings, text| maybe_address(text).map(|it| settings.door.admin_listen = it),
+};
+
+/// `arakoon_listen`.
+pub const ARAKOON_LISTEN: Row = Row {
+    name: "arakoon_listen",
+    value: "ADDRESSES",
+    default: "none",
+    doc: "where clients of Arakoon connect beside `listen`, with commas between",
+    take: |settings, text| addresses(text).map(|it| settings.door.arakoon_listen = it),
+};
+
+/// `riak_listen`.
+pub const RIAK_LISTEN: Row = Row {
+    name: "riak_listen",
+    value: "ADDRESSES",
+    default: "none",
+    doc: "where clients of Riak connect beside `listen`, with commas between",
+    take: |settings, text| addresses(text).map(|it| settings.door.riak_listen = it),
+};

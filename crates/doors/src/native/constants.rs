@@ -1,0 +1,71 @@
+//! Types of the constants in the OpenAPI document.
+//!
+//! To JSON Schema `{"const": "*"}` says all there is to say; generators of clients leave out an
+//! operation that has a parameter without a type. So constants, and lists of them, say theirs.
+
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Adds the type to every schema that has constants and says none.
+pub fn add_types(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            // A schema under the name `const` or `enum` is a property of that name.
+            let constants = match (fields.get("const"), fields.get("enum")) {
+                (Some(one), _) if !one.is_object() => std::slice::from_ref(one),
+                (_, Some(Value::Array(all))) => &all[..],
+                _ => &[],
+            };
+            let types: BTreeSet<_> = constants.iter().map(type_of).collect();
+            if !types.is_empty() {
+                let types = match types.first() {
+                    Some(only) if types.len() == 1 => json!(only),
+                    _ => json!(types),
+                };
+                fields.entry("type").or_insert(types);
+            }
+            fields.values_mut().for_each(add_types);
+        }
+        Value::Array(items) => items.iter_mut().for_each(add_types),
+        _ => {}
+    }
+}
+
+fn type_of(constant: &Value) -> &'static str {
+    match constant {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_have_types_and_nothing_else_gets_one() {
+        let mut schema = json!({
+            "const": "*", "oneOf": [{ "enum": ["a", "b"] }, { "enum": [false, null] }],
+            "properties": { "const": { "const": 1 }, "enum": { "minimum": 0 }, "x": {} },
+            "items": { "type": "string", "enum": ["c"] },
+        });
+        add_types(&mut schema);
+        let expected = json!({
+            "const": "*", "type": "string",
+            "oneOf": [
+                { "enum": ["a", "b"], "type": "string" },
+                { "enum": [false, null], "type": ["boolean", "null"] },
+            ],
+            "properties": {
+                "const": { "const": 1, "type": "integer" }, "enum": { "minimum": 0 }, "x": {},
+            },
+            "items": { "type": "string", "enum": ["c"] },
+        });
+        assert_eq!(schema, expected);
+    }
+}

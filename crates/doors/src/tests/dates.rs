@@ -1,0 +1,47 @@
+//! The date in answers: every answer over HTTP has one, and it is the present.
+
+use super::house::House;
+use crate::clock::Clock;
+use crate::http::date;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+/// All that a connection says to these requests, of which the last one ends it.
+fn said(house: &House, requests: &str) -> String {
+    let mut stream = TcpStream::connect(house.address).expect("it listens");
+    stream.write_all(requests.replace('\n', "\r\n").as_bytes()).expect("sent");
+    let mut said = String::new();
+    stream.read_to_string(&mut said).expect("text, and an end");
+    said
+}
+
+#[test]
+fn every_answer_has_the_present_date() {
+    let house = House::build();
+    let key = "/v1/buckets/default/default/keys/k";
+    let before = Clock::Wall.unix_ms() / 1_000;
+    for (line, status) in [
+        (format!("PUT {key} HTTP/1.1\nhost: localhost\ncontent-length: 0"), 204),
+        (format!("GET {key} HTTP/1.1\nhost: localhost"), 200),
+        (format!("GET {key} HTTP/1.1\nhost: localhost\nif-none-match: *"), 304),
+        ("GET /v1/buckets/default/default/stream HTTP/1.1\nhost: localhost".into(), 200),
+        ("GET /v1/buckets/default/default/keys/none HTTP/1.1\nhost: localhost".into(), 404),
+        ("GET /live HTTP/1.1\nhost: localhost".into(), 200),
+        ("GET /live HTTP/1.1\nhost: strange.example".into(), 421),
+        ("GET /live HTTP/1.1\nhost: localhost\ncontent-length: x".into(), 400),
+        ("GET /ping HTTP/1.1\nhost: localhost".into(), 200),
+    ] {
+        // Twice on one connection: the second answer has the date that is kept.
+        let last = line.replacen("host:", "connection: close\nhost:", 1);
+        let said = said(&house, &format!("{line}\n\n{last}\n\n"));
+        assert!(said.starts_with(&format!("HTTP/1.1 {status} ")), "{line}: {said}");
+        let heads = said.split("HTTP/1.1 ").skip(1);
+        for head in heads {
+            let lower = head.to_ascii_lowercase();
+            let from = lower.find("\r\ndate: ").unwrap_or_else(|| panic!("no date: {said}")) + 8;
+            let seconds = date::seconds(&head[from..from + date::DATE_BYTES]).expect("a date");
+            let now = Clock::Wall.unix_ms() / 1_000;
+            assert!((before..=now).contains(&seconds), "{line}: {head}");
+        }
+    }
+}
