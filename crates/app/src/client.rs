@@ -1,7 +1,8 @@
 //! A connection to a node's native door: one request after the other.
 
 use crate::failure::{Failure, Outcome};
-use base::limits::FRAME_BYTES_MAX;
+use crate::near::nearest;
+use base::limits::{FRAME_BYTES_MAX, VALUES_BYTES_MAX};
 use base::{Error, Kind, Reason};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -11,6 +12,10 @@ use hyper_util::rt::TokioIo;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
+/// Largest answer: as many bytes of values as one read may answer with, each escaped in JSON as
+/// `\u00XX`.
+const ANSWER_BYTES_MAX: usize = 6 * VALUES_BYTES_MAX + FRAME_BYTES_MAX;
+
 /// Where the node is, and how long to wait for it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Address {
@@ -19,11 +24,12 @@ pub struct Address {
     pub url: String,
     /// Longest wait for an answer
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time, global = true)]
+    #[arg(allow_hyphen_values = true)]
     pub timeout: Duration,
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    crate::settings::units::time_ms(text).map(Duration::from_millis)
+    crate::settings::units::time_with_unit_ms(text).map(Duration::from_millis)
 }
 
 /// A request.
@@ -59,6 +65,8 @@ impl Call {
 pub struct Answer {
     /// `etag` without its quotes: the row's version.
     pub version: Option<u64>,
+    /// `x-credenza-expires-in-ms`: when the row expires, if it does.
+    pub expires_in_ms: Option<u64>,
     /// `x-credenza-index`: the place in the log that the answer reflects.
     pub index: Option<u64>,
     /// The body.
@@ -95,24 +103,59 @@ impl Client {
 
     /// Sends a request and reads its answer; an error answer is a failure.
     pub async fn call(&mut self, call: Call) -> Outcome<Answer> {
-        let speaks_of_keys = call.path.starts_with(BUCKETS);
+        let path = call.path.clone();
         let (status, answer) = self.exchange(call).await?;
         match status {
             200..300 => Ok(answer),
-            _ => Err(error_of(status, &answer.body, speaks_of_keys)),
+            _ => {
+                let failure = error_of(status, &answer.body, path.starts_with(BUCKETS));
+                Err(self.with_alternatives(failure, &path).await)
+            }
         }
     }
 
     /// The same, for a key that may be absent: `None`.
     pub async fn call_key(&mut self, call: Call) -> Outcome<Option<Answer>> {
+        let path = call.path.clone();
         let (status, answer) = self.exchange(call).await?;
         if status == 404 && reason_word(&answer.body).is_none_or(|word| word == "not_found") {
             return Ok(None);
         }
         match status {
             200..300 => Ok(Some(answer)),
-            _ => Err(error_of(status, &answer.body, true)),
+            _ => Err(self.with_alternatives(error_of(status, &answer.body, true), &path).await),
         }
+    }
+
+    /// Says of a bucket or type that is not there which are.
+    async fn with_alternatives(&mut self, failure: Failure, path: &str) -> Failure {
+        match failure.reason() {
+            Some(Reason::NoSuchType) => {
+                failure.and("; `credenza type list` shows those that are there")
+            }
+            Some(Reason::NoSuchBucket) => {
+                let near = self.bucket_near(path).await;
+                failure.and(&match near {
+                    Some(name) => {
+                        format!("; is `{name}` meant? `credenza bucket list` shows all")
+                    }
+                    None => "; `credenza bucket list` shows those that are there".into(),
+                })
+            }
+            _ => failure,
+        }
+    }
+
+    /// A bucket whose name is near to that in a path; none, too, if the node does not say.
+    async fn bucket_near(&mut self, path: &str) -> Option<String> {
+        let mut parts = path.strip_prefix(BUCKETS)?.split(['/', '?']);
+        let name = format!("{}/{}", parts.next()?, parts.next()?);
+        let list = Call::new(Method::GET, "/v1/buckets?limit=1000");
+        let (_, answer) = self.exchange(list).await.ok()?;
+        let page = answer.json().ok()?;
+        let names = page["buckets"].as_array().into_iter().flatten();
+        let names = names.filter_map(|bucket| bucket["name"].as_str());
+        nearest(&name, names).map(String::from)
     }
 
     async fn exchange(&mut self, call: Call) -> Outcome<(u16, Answer)> {
@@ -182,9 +225,10 @@ async fn send(
         text.trim_matches('"').parse().ok()
     };
     let (version, index) = (number("etag"), number("x-credenza-index"));
-    let body = Limited::new(body, FRAME_BYTES_MAX).collect().await?.to_bytes();
+    let expires_in_ms = number("x-credenza-expires-in-ms");
+    let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await?.to_bytes();
     let status = head.status.as_u16();
-    Ok((status, Answer { version, index, body }))
+    Ok((status, Answer { version, expires_in_ms, index, body }))
 }
 
 /// The reason of an error answer.

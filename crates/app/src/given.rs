@@ -34,6 +34,15 @@ impl Encoding {
         Ok(Bytes::copy_from_slice(text.as_bytes()))
     }
 
+    /// The flags that say so, each with a blank before it.
+    pub fn flags(self) -> &'static str {
+        match (self.hex, self.base64) {
+            (true, _) => " --hex",
+            (_, true) => " --base64",
+            _ => "",
+        }
+    }
+
     /// A value: as above, or `-` for all of standard input, as it is.
     pub fn value(self, text: &str) -> Outcome<Bytes> {
         if text != "-" {
@@ -45,7 +54,10 @@ impl Encoding {
             .read_to_end(&mut value)
             .map_err(|error| Failure::invalid(format!("standard input can't be read: {error}")))?;
         if value.len() > VALUE_BYTES_MAX {
-            let what = format!("standard input is longer than a value may be ({VALUE_BYTES_MAX})");
+            let what = format!(
+                "standard input is longer than a value may be ({VALUE_BYTES_MAX} bytes; a bucket's \
+                 `value_bytes_max` may be less): store it in parts"
+            );
             return Err(Failure::invalid(what));
         }
         Ok(value.into())
@@ -69,6 +81,15 @@ impl Encoding {
         }
         output::bytes(value)?;
         if std::io::stdout().is_terminal() { output::text("\n") } else { Ok(()) }
+    }
+}
+
+/// Returns a word so that a shell takes it as it is.
+pub fn shell_word(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:,@%+=".contains(&byte);
+    match !word.is_empty() && !word.starts_with('-') && word.bytes().all(plain) {
+        true => word.into(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 
@@ -102,6 +123,14 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shell_word_is_quoted_where_a_shell_would_read_it_otherwise() {
+        assert_eq!(shell_word("user:1"), "user:1");
+        assert_eq!(shell_word("two words"), "'two words'");
+        assert_eq!(shell_word("it's"), "'it'\\''s'");
+        assert_eq!((shell_word(""), shell_word("$x")), ("''".into(), "'$x'".into()));
+    }
 
     #[test]
     fn texts_are_read_as_they_are_shown() {

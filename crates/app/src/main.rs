@@ -3,10 +3,12 @@
 mod arakoon;
 mod client;
 mod commands;
+mod examples;
 mod failure;
 mod given;
 mod logging;
 mod machine;
+mod near;
 mod notify;
 mod offline;
 mod output;
@@ -15,7 +17,7 @@ mod records;
 mod settings;
 mod usage;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches, Parser};
 use failure::Outcome;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -51,14 +53,16 @@ struct CommandLine {
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
-    match CommandLine::try_parse_from(&words) {
+    let command = examples::complete(CommandLine::command());
+    let matches = command.clone().try_get_matches_from(&words);
+    match matches.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
         Ok(line) => end(line.command.run(line.json), line.json),
         Err(error) => {
             let json = usage::asks_for_json(&words);
             if usage::is_help(&error) && (!json || !error.use_stderr()) {
                 error.exit();
             }
-            end(Err(usage::failure(&error, &words, CommandLine::command())), json)
+            end(Err(usage::failure(&error, &words, command)), json)
         }
     }
 }

@@ -12,6 +12,7 @@
 pub mod arakoon;
 mod buffer_room;
 mod clock;
+mod contexts;
 mod counters;
 mod guard;
 pub mod http;

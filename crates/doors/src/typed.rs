@@ -4,11 +4,10 @@
 //! sets, `update` and `remove` for maps, whose fields are named `name_type`. What an operation
 //! removes is removed before anything is added: an add in the same request wins.
 
+use crate::contexts;
 use crate::http::percent::encode_onto;
 use base::Context;
 use base::datatype::{ElementStep, Field, FieldKind, FieldStep, TypeOperation, TypeValue};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
@@ -22,8 +21,8 @@ pub(crate) fn operation(body: &[u8]) -> Result<(TypeOperation, Option<Context>),
     let context = match value.as_object_mut().and_then(|object| object.remove("context")) {
         None | Some(Value::Null) => None,
         Some(Value::String(text)) => {
-            let bytes = STANDARD.decode(text);
-            Some(Context(bytes.map_err(|_| "the context is not what was given out")?.into()))
+            let context = contexts::read(text.as_bytes());
+            Some(context.ok_or("the context is not what was given out")?)
         }
         Some(_) => return Err("the context is not what was given out".into()),
     };
@@ -46,7 +45,13 @@ fn kind(value: &Value) -> FieldKind {
 }
 
 fn of_kind(kind: FieldKind, value: &Value) -> Result<TypeOperation, Wrong> {
-    let wrong = || format!("Invalid operation on datatype '{}': {value}", kind.word());
+    let wrong = || {
+        let hint = match kind {
+            FieldKind::Set | FieldKind::Gset | FieldKind::Hll => "; elements are strings",
+            _ => "",
+        };
+        format!("Invalid operation on datatype '{}': {value}{hint}", kind.word())
+    };
     match kind {
         FieldKind::Counter => counter(value).map(TypeOperation::Add).ok_or_else(wrong),
         FieldKind::Set | FieldKind::Gset | FieldKind::Hll => {
@@ -147,7 +152,13 @@ fn field(text: &str) -> Result<Field, Wrong> {
     let known = parts.and_then(|(name, kind)| Some((name, FieldKind::parse(kind)?)));
     match known {
         Some((name, kind)) => Ok(Field { name: owned(name), kind }),
-        None => Err(format!("Invalid map field name '{text}'")),
+        None => {
+            let kinds = FieldKind::ALL.map(FieldKind::word).join(", ");
+            Err(format!(
+                "Invalid map field name '{text}': a field is named NAME_TYPE, TYPE being one of \
+                 {kinds}"
+            ))
+        }
     }
 }
 
@@ -267,6 +278,14 @@ mod tests {
         }
         let deep = format!("{}1{}", r#"{"update":{"m_map":"#.repeat(200), "}}".repeat(200));
         assert!(read(&deep).is_err());
+    }
+
+    #[test]
+    fn a_refusal_says_what_is_expected() {
+        let said = |body| read(body).expect_err(body);
+        assert!(said(r#"{"update":{"name":1}}"#).contains("NAME_TYPE"));
+        assert!(said(r#"{"update":{"name":1}}"#).contains("register"));
+        assert!(said(r#"{"add":5}"#).contains("elements are strings"));
     }
 
     #[test]

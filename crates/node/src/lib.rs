@@ -12,6 +12,7 @@ mod away;
 mod beside;
 mod catalog;
 mod checkpoint;
+mod checkpoints;
 mod cluster;
 mod complaint;
 mod consistent;
@@ -65,6 +66,7 @@ pub use status::{
     ComparisonStatus, DifferenceStatus, DiskStatus, GroupStatus, LogStatus, Sample, SampleKind,
     SnapshotStatus, Status, StoreStatus,
 };
+pub use store::StoredCheckpoint;
 pub use submit::{Answer, Flow, Submitted, Ticket};
 pub use transfer::{MovePhase, MoveProgress, Movement};
 

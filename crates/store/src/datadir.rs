@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 mod aside;
+mod checkpoints;
 mod identity;
 mod incarnation;
 mod joiner;
@@ -29,6 +30,7 @@ mod unfinished;
 mod whole;
 
 pub use aside::Rejoin;
+pub use checkpoints::{StoredCheckpoint, checkpoints, remove_checkpoint};
 pub use joiner::{Joiner, Opening};
 pub use unfinished::Unfinished;
 use unfinished::is_unfinished;

@@ -16,7 +16,10 @@ pub mod panics;
 pub mod trees;
 
 pub use check::{Damage, TreeReport, check_trees};
-pub use datadir::{DataDir, FORMAT, Joiner, Opening, Rejoin, Unfinished};
+pub use datadir::{
+    DataDir, FORMAT, Joiner, Opening, Rejoin, StoredCheckpoint, Unfinished, checkpoints,
+    remove_checkpoint,
+};
 pub use disk::{Disk, FileDisk, Honesty, MemoryDisk, Operation};
 pub use error::StoreError;
 pub use log::{

@@ -3,6 +3,7 @@
 use super::bucket as bucket_name;
 use super::empty_prefix::EmptyPrefix;
 use super::moves::{Move, Status};
+use super::properties;
 use crate::client::{Address, Call, Client, encode};
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -31,12 +32,16 @@ Examples:
 #[derive(clap::Subcommand)]
 pub enum Bucket {
     /// Make a bucket
+    #[command(after_help = properties::of_buckets())]
     Create(Create),
     /// Show all buckets
+    #[command(alias = "ls")]
     List(List),
     /// Show a bucket's properties
+    #[command(alias = "show")]
     Describe(One),
     /// Change a bucket's properties
+    #[command(after_help = properties::of_buckets())]
     Alter(Change),
     /// Move a bucket to another group, while it is used
     Move(Move),
@@ -47,6 +52,7 @@ pub enum Bucket {
     /// Delete all keys under a prefix, in parts; keys added meanwhile may stay
     EmptyPrefix(EmptyPrefix),
     /// Drop a bucket with all its keys
+    #[command(aliases = ["delete", "rm"])]
     Drop(Sure),
 }
 
@@ -75,9 +81,7 @@ pub struct One {
 pub struct Change {
     #[command(flatten)]
     one: One,
-    /// `promise=consistent|available sync=sync|interval key_bytes_max=N value_bytes_max=N
-    /// ttl_ms=N`; of available buckets also `allow_mult=true|false last_write_wins siblings_max
-    /// n_val r pr w dw pw rw node_confirms basic_quorum notfound_ok`
+    /// Properties, `sync=interval`, say; all are listed below
     #[arg(value_name = "NAME=VALUE")]
     properties: Vec<String>,
 }

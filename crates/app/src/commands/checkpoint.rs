@@ -1,40 +1,112 @@
-//! `credenza checkpoint`: copies a running node's data.
+//! `credenza checkpoint`: copies a running node's data, lists such copies and removes them.
 
-use crate::client::{Address, Call, Client};
-use crate::failure::Outcome;
-use crate::output;
+use super::bucket::plain;
+use crate::client::{Address, Call, Client, encode};
+use crate::failure::{Failure, Outcome};
+use crate::settings::units::show_size;
+use crate::{logging, output};
 use hyper::Method;
 use serde_json::json;
+use std::time::Duration;
 
 pub const EXAMPLES: &str = "\
 Examples:
   credenza checkpoint monday                       into DATA/checkpoints/monday
+  credenza checkpoint list                         those that are there
+  credenza checkpoint remove monday
+  credenza checkpoint create list                  one whose name is a command
   credenza restore data/checkpoints/monday --data /srv/copy
 
 The copy shares the disk blocks of tables that did not change (hard links), so it is quick and
-small. It is no backup before it is on another disk; `credenza check` verifies it there.";
+small at first. It is no backup before it is on another disk; `credenza check` verifies it there. As
+long as it stands in DATA/checkpoints, the space of tables that it shares does not come back.";
 
 /// `credenza checkpoint`.
 #[derive(clap::Args)]
+#[command(subcommand_negates_reqs = true)]
 pub struct Checkpoint {
     /// The copy's name: a folder of `checkpoints` in the node's data directory
-    name: String,
+    #[arg(required = true)]
+    name: Option<String>,
     #[command(flatten)]
     address: Address,
     /// Answer in JSON
-    #[arg(long)]
+    #[arg(long, global = true)]
     json: bool,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+/// What is done with checkpoints beside making them.
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Show the checkpoints of the node
+    #[command(visible_alias = "ls")]
+    List,
+    /// Remove a checkpoint of the node
+    #[command(visible_alias = "rm")]
+    Remove {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        checkpoint: String,
+    },
+    /// Make a checkpoint, whatever its name is (`list`, say)
+    Create {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        checkpoint: String,
+    },
 }
 
 impl Checkpoint {
-    /// Makes it and prints where it is.
+    /// Does it.
     pub async fn run(self) -> Outcome {
-        let body = json!({ "target": self.name }).to_string();
-        let call = Call::json(Method::POST, "/v1/admin/checkpoint", body);
-        let answer = Client::new(&self.address)?.call(call).await?.json()?;
-        if self.json {
-            return output::json(&answer);
+        match (self.name, self.action) {
+            (None, Some(Action::List)) => list(&self.address, self.json).await,
+            (None, Some(Action::Remove { checkpoint })) => {
+                let path = format!("/v1/admin/checkpoints/{}", encode(checkpoint.as_bytes()));
+                let call = Call::new(Method::DELETE, path.replace("%2E", "."));
+                Client::new(&self.address)?.call(call).await?;
+                if self.json { output::json(&json!({ "removed": checkpoint })) } else { Ok(()) }
+            }
+            (None, Some(Action::Create { checkpoint: name })) | (Some(name), None) => {
+                make(&self.address, &name, self.json).await
+            }
+            (Some(_), Some(_)) | (None, None) => {
+                let text = "name a checkpoint that is to be made, or say `list` or `remove NAME`";
+                Err(Failure::invalid(text))
+            }
         }
-        output::text(&format!("{}\n", super::bucket::plain(&answer["target"])))
     }
+}
+
+/// Makes one and prints where it is.
+async fn make(address: &Address, name: &str, as_json: bool) -> Outcome {
+    let body = json!({ "target": name }).to_string();
+    let call = Call::json(Method::POST, "/v1/admin/checkpoint", body);
+    let answer = Client::new(address)?.call(call).await?.json()?;
+    if as_json {
+        return output::json(&answer);
+    }
+    output::text(&format!("{}\n", plain(&answer["target"])))
+}
+
+/// Prints those that are there.
+async fn list(address: &Address, as_json: bool) -> Outcome {
+    let call = Call::new(Method::GET, "/v1/admin/checkpoints");
+    let answer = Client::new(address)?.call(call).await?.json()?;
+    if as_json {
+        return output::json(&answer["checkpoints"]);
+    }
+    let rows = answer["checkpoints"].as_array().into_iter().flatten().map(|found| {
+        let made = found["made_ms"].as_u64().unwrap_or_default();
+        let state = if found["whole"] == true { "whole" } else { "unfinished" };
+        vec![
+            plain(&found["name"]),
+            logging::time(Duration::from_millis(made)),
+            show_size(found["bytes"].as_u64().unwrap_or_default()),
+            state.into(),
+        ]
+    });
+    output::table(&["checkpoint", "made", "size", "state"], rows.collect())
 }

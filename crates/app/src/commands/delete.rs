@@ -1,7 +1,7 @@
 //! `credenza delete`: deletes a key.
 
 use super::Place;
-use super::put::condition;
+use super::put::{condition, seen};
 use crate::client::{Call, encode};
 use crate::failure::{Failure, Outcome};
 use crate::given::Encoding;
@@ -13,6 +13,8 @@ pub const EXAMPLES: &str = "\
 Examples:
   credenza delete greeting
   credenza delete lock --if-version 17             exit code 4 when it changed meanwhile
+  credenza delete fig -b available/fruit --context CONTEXT
+                                                   what `credenza siblings fig` showed, no more
 
 Exit code 1: there was no such key.";
 
@@ -28,14 +30,21 @@ pub struct Delete {
     /// Only when the key still has this version (`credenza get --json` shows it)
     #[arg(long, value_name = "VERSION")]
     if_version: Option<u64>,
+    /// Only the values that this context has seen (`credenza siblings` shows it)
+    #[arg(long, value_name = "CONTEXT", allow_hyphen_values = true)]
+    #[arg(conflicts_with = "if_version")]
+    context: Option<String>,
 }
 
 impl Delete {
     /// Deletes it.
     pub async fn run(self) -> Outcome {
         let key = self.encoding.bytes(&self.key)?;
-        let mut call =
-            Call::new(Method::DELETE, self.place.path(&format!("/keys/{}", encode(&key))));
+        let path = match &self.context {
+            Some(_) => format!("/siblings/{}{}", encode(&key), seen(self.context.as_deref())),
+            None => format!("/keys/{}", encode(&key)),
+        };
+        let mut call = Call::new(Method::DELETE, self.place.path(&path));
         call.headers.extend(condition(false, self.if_version));
         let answer = self.place.client()?.call_key(call).await?;
         if self.place.json {

@@ -1,5 +1,6 @@
 //! `credenza get`: the value of a key.
 
+use super::siblings::explained;
 use super::{Freshness, Place};
 use crate::client::{Call, encode};
 use crate::failure::{Failure, Outcome};
@@ -12,7 +13,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   credenza get greeting
   credenza get photo -b pictures > photo.jpg
-  credenza get greeting --json                     with its version
+  credenza get greeting --json                     with its version, and when it expires
   credenza get --hex 00ff                          keys and values in hexadecimal
 
 Exit code 1: there is no such key.";
@@ -40,7 +41,9 @@ impl Get {
             encode(self.freshness.consistency.as_bytes())
         );
         let call = Call::new(Method::GET, self.place.path(&path));
-        let Some(answer) = self.place.client()?.call_key(call).await? else {
+        let answer = self.place.client()?.call_key(call).await;
+        let explain = |failure| explained(failure, &self.place, &self.key, self.encoding);
+        let Some(answer) = answer.map_err(explain)? else {
             if self.place.json {
                 output::text("null\n")?;
             }
@@ -49,11 +52,15 @@ impl Get {
         if !self.place.json {
             return self.encoding.print(&answer.body);
         }
-        output::json(&json!({
+        let mut row = json!({
             "key": as_json(&key),
             "value": as_json(&answer.body),
             "version": answer.version,
             "index": answer.index,
-        }))
+        });
+        if let Some(ms) = answer.expires_in_ms {
+            row["expires_in_ms"] = ms.into();
+        }
+        output::json(&row)
     }
 }

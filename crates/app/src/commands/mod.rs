@@ -12,7 +12,9 @@ mod check;
 mod checkpoint;
 mod cluster;
 mod cluster_status;
+mod datatype;
 mod delete;
+mod described;
 mod dev;
 mod empty_prefix;
 mod export;
@@ -21,8 +23,10 @@ mod get;
 mod group;
 mod import;
 mod join;
+mod keys;
 mod log_levels;
 mod moves;
+mod properties;
 mod put;
 mod range;
 mod recover;
@@ -36,6 +40,7 @@ mod sequence;
 mod serve;
 mod settings;
 mod settle;
+mod siblings;
 mod status;
 mod steps;
 mod token;
@@ -46,6 +51,8 @@ mod view;
 
 use crate::client::{Address, Client};
 use crate::failure::{Failure, Outcome};
+use crate::given::{Encoding, shell_word};
+use crate::settings::misspelt_variables;
 use base::{BucketName, Kind};
 use clap::Subcommand;
 use std::future::Future;
@@ -54,19 +61,28 @@ use std::future::Future;
 #[derive(Subcommand)]
 pub enum Command {
     /// Serve: start a node
-    #[command(after_help = serve::EXAMPLES)]
+    #[command(after_help = serve::EXAMPLES, alias = "start")]
     Serve(serve::Serve),
     /// Show the value of a key
     #[command(after_help = get::EXAMPLES)]
     Get(get::Get),
     /// Write a value
-    #[command(after_help = put::EXAMPLES)]
+    #[command(after_help = put::EXAMPLES, alias = "set")]
     Put(put::Put),
     /// Delete a key
-    #[command(after_help = delete::EXAMPLES)]
+    #[command(after_help = delete::EXAMPLES, aliases = ["del", "rm"])]
     Delete(delete::Delete),
+    /// Show all values of a key that were written without knowledge of each other
+    #[command(after_help = siblings::EXAMPLES)]
+    Siblings(siblings::Siblings),
+    /// Show or change a counter, set, map or HyperLogLog of an available bucket
+    #[command(subcommand, after_help = datatype::EXAMPLES)]
+    Datatype(datatype::Datatype),
+    /// Show keys in order, of consistent and of available buckets
+    #[command(after_help = keys::EXAMPLES, alias = "ls")]
+    Keys(keys::Keys),
     /// Show keys and values in order
-    #[command(after_help = range::EXAMPLES)]
+    #[command(after_help = range::EXAMPLES, alias = "scan")]
     Range(range::Range),
     /// Apply several steps together or not at all
     #[command(after_help = sequence::EXAMPLES)]
@@ -87,7 +103,7 @@ pub enum Command {
     #[command(after_help = status::EXAMPLES)]
     Status(status::Status),
     /// Copy a running node's data into its folder `checkpoints`
-    #[command(after_help = checkpoint::EXAMPLES)]
+    #[command(after_help = checkpoint::EXAMPLES, alias = "backup")]
     Checkpoint(checkpoint::Checkpoint),
     /// Make a data directory out of a checkpoint
     #[command(after_help = restore::EXAMPLES)]
@@ -124,6 +140,9 @@ impl Command {
             Command::Get(command) => online(command.run()),
             Command::Put(command) => online(command.run()),
             Command::Delete(command) => online(command.run()),
+            Command::Siblings(command) => online(command.run()),
+            Command::Datatype(command) => online(command.run()),
+            Command::Keys(command) => online(command.run()),
             Command::Range(command) => online(command.run()),
             Command::Sequence(command) => online(command.run()),
             Command::Import(command) => online(command.run()),
@@ -163,6 +182,15 @@ impl Place {
         Client::new(&self.address)
     }
 
+    /// Returns a command of this bucket as one types it.
+    fn command(&self, verb: &str, key: &str, encoding: Encoding) -> String {
+        let bucket = match self.bucket == BucketName::default() {
+            true => String::new(),
+            false => format!(" -b {}", self.bucket),
+        };
+        format!("credenza {verb} {}{bucket}{}", shell_word(key), encoding.flags())
+    }
+
     /// A path below the bucket.
     fn path(&self, rest: &str) -> String {
         format!("/v1/buckets/{}{rest}", self.bucket)
@@ -183,6 +211,9 @@ fn bucket(text: &str) -> Result<BucketName, String> {
 
 /// Runs a command that speaks with a node.
 fn online(command: impl Future<Output = Outcome>) -> Outcome {
+    for warning in misspelt_variables() {
+        eprintln!("credenza: {warning}");
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .map_err(|error| Failure::new(Kind::Unavailable, format!("can't start: {error}")))?;

@@ -5,6 +5,7 @@ use crate::client::{Call, encode};
 use crate::failure::{Failure, Outcome};
 use crate::given::Encoding;
 use crate::output;
+use crate::settings::units::time_with_unit_ms;
 use base::{Error, Reason};
 use hyper::Method;
 use serde_json::json;
@@ -15,7 +16,9 @@ Examples:
   credenza put photo - -b pictures < photo.jpg
   credenza put session token --ttl 30m
   credenza put lock me --if-absent                 exit code 4 when it is there
-  credenza put counter 2 --if-version 17           exit code 4 when it changed meanwhile";
+  credenza put counter 2 --if-version 17           exit code 4 when it changed meanwhile
+  credenza put fig sweet -b available/fruit --context CONTEXT
+                                                   in place of what `credenza siblings fig` showed";
 
 /// `credenza put`.
 #[derive(clap::Args)]
@@ -29,8 +32,9 @@ pub struct Put {
     place: Place,
     #[command(flatten)]
     encoding: Encoding,
-    /// Let it expire after this time
-    #[arg(long, value_name = "TIME", value_parser = crate::settings::units::time_ms)]
+    /// Let it expire after this time: 500ms, 30s, 5m, 1h30m, 1d
+    #[arg(long, value_name = "TIME", value_parser = time_with_unit_ms)]
+    #[arg(allow_hyphen_values = true)]
     ttl: Option<u64>,
     /// Only when the key is absent
     #[arg(long, conflicts_with = "if_version")]
@@ -38,12 +42,22 @@ pub struct Put {
     /// Only when the key still has this version (`credenza get --json` shows it)
     #[arg(long, value_name = "VERSION")]
     if_version: Option<u64>,
+    /// In place of the values that this context has seen (`credenza siblings` shows it)
+    #[arg(long, value_name = "CONTEXT", allow_hyphen_values = true)]
+    #[arg(conflicts_with_all = ["ttl", "if_absent", "if_version"])]
+    context: Option<String>,
+    /// In an available bucket: beside the values that are there, in place of none
+    #[arg(long, conflicts_with_all = ["ttl", "if_absent", "if_version", "context"])]
+    beside: bool,
 }
 
 impl Put {
     /// Writes it.
     pub async fn run(self) -> Outcome {
         let key = self.encoding.bytes(&self.key)?;
+        if self.beside || self.context.is_some() {
+            return self.store(&key).await;
+        }
         let ttl = self.ttl.map(|ms| format!("?ttl_ms={ms}")).unwrap_or_default();
         let path = self.place.path(&format!("/keys/{}{ttl}", encode(&key)));
         let mut call = Call::new(Method::PUT, path);
@@ -57,6 +71,21 @@ impl Put {
         }
         Ok(())
     }
+
+    /// Writes a sibling: in place of those that the context has seen, or of none.
+    async fn store(&self, key: &[u8]) -> Outcome {
+        let path = format!("/siblings/{}{}", encode(key), seen(self.context.as_deref()));
+        let mut call = Call::new(Method::PUT, self.place.path(&path));
+        call.body = self.encoding.value(&self.value)?;
+        call.headers.push(("content-type", "application/octet-stream".into()));
+        let stored = self.place.client()?.call(call).await?.json()?;
+        if self.place.json { output::json(&stored) } else { Ok(()) }
+    }
+}
+
+/// The query that sends a context.
+pub fn seen(context: Option<&str>) -> String {
+    context.map(|text| format!("?context={}", encode(text.as_bytes()))).unwrap_or_default()
 }
 
 /// The header of a condition.

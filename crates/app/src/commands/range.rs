@@ -5,8 +5,8 @@ use crate::client::{Call, Client, encode};
 use crate::failure::{Failure, Outcome};
 use crate::given::{Encoding, from_json};
 use crate::output;
-use base::Kind;
 use base::limits::PAGE_ROWS_MAX;
+use base::{Kind, Reason};
 use hyper::Method;
 use std::io::Write;
 
@@ -81,7 +81,7 @@ impl Range {
         let mut left = if self.limit == 0 { u64::MAX } else { self.limit };
         while left > 0 {
             let most = left.min(PAGE_ROWS_MAX as u64 / 10) as usize;
-            let Some(entries) = pages.next(most).await? else { break };
+            let Some(entries) = pages.next(most).await.map_err(list_instead)? else { break };
             left -= entries.len() as u64;
             self.print(&entries)?;
         }
@@ -149,6 +149,14 @@ impl Pages {
 /// The bytes of a row's key or value.
 pub fn bytes_of(entry: &serde_json::Value, name: &str) -> Outcome<Vec<u8>> {
     from_json(&entry[name]).ok_or_else(strange)
+}
+
+/// An available bucket has no ranges, but its keys can be listed.
+fn list_instead(failure: Failure) -> Failure {
+    match failure.reason() {
+        Some(Reason::NotSupported) => failure.and("; `credenza keys` lists the keys of any bucket"),
+        _ => failure,
+    }
 }
 
 fn strange() -> Failure {

@@ -1,6 +1,7 @@
 //! `credenza type`: makes, shows, changes and drops bucket types.
 
 use super::bucket::{as_object, plain};
+use super::properties;
 use crate::client::{Address, Call, Client, encode};
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -24,12 +25,16 @@ const SHOWN: [&str; 6] =
 #[derive(clap::Subcommand)]
 pub enum Type {
     /// Make a bucket type
+    #[command(after_help = properties::of_types())]
     Create(Change),
     /// Show all bucket types
+    #[command(alias = "ls")]
     List(List),
     /// Change what buckets made later begin with
+    #[command(after_help = properties::of_types())]
     Alter(Change),
     /// Drop a type that has no buckets
+    #[command(aliases = ["delete", "rm"])]
     Drop(One),
 }
 
@@ -57,10 +62,7 @@ pub struct One {
 pub struct Change {
     #[command(flatten)]
     one: One,
-    /// `promise=consistent|available sync=sync|interval key_bytes_max=N value_bytes_max=N
-    /// ttl_ms=N`; of available buckets also `datatype=none|counter|set|gset|map|hll
-    /// allow_mult=true|false last_write_wins write_once siblings_max n_val r pr w dw pw rw
-    /// node_confirms basic_quorum notfound_ok hll_precision`
+    /// Properties, `datatype=set`, say; all are listed below
     #[arg(value_name = "NAME=VALUE")]
     properties: Vec<String>,
 }

@@ -18,6 +18,7 @@ use base::{Error, Reason};
 pub use crash::{crash_directory, on_panic};
 pub use levels::Levels;
 use levels::{LevelsInForce, SECTIONS, number_of, section_of};
+pub use line::time;
 use ring::Ring;
 use std::path::PathBuf;
 use std::sync::Arc;

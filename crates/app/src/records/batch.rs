@@ -9,6 +9,9 @@ pub struct Batch {
     bytes: Vec<u8>,
     places: Vec<Place>,
     key_end: Option<usize>,
+    /// The records as they stand in the input, one behind the other, where they are kept.
+    texts: Vec<u8>,
+    text_ends: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,11 +45,26 @@ impl Batch {
         self.places.push(Place { key_end, end: self.bytes.len(), number });
     }
 
+    /// Keeps the last record as it stands in the input, too.
+    pub fn keep_text(&mut self, text: &[u8]) {
+        self.texts.extend_from_slice(text);
+        self.text_ends.push(self.texts.len());
+    }
+
+    /// A record as it stands in the input, if that is kept of all of them.
+    pub fn text(&self, at: usize) -> Option<&[u8]> {
+        let end = *self.text_ends.get(at)?;
+        let start = at.checked_sub(1).map_or(0, |before| self.text_ends[before]);
+        self.texts.get(start..end)
+    }
+
     /// Lets go of all records, and keeps the memory for others.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.places.clear();
         self.key_end = None;
+        self.texts.clear();
+        self.text_ends.clear();
     }
 
     /// Key, value and number of every record.

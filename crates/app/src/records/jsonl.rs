@@ -13,18 +13,20 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Write};
 
-/// Names of the fields that hold key and value.
+/// Names of the fields or columns that hold key and value.
 #[derive(Clone, Debug)]
 pub struct Fields {
     /// Of the key.
     pub key: String,
-    /// Of the value; `.` is the whole line.
+    /// Of the value; `.` is the whole line, or the whole row as a JSON object.
     pub value: String,
+    /// Between the columns of a row.
+    pub delimiter: u8,
 }
 
 impl Default for Fields {
     fn default() -> Fields {
-        Fields { key: "key".into(), value: "value".into() }
+        Fields { key: "key".into(), value: "value".into(), delimiter: b',' }
     }
 }
 
@@ -93,8 +95,14 @@ struct Base64<'a> {
     base64: Cow<'a, str>,
 }
 
+/// What is wrong. The library counts lines too, within this one: only its column means something.
 fn said(error: serde_json::Error) -> String {
-    format!("no JSON object as wanted: {error}")
+    let text = error.to_string();
+    let text = match text.split_once(" at line ") {
+        Some((what, _)) if error.column() > 0 => format!("{what} at column {}", error.column()),
+        _ => text,
+    };
+    format!("no JSON object as expected: {text}")
 }
 
 #[derive(Default)]

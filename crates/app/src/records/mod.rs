@@ -1,7 +1,8 @@
 //! Records in files: what `import` reads and `export` writes.
 //!
-//! Three formats: `tsv` (key, tab, value, with escapes), `jsonl` (an object a line) and `raw`
-//! (lengths and bytes, the fastest and the only one that needs no escapes).
+//! Four formats: `tsv` (key, tab, value, with escapes), `jsonl` (an object a line), `csv` (rows of
+//! columns that the first row names) and `raw` (lengths and bytes, the fastest and the only one
+//! that needs no escapes).
 //!
 //! Promises: what a format's writer wrote, its reader reads back, whatever the bytes; a record that
 //! is none is named by its line (in `raw`: by its number) and never guessed at; memory stays
@@ -10,6 +11,7 @@
 //! Read next: `batch.rs`, then `tsv.rs`.
 
 mod batch;
+mod csv;
 mod jsonl;
 mod raw;
 mod tail;
@@ -19,6 +21,7 @@ mod tsv;
 mod tests;
 
 pub use batch::Batch;
+use csv::Table;
 pub use jsonl::Fields;
 pub use tail::Tail;
 pub use tsv::unescape;
@@ -36,6 +39,8 @@ pub enum Format {
     Tsv,
     /// One JSON object a line
     Jsonl,
+    /// Comma-separated values; the first row names the columns
+    Csv,
     /// Binary: `credraw1`, then for each record two lengths (4 bytes, little-endian), key, value
     Raw,
 }
@@ -49,10 +54,26 @@ pub enum Fault {
     End(String),
 }
 
+impl Fault {
+    /// What is wrong, in words.
+    pub fn text(&self) -> &str {
+        match self {
+            Fault::Record(text) | Fault::End(text) => text,
+        }
+    }
+}
+
 impl From<io::Error> for Fault {
     fn from(error: io::Error) -> Fault {
         Fault::End(error.to_string())
     }
+}
+
+/// Returns a record as it stands in a file of the format `raw`.
+pub fn raw_record(key: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut record = Vec::with_capacity(8 + key.len() + value.len());
+    raw::write(&mut record, key, value).expect("memory takes everything within the limits");
+    record
 }
 
 /// Reads records one after the other.
@@ -62,13 +83,23 @@ pub struct Reader<R> {
     fields: Fields,
     line: Vec<u8>,
     offset: u64,
+    /// Number of the last record or line.
     number: u64,
+    /// Lines that ended before `offset`; in `raw`: records.
+    lines: u64,
+    table: Table,
+    /// The first row of a CSV file as it stands there.
+    head: Vec<u8>,
+    is_whole: bool,
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Reads from the beginning. `fields` matter to `jsonl` alone.
+    /// Reads from the beginning. `fields` matter to `jsonl` and `csv`.
     pub fn new(from: R, format: Format, fields: Fields) -> Reader<R> {
-        Reader { from, format, fields, line: Vec::new(), offset: 0, number: 0 }
+        let table = Table::new(fields.delimiter);
+        let (line, head) = (Vec::new(), Vec::new());
+        let (offset, number, lines) = (0, 0, 0);
+        Reader { from, format, fields, line, offset, number, lines, table, head, is_whole: true }
     }
 
     /// Goes on behind `offset` bytes and `number` records (or lines) that were read before; `from`
@@ -76,7 +107,50 @@ impl<R: BufRead> Reader<R> {
     pub fn skipped_to(mut self, offset: u64, number: u64) -> Reader<R> {
         self.offset = offset;
         self.number = number;
+        self.lines = number;
         self
+    }
+
+    /// Reads what stands before the first record; `false`: nothing at all.
+    pub fn read_head(&mut self) -> Result<bool, Fault> {
+        if self.format != Format::Csv || self.table.has_columns() {
+            return Ok(true);
+        }
+        if !self.read_row()? {
+            return Ok(false);
+        }
+        self.table.take_columns(&self.fields).map_err(Fault::End)?;
+        self.head = self.line.clone();
+        Ok(true)
+    }
+
+    /// Passes over what was read before, up to `offset` bytes and `lines` from the beginning.
+    pub fn pass_over(&mut self, offset: u64, lines: u64) -> io::Result<()> {
+        let bytes = offset.saturating_sub(self.offset);
+        let passed = io::copy(&mut io::Read::take(&mut self.from, bytes), &mut io::sink())?;
+        if passed < bytes {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        (self.offset, self.lines) = (self.offset + bytes, self.lines.max(lines));
+        Ok(())
+    }
+
+    /// What stands before the first record of every file with the same columns.
+    pub fn head(&self) -> &[u8] {
+        match self.format {
+            Format::Raw => raw::HEAD,
+            _ => &self.head,
+        }
+    }
+
+    /// The last record as it stands in the input, its line end included; nothing in `raw`.
+    pub fn text(&self) -> &[u8] {
+        &self.line
+    }
+
+    /// Lines that are read to their end; in `raw`: records.
+    pub fn lines(&self) -> u64 {
+        self.lines
     }
 
     /// Bytes read so far.
@@ -86,7 +160,16 @@ impl<R: BufRead> Reader<R> {
 
     /// Whether what was read last is there to its end: a line may lack it at the end of the file.
     pub fn is_whole(&self) -> bool {
-        self.format == Format::Raw || self.line.last() == Some(&b'\n')
+        match self.format {
+            Format::Raw => true,
+            Format::Csv => self.is_whole,
+            Format::Tsv | Format::Jsonl => self.line.last() == Some(&b'\n'),
+        }
+    }
+
+    /// True if the input ends within what was read last, or within what could not be read.
+    pub fn is_torn(&mut self) -> bool {
+        !self.is_whole() && self.from.fill_buf().is_ok_and(<[u8]>::is_empty)
     }
 
     /// Number of the last record or line read, from 1.
@@ -96,8 +179,10 @@ impl<R: BufRead> Reader<R> {
 
     /// Reads the next record into the batch; `false`: there is none.
     pub fn read(&mut self, batch: &mut Batch) -> Result<bool, Fault> {
-        if self.format == Format::Raw {
-            return self.read_raw(batch);
+        match self.format {
+            Format::Raw => return self.read_raw(batch),
+            Format::Csv => return self.read_csv(batch),
+            Format::Tsv | Format::Jsonl => {}
         }
         loop {
             self.line.clear();
@@ -108,6 +193,7 @@ impl<R: BufRead> Reader<R> {
             }
             self.offset += length as u64;
             self.number += 1;
+            self.lines = self.number;
             if length == LINE_BYTES_MAX && self.line.last() != Some(&b'\n') {
                 return Err(Fault::End(format!("a line is longer than {LINE_BYTES_MAX} bytes")));
             }
@@ -127,6 +213,35 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
+    fn read_csv(&mut self, batch: &mut Batch) -> Result<bool, Fault> {
+        if !self.read_head()? || !self.read_row()? {
+            return Ok(false);
+        }
+        self.table.take_record(batch).and_then(|()| batch.close(self.number)).map_err(|what| {
+            batch.reopen();
+            Fault::Record(what)
+        })?;
+        Ok(true)
+    }
+
+    /// Reads a row of a CSV file; `false`: there is none.
+    fn read_row(&mut self) -> Result<bool, Fault> {
+        // What is wrong with a row is wrong with the line in which it begins.
+        self.number = self.lines + 1;
+        self.is_whole = false;
+        let taken =
+            self.table.read(&mut self.from, &mut self.line).map_err(|fault| match fault {
+                Fault::End(what) => Fault::End(format!("line {}: {what}", self.number)),
+                record => record,
+            })?;
+        let Some(taken) = taken else { return Ok(false) };
+        self.number = self.lines + taken.lines_before + 1;
+        self.offset += taken.bytes;
+        self.lines += taken.lines_before + taken.lines;
+        self.is_whole = taken.is_whole;
+        Ok(true)
+    }
+
     fn read_raw(&mut self, batch: &mut Batch) -> Result<bool, Fault> {
         if self.offset == 0 {
             self.offset = raw::read_head(&mut self.from)?;
@@ -134,6 +249,7 @@ impl<R: BufRead> Reader<R> {
         let Some(length) = raw::read(&mut self.from, batch)? else { return Ok(false) };
         self.offset += length;
         self.number += 1;
+        self.lines = self.number;
         batch.close(self.number).map_err(Fault::End)?;
         Ok(true)
     }
@@ -165,6 +281,7 @@ impl<W: Write> Writer<W> {
         match self.format {
             Format::Tsv => tsv::write(&mut self.to, key, value),
             Format::Jsonl => jsonl::write(&mut self.to, &self.fields, key, value),
+            Format::Csv => csv::write(&mut self.to, self.fields.delimiter, key, value),
             Format::Raw => raw::write(&mut self.to, key, value),
         }
     }
@@ -176,10 +293,14 @@ impl<W: Write> Writer<W> {
     }
 
     fn begin(&mut self) -> io::Result<()> {
-        if self.begun || self.format != Format::Raw {
+        if self.begun {
             return Ok(());
         }
         self.begun = true;
-        raw::write_head(&mut self.to)
+        match self.format {
+            Format::Raw => raw::write_head(&mut self.to),
+            Format::Csv => csv::write_head(&mut self.to, &self.fields),
+            Format::Tsv | Format::Jsonl => Ok(()),
+        }
     }
 }

@@ -32,7 +32,7 @@ fn every_format_reads_back_what_it_wrote_whatever_the_bytes() {
         ("schlüssel\t\"\\".as_bytes(), b"{\"base64\": \"eA==\"}"),
         (b"a\nb", b"\r\n"),
     ];
-    for format in [Format::Tsv, Format::Jsonl, Format::Raw] {
+    for format in [Format::Tsv, Format::Jsonl, Format::Csv, Format::Raw] {
         let mut text = Vec::new();
         let mut writer = Writer::new(&mut text, format, Fields::default());
         for (key, value) in records {
@@ -67,7 +67,7 @@ fn json_lines_take_the_fields_they_are_told_to() {
 not json
 [1]
 {"id": {"base64": "/w=="}, "body": 1}"#;
-    let named = |key: &str, value: &str| Fields { key: key.into(), value: value.into() };
+    let named = |key: &str, value: &str| table(key, value, b',');
     let (batch, faults) = all(text, Format::Jsonl, named("id", "body"));
     let wanted: [(&[u8], &[u8]); 3] =
         [(b"7", br#"{"a": 1.50}"#), ("xé".as_bytes(), b"text"), (b"\xff", b"1")];
@@ -76,6 +76,84 @@ not json
     assert_eq!(lines, [3, 4, 5, 6, 7, 8], "{faults:?}");
     let (batch, _) = all(text, Format::Jsonl, named("id", "."));
     assert_eq!(pairs(&batch)[1].1, br#"{"id": "x\u00e9", "body": "text"}"#);
+}
+
+#[test]
+fn what_is_wrong_within_a_line_is_told_by_its_column_alone() {
+    let (_, faults) = all(b"{\"key\": \"a\", \"value\":", Format::Jsonl, Fields::default());
+    assert_eq!(faults.len(), 1);
+    let (line, what) = &faults[0];
+    assert!(*line == 1 && what.contains("at column") && !what.contains("line"), "{what}");
+}
+
+fn table(key: &str, value: &str, delimiter: u8) -> Fields {
+    Fields { key: key.into(), value: value.into(), delimiter }
+}
+
+#[test]
+fn a_row_s_columns_are_found_by_their_names_in_any_order() {
+    let text = "\u{feff}id;name;city\r\n1;\"Ada; \"\"A\"\"\";London\r\n\r\n2;Grace\r\n\
+                3;\"two\nlines\";Arlington\n4;\u{c5}sa;\u{c5}rhus";
+    let (batch, faults) = all(text.as_bytes(), Format::Csv, table("id", "name", b';'));
+    let wanted: [(&[u8], &[u8]); 3] =
+        [(b"1", b"Ada; \"A\""), (b"3", b"two\nlines"), (b"4", "\u{c5}sa".as_bytes())];
+    assert_eq!(pairs(&batch), wanted);
+    // A record begins with its line, whatever line ends it holds.
+    assert_eq!(batch.iter().map(|(_, _, line)| line).collect::<Vec<_>>(), [2, 5, 7]);
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert_eq!(faults[0].0, 4);
+    assert!(faults[0].1.contains("2 fields, and 3 columns"), "{faults:?}");
+    let (batch, _) = all(text.as_bytes(), Format::Csv, table("city", ".", b';'));
+    let whole = r#"{"id":"1","name":"Ada; \"A\"","city":"London"}"#;
+    assert_eq!(pairs(&batch)[0], (&b"London"[..], whole.as_bytes()));
+}
+
+#[test]
+fn a_table_that_can_t_be_read_says_what_to_do() {
+    let ends = |text: &str, fields: Fields| {
+        let (batch, faults) = all(text.as_bytes(), Format::Csv, fields);
+        assert!(batch.is_empty());
+        faults.into_iter().next().map(|(_, what)| what).unwrap_or_default()
+    };
+    let said = ends("id,name\n1,Ada\n", table("key", "name", b','));
+    for word in ["no column `key`", "id, name", "--key-column"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    let said = ends("id,name\n1,Ada\n", table("id", "value", b','));
+    assert!(said.contains("--value-column"), "{said}");
+    assert!(ends("id;name\n", table("id", "name", b',')).contains("--delimiter"));
+    assert!(ends("id,id\n", table("id", "id", b',')).contains("twice"));
+    assert!(ends("key,value\na,\"1\n2\n", Fields::default()).contains("line 2: a quote is not"));
+    assert_eq!(ends("", Fields::default()), "");
+    assert_eq!(ends("key,value", Fields::default()), "");
+}
+
+#[test]
+fn a_table_that_was_cut_anywhere_goes_on_behind_its_last_whole_row() {
+    let text = b"key,value\na,\"1\n1\"\nb,\"\"\"\"\nc,3\n";
+    let whole = [10, 18, 25, 29];
+    for cut in 0..=text.len() {
+        let tail = Tail::of(&text[..cut], Format::Csv, Fields::default()).expect("it is ours");
+        // Without a row the first line is written again.
+        let end = whole.iter().rev().find(|end| **end <= cut && **end > 10).copied();
+        assert_eq!(tail.offset, end.unwrap_or(0) as u64, "cut at {cut}");
+    }
+    for foreign in ["id,name\n1,Ada\n", "key,value\na\nb,2\n", "a,b\n"] {
+        let tail = Tail::of(foreign.as_bytes(), Format::Csv, Fields::default());
+        assert!(tail.is_err(), "{foreign}");
+    }
+}
+
+#[test]
+fn of_a_key_that_stands_last_several_times_all_records_can_be_given_up() {
+    let tail = |text: &str| {
+        let tail = Tail::of(text.as_bytes(), Format::Tsv, Fields::default()).expect("ours");
+        let Tail { offset, records, key, .. } = tail.without_last_key();
+        (offset, records, key)
+    };
+    assert_eq!(tail("a\t1\nb\t1\nb\t2\nb\t"), (4, 1, Some(b"a".to_vec())));
+    assert_eq!(tail("b\t1\nb\t2\n"), (0, 0, None));
+    assert_eq!(tail(""), (0, 0, None));
 }
 
 #[test]

@@ -29,8 +29,17 @@ pub fn is_cluster(id: &str) -> bool {
     doors::arakoon::bucket_of(id.as_bytes()).is_some()
 }
 
+/// An address to listen at. `localhost` is the one of version 4: what the system takes the name for
+/// may be either, and a client that tries the other one would find nobody.
 pub fn address(text: &str) -> Result<std::net::SocketAddr, String> {
-    text.parse().map_err(|_| "an address like 127.0.0.1:7711 is wanted".into())
+    let wrong = || "expected an address such as 127.0.0.1:7711 or localhost:7711".to_string();
+    match text.strip_prefix("localhost:") {
+        Some(port) => {
+            let port: u16 = port.parse().map_err(|_| wrong())?;
+            Ok((std::net::Ipv4Addr::LOCALHOST, port).into())
+        }
+        None => text.parse().map_err(|_| wrong()),
+    }
 }
 
 /// Addresses with commas between, or none.

@@ -14,6 +14,7 @@ pub mod page;
 mod row;
 mod table;
 pub mod units;
+mod variables;
 
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ mod tests;
 use crate::arakoon;
 use crate::failure::{Failure, Outcome};
 use crate::logging::Levels;
+use crate::near::nearest;
 use base::Part;
 use clap::{Arg, ArgMatches, Command};
 use doors::DoorSettings;
@@ -29,6 +31,7 @@ pub use row::Row;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 pub use table::TABLE;
+pub use variables::misspelt_variables;
 
 /// All settings of a serving process, checked.
 #[derive(Clone)]
@@ -177,6 +180,7 @@ impl Flags {
         };
         let weighed = self.weigh(environment)?;
         settings.warnings = weighed.warnings;
+        settings.warnings.extend(misspelt_variables());
         for InForce { row, text, origin } in weighed.in_force {
             (row.take)(&mut settings, &text).map_err(|wanted| {
                 let from = match &origin {
@@ -308,8 +312,10 @@ fn unknown(key: &str) -> String {
     let likeness = |row: &&Row| {
         row.name.bytes().zip(key.bytes()).take_while(|(ours, theirs)| ours == theirs).count()
     };
-    let nearest = TABLE.iter().max_by_key(likeness).filter(|row| likeness(row) >= 3);
-    let hint = nearest.map(|row| format!(", is `{}` meant?", row.name)).unwrap_or_default();
+    let begins_alike = || TABLE.iter().max_by_key(likeness).filter(|row| likeness(row) >= 3);
+    let near = nearest(key, TABLE.iter().map(|row| row.name));
+    let near = near.or_else(|| begins_alike().map(|row| row.name));
+    let hint = near.map(|name| format!(", is `{name}` meant?")).unwrap_or_default();
     format!("unknown setting `{key}`{hint} (`credenza settings` lists all)")
 }
 
@@ -325,11 +331,21 @@ impl clap::Args for Flags {
             .value_name("FILE")
             .overrides_with("arakoon_config")
             .help("An Arakoon configuration of the node [env: CREDENZA_ARAKOON_CONFIG]");
-        TABLE.iter().fold(command.arg(config).arg(arakoon), |command, row| {
+        let port = Arg::new("port")
+            .long("port")
+            .value_name("NUMBER")
+            .value_parser(clap::value_parser!(u16))
+            .overrides_with("port")
+            .conflicts_with("listen")
+            .help("Short for --listen 127.0.0.1:NUMBER");
+        let command = command.arg(config).arg(arakoon).arg(port);
+        TABLE.iter().fold(command, |command, row| {
             let help = format!("{} [default: {}] [env: {}]", row.doc, row.default, row.variable());
             // Given twice, the later one counts: scripts append to a line of defaults.
             let arg = Arg::new(row.name).long(row.flag()).value_name(row.value).help(help);
             let arg = arg.overrides_with(row.name);
+            // As other servers call it.
+            let arg = if row.name == "data" { arg.aliases(["dir", "data-dir"]) } else { arg };
             // A switch may stand alone: `--insecure` is `--insecure on`.
             let alone = row.value == "SWITCH";
             command.arg(if alone { arg.num_args(0..=1).default_missing_value("on") } else { arg })
@@ -344,11 +360,15 @@ impl clap::Args for Flags {
 impl clap::FromArgMatches for Flags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Flags, clap::Error> {
         let text = |key: &str| matches.get_one::<String>(key).cloned();
-        Ok(Flags {
+        let mut flags = Flags {
             config: text("config").map(PathBuf::from),
             arakoon_config: text("arakoon_config").map(PathBuf::from),
             texts: TABLE.iter().filter_map(|row| Some((row.name, text(row.name)?))).collect(),
-        })
+        };
+        if let Some(port) = matches.get_one::<u16>("port") {
+            flags.texts.push(("listen", format!("127.0.0.1:{port}")));
+        }
+        Ok(flags)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -12,10 +12,11 @@ Every setting of `credenza serve` has one name in three places: the flag `--log-
 `log_level` in the TOML file named by `--config`, and the environment variable `CREDENZA_LOG_LEVEL`.
 A flag wins over the environment, the environment over the file, the file over the default. An
 unknown key in the file is an error with its line. `credenza settings` shows what is in force and
-where it came from.
+where it came from. `--port NUMBER` is short for `--listen 127.0.0.1:NUMBER`. A variable of the
+environment whose name is near to one of these, but none, is warned of.
 
 Sizes are bytes, or numbers with `KiB`, `MiB`, `GiB`, `TiB`; times are milliseconds, or numbers with
-`ms`, `s`, `m`, `h`; switches are `on` or `off`.
+`ms`, `s`, `m`, `h`, `d` (`1h30m`); switches are `on` or `off`.
 
 | file key | flag | environment | default | what it does |
 |---|---|---|---|---|

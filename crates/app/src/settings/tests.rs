@@ -48,6 +48,37 @@ fn a_flag_given_twice_counts_as_it_stands_last() {
 }
 
 #[test]
+fn a_port_and_localhost_are_addresses_too() {
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: Flags,
+    }
+    let listens = |words: &[&str]| {
+        let line = <Line as clap::Parser>::try_parse_from([&["serve"], words].concat());
+        let flags = line.map_err(|error| error.to_string())?.flags;
+        let settings = flags.settings(&none).map_err(|failure| failure.to_string())?;
+        Ok::<_, String>(settings.door.listen.to_string())
+    };
+    assert_eq!(listens(&["--port", "8001"]), Ok("127.0.0.1:8001".into()));
+    assert_eq!(listens(&["--listen", "localhost:8002"]), Ok("127.0.0.1:8002".into()));
+    for wrong in [
+        &["--port", "70000"][..],
+        &["--port", "8001", "--listen", "127.0.0.1:8002"],
+        &["--listen", "localhost"],
+        &["--listen", "localhost:x"],
+        &["--listen", "7711"],
+    ] {
+        assert!(listens(wrong).is_err(), "{wrong:?}");
+    }
+    let said = listens(&["--listen", "7711"]).expect_err("no address");
+    assert!(said.contains("localhost:7711"), "{said}");
+    let line = <Line as clap::Parser>::try_parse_from(["serve", "--data-dir", "x"]);
+    let settings = line.ok().and_then(|line| line.flags.settings(&none).ok());
+    assert_eq!(settings.map(|it| it.node.data), Some("x".into()));
+}
+
+#[test]
 fn an_arakoon_configuration_gives_way_to_everything_but_the_default() {
     let text = "[global]\ncluster = a\ncluster_id = ricky\nquorum = 1\n[a]\nip = 127.0.0.1\n\
                 client_port = 4000\nhome = /srv/a\nlog_level = debug\n";
@@ -95,7 +126,7 @@ fn a_bad_value_names_where_it_stands_and_what_is_wanted() {
     let text = |result: Outcome<Settings>| result.map(|_| ()).expect_err("refused").to_string();
     assert_eq!(
         text(flags(&[("listen", "7711")]).settings(&none)),
-        "--listen: `7711`: an address like 127.0.0.1:7711 is wanted"
+        "--listen: `7711`: expected an address such as 127.0.0.1:7711 or localhost:7711"
     );
     let bad = in_file("\nmemory_bytes_max = \"1 elephant\"\n", "bad");
     let said = text(bad.settings(&none));

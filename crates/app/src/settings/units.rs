@@ -2,16 +2,58 @@
 
 const SIZES: [(&str, u64); 4] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-const TIMES: [(&str, u64); 4] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
+const TIMES: [(&str, u64); 5] =
+    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 /// A size in bytes: `65536`, `64KiB`, `512 MiB`, `1GiB`.
 pub fn size(text: &str) -> Result<u64, String> {
     with_unit(text, &SIZES, "bytes, or a number with KiB, MiB, GiB or TiB")
 }
 
-/// A time in milliseconds: `1500`, `1500ms`, `30s`, `5m`, `1h`.
+/// A time of the settings in milliseconds: `1500`, `1500ms`, `30s`, `5m`, `1h30m`, `1d`.
 pub fn time_ms(text: &str) -> Result<u64, String> {
-    with_unit(text, &TIMES, "milliseconds, or a number with ms, s, m or h")
+    match text.trim().parse() {
+        Ok(ms) => Ok(ms),
+        Err(_) => parts(text).ok_or_else(|| {
+            "expected milliseconds, or numbers with ms, s, m, h or d (1h30m)".to_string()
+        }),
+    }
+}
+
+/// A time of the command line in milliseconds: as above, but never without a unit. Redis and etcd
+/// count in seconds where nothing is said, so a bare number would be taken for what it is not.
+pub fn time_with_unit_ms(text: &str) -> Result<u64, String> {
+    if text.trim_start().starts_with('-') {
+        return Err("a time is not negative: expected 30s, 1h30m or 1d, say".into());
+    }
+    if text.trim().parse::<u64>().is_ok() {
+        let number = text.trim();
+        return Err(format!(
+            "the unit is missing: {number}s is {number} seconds, {number}ms is {number} \
+             milliseconds"
+        ));
+    }
+    parts(text).ok_or_else(|| "expected a time such as 500ms, 30s, 5m, 1h30m or 1d".into())
+}
+
+/// Adds up numbers with units of time.
+fn parts(text: &str) -> Option<u64> {
+    let mut rest = text.trim();
+    let mut sum: u64 = 0;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, behind) = rest.split_at(digits);
+        let behind = behind.trim_start();
+        let letters = behind.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let (unit, behind) = behind.split_at(letters);
+        let (_, factor) = TIMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
+        sum = sum.checked_add(number.parse::<u64>().ok()?.checked_mul(*factor)?)?;
+        rest = behind.trim_start();
+    }
+    Some(sum)
 }
 
 /// `true` or `false`, `on` or `off`.
@@ -80,9 +122,36 @@ mod tests {
         assert_eq!(size("1gib"), Ok(1 << 30));
         assert_eq!(time_ms("1500"), Ok(1_500));
         assert_eq!(time_ms("30s"), Ok(30_000));
+        assert_eq!(time_ms("5 m"), Ok(300_000));
         for bad in ["", "MiB", "-1", "1.5GiB", "64MB", "99999999999999999999", "9999999999TiB"] {
             assert!(size(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn times_may_have_several_units() {
+        for read in [time_ms, time_with_unit_ms] {
+            assert_eq!(read("1h30m"), Ok(5_400_000));
+            assert_eq!(read("1d"), Ok(86_400_000));
+            assert_eq!(read("1D 2h 3MS"), Ok(93_600_003));
+            assert_eq!(read("0s"), Ok(0));
+            let bad = ["", " ", "s", "1x", "1h30", "h1", "1.5h", "1h-1m", "1\u{e9}"];
+            for bad in bad.into_iter().chain(["99999999999999d"]) {
+                assert!(read(bad).is_err(), "{bad}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_time_without_a_unit_is_refused_on_the_command_line() {
+        let said = |text| time_with_unit_ms(text).expect_err("refused");
+        for number in ["30", "0", " 7 "] {
+            let said = said(number);
+            let number = number.trim();
+            assert!(said.contains(&format!("{number}s")) && said.contains(&format!("{number}ms")));
+        }
+        assert!(said("-1").contains("not negative") && said("-1s").contains("not negative"));
+        assert!(said("soon").contains("1h30m"));
     }
 
     #[test]

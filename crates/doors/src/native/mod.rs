@@ -10,12 +10,14 @@
 //! Read next: `routes.rs` (the table), `connection.rs`, then `translate.rs` and `render.rs`.
 
 mod admission;
+mod checkpoints;
 mod client;
 mod connection;
 mod constants;
 mod emptying;
 mod errors;
 mod json;
+mod key_pages;
 mod moves;
 mod openapi;
 mod operators;

@@ -87,6 +87,7 @@ fn path_schema(name: &str) -> Value {
             "description":
                 format!("The key, percent-encoded byte by byte; at most {KEY_BYTES_MAX} bytes."),
         }),
+        "checkpoint" => json!({ "type": "string", "pattern": schemas::CHECKPOINT_PATTERN }),
         "name" => json!({ "type": "string", "pattern": schemas::MEMBER_PATTERN }),
         "group" => json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
         "id" => schemas::sessions::id(),
@@ -128,7 +129,7 @@ fn query_schema(parameter: Parameter) -> (Value, &'static str) {
             "The last bucket of the page before: `continue`.",
         ),
         Parameter::Context => (
-            json!({ "type": "string", "pattern": schemas::BASE64_PATTERN }),
+            json!({ "type": "string", "pattern": schemas::ANY_CONTEXT_PATTERN }),
             "What you have seen of the key: the `context` that a read or a write of yours gave.",
         ),
         Parameter::LimitBuckets => (

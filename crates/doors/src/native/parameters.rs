@@ -3,12 +3,11 @@
 use super::errors::malformed;
 use super::json::steps::expiry_word;
 use super::ranges::{self, Bounds};
+use crate::contexts;
 use crate::http::percent::{Plus, decode};
 use base::limits::TTL_MS_MAX;
 use base::request::Expiry;
 use base::{BucketName, Consistency, Context, Error, LogIndex};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 
 /// A query parameter.
@@ -125,9 +124,9 @@ impl Query {
                 bounds.limit = Some(limit);
             }
             Parameter::Context => {
-                let bytes = STANDARD.decode(&value);
-                let wrong = |_| malformed("`context` is not what was given out");
-                self.context = Some(Context(bytes.map_err(wrong)?.into()));
+                let context = contexts::read(&value);
+                let wrong = || malformed("`context` is not what was given out");
+                self.context = Some(context.ok_or_else(wrong)?);
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::errors;
 use super::json::write;
+use super::key_pages;
 use super::target::Tags;
 use super::translate::Shape;
 use crate::http::{Answer, Content, Status};
@@ -60,6 +61,12 @@ fn good(shape: &Shape, key: &Bytes, body: &Body) -> Answer {
         (Shape::Bucket, Body::Buckets(buckets)) if buckets.len() == 1 => {
             let mut out = vec![b'{'];
             write::bucket_onto(&mut out, &buckets[0]);
+            out.push(b'}');
+            Answer::new(Status::Ok, Content::Json(out.into()))
+        }
+        (Shape::Keys(range), Body::Keys(page)) => {
+            let mut out = vec![b'{'];
+            key_pages::page_onto(&mut out, page, range);
             out.push(b'}');
             Answer::new(Status::Ok, Content::Json(out.into()))
         }

@@ -61,6 +61,7 @@ pub enum Name {
     CancelRing,
     SeeTransfers,
     DropGroup,
+    ListKeys,
     FetchSiblings,
     StoreSibling,
     RemoveSiblings,
@@ -70,6 +71,8 @@ pub enum Name {
     OpenSession,
     CloseSession,
     Checkpoint,
+    ListCheckpoints,
+    RemoveCheckpoint,
     GetLogLevels,
     PutLogLevels,
     Status,
@@ -231,8 +234,8 @@ const SEGMENTS_MAX: usize = 8;
 pub struct Found<'a> {
     /// The route.
     pub route: &'static Route,
-    /// `{type}`, `{bucket}`, `{key}`, `{id}`, `{name}`, `{group}` or `{index}`, still
-    /// percent-encoded.
+    /// `{type}`, `{bucket}`, `{key}`, `{id}`, `{name}`, `{group}`, `{index}` or `{checkpoint}`,
+    /// still percent-encoded.
     pub named: [&'a str; 3],
 }
 

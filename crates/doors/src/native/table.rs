@@ -3,7 +3,7 @@
 use super::parameters::Parameter::{self, *};
 use super::ring;
 use super::routes::{For, Gives, Headers, Name, Route, Takes, cluster, route};
-use super::{admission, emptying, moves, siblings};
+use super::{admission, checkpoints, emptying, key_pages, moves, siblings};
 use crate::counters::Operation;
 use crate::http::Method;
 
@@ -18,7 +18,7 @@ const STREAM: &[Parameter] =
     &[Prefix, From, To, FromExclusive, ToInclusive, Reverse, After, Want, Consistency];
 
 /// All routes; the most travelled ones first.
-pub const ROUTES: [Route; 67] = [
+pub const ROUTES: [Route; 70] = [
     Route {
         query: &[Consistency],
         gives: Gives::Value,
@@ -164,6 +164,7 @@ pub const ROUTES: [Route; 67] = [
     moves::BEGIN,
     moves::SEE,
     moves::CANCEL,
+    key_pages::LIST,
     siblings::FETCH,
     siblings::STORE,
     siblings::REMOVE,
@@ -338,6 +339,8 @@ pub const ROUTES: [Route; 67] = [
             "Copies all data, as of now, into the folder `checkpoints` of the data directory.",
         )
     },
+    checkpoints::LIST,
+    checkpoints::REMOVE,
     Route {
         gives: Gives::Json("LogLevels"),
         operation: Operation::Admin,

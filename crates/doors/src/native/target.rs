@@ -9,7 +9,7 @@ use crate::http::percent::{Plus, decode};
 use crate::http::{Body, Head, Method, Refused, Status, head};
 use crate::listener::Face;
 use base::cluster::check_member_name;
-use base::limits::KEY_BYTES_MAX;
+use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use base::{BucketName, Error, GroupId, Key, LogIndex, Reason, RetryId, SessionId, TokenDigest};
 use std::borrow::Cow;
 
@@ -26,6 +26,8 @@ pub struct Target {
     pub session: SessionId,
     /// The member.
     pub member: String,
+    /// The checkpoint, its name not yet checked.
+    pub checkpoint: String,
     /// The group.
     pub group: GroupId,
     /// The index of a value in its log.
@@ -111,6 +113,7 @@ pub fn read(
         key: Key::new(),
         session: SessionId(0),
         member: String::new(),
+        checkpoint: String::new(),
         group: GroupId(0),
         index: LogIndex(0),
         query,
@@ -136,9 +139,9 @@ fn found<'a>(head: &Head<'a>) -> Result<Found<'a>, Refusal> {
     match routes::find(head.method, head.path) {
         Lookup::Found(found) => Ok(found),
         Lookup::OtherMethods(methods) => {
-            let mut refused = refusal(Status::MethodNotAllowed, "this path has other methods");
-            refused.allow = Some(methods.join(", "));
-            Err(refused)
+            let methods = methods.join(", ");
+            let error = malformed(format!("this path takes {methods}"));
+            Err(Refusal { status: Status::MethodNotAllowed, error, allow: Some(methods) })
         }
         Lookup::Nowhere => Err(refusal(
             Status::NotFound,
@@ -201,7 +204,14 @@ fn check_body(takes: Takes, head: &Head<'_>) -> Result<(), Refusal> {
 
 /// A body beyond its limit.
 pub fn too_large(bytes_max: usize) -> Refusal {
-    Error::new(Reason::TooLarge, format!("this route takes at most {bytes_max} bytes")).into()
+    let text = match bytes_max {
+        VALUE_BYTES_MAX => format!(
+            "a value has at most {bytes_max} bytes (a bucket's `value_bytes_max` may be less): \
+             store larger ones in parts"
+        ),
+        _ => format!("this route takes at most {bytes_max} bytes"),
+    };
+    Error::new(Reason::TooLarge, text).into()
 }
 
 fn is_json(content_type: Option<&[u8]>) -> bool {
@@ -235,6 +245,8 @@ impl Target {
         } else if path.contains("{name}") {
             check_member_name(named[0])?;
             self.member = named[0].into();
+        } else if path.contains("{checkpoint}") {
+            self.checkpoint = named[0].into();
         } else if path.contains("{group}") {
             let number = head::number(named[0].as_bytes()).and_then(|n| u32::try_from(n).ok());
             self.group = GroupId(number.ok_or_else(|| malformed("a group is a number"))?);

@@ -51,7 +51,8 @@ fn requests_that_reach_no_route_are_told_why() {
     let cases = [
         ("GET /nowhere HTTP/1.1", 404),
         ("GET /v1/buckets/a/b/keys/c/d HTTP/1.1", 404),
-        ("GET /v1/buckets/a/b/keys HTTP/1.1", 404),
+        ("GET /v1/buckets/a/b/keys?reverse=true HTTP/1.1", 400),
+        ("DELETE /v1/buckets/a/b/keys HTTP/1.1", 405),
         ("GET /a/b/c/d/e/f/g/h/i/j/k HTTP/1.1", 404),
         ("GET /status/ HTTP/1.1", 404),
         ("POST /v1/buckets/a/b/keys/c HTTP/1.1", 405),

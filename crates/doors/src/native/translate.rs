@@ -5,6 +5,7 @@ use super::admission;
 use super::emptying::{self, Emptying};
 use super::errors::malformed;
 use super::json::{bodies, cluster};
+use super::key_pages;
 use super::parameters::BUCKETS_PER_PAGE_MAX;
 use super::ring;
 use super::routes::Name;
@@ -61,6 +62,8 @@ pub enum Shape {
         /// Most buckets asked.
         rows_max: usize,
     },
+    /// A page of keys, of which those outside of the range are left out.
+    Keys(Range),
     /// One bucket.
     Bucket,
     /// 201 with the reply's body as JSON.
@@ -76,6 +79,10 @@ pub enum Shape {
 pub enum Operate {
     /// A checkpoint.
     Checkpoint(String),
+    /// The checkpoints that are there.
+    ListCheckpoints,
+    /// A checkpoint is removed, by name.
+    RemoveCheckpoint(String),
     /// The log's levels.
     GetLogLevels,
     /// Other levels of the log.
@@ -144,6 +151,7 @@ pub fn plan(mut target: Target, body: Bytes) -> Result<Plan, Error> {
             let range = std::mem::take(&mut target.query.bounds).into_range()?;
             (Call::Read(Read::Range(range), target.query.consistency), Shape::Json)
         }
+        Name::ListKeys => key_pages::call(std::mem::take(&mut target.query.bounds))?,
         Name::Count => (Call::Read(Read::KeyCount, target.query.consistency), Shape::Json),
         Name::Stream => {
             let range = std::mem::take(&mut target.query.bounds).into_range()?;
@@ -153,11 +161,11 @@ pub fn plan(mut target: Target, body: Bytes) -> Result<Plan, Error> {
         }
         Name::OpenSession => (Call::Session(SessionCall::Open), Shape::CreatedJson),
         Name::CloseSession => (Call::Session(SessionCall::Close(target.session)), Shape::Nothing),
-        Name::Checkpoint => return Ok(Plan::Operate(Operate::Checkpoint(bodies::target(&body)?))),
-        Name::GetLogLevels => return Ok(Plan::Operate(Operate::GetLogLevels)),
-        Name::PutLogLevels => {
-            return Ok(Plan::Operate(Operate::PutLogLevels(bodies::changes(&body)?)));
-        }
+        Name::Checkpoint
+        | Name::ListCheckpoints
+        | Name::RemoveCheckpoint
+        | Name::GetLogLevels
+        | Name::PutLogLevels => return of_node(target, &body).map(Plan::Operate),
         Name::SeeMove | Name::EmptyPrefix => return of_bucket(target, &body).map(Plan::Operate),
         Name::Cluster => return Ok(Plan::Operate(Operate::Cluster)),
         Name::Transfer | Name::Verify | Name::DecidedValue => {
@@ -177,6 +185,16 @@ pub fn plan(mut target: Target, body: Bytes) -> Result<Plan, Error> {
         },
     };
     Ok(Plan::Ask(Request { bucket: target.bucket, call, retry: target.retry }, shape))
+}
+
+fn of_node(target: Target, body: &[u8]) -> Result<Operate, Error> {
+    Ok(match target.route.name {
+        Name::Checkpoint => Operate::Checkpoint(bodies::target(body)?),
+        Name::ListCheckpoints => Operate::ListCheckpoints,
+        Name::RemoveCheckpoint => Operate::RemoveCheckpoint(target.checkpoint),
+        Name::PutLogLevels => Operate::PutLogLevels(bodies::changes(body)?),
+        _ => Operate::GetLogLevels,
+    })
 }
 
 fn of_bucket(target: Target, body: &[u8]) -> Result<Operate, Error> {

@@ -22,7 +22,7 @@ impl Unfinished {
     /// missing. What an earlier attempt at the same name left behind is removed.
     pub fn begin(target: &Path) -> Result<Unfinished, StoreError> {
         let failed = |source| failed("make", target, source);
-        let (Some(above), Some(name)) = (target.parent(), target.file_name()) else {
+        let (Some(above), Some(_)) = (target.parent(), target.file_name()) else {
             return Err(failed(io::ErrorKind::InvalidInput.into()));
         };
         match fs::mkdir(above, Mode::RWXU) {
@@ -30,7 +30,7 @@ impl Unfinished {
             Err(Errno::EXIST) => {}
             Err(error) => return Err(failed(error.into())),
         }
-        let path = above.join(format!(".{}{ENDING}", name.to_string_lossy()));
+        let path = beside(target);
         match std::fs::remove_dir_all(&path) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -64,13 +64,20 @@ impl Drop for Unfinished {
     }
 }
 
+/// The folder beside a target that holds it until it is whole, and again while it is removed.
+pub(super) fn beside(target: &Path) -> PathBuf {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    target.with_file_name(format!(".{name}{ENDING}"))
+}
+
 /// Whether a folder bears the name of one that was cut short.
 pub(super) fn is_unfinished(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
     name.starts_with('.') && name.ends_with(ENDING)
 }
 
-fn sync_folder(path: &Path) -> io::Result<()> {
+/// Makes what was named, renamed or removed in a folder durable.
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = fs::open(path, flags, Mode::empty())?;

@@ -14,19 +14,24 @@ mod parcels;
 mod progress;
 mod resume;
 mod send;
+mod skips;
 
 #[cfg(test)]
 mod tests;
 
 use super::Place;
+use super::described::Described;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::records::{Fields, Format};
+use crate::settings::units::time_with_unit_ms;
 use parcels::{Cut, Parcel};
 use progress::Progress;
-use resume::Resume;
-use send::{Sender, Sent};
+use resume::{Reached, Resume};
+use send::{Route, Sender, Sent};
+use skips::Skips;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -35,11 +40,22 @@ Examples:
   credenza import users.tsv -b users
   credenza import events.jsonl --key-field id --value-field .     the whole line is the value
   zcat dump.raw.gz | credenza import --format raw --resume dump.resume
-  credenza import dirty.tsv --errors skip
+  credenza import people.csv --key-column id --value-column name
+  credenza import people.csv --key-column id --value-json --delimiter ';'
+  credenza import dirty.tsv --rejects bad.tsv      wrong lines go there: repair and import it
 
 Formats: tsv (key, tab, value; \\t \\n \\r \\\\ \\xNN escaped), jsonl (an object a line; bytes
-that are no text as {\"base64\": \"..\"}), raw (what `credenza export --format raw` writes).
-Existing keys are overwritten. After an interruption, run the same command with the same --resume.";
+that are no text as {\"base64\": \"..\"}; a value that is no string, 17 say, as its JSON text), csv
+(RFC 4180; the first row names the columns), raw (what `credenza export --format raw` writes).
+
+A wrong record stops the import. With --errors skip, or --rejects FILE, it is left out; exit code 2
+says at the end that some were, unless --max-errors allows as many. FILE.reasons holds a line for
+each record in FILE: its line in the input, and why it was rejected.
+
+Existing keys are overwritten. After an interruption, run the same command with the same --resume.
+
+In an available bucket a record replaces what its key holds, siblings too, as far as the node that
+takes it knows.";
 
 /// Parcels that wait for a connection while another is on its way.
 const PARCELS_WAITING_MAX: usize = 2;
@@ -59,23 +75,39 @@ pub struct Import {
     /// The file; `-` is standard input
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// The file's format; by default told by its ending (.tsv, .jsonl, .raw)
+    /// The file's format; by default told by its ending (.tsv, .jsonl, .csv, .raw)
     #[arg(short, long, value_enum)]
     format: Option<Format>,
-    /// In jsonl: the field that holds the key
-    #[arg(long, value_name = "NAME", default_value = "key")]
+    /// In jsonl and csv: the field or column that holds the key
+    #[arg(long, value_name = "NAME", default_value = "key", visible_alias = "key-column")]
     key_field: String,
-    /// In jsonl: the field that holds the value; `.` is the whole line
-    #[arg(long, value_name = "NAME", default_value = "value")]
+    /// In jsonl and csv: the field or column that holds the value; `.` is the whole line
+    #[arg(long, value_name = "NAME", default_value = "value", visible_alias = "value-column")]
     value_field: String,
-    /// What happens at a wrong record
-    #[arg(long, value_enum, default_value = "stop")]
-    errors: Errors,
+    /// In jsonl and csv: the value is the whole line or row, as a JSON object
+    #[arg(long, conflicts_with = "value_field")]
+    value_json: bool,
+    /// In csv: what stands between columns, one character or `tab`
+    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
+    delimiter: u8,
+    /// What happens at a wrong record: `stop`, unless --rejects or --max-errors is given
+    #[arg(long, value_enum)]
+    errors: Option<Errors>,
+    /// Leave wrong records out, and write them into this file
+    #[arg(long, value_name = "FILE")]
+    rejects: Option<PathBuf>,
+    /// Leave wrong records out; up to so many are no failure
+    #[arg(long, value_name = "NUMBER")]
+    max_errors: Option<u64>,
+    /// Take records with an empty key
+    #[arg(long)]
+    allow_empty_key: bool,
     /// Remember in this file how far it got, and go on from there
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
-    /// Let the records expire after this time
-    #[arg(long, value_name = "TIME", value_parser = crate::settings::units::time_ms)]
+    /// Let the records expire after this time: 500ms, 30s, 5m, 1h30m, 1d
+    #[arg(long, value_name = "TIME", value_parser = time_with_unit_ms)]
+    #[arg(allow_hyphen_values = true)]
     ttl: Option<u64>,
     /// Connections that load at the same time
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
@@ -93,6 +125,8 @@ impl Import {
     pub async fn run(self) -> Outcome {
         let format = format_of(self.format, &self.file)?;
         let input = parcels::Input::open(&self.file)?;
+        // Before anything is read: a bucket that is missing is no mistake of a line.
+        let described = Described::of(&self.place, &mut self.place.client()?).await?;
         let mut resume = match &self.resume {
             Some(path) => Some(Resume::open(path, &input, format, &self.place.bucket)?),
             None => None,
@@ -100,20 +134,18 @@ impl Import {
         let start = resume.as_ref().map(|resume| resume.reached()).unwrap_or_default();
         let connections = usize::from(self.connections);
         let mut progress = Progress::new(input.length(), start, connections);
-        let cut = Cut {
-            format,
-            fields: Fields { key: self.key_field.clone(), value: self.value_field.clone() },
-            errors: self.errors,
-            records_max: self.batch as usize,
-        };
+        let goes_on = start != Reached::default();
+        let skips = Arc::new(Skips::new(progress.bar(), self.rejects.as_deref(), goes_on)?);
+        let cut = self.cut(format, skips.clone())?;
         let lanes = (0..connections).map(|_| mpsc::channel(PARCELS_WAITING_MAX));
         let (lanes, waiting): (Vec<_>, Vec<_>) = lanes.unzip();
-        let (mut senders, mut sent) = self.senders(waiting)?;
+        let route = (described.is_available, cut.errors, skips);
+        let (mut senders, mut sent) = self.senders(waiting, route)?;
         let reader = parcels::read(input, start, cut, lanes)?;
         while let Some(sent) = sent.recv().await {
             progress.take(sent);
             if let Some(resume) = &mut resume {
-                resume.save_sometimes(progress.reached())?;
+                resume.save_sometimes(progress.reached(), progress.skipped())?;
             }
         }
         // Every sender has ended; a failure of one is the failure of all.
@@ -123,10 +155,31 @@ impl Import {
             outcome = outcome.and(ended.and_then(|ended| ended));
         }
         if let Some(resume) = &mut resume {
-            resume.save(progress.reached())?;
+            resume.save(progress.reached(), progress.skipped())?;
         }
         let stopped = outcome.and_then(|()| reader.join().unwrap_or_else(|_| Err(reader_died())));
-        self.report(&mut progress, stopped)
+        let before = resume.as_ref().map_or(0, |resume| resume.skipped_before());
+        self.report(&mut progress, before, stopped)
+    }
+
+    /// How the input is cut.
+    fn cut(&self, format: Format, skips: Arc<Skips>) -> Outcome<Cut> {
+        let skips_some = self.rejects.is_some() || self.max_errors.is_some();
+        let errors = match self.errors {
+            Some(Errors::Stop) if skips_some => {
+                let text = "--errors stop leaves nothing out: give it without --rejects and \
+                            --max-errors";
+                return Err(Failure::invalid(text));
+            }
+            Some(errors) => errors,
+            None if skips_some => Errors::Skip,
+            None => Errors::Stop,
+        };
+        let value = if self.value_json { ".".into() } else { self.value_field.clone() };
+        let fields = Fields { key: self.key_field.clone(), value, delimiter: self.delimiter };
+        let records_max = self.batch as usize;
+        let allows_empty_key = self.allow_empty_key;
+        Ok(Cut { format, fields, errors, skips, allows_empty_key, records_max })
     }
 
     /// Starts a task for every connection; each ends when there are no more parcels or at a
@@ -134,18 +187,21 @@ impl Import {
     fn senders(
         &self,
         lanes: Vec<mpsc::Receiver<Parcel>>,
+        (is_available, errors, skips): (bool, Errors, Arc<Skips>),
     ) -> Outcome<(JoinSet<Outcome>, mpsc::Receiver<Sent>)> {
         let (report, sent) = mpsc::channel(64);
         let mut senders = JoinSet::new();
         for waiting in lanes {
-            let path = self.place.path("/sequence");
-            let sender = Sender::new(self.place.client()?, path, self.ttl, self.errors);
+            let to = Route { path: self.place.path("/sequence"), is_available, ttl: self.ttl };
+            let sender = Sender::new(self.place.client()?, to, errors, skips.clone());
             senders.spawn(sender.run(waiting, report.clone()));
         }
         Ok((senders, sent))
     }
 
-    fn report(&self, progress: &mut Progress, stopped: Outcome) -> Outcome {
+    /// Says what was done; `before` counts the records that earlier runs left out.
+    fn report(&self, progress: &mut Progress, before: u64, stopped: Outcome) -> Outcome {
+        let skipped = before + progress.skipped();
         let summary = progress.finish();
         if self.place.json {
             output::json(&summary.json())?;
@@ -155,7 +211,27 @@ impl Import {
         stopped.map_err(|failure| match &self.resume {
             Some(path) => failure.and(&format!("; go on with --resume {}", path.display())),
             None => failure,
-        })
+        })?;
+        if skipped <= self.max_errors.unwrap_or(0) {
+            return Ok(());
+        }
+        let place = match &self.rejects {
+            Some(path) => format!("see {0}, and {0}.reasons for why", path.display()),
+            None => "see above".into(),
+        };
+        let records =
+            if skipped == 1 { "1 record was".into() } else { format!("{skipped} records were") };
+        let text = format!("{records} left out: {place} (--max-errors {skipped} allows that)");
+        Err(Failure::invalid(text))
+    }
+}
+
+/// The byte between columns.
+pub fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        [byte] if byte.is_ascii() && !b"\"\r\n".contains(byte) => Ok(*byte),
+        _ => Err("expected one ASCII character that is no quote and no line end, or `tab`".into()),
     }
 }
 
@@ -169,8 +245,11 @@ pub fn format_of(asked: Option<Format>, file: &Path) -> Outcome<Format> {
     let told = match ending.as_deref() {
         Some("tsv" | "txt") => Some(Format::Tsv),
         Some("jsonl" | "ndjson" | "json") => Some(Format::Jsonl),
+        Some("csv") => Some(Format::Csv),
         Some("raw") => Some(Format::Raw),
         _ => None,
     };
-    asked.or(told).ok_or_else(|| Failure::invalid("name the format: --format tsv, jsonl or raw"))
+    asked
+        .or(told)
+        .ok_or_else(|| Failure::invalid("name the format: --format tsv, jsonl, csv or raw"))
 }

@@ -2,13 +2,16 @@
 
 use super::Errors;
 use super::resume::Reached;
+use super::skips::Skips;
 use crate::failure::{Failure, Outcome};
-use crate::records::{Batch, Fault, Fields, Format, Reader};
+use crate::records::{Batch, Fault, Fields, Format, Reader, raw_record};
 use base::Kind;
 use base::codec::checksum;
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::mpsc;
 
@@ -86,10 +89,14 @@ impl Input {
 pub struct Cut {
     /// Its format.
     pub format: Format,
-    /// Fields of `jsonl`.
+    /// Fields of `jsonl`, columns of `csv`.
     pub fields: Fields,
     /// At a wrong record.
     pub errors: Errors,
+    /// What becomes of wrong records that are left out.
+    pub skips: Arc<Skips>,
+    /// True if a record may have an empty key.
+    pub allows_empty_key: bool,
     /// Records in a parcel.
     pub records_max: usize,
 }
@@ -106,10 +113,21 @@ pub fn read(
     lanes: Lanes,
 ) -> Outcome<JoinHandle<Outcome>> {
     let path = input.path.clone();
-    input.from.skip(start.offset).map_err(|error| Failure::file("go on reading", &path, &error))?;
+    let unread = |error: io::Error| Failure::file("go on reading", &path, &error);
+    // The names of a CSV file's columns stand at its beginning, wherever it goes on.
+    let is_table = cut.format == Format::Csv;
+    if !is_table {
+        input.from.skip(start.offset).map_err(unread)?;
+    }
     let from = BufReader::with_capacity(READ_BYTES, input.from);
-    let reader = Reader::new(from, cut.format, cut.fields.clone());
-    let reader = reader.skipped_to(start.offset, start.number);
+    let mut reader = Reader::new(from, cut.format, cut.fields.clone());
+    if is_table {
+        reader.read_head().map_err(|fault| Failure::invalid(fault.text()))?;
+        reader.pass_over(start.offset, start.number).map_err(unread)?;
+    } else {
+        reader = reader.skipped_to(start.offset, start.number);
+    }
+    cut.skips.set_head(reader.head());
     let thread = std::thread::Builder::new().name("read".into());
     thread
         .spawn(move || cut_all(reader, &cut, &lanes))
@@ -156,32 +174,70 @@ fn fill<R: BufRead>(reader: &mut Reader<R>, cut: &Cut, round: &mut Round) -> Out
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(Fault::Record(what)) => {
-                let line = reader.number();
-                if cut.errors == Errors::Stop {
-                    // The round ends before this line, so that a resumed import meets it again.
-                    let text = format!("line {line}: {what}: mend it, or --errors skip");
-                    return Err(Failure::invalid(text));
-                }
-                eprintln!("credenza: line {line}: {what}: skipped");
+                cut.leave_out(reader.number(), &what, &ended(reader.text()))?;
                 round.skipped += 1;
+            }
+            Err(Fault::End(what)) if cut.format == Format::Csv => {
+                return Err(Failure::invalid(what));
             }
             Err(Fault::End(what)) => {
                 let text = format!("after record {}: {what}", reader.number());
                 return Err(Failure::invalid(text));
             }
         }
+        let is_full = cut.add(&one, reader, round)?;
         round.end = reached(reader);
-        for (key, value, number) in one.iter() {
-            let lane = checksum(key, 0) % round.batches.len() as u64;
-            let batch = &mut round.batches[lane as usize];
-            batch.push(key, value, number);
-            if batch.len() >= cut.records_max || batch.bytes() >= PARCEL_BYTES {
-                return Ok(true);
-            }
+        if is_full {
+            return Ok(true);
         }
     }
 }
 
+impl Cut {
+    /// Adds the record that was read, if there is one, to its lane; `true`: the lane is full.
+    fn add<R: BufRead>(&self, one: &Batch, reader: &Reader<R>, round: &mut Round) -> Outcome<bool> {
+        for (key, value, number) in one.iter() {
+            let text = || match self.format {
+                Format::Raw => raw_record(key, value).into(),
+                _ => ended(reader.text()),
+            };
+            if key.is_empty() && !self.allows_empty_key {
+                self.leave_out(number, "the key is empty (--allow-empty-key takes it)", &text())?;
+                round.skipped += 1;
+                continue;
+            }
+            let lane = checksum(key, 0) % round.batches.len() as u64;
+            let batch = &mut round.batches[lane as usize];
+            batch.push(key, value, number);
+            if self.skips.takes_texts() {
+                batch.keep_text(&text());
+            }
+            if batch.len() >= self.records_max || batch.bytes() >= PARCEL_BYTES {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Leaves a wrong record out, or ends the import with it.
+    fn leave_out(&self, line: u64, what: &str, text: &[u8]) -> Outcome {
+        if self.errors == Errors::Stop {
+            // The round ends before this line, so that a resumed import meets it again.
+            let text = format!("line {line}: {what}: fix it, or --errors skip");
+            return Err(Failure::invalid(text));
+        }
+        self.skips.take(line, what, text)
+    }
+}
+
+/// Returns a line with its end: the last one of a file may lack it.
+fn ended(text: &[u8]) -> Cow<'_, [u8]> {
+    match text.last() {
+        None | Some(b'\n') => text.into(),
+        Some(_) => [text, b"\n"].concat().into(),
+    }
+}
+
 fn reached<R: BufRead>(reader: &Reader<R>) -> Reached {
-    Reached { offset: reader.offset(), number: reader.number() }
+    Reached { offset: reader.offset(), number: reader.lines() }
 }

@@ -73,6 +73,16 @@ impl Progress {
         self.bar.set_message(format!("{} records, {per_second:.0}/s", self.records));
     }
 
+    /// The bar, for those who write to the terminal beside it.
+    pub fn bar(&self) -> ProgressBar {
+        self.bar.clone()
+    }
+
+    /// Records left out so far.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
     /// Everything in the input before this place is acknowledged.
     pub fn reached(&self) -> Reached {
         self.reached

@@ -30,12 +30,16 @@ struct Kept {
     format: String,
     bucket: String,
     reached: Reached,
+    /// Records left out before that; files of earlier versions do not say.
+    #[serde(default)]
+    skipped: u64,
 }
 
 /// The file.
 pub struct Resume {
     path: PathBuf,
     kept: Kept,
+    skipped_before: u64,
     saved: Instant,
 }
 
@@ -52,13 +56,22 @@ impl Resume {
             format: format!("{format:?}").to_lowercase(),
             bucket: bucket.to_string(),
             reached: Reached::default(),
+            skipped: 0,
         };
         match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(Failure::file("read", path, &error)),
-            Ok(bytes) => kept.reached = reached_of(&bytes, &kept, input.length(), path)?,
+            Ok(bytes) => {
+                (kept.reached, kept.skipped) = reached_of(&bytes, &kept, input.length(), path)?;
+            }
         }
-        Ok(Resume { path: path.into(), kept, saved: Instant::now() })
+        let skipped_before = kept.skipped;
+        Ok(Resume { path: path.into(), kept, skipped_before, saved: Instant::now() })
+    }
+
+    /// Records that earlier runs left out.
+    pub fn skipped_before(&self) -> u64 {
+        self.skipped_before
     }
 
     /// Where to go on.
@@ -67,16 +80,18 @@ impl Resume {
     }
 
     /// Writes it unless that was done a moment ago.
-    pub fn save_sometimes(&mut self, reached: Reached) -> Outcome {
+    pub fn save_sometimes(&mut self, reached: Reached, skipped: u64) -> Outcome {
         if self.saved.elapsed() < Duration::from_millis(SAVE_MS) {
             return Ok(());
         }
-        self.save(reached)
+        self.save(reached, skipped)
     }
 
-    /// Writes it: a new file beside it, synced, put in its place.
-    pub fn save(&mut self, reached: Reached) -> Outcome {
+    /// Writes it: a new file beside it, synced, put in its place. `skipped` counts the records that
+    /// this run left out.
+    pub fn save(&mut self, reached: Reached, skipped: u64) -> Outcome {
         self.kept.reached = reached;
+        self.kept.skipped = self.skipped_before + skipped;
         self.saved = Instant::now();
         self.write().map_err(|error| Failure::file("write", &self.path, &error))
     }
@@ -93,17 +108,22 @@ impl Resume {
     }
 }
 
-fn reached_of(bytes: &[u8], ours: &Kept, length: Option<u64>, path: &Path) -> Outcome<Reached> {
+fn reached_of(
+    bytes: &[u8],
+    ours: &Kept,
+    length: Option<u64>,
+    path: &Path,
+) -> Outcome<(Reached, u64)> {
     let path = path.display();
     let found: Kept = serde_json::from_slice(bytes).map_err(|_| {
         Failure::invalid(format!("{path} is no resume file: remove it, or name another"))
     })?;
-    let reached = found.reached;
-    let same = found == Kept { reached, ..ours.clone() };
+    let (reached, skipped) = (found.reached, found.skipped);
+    let same = found == Kept { reached, skipped, ..ours.clone() };
     if !same || length.is_some_and(|length| reached.offset > length) {
         let (input, bucket) = (found.input, found.bucket);
         let text = format!("{path} remembers another import ({input} to {bucket}): name another");
         return Err(Failure::invalid(text));
     }
-    Ok(reached)
+    Ok((reached, skipped))
 }

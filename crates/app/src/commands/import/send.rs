@@ -1,8 +1,10 @@
-//! One connection that sends parcel after parcel, each as one sequence.
+//! One connection that sends parcel after parcel, each as one sequence (in an available bucket: as
+//! one batch).
 
 use super::Errors;
 use super::parcels::Parcel;
 use super::resume::Reached;
+use super::skips::Skips;
 use crate::client::{Call, Client};
 use crate::failure::{Failure, Outcome};
 use base::{Kind, Reason};
@@ -10,6 +12,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Method;
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -34,18 +37,28 @@ pub struct Sent {
     pub end: Reached,
 }
 
+/// Where records go, and how.
+pub struct Route {
+    /// Path of the bucket's sequences.
+    pub path: String,
+    /// True if the bucket is available: it takes no sequence that holds together.
+    pub is_available: bool,
+    /// Time to live, in milliseconds.
+    pub ttl: Option<u64>,
+}
+
 /// One connection.
 pub struct Sender {
     client: Client,
-    path: String,
-    ttl: Option<u64>,
+    to: Route,
     errors: Errors,
+    skips: Arc<Skips>,
 }
 
 impl Sender {
-    /// To this sequence route.
-    pub fn new(client: Client, path: String, ttl: Option<u64>, errors: Errors) -> Sender {
-        Sender { client, path, ttl, errors }
+    /// Sends along this route.
+    pub fn new(client: Client, to: Route, errors: Errors, skips: Arc<Skips>) -> Sender {
+        Sender { client, to, errors, skips }
     }
 
     /// Sends until there are no more parcels.
@@ -78,14 +91,15 @@ impl Sender {
             other => return other.map(|()| sent),
         }
         // Some record is refused (the bucket has limits of its own, say): find out which.
-        for (key, value, line) in parcel.batch.iter() {
+        for (at, (key, value, line)) in parcel.batch.iter().enumerate() {
             match self.records(std::iter::once((key, value, line))).await {
                 Err(failure) if is_of_record(&failure) => {
-                    let text = format!("line {line}: {failure}");
                     if self.errors == Errors::Stop {
-                        return Err(Failure::invalid(format!("{text}: mend it, or --errors skip")));
+                        let text = format!("line {line}: {failure}: fix it, or --errors skip");
+                        return Err(Failure::invalid(text));
                     }
-                    eprintln!("credenza: {text}: skipped");
+                    let text = parcel.batch.text(at).unwrap_or_default();
+                    self.skips.take(line, &failure.to_string(), text)?;
                     sent.records -= 1;
                     sent.bytes -= (key.len() + value.len()) as u64;
                     sent.skipped += 1;
@@ -102,10 +116,10 @@ impl Sender {
         &mut self,
         records: impl Iterator<Item = (&'b [u8], &'b [u8], u64)>,
     ) -> Outcome {
-        let body = bytes::Bytes::from(steps(records, self.ttl));
+        let body = bytes::Bytes::from(sequence(records, &self.to));
         let mut pause = PAUSE_MS;
         for left in (0..TRIES_MAX).rev() {
-            let call = Call::json(Method::POST, self.path.clone(), body.clone());
+            let call = Call::json(Method::POST, self.to.path.clone(), body.clone());
             let failure = match self.client.call(call).await {
                 Ok(_) => return Ok(()),
                 Err(failure) => failure,
@@ -127,16 +141,16 @@ fn is_of_record(failure: &Failure) -> bool {
     failure.kind() == Some(Kind::Invalid) && !of_bucket.contains(&failure.reason())
 }
 
-/// The steps of a sequence as JSON.
-fn steps<'b>(
-    records: impl Iterator<Item = (&'b [u8], &'b [u8], u64)>,
-    ttl: Option<u64>,
-) -> Vec<u8> {
+/// A sequence as JSON: its steps, or those of a batch, each by itself.
+fn sequence<'b>(records: impl Iterator<Item = (&'b [u8], &'b [u8], u64)>, to: &Route) -> Vec<u8> {
     let mut json = Vec::with_capacity(64 * 1024);
-    let tail = ttl.map_or("}".into(), |ms| format!(",\"ttl_ms\":{ms}}}"));
+    let tail = to.ttl.map_or("}".into(), |ms| format!(",\"ttl_ms\":{ms}}}"));
+    if to.is_available {
+        json.extend_from_slice(b"{\"mode\":\"batch\",\"steps\":");
+    }
     json.push(b'[');
-    for (key, value, _) in records {
-        if json.len() > 1 {
+    for (place, (key, value, _)) in records.enumerate() {
+        if place > 0 {
             json.push(b',');
         }
         json.extend_from_slice(b"{\"op\":\"set\",\"key\":");
@@ -146,6 +160,9 @@ fn steps<'b>(
         json.extend_from_slice(tail.as_bytes());
     }
     json.push(b']');
+    if to.is_available {
+        json.push(b'}');
+    }
     json
 }
 

@@ -11,6 +11,12 @@ fn reached(offset: u64) -> Reached {
     Reached { offset, number: offset / 10 }
 }
 
+fn cut_of(format: Format, errors: Errors, records_max: usize) -> Cut {
+    let skips = Skips::new(indicatif::ProgressBar::hidden(), None, false).expect("no file");
+    let (fields, skips) = (Fields::default(), Arc::new(skips));
+    Cut { format, fields, errors, skips, allows_empty_key: false, records_max }
+}
+
 fn sent(number: u64, offset: u64) -> Sent {
     Sent { number, records: 2, bytes: 20, skipped: 0, end: reached(offset) }
 }
@@ -43,8 +49,15 @@ fn a_resume_file_tells_its_own_import_and_refuses_another() {
     };
     let mut resume = open(&file, Format::Tsv, "users").expect("new");
     assert_eq!(resume.reached(), Reached::default());
-    resume.save(reached(40)).expect("written");
-    assert_eq!(open(&file, Format::Tsv, "users").expect("ours").reached(), reached(40));
+    resume.save(reached(40), 3).expect("written");
+    let again = open(&file, Format::Tsv, "users").expect("ours");
+    assert_eq!((again.reached(), again.skipped_before()), (reached(40), 3));
+    // As versions before wrote it.
+    let kept = std::fs::read_to_string(&state).expect("written");
+    std::fs::write(&state, kept.replace(",\n  \"skipped\": 3", "")).expect("a file");
+    assert!(!std::fs::read_to_string(&state).expect("written").contains("skipped"));
+    let before = open(&file, Format::Tsv, "users").expect("ours");
+    assert_eq!((before.reached(), before.skipped_before()), (reached(40), 0));
     assert!(open(&file, Format::Raw, "users").is_err());
     assert!(open(&file, Format::Tsv, "others").is_err());
     std::fs::write(&file, "short").expect("a file");
@@ -60,6 +73,7 @@ fn formats_are_told_by_endings() {
     assert_eq!(told("a.tsv"), Some(Format::Tsv));
     assert_eq!(told("a.JSONL"), Some(Format::Jsonl));
     assert_eq!(told("a.raw"), Some(Format::Raw));
+    assert_eq!(told("a.CSV"), Some(Format::Csv));
     assert_eq!(told("-"), None);
     assert_eq!(format_of(Some(Format::Raw), Path::new("a.tsv")).ok(), Some(Format::Raw));
 }
@@ -72,8 +86,7 @@ fn the_input_is_cut_into_parcels_that_end_before_a_wrong_line() {
     std::fs::write(&file, "a\t1\nb\t2\nc\t3\nwrong\nd\t4\n").expect("a file");
     let cut = |errors, start: Reached| {
         let (parcels, mut waiting) = mpsc::channel(10);
-        let fields = Fields::default();
-        let cut = Cut { format: Format::Tsv, fields, errors, records_max: 2 };
+        let cut = cut_of(Format::Tsv, errors, 2);
         let reader = parcels::read(Input::open(&file).expect("there"), start, cut, vec![parcels]);
         let ended = reader.expect("started").join().expect("no panic");
         let mut all = Vec::new();
@@ -98,12 +111,7 @@ fn a_key_keeps_its_lane_and_the_order_of_its_records() {
     let lines: String = (0..1_000).map(|n| format!("key{}\t{n}\n", n % 10)).collect();
     std::fs::write(&file, lines).expect("a file");
     let (lanes, mut waiting): (Vec<_>, Vec<_>) = (0..3).map(|_| mpsc::channel(2_000)).unzip();
-    let cut = Cut {
-        format: Format::Tsv,
-        fields: Fields::default(),
-        errors: Errors::Stop,
-        records_max: 20,
-    };
+    let cut = cut_of(Format::Tsv, Errors::Stop, 20);
     let input = Input::open(&file).expect("there");
     let reader = parcels::read(input, Reached::default(), cut, lanes).expect("started");
     reader.join().expect("no panic").expect("every line is good");
@@ -126,4 +134,46 @@ fn a_key_keeps_its_lane_and_the_order_of_its_records() {
     let last: Vec<u32> = last_of_key.values().map(|(_, value)| *value).collect();
     assert_eq!(last, (990..1_000).collect::<Vec<_>>());
     std::fs::remove_dir_all(folder).expect("ours");
+}
+
+#[test]
+fn a_table_goes_on_behind_its_first_row_wherever_it_was_left() {
+    let folder = std::env::temp_dir().join(format!("credenza-table-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a temporary directory");
+    let file = folder.join("a.csv");
+    let text = "value,key\n1,a\r\n\"2\n2\",b\n\n3,c\n4,\n";
+    std::fs::write(&file, text).expect("a file");
+    let from = |start: Reached| {
+        let (parcels, mut waiting) = mpsc::channel(10);
+        let cut = cut_of(Format::Csv, Errors::Skip, 1);
+        let reader = parcels::read(Input::open(&file).expect("there"), start, cut, vec![parcels]);
+        reader.expect("started").join().expect("no panic").expect("every row is read");
+        let (mut all, mut ends, mut skipped) = (Vec::new(), Vec::new(), 0);
+        while let Ok(parcel) = waiting.try_recv() {
+            for (key, value, line) in parcel.batch.iter() {
+                let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+                all.push((text(key), text(value), line));
+            }
+            ends.push(parcel.end);
+            skipped += parcel.skipped;
+        }
+        (all, ends, skipped)
+    };
+    let (all, ends, skipped) = from(Reached::default());
+    let record = |key: &str, value: &str, line| (key.to_string(), value.to_string(), line);
+    let wanted = [record("a", "1", 2), record("b", "2\n2", 3), record("c", "3", 6)];
+    // The empty key of the last row is left out.
+    assert_eq!((&all[..], skipped), (&wanted[..], 1));
+    for (at, end) in ends.iter().take(3).enumerate() {
+        assert_eq!(from(*end).0, wanted[at + 1..], "behind record {}", at + 1);
+    }
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+#[test]
+fn a_delimiter_is_one_byte_that_means_nothing_else() {
+    assert_eq!((delimiter(";"), delimiter("tab"), delimiter("\\t")), (Ok(b';'), Ok(9), Ok(9)));
+    for wrong in ["", ",,", "\"", "\n", "\r", "\u{e9}"] {
+        assert!(delimiter(wrong).is_err(), "{wrong:?}");
+    }
 }

@@ -2,11 +2,10 @@
 
 use super::cluster::id_text;
 use super::write::{bytes_onto, list_onto, number_onto, text_onto};
+use crate::contexts;
 use crate::typed;
 use base::datatype::TypeFound;
 use base::{BucketNames, Context, Headers, Keys, Owner, RingDescription, Sibling, Siblings};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 
 /// A key's values and their context as fields, without braces around.
 pub fn siblings_onto(out: &mut Vec<u8>, siblings: &Siblings) {
@@ -22,7 +21,7 @@ pub fn siblings_onto(out: &mut Vec<u8>, siblings: &Siblings) {
 /// A context as a field, without braces around.
 pub fn context_onto(out: &mut Vec<u8>, context: &Context) {
     out.extend_from_slice(b"\"context\":\"");
-    out.extend_from_slice(STANDARD.encode(&context.0).as_bytes());
+    out.extend_from_slice(contexts::text_of(context).as_bytes());
     out.push(b'"');
 }
 

@@ -135,6 +135,11 @@ pub const OPERATIONS: [Operation; 26] = [
         may: &[], doc: "How many keys the bucket holds, by counting them: `count`." },
 ];
 
+/// The words of all operations.
+pub fn words() -> Vec<&'static str> {
+    OPERATIONS.iter().map(|operation| operation.word).collect()
+}
+
 /// The operation of this word.
 pub fn find(word: &str) -> Option<&'static Operation> {
     OPERATIONS.iter().find(|operation| operation.word == word)

@@ -95,7 +95,10 @@ impl Fields {
             Field::Op => {
                 let word = map.next_value::<Word>()?;
                 let known = operations::find(&word);
-                let unknown = || de::Error::custom("`op` names no operation");
+                let unknown = || {
+                    let names = operations::words().join(", ");
+                    de::Error::custom(format!("`op` names no operation; there are {names}"))
+                };
                 self.operation = Some(known.ok_or_else(unknown)?);
             }
             Field::Key => self.key = blob(map)?,

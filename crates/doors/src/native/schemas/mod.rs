@@ -4,6 +4,7 @@
 //! Never: says more than the door reads or writes: `additionalProperties` is false throughout.
 //! Read next: `cluster.rs`.
 
+mod checkpoints;
 mod cluster;
 mod outcomes;
 mod places;
@@ -17,6 +18,7 @@ use super::json::operations::{OPERATIONS, Operation, Place};
 use base::Reason;
 use base::limits::{KEYS_PER_READ_MAX, PAGE_ROWS_MAX, SEQUENCE_STEPS_MAX, TTL_MS_MAX};
 use base::properties::{PROPERTIES, Property, Shape};
+pub use checkpoints::CHECKPOINT_PATTERN;
 use serde_json::{Map, Value, json};
 
 /// A bucket's full name.
@@ -28,6 +30,13 @@ pub const SHORT_BUCKET_PATTERN: &str =
 /// Standard base64 with padding, in its one form.
 pub const BASE64_PATTERN: &str =
     "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
+
+/// A context as it is given out: URL-safe base64 without padding.
+pub const CONTEXT_PATTERN: &str =
+    "^([A-Za-z0-9_-]{4})*([A-Za-z0-9_-][AQgw]|[A-Za-z0-9_-]{2}[AEIMQUYcgkosw048])?$";
+/// A context as it is taken: either alphabet of base64, with padding or without.
+pub const ANY_CONTEXT_PATTERN: &str = "^([A-Za-z0-9+/_-]{4})*\
+    ([A-Za-z0-9+/_-][AQgw](==)?|[A-Za-z0-9+/_-]{2}[AEIMQUYcgkosw048]=?)?$";
 
 /// A member's name.
 pub const MEMBER_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$";
@@ -67,6 +76,7 @@ pub fn all(sections: &[String]) -> Value {
     replies(&mut schemas);
     outcomes::all(&mut schemas);
     status::all(&mut schemas);
+    checkpoints::all(&mut schemas);
     cluster::all(&mut schemas);
     ring::all(&mut schemas);
     sessions::all(&mut schemas);
@@ -110,11 +120,6 @@ fn requests(schemas: &mut Map<String, Value>) {
     schemas.insert("Prefix".into(), object(json!({ "prefix": reference("Bytes") })));
     schemas.insert("EmptyPrefix".into(), empty_prefix());
     schemas.insert("Emptied".into(), emptied());
-    schemas.insert(
-        "Target".into(),
-        object(json!({ "target": {
-        "type": "string", "pattern": "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$" } })),
-    );
     let mut properties = Map::new();
     for property in &PROPERTIES {
         properties.insert(property.name.into(), property_schema(property));
@@ -300,5 +305,4 @@ fn replies(schemas: &mut Map<String, Value>) {
     }));
     schemas
         .insert("Types".into(), object(json!({ "types": { "type": "array", "items": of_type } })));
-    schemas.insert("Checkpoint".into(), object(json!({ "target": { "type": "string" } })));
 }

@@ -1,11 +1,12 @@
-//! Schemas of what only available buckets have: siblings, contexts, data types.
+//! Schemas of available buckets: siblings, contexts, data types, pages of keys.
 
-use super::{BASE64_PATTERN, object, reference};
+use super::{CONTEXT_PATTERN, object, reference};
 use base::datatype::FieldKind;
+use base::limits::PAGE_ROWS_MAX;
 use serde_json::{Map, Value, json};
 
 pub(super) fn all(schemas: &mut Map<String, Value>) {
-    let context = || json!({ "type": "string", "pattern": BASE64_PATTERN });
+    let context = || json!({ "type": "string", "pattern": CONTEXT_PATTERN });
     let list = |length: usize| {
         let bytes = reference("Bytes");
         let items = json!({
@@ -33,6 +34,11 @@ pub(super) fn all(schemas: &mut Map<String, Value>) {
     schemas
         .insert("Siblings".into(), object(json!({ "context": context(), "siblings": siblings })));
     schemas.insert("Stored".into(), object(json!({ "context": context() })));
+    let keys = json!({ "type": "array", "items": reference("Bytes"), "maxItems": PAGE_ROWS_MAX });
+    let page = json!({
+        "keys": keys, "more": { "type": "boolean" }, "continue": reference("MaybeBytes"),
+    });
+    schemas.insert("KeyPage".into(), object(page));
     let kinds = FieldKind::ALL.map(FieldKind::word);
     let typed = object(json!({ "context": context(), "type": { "enum": kinds }, "value": {} }));
     schemas.insert("Typed".into(), typed);

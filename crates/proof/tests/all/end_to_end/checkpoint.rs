@@ -1,6 +1,6 @@
 //! A checkpoint taken while clients write is a state that once was, and serves like any other data.
 
-use super::{fresh, http, resp, tool};
+use super::{fails, fresh, http, resp, tool};
 use proof::client::Word;
 use proof::history::{Tongue, Writing};
 use proof::load::Load;
@@ -83,4 +83,43 @@ fn a_checkpoint_outside_the_data_directory_is_refused() {
         assert!((400..500).contains(&answer.status), "{target}: {}", answer.status);
     }
     assert!(!scratch.join("outside").exists());
+}
+
+#[test]
+fn checkpoints_are_listed_and_removed_by_their_names_alone() {
+    let (scratch, server) = fresh("checkpoint-list");
+    assert_eq!(tool(&server, &["checkpoint", "list", "--json"]).trim(), "[]");
+    tool(&server, &["put", "a", "1"]);
+    tool(&server, &["checkpoint", "monday"]);
+    tool(&server, &["checkpoint", "create", "list"]);
+    let again = fails(&server, &["checkpoint", "monday"], 4);
+    assert!(again.contains("already_exists"), "{again}");
+    let table = tool(&server, &["checkpoint", "list"]);
+    let rows: Vec<&str> = table.lines().skip(1).collect();
+    assert_eq!(rows.len(), 2, "{table}");
+    assert!(rows[0].starts_with("list ") && rows[1].starts_with("monday "), "{table}");
+    assert!(rows.iter().all(|row| row.ends_with("whole") && row.contains("iB")), "{table}");
+
+    let kept = scratch.join("data/kept");
+    std::fs::create_dir(&kept).expect("ours");
+    let folder = scratch.join("data/checkpoints");
+    std::os::unix::fs::symlink(&kept, folder.join("link")).expect("ours");
+    let mut door = http(&server);
+    for name in ["..", "../kept", "%2e%2e", "..%2fkept", "%2E%2E%2Fkept", "link", "", ".", "a%00"] {
+        let path = format!("/v1/admin/checkpoints/{name}");
+        let answer = door.ask("DELETE", &path, b"").expect("answers");
+        assert!((400..500).contains(&answer.status), "{name}: {}", answer.status);
+    }
+    assert!(kept.exists() && folder.join("link").exists());
+    fails(&server, &["checkpoint", "remove", "../kept"], 3);
+    let missing = fails(&server, &["checkpoint", "remove", "friday"], 2);
+    assert!(missing.contains("credenza checkpoint list"), "{missing}");
+    tool(&server, &["checkpoint", "remove", "monday"]);
+    assert!(!folder.join("monday").exists());
+    let left = tool(&server, &["checkpoint", "list"]);
+    assert!(left.contains("list ") && !left.contains("monday"), "{left}");
+    // The node and the other checkpoint are unhurt: what they share is linked, and not shared.
+    assert_eq!(tool(&server, &["get", "a"]), "1");
+    let checked = proof::server::tool(&["check", proof::rigs::text(&folder.join("list"))]).output();
+    assert!(checked.expect("the tool runs").status.success());
 }

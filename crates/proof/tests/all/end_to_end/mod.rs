@@ -5,8 +5,11 @@
 //! Read next: `first_start.rs`, then `real_input.rs`.
 
 mod admission;
+mod alternatives;
 mod arakoon;
 mod arakoon_three;
+mod available_files;
+mod available_tool;
 mod buckets;
 mod checkpoint;
 mod clients;
@@ -38,7 +41,9 @@ mod redis_tools;
 mod repair;
 mod riak;
 mod strangers;
+mod tables;
 mod three_nodes;
+mod times;
 mod transfer;
 mod typed;
 mod verdict;
@@ -97,4 +102,12 @@ fn tool(server: &Server, words: &[&str]) -> String {
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(done.status.success(), "credenza {}: {said}", words.join(" "));
     String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+/// Runs the command line tool, which must fail with this exit code; what it said on stderr.
+fn fails(server: &Server, words: &[&str], code: i32) -> String {
+    let done = output(server.tool(words));
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(code), "credenza {}: {said}", words.join(" "));
+    said
 }

@@ -53,7 +53,7 @@ fn any_bytes_travel_through_every_format_and_back() {
             assert_eq!(redis.receive().expect("answers"), Word::Simple("OK".into()));
         }
         prop_assert_eq!(&rows_of(&server, &from), &rows);
-        for format in ["tsv", "jsonl", "raw"] {
+        for format in ["tsv", "jsonl", "csv", "raw"] {
             let file = scratch.join(&format!("{round}.{format}"));
             tool(&server, &["export", "-b", &from, text(&file)]);
             let to = format!("{format}{round}");
@@ -78,8 +78,9 @@ fn wrong_lines_are_named_by_their_number_and_stop_it_or_are_skipped() {
     assert_eq!(rows_of(&server, "default").len(), 2, "what stands before it is loaded");
     let done = output(server.tool(&["import", text(&file), "--errors", "skip", "--json"]));
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success(), "{said}");
+    assert_eq!(done.status.code(), Some(2), "records were left out: {said}");
     assert!(said.contains("line 3") && said.contains("line 5"), "{said}");
+    assert!(said.contains("2 records were left out") && said.contains("--max-errors 2"), "{said}");
     let summary: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
     assert_eq!((&summary["records"], &summary["skipped"]), (&4.into(), &2.into()));
     assert_eq!(rows_of(&server, "default").len(), 4);
@@ -169,7 +170,7 @@ fn an_export_that_was_cut_anywhere_goes_on_to_the_same_bytes() {
         let value = format!("line\none\ttab {}", "x".repeat(n * 3));
         put(&mut http, format!("row {n}\n").as_bytes(), value.as_bytes());
     }
-    for format in ["tsv", "jsonl", "raw"] {
+    for format in ["tsv", "jsonl", "csv", "raw"] {
         let whole = scratch.join(&format!("whole.{format}"));
         tool(&server, &["export", text(&whole)]);
         let whole = std::fs::read(&whole).expect("it was written");

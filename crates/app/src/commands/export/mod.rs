@@ -1,14 +1,25 @@
 //! `credenza export`: writes records to a file.
+//!
+//! Promises: no row is left out silently; an export that was cut short goes on behind the last key
+//! that is whole in its file.
+//! Never: writes over a file that is no export.
+//! Read next: `rows.rs`.
 
-use super::import::format_of;
-use super::range::{Pages, Span, bytes_of};
+mod rows;
+
+use super::described::Described;
+use super::import::{delimiter, format_of};
+use super::keys::KeyPages;
+use super::range::{Pages, Span};
 use super::{Freshness, Place};
-use crate::client::encode;
+use crate::client::{Client, encode};
 use crate::failure::{Failure, Outcome};
 use crate::given::Encoding;
 use crate::output;
 use crate::records::{Fields, Format, Tail, Writer};
+use base::Kind;
 use indicatif::{ProgressBar, ProgressStyle};
+use rows::{Rows, Values};
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -18,14 +29,28 @@ pub const EXAMPLES: &str = "\
 Examples:
   credenza export users.tsv -b users
   credenza export --format jsonl --prefix user: | gzip > users.jsonl.gz
+  credenza export people.csv --key-column id --value-column name
   credenza export all.raw                          the fastest to load again
+  credenza export fruit.tsv -b available/fruit     an available bucket
 
 Rows are read page by page: each page is consistent, but a row that changes meanwhile is seen either
 old or new. For one moment of all buckets, see `credenza checkpoint`. Times to live are not
-written. With --resume an export that was cut short goes on behind its last whole record.";
+written. With --resume an export that was cut short goes on behind its last whole record.
 
-/// Rows in a page.
-const PAGE_ROWS: usize = 5_000;
+An available bucket is read key by key. A key with siblings ends the export with exit code 4, unless
+--siblings says what is written of it. Metadata that Riak's clients store with a value are not
+written.";
+
+/// What is done with a key that has siblings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Siblings {
+    /// Name it and stop
+    Stop,
+    /// Write a record for each value, the newest last: an import keeps that one
+    Each,
+    /// Name it, leave it out, and end with exit code 4
+    Skip,
+}
 
 /// `credenza export`.
 #[derive(clap::Args)]
@@ -36,16 +61,22 @@ pub struct Export {
     /// Go on with a file that an export of the same rows was cut short in
     #[arg(long)]
     resume: bool,
-    /// The file's format; by default told by its ending (.tsv, .jsonl, .raw); tsv to standard
+    /// The file's format; by default told by its ending (.tsv, .jsonl, .csv, .raw); tsv to standard
     /// output
     #[arg(short, long, value_enum)]
     format: Option<Format>,
-    /// In jsonl: the field that holds the key
-    #[arg(long, value_name = "NAME", default_value = "key")]
+    /// In jsonl and csv: the field or column that holds the key
+    #[arg(long, value_name = "NAME", default_value = "key", visible_alias = "key-column")]
     key_field: String,
-    /// In jsonl: the field that holds the value
-    #[arg(long, value_name = "NAME", default_value = "value")]
+    /// In jsonl and csv: the field or column that holds the value
+    #[arg(long, value_name = "NAME", default_value = "value", visible_alias = "value-column")]
     value_field: String,
+    /// In csv: what stands between columns, one character or `tab`
+    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
+    delimiter: u8,
+    /// In an available bucket: what is done with a key that has siblings
+    #[arg(long, value_enum, default_value = "stop")]
+    siblings: Siblings,
     #[command(flatten)]
     span: Span,
     #[command(flatten)]
@@ -63,17 +94,15 @@ impl Export {
             true => self.format.unwrap_or(Format::Tsv),
             false => format_of(self.format, &self.file)?,
         };
-        let mut query = self.span.query(self.encoding)?;
-        query.push_str(&format!("&consistency={}", encode(self.freshness.consistency.as_bytes())));
         let to_file = self.file.as_os_str() != "-";
-        let fields = Fields { key: self.key_field.clone(), value: self.value_field.clone() };
+        let (key, value) = (self.key_field.clone(), self.value_field.clone());
+        let fields = Fields { key, value, delimiter: self.delimiter };
+        let mut client = self.place.client()?;
+        let described = Described::of(&self.place, &mut client).await?;
         let tail = if self.resume && to_file { self.tail(format, &fields)? } else { None };
-        let mut pages = Pages::new(self.place.client()?, self.place.path("/range"), query);
-        if let Some(key) = tail.as_ref().and_then(|tail| tail.key.as_ref()) {
-            pages = pages.behind(key);
-        }
+        let mut rows = self.rows(client, &described, tail.as_ref())?;
         // The first page before the file: a mistake in the request leaves no empty file behind.
-        let mut page = pages.next(PAGE_ROWS).await?;
+        let mut page = rows.next().await?;
         let file: Box<dyn Write> = match (to_file, &tail) {
             (true, Some(tail)) => Box::new(self.reopen(tail)?),
             (true, None) => Box::new(self.create()?),
@@ -92,13 +121,12 @@ impl Export {
             true => Failure::file("write", &self.file, &error),
             false => output::unwritten(error),
         };
-        while let Some(entries) = page {
-            for entry in &entries {
-                let (key, value) = (bytes_of(entry, "key")?, bytes_of(entry, "value")?);
-                writer.write(&key, &value).map_err(unwritten)?;
+        while let Some(records) = page {
+            for record in &records {
+                writer.write(&record.key, &record.value).map_err(unwritten)?;
             }
-            bar.inc(entries.len() as u64);
-            page = pages.next(PAGE_ROWS).await?;
+            bar.inc(records.len() as u64);
+            page = rows.next().await?;
         }
         writer.finish().map_err(unwritten)?;
         bar.finish_and_clear();
@@ -106,7 +134,34 @@ impl Export {
             Some(tail) => eprintln!("{} records behind {}", bar.position(), tail.records),
             None => eprintln!("{} records", bar.position()),
         }
-        Ok(())
+        match rows.left_out() {
+            0 => Ok(()),
+            keys => {
+                let text = format!("{keys} keys with siblings were left out: they are named above");
+                Err(Failure::new(Kind::Conflict, text))
+            }
+        }
+    }
+
+    /// What is to be read: all of it, or what lies behind the last key of the file.
+    fn rows(&self, client: Client, described: &Described, tail: Option<&Tail>) -> Outcome<Rows> {
+        let query = self.span.query(self.encoding)?;
+        let freshness = format!("consistency={}", encode(self.freshness.consistency.as_bytes()));
+        let last = tail.and_then(|tail| tail.key.as_ref());
+        if described.is_available {
+            let mut pages = KeyPages::new(self.place.client()?, self.place.path("/keys"), query);
+            if let Some(key) = last {
+                pages = pages.behind(key);
+            }
+            let place = (self.place.path(""), freshness);
+            return Ok(Rows::Keys(Box::new(Values::new(client, place, pages, self.siblings))));
+        }
+        let query = format!("{query}&{freshness}");
+        let mut pages = Pages::new(client, self.place.path("/range"), query);
+        if let Some(key) = last {
+            pages = pages.behind(key);
+        }
+        Ok(Rows::Range(pages))
     }
 
     /// Where the file ends that is there; none if there is no file.
@@ -120,7 +175,8 @@ impl Export {
             let path = self.file.display();
             Failure::invalid(format!("{path} is no export that can go on: {what}"))
         })?;
-        Ok(Some(tail))
+        // Of a key with siblings some values may be missing: it is written once more.
+        Ok(Some(if self.siblings == Siblings::Each { tail.without_last_key() } else { tail }))
     }
 
     /// The file, cut behind its last whole record.

@@ -1,0 +1,272 @@
+//! `credenza datatype`: shows and changes counters, sets, maps and HyperLogLogs.
+
+use super::Place;
+use crate::client::{Call, encode};
+use crate::failure::{Failure, Outcome};
+use crate::given::Encoding;
+use crate::output;
+use base::codec::printable;
+use hyper::Method;
+use serde_json::{Value, json};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  credenza type create tallies promise=available datatype=counter
+  credenza datatype increment home -b tallies/web       a counter: one more
+  credenza datatype increment home -5 -b tallies/web
+  credenza datatype decrement home 2 -b tallies/web
+  credenza datatype add ann tea milk -b carts/web       a set, or a HyperLogLog
+  credenza datatype remove ann tea -b carts/web
+  credenza datatype increment ann --field visits_counter -b people/web
+  credenza datatype assign ann Ann --field name_register -b people/web
+  credenza datatype enable ann --field paid_flag -b people/web
+  credenza datatype disable ann --field paid_flag -b people/web
+  credenza datatype remove-field ann paid_flag -b people/web
+  credenza datatype update ann '{\"update\":{\"tags_set\":{\"add\":\"x\"}}}' -b people/web
+  credenza datatype get ann -b people/web
+
+A bucket holds the data type of its bucket type (`credenza type create --help`). A field of a map is
+named NAME_TYPE, TYPE being counter, set, gset, register, flag, map or hll; --field that is given
+several times names a field of a map within a map.
+
+Exit code 1 of `get`: there is no such key.";
+
+/// `credenza datatype`.
+#[derive(clap::Subcommand)]
+pub enum Datatype {
+    /// Show the value of a key
+    Get(Get),
+    /// Add to a counter
+    Increment(Count),
+    /// Subtract from a counter
+    Decrement(Count),
+    /// Add elements to a set or a HyperLogLog
+    Add(Elements),
+    /// Remove elements from a set
+    Remove(Elements),
+    /// Write a register of a map
+    Assign(Assign),
+    /// Switch a flag of a map on
+    Enable(Flag),
+    /// Switch a flag of a map off
+    Disable(Flag),
+    /// Remove fields from a map
+    RemoveField(RemoveField),
+    /// Apply any operation, as JSON
+    Update(Update),
+}
+
+/// Names a key and its bucket.
+#[derive(clap::Args)]
+pub struct Target {
+    /// The key
+    key: String,
+    #[command(flatten)]
+    place: Place,
+    /// What the client has seen (`credenza datatype get --json` shows it): a remove takes away that
+    /// and no more
+    #[arg(long, value_name = "CONTEXT", allow_hyphen_values = true)]
+    context: Option<String>,
+}
+
+/// Names a field of a map.
+#[derive(clap::Args)]
+pub struct Within {
+    /// Change this field of a map
+    #[arg(long = "field", value_name = "NAME_TYPE")]
+    fields: Vec<String>,
+}
+
+/// Shows a value.
+#[derive(clap::Args)]
+pub struct Get {
+    /// The key
+    key: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Changes a counter.
+#[derive(clap::Args)]
+pub struct Count {
+    #[command(flatten)]
+    target: Target,
+    /// By so much
+    #[arg(default_value_t = 1, allow_negative_numbers = true)]
+    by: i64,
+    #[command(flatten)]
+    within: Within,
+}
+
+/// Changes a set.
+#[derive(clap::Args)]
+pub struct Elements {
+    #[command(flatten)]
+    target: Target,
+    /// The elements
+    #[arg(required = true, value_name = "ELEMENT")]
+    elements: Vec<String>,
+    #[command(flatten)]
+    within: Within,
+}
+
+/// Writes a register.
+#[derive(clap::Args)]
+pub struct Assign {
+    #[command(flatten)]
+    target: Target,
+    /// The value
+    #[arg(allow_hyphen_values = true)]
+    value: String,
+    /// The register
+    #[arg(long = "field", value_name = "NAME_TYPE", required = true)]
+    fields: Vec<String>,
+}
+
+/// Switches a flag.
+#[derive(clap::Args)]
+pub struct Flag {
+    #[command(flatten)]
+    target: Target,
+    /// The flag
+    #[arg(long = "field", value_name = "NAME_TYPE", required = true)]
+    fields: Vec<String>,
+}
+
+/// Removes fields.
+#[derive(clap::Args)]
+pub struct RemoveField {
+    #[command(flatten)]
+    target: Target,
+    /// The fields
+    #[arg(required = true, value_name = "NAME_TYPE")]
+    names: Vec<String>,
+    #[command(flatten)]
+    within: Within,
+}
+
+/// Applies an operation.
+#[derive(clap::Args)]
+pub struct Update {
+    #[command(flatten)]
+    target: Target,
+    /// The operation as JSON (docs/use/types.md); `-` reads it from standard input
+    #[arg(allow_hyphen_values = true)]
+    operation: String,
+}
+
+impl Datatype {
+    /// Does it, and prints the value as it is then.
+    pub async fn run(self) -> Outcome {
+        let (target, operation) = match self {
+            Datatype::Get(get) => return get.run().await,
+            Datatype::Increment(Count { target, by, within }) => {
+                (target, nested(&within.fields, json!({ "increment": by })))
+            }
+            Datatype::Decrement(Count { target, by, within }) => {
+                (target, nested(&within.fields, json!({ "decrement": by })))
+            }
+            Datatype::Add(Elements { target, elements, within }) => {
+                (target, nested(&within.fields, json!({ "add_all": elements })))
+            }
+            Datatype::Remove(Elements { target, elements, within }) => {
+                (target, nested(&within.fields, json!({ "remove_all": elements })))
+            }
+            Datatype::Assign(Assign { target, value, fields }) => {
+                (target, nested(&fields, json!({ "assign": value })))
+            }
+            Datatype::Enable(Flag { target, fields }) => (target, nested(&fields, json!("enable"))),
+            Datatype::Disable(Flag { target, fields }) => {
+                (target, nested(&fields, json!("disable")))
+            }
+            Datatype::RemoveField(RemoveField { target, names, within }) => {
+                (target, nested(&within.fields, json!({ "remove": names })))
+            }
+            Datatype::Update(Update { target, operation }) => {
+                let text = Encoding::default().value(&operation)?;
+                let wrong = |error| Failure::invalid(format!("the operation is no JSON: {error}"));
+                (target, serde_json::from_slice(&text).map_err(wrong)?)
+            }
+        };
+        target.change(operation).await
+    }
+}
+
+/// Returns an operation on a field of a map within a map, the outermost first; without fields, on
+/// the value itself.
+fn nested(fields: &[String], operation: Value) -> Value {
+    fields.iter().rev().fold(operation, |inner, field| json!({ "update": { field: inner } }))
+}
+
+fn path(place: &Place, key: &str) -> String {
+    place.path(&format!("/datatypes/{}", encode(key.as_bytes())))
+}
+
+impl Get {
+    async fn run(self) -> Outcome {
+        let call = Call::new(Method::GET, path(&self.place, &self.key));
+        match self.place.client()?.call_key(call).await? {
+            Some(answer) => show(&answer.json()?, self.place.json),
+            None => {
+                if self.place.json {
+                    output::text("null\n")?;
+                }
+                Err(Failure::no("there is no such key"))
+            }
+        }
+    }
+}
+
+impl Target {
+    async fn change(self, mut operation: Value) -> Outcome {
+        if let Some(context) = self.context {
+            match &mut operation {
+                Value::Object(fields) => drop(fields.insert("context".into(), context.into())),
+                _ => {
+                    return Err(Failure::invalid("--context needs an operation that is an object"));
+                }
+            }
+        }
+        let path = path(&self.place, &self.key);
+        let call = Call::json(Method::POST, path, operation.to_string());
+        let answer = self.place.client()?.call(call).await?.json()?;
+        show(&answer, self.place.json)
+    }
+}
+
+/// Prints a value: a number, an element a line, or a map as JSON.
+fn show(found: &Value, as_json: bool) -> Outcome {
+    if as_json { output::json(found) } else { output::text(&shown(&found["value"])) }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Array(elements) => elements.iter().map(shown).collect(),
+        Value::String(text) => format!("{}\n", printable(text.as_bytes())),
+        other => format!("{other:#}\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_within_a_map_within_a_map_is_named_from_the_outside() {
+        let fields = ["home_map".to_string(), "visits_counter".to_string()];
+        let inner = json!({ "update": { "visits_counter": { "increment": 2 } } });
+        assert_eq!(
+            nested(&fields, json!({ "increment": 2 })),
+            json!({ "update": { "home_map": inner } })
+        );
+        assert_eq!(nested(&[], json!("enable")), json!("enable"));
+    }
+
+    #[test]
+    fn a_value_is_shown_a_line_for_each_element() {
+        assert_eq!(shown(&json!(-5)), "-5\n");
+        assert_eq!(shown(&json!(["milk", "a\tb"])), "milk\na\\x09b\n");
+        assert_eq!(shown(&json!([])), "");
+        assert_eq!(shown(&json!({ "n_counter": 1 })), "{\n  \"n_counter\": 1\n}\n");
+    }
+}

@@ -1,0 +1,32 @@
+//! A bucket's properties as far as they decide which requests it takes.
+
+use super::Place;
+use crate::client::{Call, Client};
+use crate::failure::{Failure, Outcome};
+use hyper::Method;
+
+/// A bucket as a node describes it.
+pub struct Described {
+    /// True if it is available: its rows are replicated one by one, and may have siblings.
+    pub is_available: bool,
+}
+
+impl Described {
+    /// Asks the node. An error if there is no such bucket, or if it holds data types: their values
+    /// are changed and never written as a whole, so no file of records can hold them.
+    pub async fn of(place: &Place, client: &mut Client) -> Outcome<Described> {
+        let bucket = client.call(Call::new(Method::GET, place.path(""))).await?.json()?;
+        let properties = &bucket["properties"];
+        match properties["datatype"].as_str() {
+            None | Some("none") => {}
+            Some(kind) => {
+                return Err(Failure::invalid(format!(
+                    "the bucket {} holds data types ({kind}), which no file of records can hold: \
+                     read them one by one with `credenza datatype get KEY`",
+                    place.bucket
+                )));
+            }
+        }
+        Ok(Described { is_available: properties["promise"] == "available" })
+    }
+}

@@ -1,0 +1,173 @@
+//! Sources of an export: the rows of a consistent bucket, or the keys of an available one with what
+//! each holds.
+
+use super::Siblings;
+use crate::client::{Call, Client, encode};
+use crate::commands::keys::KeyPages;
+use crate::commands::range::{Pages, bytes_of};
+use crate::failure::{Failure, Outcome};
+use crate::given::from_json;
+use base::codec::printable;
+use base::{Kind, Reason};
+use hyper::Method;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+
+/// Rows in a page of a consistent bucket.
+const PAGE_ROWS: usize = 5_000;
+/// Keys of an available bucket that are listed with one request. Every partition is asked for each
+/// page, so that many small ones are most of the work (200,000 small rows took six times as long
+/// with pages of 500).
+const KEYS_PER_PAGE: u64 = 10_000;
+/// Keys that are read with one request. Fewer are where their values are too large together.
+const KEYS_PER_READ: usize = 500;
+
+/// A row that is written to the file.
+pub struct Record {
+    pub key: Vec<u8>,
+    pub value: Vec<u8>,
+}
+
+/// Where an export reads.
+pub enum Rows {
+    /// A consistent bucket.
+    Range(Pages),
+    /// An available bucket.
+    Keys(Box<Values>),
+}
+
+impl Rows {
+    /// The next rows, maybe none; `None` at the end.
+    pub async fn next(&mut self) -> Outcome<Option<Vec<Record>>> {
+        match self {
+            Rows::Keys(values) => values.next().await,
+            Rows::Range(pages) => {
+                let Some(entries) = pages.next(PAGE_ROWS).await? else { return Ok(None) };
+                let record = |entry| {
+                    Ok(Record { key: bytes_of(entry, "key")?, value: bytes_of(entry, "value")? })
+                };
+                entries.iter().map(record).collect::<Outcome<Vec<_>>>().map(Some)
+            }
+        }
+    }
+
+    /// Keys with siblings that were left out.
+    pub fn left_out(&self) -> u64 {
+        match self {
+            Rows::Range(_) => 0,
+            Rows::Keys(values) => values.left_out,
+        }
+    }
+}
+
+/// Keys of an available bucket, read with their values.
+pub struct Values {
+    client: Client,
+    /// Path of the bucket.
+    path: String,
+    /// Query that says how fresh the values must be.
+    freshness: String,
+    pages: KeyPages,
+    /// Keys that are listed and not yet read.
+    listed: VecDeque<Value>,
+    siblings: Siblings,
+    left_out: u64,
+}
+
+impl Values {
+    /// Reads the values of these keys.
+    pub fn new(
+        client: Client,
+        (path, freshness): (String, String),
+        pages: KeyPages,
+        siblings: Siblings,
+    ) -> Values {
+        let listed = VecDeque::new();
+        Values { client, path, freshness, pages, listed, siblings, left_out: 0 }
+    }
+
+    async fn next(&mut self) -> Outcome<Option<Vec<Record>>> {
+        if self.listed.is_empty() {
+            let Some(page) = self.pages.next(KEYS_PER_PAGE).await? else { return Ok(None) };
+            self.listed = page.into();
+        }
+        let count = self.listed.len().min(KEYS_PER_READ);
+        let keys: Vec<Value> = self.listed.drain(..count).collect();
+        let mut records = Vec::with_capacity(keys.len());
+        // The keys that stand first in the order are on top.
+        let mut waiting = vec![keys];
+        while let Some(mut keys) = waiting.pop() {
+            if keys.is_empty() {
+                continue;
+            }
+            match self.read(&keys, &mut records).await {
+                // One key with siblings, or one too many large values, fails the read of all:
+                // halves of it find the key in a few requests.
+                Err(failure) if keys.len() > 1 && fails_for_one(&failure) => {
+                    let behind = keys.split_off(keys.len() / 2);
+                    waiting.extend([behind, keys]);
+                }
+                Err(failure) if failure.reason() == Some(Reason::Siblings) => {
+                    self.take_siblings(&keys[0], &mut records).await?;
+                }
+                other => other?,
+            }
+        }
+        Ok(Some(records))
+    }
+
+    /// Reads keys that have one value each. A key that is gone meanwhile is passed over.
+    async fn read(&mut self, keys: &[Value], records: &mut Vec<Record>) -> Outcome {
+        let path = format!("{}/multi_get?{}", self.path, self.freshness);
+        let call = Call::json(Method::POST, path, json!({ "keys": keys }).to_string());
+        let answer = self.client.call(call).await?.json()?;
+        let rows = answer["rows"].as_array().ok_or_else(foreign)?;
+        if rows.len() != keys.len() {
+            return Err(foreign());
+        }
+        for (key, row) in keys.iter().zip(rows).filter(|(_, row)| !row.is_null()) {
+            let key = from_json(key).ok_or_else(foreign)?;
+            records.push(Record { key, value: bytes_of(row, "value")? });
+        }
+        Ok(())
+    }
+
+    /// Does with a key that has siblings what the command line says.
+    async fn take_siblings(&mut self, key: &Value, records: &mut Vec<Record>) -> Outcome {
+        let key = from_json(key).ok_or_else(foreign)?;
+        let shown = printable(&key);
+        match self.siblings {
+            Siblings::Stop => {
+                let text = format!(
+                    "the key {shown} has siblings: resolve them (`credenza siblings --help`), or \
+                     export them with --siblings each, or leave such keys out with --siblings skip"
+                );
+                return Err(Failure::new(Kind::Conflict, text));
+            }
+            Siblings::Skip => {
+                eprintln!("credenza: the key {shown} has siblings: left out");
+                self.left_out += 1;
+                return Ok(());
+            }
+            Siblings::Each => {}
+        }
+        let call = Call::new(Method::GET, format!("{}/siblings/{}", self.path, encode(&key)));
+        let Some(answer) = self.client.call_key(call).await? else { return Ok(()) };
+        let mut answer = answer.json()?;
+        let Value::Array(values) = answer["siblings"].take() else { return Err(foreign()) };
+        // The oldest first: an import, which keeps the last value of a key, ends with the newest.
+        for value in values.iter().rev().filter(|value| !value["value"].is_null()) {
+            records.push(Record { key: key.clone(), value: bytes_of(value, "value")? });
+        }
+        Ok(())
+    }
+}
+
+/// True where one key makes the read of many fail.
+fn fails_for_one(failure: &Failure) -> bool {
+    matches!(failure.reason(), Some(Reason::Siblings | Reason::TooLarge))
+}
+
+fn foreign() -> Failure {
+    Failure::new(Kind::Invalid, "the node's answer is of another version: is --url right?")
+}

@@ -1,0 +1,111 @@
+//! `credenza keys`: the keys of a bucket, in order.
+
+use super::Place;
+use super::range::Span;
+use crate::client::{Call, Client, encode};
+use crate::failure::{Failure, Outcome};
+use crate::given::{Encoding, from_json};
+use crate::output;
+use base::Kind;
+use base::limits::PAGE_ROWS_MAX;
+use hyper::Method;
+use serde_json::{Value, json};
+use std::io::Write;
+
+pub const EXAMPLES: &str = "\
+Examples:
+  credenza keys                                    the first 1,000 keys
+  credenza keys --prefix user: --limit 0           all that begin with user:
+  credenza keys -b available/fruit                 an available bucket
+  credenza keys --limit 0 --json                   a JSON object a line
+
+Pages are printed as they arrive. The keys of an available bucket lie all around the ring: every
+page asks every partition, so listing one is work for the whole cluster.";
+
+/// Keys in a page.
+const PAGE_KEYS: u64 = PAGE_ROWS_MAX as u64 / 10;
+
+/// `credenza keys`.
+#[derive(clap::Args)]
+pub struct Keys {
+    #[command(flatten)]
+    span: Span,
+    /// Most keys; 0: all
+    #[arg(short = 'n', long, default_value_t = 1_000)]
+    limit: u64,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    encoding: Encoding,
+}
+
+impl Keys {
+    /// Prints them.
+    pub async fn run(self) -> Outcome {
+        let query = self.span.query(self.encoding)?;
+        let mut pages = KeyPages::new(self.place.client()?, self.place.path("/keys"), query);
+        let mut left = if self.limit == 0 { u64::MAX } else { self.limit };
+        while left > 0 {
+            let Some(keys) = pages.next(left.min(PAGE_KEYS)).await? else { break };
+            left = left.saturating_sub(keys.len() as u64);
+            self.print(&keys)?;
+        }
+        Ok(())
+    }
+
+    fn print(&self, keys: &[Value]) -> Outcome {
+        let mut text = Vec::new();
+        for key in keys {
+            let written = if self.place.json {
+                writeln!(text, "{}", json!({ "key": key }))
+            } else {
+                writeln!(text, "{}", self.encoding.show(&from_json(key).ok_or_else(foreign)?))
+            };
+            written.map_err(output::unwritten)?;
+        }
+        output::bytes(&text)
+    }
+}
+
+/// Pages of keys, one after the other.
+pub struct KeyPages {
+    client: Client,
+    path: String,
+    query: String,
+    after: Option<String>,
+    more: bool,
+}
+
+impl KeyPages {
+    /// Begins with the first key of the query.
+    pub fn new(client: Client, path: String, query: String) -> KeyPages {
+        KeyPages { client, path, query, after: None, more: true }
+    }
+
+    /// Begins behind this key.
+    pub fn behind(mut self, key: &[u8]) -> KeyPages {
+        self.after = Some(encode(key));
+        self
+    }
+
+    /// The next page's keys as JSON, at most so many, maybe none; `None` at the end.
+    pub async fn next(&mut self, keys_max: u64) -> Outcome<Option<Vec<Value>>> {
+        if !self.more {
+            return Ok(None);
+        }
+        let after = self.after.as_ref().map(|key| format!("&after={key}")).unwrap_or_default();
+        let path = format!("{}?limit={keys_max}{}{after}", self.path, self.query);
+        let mut page = self.client.call(Call::new(Method::GET, path)).await?.json()?;
+        let next = from_json(&page["continue"]);
+        self.more = next.is_some();
+        self.after = next.map(|key| encode(&key));
+        match page["keys"].take() {
+            Value::Array(keys) => Ok(Some(keys)),
+            _ => Err(foreign()),
+        }
+    }
+}
+
+fn foreign() -> Failure {
+    Failure::new(Kind::Invalid, "the node's answer is of another version: is --url right?")
+}

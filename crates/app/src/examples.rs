@@ -1,0 +1,105 @@
+//! Examples in the help of every command: a command without examples of its own shows those of the
+//! command around it that begin with its words.
+
+use clap::Command;
+
+/// Examples of commands of which the one around them shows none.
+const FURTHER: &str = "\
+Examples:
+  credenza cluster init --data n1                  a data directory, and with it a new cluster
+  credenza cluster add n4 --group 2                a copy of group 2 without a vote
+  credenza cluster promote n4 --wait               a vote in every group
+  credenza cluster demote n4                       the votes are taken, the copies stay
+  credenza cluster leave n4                        the same as `credenza cluster ring leave n4`
+  credenza cluster down n3
+  credenza cluster clear                           the same as `credenza cluster ring clear`
+  credenza cluster commit --wait                   the same as `credenza cluster ring commit`
+  credenza cluster transfers                       the same as `credenza cluster ring transfers`
+  credenza cluster trust-log --data n1
+  credenza cluster ring replace n3 n4              n4 is to keep what n3 keeps
+  credenza cluster ring rack n4 east               n4 stands in the rack `east`
+  credenza cluster ring double                     twice as many partitions
+  credenza cluster ring halve                      half as many partitions
+  credenza cluster ring plan                       what the changes that are planned would do
+  credenza cluster ring cancel                     the change under way is called off
+  credenza cluster ring leave n4                   n4 is to keep no part of the ring any more
+  credenza cluster ring down n3
+  credenza cluster ring clear                      the changes that are planned are given up
+  credenza cluster ring transfers                  how far the change under way is
+";
+
+/// Gives examples to all commands below this one.
+pub fn complete(command: Command) -> Command {
+    let path = command.get_name().to_string();
+    command.mut_subcommands(|sub| with_examples(sub, &path, FURTHER))
+}
+
+fn with_examples(command: Command, around: &str, theirs: &str) -> Command {
+    let path = format!("{around} {}", command.get_name());
+    let own = command.get_after_help().map(|text| text.to_string()).unwrap_or_default();
+    let found = of_command(theirs, &path);
+    let (text, command) = if own.contains("Examples:") || found.is_empty() {
+        (own, command)
+    } else {
+        let text = format!("Examples:\n{found}{}{own}", if own.is_empty() { "" } else { "\n" });
+        (text.clone(), command.after_help(text.trim_end().to_string()))
+    };
+    // What a command has no example for, the one around it may have for the commands below.
+    let examples = format!("{text}\n{theirs}");
+    command.mut_subcommands(|sub| with_examples(sub, &path, &examples))
+}
+
+/// The lines that begin with a command's words, and those that go on with them.
+fn of_command(examples: &str, path: &str) -> String {
+    let mut found = String::new();
+    let mut goes_on = false;
+    for line in examples.lines() {
+        let is_continued = line.starts_with("    ");
+        goes_on = match line.strip_prefix("  ").filter(|_| !is_continued) {
+            Some(words) => words
+                .strip_prefix(path)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')),
+            None => goes_on && is_continued,
+        };
+        if goes_on && !found.lines().any(|known| known == line) {
+            found.push_str(line);
+            found.push('\n');
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CommandLine;
+    use clap::CommandFactory;
+
+    #[test]
+    fn examples_of_a_command_are_found_among_those_around_it() {
+        let around = "Examples:\n  credenza a b one\n  credenza a bc\n  credenza a b two \\\n    \
+                      more\n  credenza a c\n\nWords: a b";
+        let found = of_command(around, "credenza a b");
+        assert_eq!(found, "  credenza a b one\n  credenza a b two \\\n    more\n");
+        assert_eq!(of_command(around, "credenza x"), "");
+    }
+
+    fn lacking(command: &Command, path: &str, lack: &mut Vec<String>) {
+        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+            let path = format!("{path} {}", sub.get_name());
+            let help = sub.get_after_help().map(|text| text.to_string()).unwrap_or_default();
+            if !help.contains("Examples:") {
+                lack.push(path.clone());
+            }
+            lacking(sub, &path, lack);
+        }
+    }
+
+    #[test]
+    fn every_command_shows_an_example() {
+        let command = complete(CommandLine::command());
+        let mut lack = Vec::new();
+        lacking(&command, "credenza", &mut lack);
+        assert_eq!(lack, Vec::<String>::new());
+    }
+}

@@ -1,0 +1,214 @@
+//! A record as a row of a CSV file whose first row names the columns.
+//!
+//! As RFC 4180 has it, with any delimiter: a field in quotes may hold delimiters, line ends and
+//! doubled quotes. The automaton comes from a library; here it is fed, bounded, and its fields
+//! become a key and a value.
+
+use super::{Batch, Fault, Fields, LINE_BYTES_MAX};
+use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
+use serde_json::{Map, Value};
+use std::io::{self, BufRead, Write};
+
+/// Most columns: far more than any table has, and little memory.
+const COLUMNS_MAX: usize = 10_000;
+
+/// The rows of a CSV file.
+pub struct Table {
+    automaton: Reader,
+    /// The fields of the present row, one behind the other.
+    bytes: Vec<u8>,
+    /// Where each of them ends, as far as `count` says.
+    ends: Vec<usize>,
+    count: usize,
+    columns: Option<Columns>,
+}
+
+/// The columns by their names, and those that make a record.
+struct Columns {
+    names: Vec<String>,
+    key: usize,
+    /// None: the whole row, as a JSON object.
+    value: Option<usize>,
+}
+
+/// What reading a row took from the input.
+pub struct Taken {
+    /// Bytes, those of blank lines before it among them.
+    pub bytes: u64,
+    /// Lines that ended before it.
+    pub lines_before: u64,
+    /// Lines that ended within it or with it.
+    pub lines: u64,
+    /// True if the row's own end was there, and not only the end of the input.
+    pub is_whole: bool,
+}
+
+impl Table {
+    /// Nothing is read yet.
+    pub fn new(delimiter: u8) -> Table {
+        Table {
+            automaton: ReaderBuilder::new().delimiter(delimiter).build(),
+            bytes: vec![0; 4_096],
+            ends: vec![0; 64],
+            count: 0,
+            columns: None,
+        }
+    }
+
+    /// True once the names of the columns were read.
+    pub fn has_columns(&self) -> bool {
+        self.columns.is_some()
+    }
+
+    /// Reads a row, and keeps it as it stands in `text`; `None` at the end of the input.
+    pub fn read(
+        &mut self,
+        from: &mut impl BufRead,
+        text: &mut Vec<u8>,
+    ) -> Result<Option<Taken>, Fault> {
+        let mut taken = Taken { bytes: 0, lines_before: 0, lines: 0, is_whole: true };
+        text.clear();
+        // Blank lines are passed over here, so that the row's first line is known. The second byte
+        // of `\r\n` looks like one: the automaton ends a row with the first.
+        while let Some(byte @ (b'\n' | b'\r')) = from.fill_buf()?.first() {
+            taken.lines_before += u64::from(*byte == b'\n');
+            taken.bytes += 1;
+            from.consume(1);
+        }
+        let (mut written, mut ended) = (0, 0);
+        loop {
+            let input = from.fill_buf()?;
+            taken.is_whole = !input.is_empty();
+            if !taken.is_whole && text.is_empty() {
+                return Ok(None);
+            }
+            // A last row without a line end is given one. If the automaton does not take that for
+            // the end, it stands within quotes.
+            let input = if taken.is_whole { input } else { b"\n" };
+            let (result, read, wrote, ends) = self.automaton.read_record(
+                input,
+                &mut self.bytes[written..],
+                &mut self.ends[ended..],
+            );
+            if taken.is_whole {
+                text.extend_from_slice(&input[..read]);
+                from.consume(read);
+                taken.bytes += read as u64;
+            }
+            (written, ended) = (written + wrote, ended + ends);
+            match result {
+                ReadRecordResult::Record => break,
+                ReadRecordResult::End => return Ok(None),
+                ReadRecordResult::InputEmpty if !taken.is_whole => {
+                    return Err(Fault::End("a quote is not closed".into()));
+                }
+                ReadRecordResult::InputEmpty => {}
+                ReadRecordResult::OutputFull => self.bytes.resize(self.bytes.len() * 2, 0),
+                ReadRecordResult::OutputEndsFull if ended < COLUMNS_MAX => {
+                    self.ends.resize(self.ends.len() * 2, 0);
+                }
+                ReadRecordResult::OutputEndsFull => {
+                    let what = format!("a row has more than {COLUMNS_MAX} fields");
+                    return Err(Fault::End(what));
+                }
+            }
+            if text.len() > LINE_BYTES_MAX {
+                let most = LINE_BYTES_MAX;
+                let what = format!("a row is longer than {most} bytes: is a quote not closed?");
+                return Err(Fault::End(what));
+            }
+        }
+        self.count = ended;
+        taken.lines = text.iter().filter(|byte| **byte == b'\n').count() as u64;
+        Ok(Some(taken))
+    }
+
+    /// Takes the present row for the names of the columns.
+    pub fn take_columns(&mut self, fields: &Fields) -> Result<(), String> {
+        let mut names: Vec<String> = Vec::with_capacity(self.count);
+        for field in (0..self.count).map(|at| self.field(at)) {
+            let name = std::str::from_utf8(field).map_err(|_| "a column's name is not UTF-8")?;
+            if names.iter().any(|known| known == name) {
+                return Err(format!("the column `{name}` stands there twice"));
+            }
+            names.push(name.into());
+        }
+        let find = |wanted: &str, flag: &str| {
+            let found = names.iter().position(|name| name == wanted);
+            found.ok_or_else(|| {
+                let all = names.join(", ");
+                format!(
+                    "the first row names no column `{wanted}`; it names {all}: choose one with \
+                     {flag} (if that is one name, is --delimiter right?)"
+                )
+            })
+        };
+        let key = find(&fields.key, "--key-column")?;
+        let value = match fields.value.as_str() {
+            "." => None,
+            name => Some(find(name, "--value-column, or --value-json for the whole row")?),
+        };
+        self.columns = Some(Columns { names, key, value });
+        Ok(())
+    }
+
+    /// Takes the present row for a record.
+    pub fn take_record(&self, batch: &mut Batch) -> Result<(), String> {
+        let Some(columns) = &self.columns else { return Err("no columns are named".into()) };
+        let (count, wanted) = (self.count, columns.names.len());
+        if count != wanted {
+            return Err(format!("the row has {count} fields, and {wanted} columns are named"));
+        }
+        batch.buffer().extend_from_slice(self.field(columns.key));
+        batch.end_key();
+        match columns.value {
+            Some(at) => batch.buffer().extend_from_slice(self.field(at)),
+            None => self.object_onto(&columns.names, batch.buffer())?,
+        }
+        Ok(())
+    }
+
+    /// Appends the present row as a JSON object of strings.
+    fn object_onto(&self, names: &[String], to: &mut Vec<u8>) -> Result<(), String> {
+        let mut object = Map::new();
+        for (at, name) in names.iter().enumerate() {
+            let text = std::str::from_utf8(self.field(at));
+            let text = text.map_err(|_| format!("the field `{name}` is not UTF-8"))?;
+            object.insert(name.clone(), text.into());
+        }
+        serde_json::to_writer(to, &Value::Object(object)).map_err(|error| error.to_string())
+    }
+
+    fn field(&self, at: usize) -> &[u8] {
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start..self.ends[at]]
+    }
+}
+
+/// Writes the row of the columns' names.
+pub fn write_head(to: &mut impl Write, fields: &Fields) -> io::Result<()> {
+    write(to, fields.delimiter, fields.key.as_bytes(), fields.value.as_bytes())
+}
+
+/// Writes a row.
+pub fn write(to: &mut impl Write, delimiter: u8, key: &[u8], value: &[u8]) -> io::Result<()> {
+    field(to, delimiter, key)?;
+    to.write_all(&[delimiter])?;
+    field(to, delimiter, value)?;
+    to.write_all(b"\n")
+}
+
+fn field(to: &mut impl Write, delimiter: u8, bytes: &[u8]) -> io::Result<()> {
+    let special = |byte: &u8| matches!(*byte, b'"' | b'\n' | b'\r') || *byte == delimiter;
+    if !bytes.iter().any(special) {
+        return to.write_all(bytes);
+    }
+    to.write_all(b"\"")?;
+    for (at, part) in bytes.split(|byte| *byte == b'"').enumerate() {
+        if at > 0 {
+            to.write_all(b"\"\"")?;
+        }
+        to.write_all(part)?;
+    }
+    to.write_all(b"\"")
+}

@@ -1,0 +1,57 @@
+//! Variables of the environment that nobody reads, but whose names are near to one that is read.
+
+use super::TABLE;
+use crate::near::nearest;
+
+/// Variables of commands that are no settings of `serve`.
+const OTHERS: [&str; 6] = ["URL", "BUCKET", "CONFIG", "ARAKOON_CONFIG", "FAILPOINT", "MUTANT"];
+const FRONT: &str = "CREDENZA_";
+
+/// Returns a warning for each variable of the environment that seems to be misspelt.
+pub fn misspelt_variables() -> Vec<String> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    misspelt(names)
+}
+
+/// Of these names. One that is near to none is left alone: Kubernetes sets `CREDENZA_PORT` and its
+/// kin for a service called `credenza`.
+fn misspelt(names: impl Iterator<Item = String>) -> Vec<String> {
+    let rows = TABLE.iter().map(|row| row.name.to_ascii_uppercase());
+    let known: Vec<String> = rows.chain(OTHERS.map(String::from)).collect();
+    let warning = |name: String| {
+        let word = name.strip_prefix(FRONT)?;
+        if known.iter().any(|it| it == word) {
+            return None;
+        }
+        let near = nearest(word, known.iter().map(String::as_str))?;
+        Some(format!("the variable {name} is not known: is {FRONT}{near} meant?"))
+    };
+    let mut warnings: Vec<String> = names.filter_map(warning).collect();
+    warnings.sort_unstable();
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_variable_is_named_with_the_one_that_is_meant() {
+        let of = |name: &str| misspelt(std::iter::once(name.to_string())).pop();
+        assert!(of("CREDENZA_LISTN").is_some_and(|said| said.contains("CREDENZA_LISTEN meant")));
+        assert!(of("CREDENZA_BUKET").is_some_and(|said| said.contains("CREDENZA_BUCKET meant")));
+        for row in TABLE {
+            assert_eq!(of(&row.variable()), None, "{}", row.name);
+        }
+        for fine in ["CREDENZA_URL", "CREDENZA_PORT", "CREDENZA_SERVICE_HOST", "LISTN", "CREDENZA_"]
+        {
+            assert_eq!(of(fine), None, "{fine}");
+        }
+        let kubernetes = "CREDENZA_PORT_7711_TCP_ADDR";
+        assert_eq!(of(kubernetes), None);
+        // What this project's own tests read.
+        for own in ["CREDENZA_BINARY", "CREDENZA_SEED"] {
+            assert_eq!(of(own), None, "{own}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Contexts as text: the form in which JSON answers give them out and requests send them back.
+//!
+//! A context is opaque to clients. It is written in URL-safe base64 without padding, so that it
+//! stands in a query as it is. The standard alphabet with padding, in which contexts were given out
+//! before, is read as well.
+
+use base::Context;
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::general_purpose::{GeneralPurpose, URL_SAFE_NO_PAD};
+use base64::engine::{DecodePaddingMode, GeneralPurposeConfig};
+
+/// Reads URL-safe base64, with padding or without.
+const READER: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::URL_SAFE,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Returns a context as text.
+pub(crate) fn text_of(context: &Context) -> String {
+    URL_SAFE_NO_PAD.encode(&context.0)
+}
+
+/// Reads a context in either alphabet; `None` if the text is no base64.
+pub(crate) fn read(text: &[u8]) -> Option<Context> {
+    let url_safe = |byte: &u8| match byte {
+        // A `+` that a client did not percent-encode arrives as a blank. Base64 has no blanks, so
+        // only that can be meant.
+        b'+' | b' ' => b'-',
+        b'/' => b'_',
+        other => *other,
+    };
+    let text: Vec<u8> = text.iter().map(url_safe).collect();
+    READER.decode(text).ok().map(|bytes| Context(bytes.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE};
+
+    #[test]
+    fn contexts_of_every_alphabet_are_read() {
+        for length in 0..40 {
+            // 0xfb 0xef 0xbe is `++++`, 0xff is `/`.
+            let bytes: Vec<u8> = [0xfb, 0xef, 0xbe, 0xff, 0xff].repeat(8)[..length].to_vec();
+            let context = Context(bytes.clone().into());
+            let text = text_of(&context);
+            assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)));
+            let standard = STANDARD.encode(&bytes);
+            let unescaped = standard.replace('+', " ");
+            let others = [STANDARD_NO_PAD.encode(&bytes), URL_SAFE.encode(&bytes)];
+            for text in [text, standard, unescaped].into_iter().chain(others) {
+                assert_eq!(read(text.as_bytes()), Some(context.clone()), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn text_that_is_no_base64_is_no_context() {
+        for text in ["A", "AB", "A===", "AA=A", "?", "\u{e9}", "AQ%3D"] {
+            assert_eq!(read(text.as_bytes()), None, "{text}");
+        }
+    }
+}

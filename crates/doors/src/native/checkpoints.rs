@@ -1,0 +1,130 @@
+//! Checkpoints: their routes, and the names that they may have.
+//!
+//! Never: reaches beyond the folder of checkpoints, whatever a name holds.
+
+use super::routes::{Gives, Name, Route, route};
+use crate::counters::Operation;
+use crate::http::Method;
+use crate::native::routes::For;
+use crate::shared::Shared;
+use base::{Error, Reason};
+use node::StoredCheckpoint;
+use serde_json::{Value, json};
+use std::path::{Component, Path, PathBuf};
+
+pub const LIST: Route = Route {
+    gives: Gives::Json("Checkpoints"),
+    operation: Operation::Admin,
+    audience: For::Operators,
+    ..route(
+        Name::ListCheckpoints,
+        Method::Get,
+        "/v1/admin/checkpoints",
+        "The checkpoints in the folder `checkpoints` of this node's data directory.",
+    )
+};
+
+pub const REMOVE: Route = Route {
+    errors: &[404],
+    operation: Operation::Admin,
+    audience: For::Operators,
+    ..route(
+        Name::RemoveCheckpoint,
+        Method::Delete,
+        "/v1/admin/checkpoints/{checkpoint}",
+        "Removes a checkpoint from this node's data directory.",
+    )
+};
+
+/// Makes a checkpoint, and returns where it is.
+pub async fn make(shared: &Shared, target: &str) -> Result<String, Error> {
+    let folder = folder(shared)?;
+    let path = inside(folder, target)?;
+    shared.node.checkpoint(path.clone()).await?;
+    Ok(path.display().to_string())
+}
+
+/// Returns the checkpoints that are there, as JSON.
+pub async fn list(shared: &Shared) -> Result<Value, Error> {
+    let found = shared.node.checkpoints(folder(shared)?.clone()).await?;
+    let shown = found.iter().map(|StoredCheckpoint { name, is_whole, made_ms, bytes }| {
+        json!({ "name": name, "whole": is_whole, "made_ms": made_ms, "bytes": bytes })
+    });
+    Ok(json!({ "checkpoints": shown.collect::<Vec<_>>() }))
+}
+
+/// Removes a checkpoint.
+pub async fn remove(shared: &Shared, name: &str) -> Result<(), Error> {
+    let folder = folder(shared)?;
+    // A whole path names a new checkpoint, too, but of one that is removed the name must do.
+    let path = inside(folder, name)?;
+    if path.file_name() != Some(name.as_ref()) {
+        return Err(Error::new(Reason::Forbidden, "name a checkpoint, not its path"));
+    }
+    shared.node.remove_checkpoint(folder.clone(), name.to_string()).await
+}
+
+fn folder(shared: &Shared) -> Result<&PathBuf, Error> {
+    let none = || Error::new(Reason::NotSupported, "this server makes no checkpoints");
+    shared.settings.checkpoints.as_ref().ok_or_else(none)
+}
+
+/// The path of a new folder directly within `folder`: a plain name, or the whole path of one.
+fn inside(folder: &Path, target: &str) -> Result<PathBuf, Error> {
+    let path = Path::new(target);
+    let name = path.strip_prefix(folder).unwrap_or(path);
+    let mut parts = name.components();
+    let is_plain = |name: &std::ffi::OsStr| {
+        let bytes = name.as_encoded_bytes();
+        let is_word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+        bytes.len() <= 100 && bytes[0] != b'.' && bytes.iter().all(is_word)
+    };
+    match (parts.next(), parts.next()) {
+        (Some(Component::Normal(name)), None) if is_plain(name) && !target.ends_with('/') => {
+            Ok(folder.join(name))
+        }
+        _ => Err(Error::new(
+            Reason::Forbidden,
+            format!(
+                "a checkpoint goes into {}; name a new folder there, of letters, digits, - _ .",
+                folder.display()
+            ),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checkpoints_stay_in_their_folder() {
+        let folder = Path::new("/data/checkpoints");
+        let good = PathBuf::from("/data/checkpoints/monday-1.0");
+        assert_eq!(inside(folder, "monday-1.0"), Ok(good.clone()));
+        assert_eq!(inside(folder, "/data/checkpoints/monday-1.0"), Ok(good));
+        let long = "x".repeat(101);
+        for bad in [
+            "",
+            ".",
+            "..",
+            "../x",
+            "a/b",
+            "/etc",
+            "/data/checkpoints",
+            "/data/checkpoints/",
+            "/data/checkpoints/../x",
+            "/data/checkpoints/a/b",
+            "/data/checkpointsx/a",
+            "./a",
+            "a/",
+            "a b",
+            "a\0",
+            "\u{e9}",
+            ".hidden",
+            long.as_str(),
+        ] {
+            assert!(inside(folder, bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Pages of a bucket's keys, of either consistency: the route, its request, its answer.
+//!
+//! An available bucket is listed from behind a key onwards, without a lower bound that includes its
+//! key and without an upper bound. The bounds of a request are applied here, so a page may hold
+//! fewer keys than it has room for, or none, and still be followed by another.
+
+use super::json::write::{bytes_onto, list_onto, number_onto};
+use super::parameters::Parameter;
+use super::ranges::Bounds;
+use super::routes::{Gives, Name, Route, route};
+use super::translate::Shape;
+use crate::counters::Operation;
+use crate::http::Method;
+use base::limits::{KEY_BYTES_MAX, PAGE_ROWS_DEFAULT};
+use base::{AvailableCall, Bound, Call, Error, Key, Keys, Range};
+
+pub const LIST: Route = Route {
+    query: &[Parameter::Prefix, Parameter::From, Parameter::To, Parameter::Limit, Parameter::After],
+    gives: Gives::Json("KeyPage"),
+    errors: &[404, 413],
+    operation: Operation::Range,
+    ..route(
+        Name::ListKeys,
+        Method::Get,
+        "/v1/buckets/{type}/{bucket}/keys",
+        "A page of a bucket's keys in order; of an available bucket every partition is asked.",
+    )
+};
+
+/// Bytes that fill the gap below a key that is to be in the page. Keys that lie between are read
+/// and left out, so the number decides about speed alone.
+const FILL_BYTES: usize = 16;
+
+/// Returns the request, and the shape of its answer.
+pub fn call(bounds: Bounds) -> Result<(Call, Shape), Error> {
+    let after = bounds.after.clone();
+    let range = bounds.into_range()?;
+    let rows_max = range.rows_max.unwrap_or(PAGE_ROWS_DEFAULT);
+    // A page that held nothing but keys below the range is continued below the range, too.
+    let call = AvailableCall::Keys { after: before(&range.low).max(after), rows_max };
+    Ok((Call::Available(call), Shape::Keys(range)))
+}
+
+/// Returns a key below every key of the bound, as near to it as is cheap.
+fn before(low: &Bound) -> Option<Key> {
+    let key = match low {
+        Bound::Open => return None,
+        Bound::Excluded(key) => return Some(key.clone()),
+        Bound::Included(key) => key,
+    };
+    let (last, rest) = key.split_last()?;
+    let mut below = rest.to_vec();
+    if let Some(lower) = last.checked_sub(1) {
+        below.push(lower);
+        below.resize(below.len() + FILL_BYTES, u8::MAX);
+        below.truncate(KEY_BYTES_MAX);
+    }
+    Some(below.into())
+}
+
+/// Appends the part of a page that lies within the range as fields, without braces around.
+pub fn page_onto(out: &mut Vec<u8>, page: &Keys, range: &Range) {
+    let starts = |key: &&Key| match &range.low {
+        Bound::Open => true,
+        Bound::Included(low) => *key >= low,
+        Bound::Excluded(low) => *key > low,
+    };
+    let ends = |key: &Key| match &range.high {
+        Bound::Open => false,
+        Bound::Included(high) => key > high,
+        Bound::Excluded(high) => key >= high,
+    };
+    let within: Vec<&Key> = page.keys.iter().filter(starts).filter(|key| !ends(key)).collect();
+    out.extend_from_slice(b"\"keys\":");
+    list_onto(out, &within, |out, key| bytes_onto(out, key));
+    // The last key that was read, also one that is left out: the next page begins behind it.
+    let next = page.keys.last().filter(|last| page.more && !ends(last));
+    out.extend_from_slice(b",\"more\":");
+    number_onto(out, next.is_some());
+    out.extend_from_slice(b",\"continue\":");
+    match next {
+        Some(key) => bytes_onto(out, key),
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(text: &[u8]) -> Key {
+        Key::copy_from_slice(text)
+    }
+
+    fn listed(bounds: Bounds, keys: &[&[u8]], more: bool) -> String {
+        let Ok((Call::Available(AvailableCall::Keys { after, .. }), Shape::Keys(range))) =
+            call(bounds)
+        else {
+            panic!("a list of keys is one call")
+        };
+        // What the node does: keys behind `after`, in order.
+        let behind = keys.iter().filter(|it| after.as_ref().is_none_or(|after| **it > &after[..]));
+        let keys = behind.map(|it| key(it)).collect();
+        let mut out = Vec::new();
+        page_onto(&mut out, &Keys { keys, more }, &range);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    #[test]
+    fn a_prefix_holds_its_own_key_and_nothing_beside_it() {
+        let filled = [&b"a9"[..], &[u8::MAX; FILL_BYTES + 1]].concat();
+        let keys: [&[u8]; 6] = [b"", b"a", &filled, b"a:", b"a:1", b"a;"];
+        let of = |prefix: &[u8], more| {
+            listed(Bounds { prefix: Some(key(prefix)), ..Bounds::default() }, &keys, more)
+        };
+        assert_eq!(of(b"a:", true), r#""keys":["a:","a:1"],"more":false,"continue":null"#);
+        assert_eq!(of(b"a:1", false), r#""keys":["a:1"],"more":false,"continue":null"#);
+        assert!(of(b"", true).ends_with(r#""more":true,"continue":"a;""#));
+        assert!(of(b"", false).starts_with(r#""keys":["","a","#));
+    }
+
+    #[test]
+    fn a_page_that_ends_before_the_range_begins_goes_on() {
+        let bounds = || Bounds { from: Some(key(b"b\0")), ..Bounds::default() };
+        assert_eq!(
+            listed(bounds(), &[b"a", b"b", b"b\0"], true),
+            r#""keys":["b\u0000"],"more":true,"continue":"b\u0000""#
+        );
+        let filled = [&b"a"[..], &[u8::MAX; FILL_BYTES + 1]].concat();
+        let bounds = Bounds { from: Some(key(b"b")), ..Bounds::default() };
+        let page = listed(bounds.clone(), &[&filled], true);
+        assert!(page.starts_with(r#""keys":[],"more":true,"continue":{"base64":"#), "{page}");
+        let next = Bounds { after: Some(filled.clone().into()), ..bounds };
+        let page = listed(next, &[&filled, b"b"], false);
+        assert_eq!(page, r#""keys":["b"],"more":false,"continue":null"#);
+    }
+
+    #[test]
+    fn a_continuation_is_left_out_and_bounds_the_upper_end() {
+        let bounds = Bounds {
+            after: Some(key(b"b")),
+            to: Some(key(b"d")),
+            limit: Some(2),
+            ..Bounds::default()
+        };
+        let page = listed(bounds, &[b"a", b"b", b"c", b"d"], true);
+        assert_eq!(page, r#""keys":["c"],"more":false,"continue":null"#);
+        let largest = Bound::Included(vec![1; KEY_BYTES_MAX].into());
+        assert_eq!(before(&largest).map(|key| key.len()), Some(KEY_BYTES_MAX));
+        assert_eq!(before(&Bound::Included(Key::new())), None);
+    }
+}
