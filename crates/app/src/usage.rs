@@ -152,8 +152,9 @@ mod tests {
                         '--help'.\n";
         let said = "the following required arguments were not provided: <KEY>, <VALUE>";
         assert_eq!(one_line(rendered), said);
-        let rendered = "error: invalid value 'x' for '--format <F>'\n  [possible values: tsv, raw]\n\n  \
-                        tip: a similar value exists: 'tsv'\n\nFor more information, try '--help'.";
+        let rendered = "error: invalid value 'x' for '--format <F>'\n  [possible values: tsv, \
+                        raw]\n\n  tip: a similar value exists: 'tsv'\n\nFor more information, \
+                        try '--help'.";
         let said = "invalid value 'x' for '--format <F>'; possible values: tsv, raw; a similar \
                     value exists: 'tsv'";
         assert_eq!(one_line(rendered), said);

@@ -151,4 +151,12 @@ mod tests {
             assert_eq!(name.is_plain(), plain, "{length}");
         }
     }
+
+    #[test]
+    fn a_name_has_one_digest_in_every_version_and_another_name_another() {
+        assert_eq!(BucketName::default().digest(), BucketDigest(0x9385_4a86_ca6d_1671));
+        let of = |name: &str| BucketName::parse(name).expect("a name").digest();
+        assert_eq!(of("default"), of("default/default"));
+        assert_ne!(of("logs/a"), of("log/sa"));
+    }
 }

@@ -8,11 +8,31 @@ use std::path::PathBuf;
 use store::StoredCheckpoint;
 use tokio::task::spawn_blocking;
 
+/// A checkpoint as it stands in its folder.
+#[derive(Clone, Debug)]
+pub struct CheckpointStatus {
+    /// Its name.
+    pub name: String,
+    /// False if it is being made, or was cut short.
+    pub is_whole: bool,
+    /// When it was made, in milliseconds since 1970, by the file system.
+    pub made_ms: u64,
+    /// Bytes of all its files, those among them that the node still has.
+    pub bytes: u64,
+}
+
 impl Node {
-    /// Lists the checkpoints in a folder.
-    pub async fn checkpoints(&self, folder: PathBuf) -> Result<Vec<StoredCheckpoint>> {
+    /// Lists the checkpoints in a folder, by their names.
+    pub async fn checkpoints(&self, folder: PathBuf) -> Result<Vec<CheckpointStatus>> {
         let list = move || store::checkpoints(&folder).map_err(store_error);
-        spawn_blocking(list).await.unwrap_or_else(|_| Err(going_down()))
+        let found = spawn_blocking(list).await.unwrap_or_else(|_| Err(going_down()))?;
+        let status = |StoredCheckpoint { name, is_whole, made_ms, bytes }| CheckpointStatus {
+            name,
+            is_whole,
+            made_ms,
+            bytes,
+        };
+        Ok(found.into_iter().map(status).collect())
     }
 
     /// Removes a checkpoint of this name from a folder; `NotFound` if there is none.

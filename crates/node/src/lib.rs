@@ -51,6 +51,7 @@ mod warnings;
 mod world;
 
 pub use available::{AvailableStatus, HintsStatus};
+pub use checkpoints::CheckpointStatus;
 pub use cluster::{
     ClusterStatus, GroupRemains, Joining, MemberStatus, PartStatus, PlaceStatus, Rejoining,
     Remains, RingRemains,
@@ -66,7 +67,6 @@ pub use status::{
     ComparisonStatus, DifferenceStatus, DiskStatus, GroupStatus, LogStatus, Sample, SampleKind,
     SnapshotStatus, Status, StoreStatus,
 };
-pub use store::StoredCheckpoint;
 pub use submit::{Answer, Flow, Submitted, Ticket};
 pub use transfer::{MovePhase, MoveProgress, Movement};
 

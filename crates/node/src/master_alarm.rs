@@ -39,6 +39,11 @@ pub(crate) async fn watch(inner: Arc<Inner>, mut stop: watch::Receiver<bool>) {
                 tracing::warn!(target: "node", "{sentence}");
             }
         }
+        // A group that was dropped, or that this node has left, is not back.
+        let keeps_up = |(group, _): &(GroupId, u64)| {
+            inner.groups.get(*group).is_some_and(|group| inner.keeps_up(&group))
+        };
+        let back: Vec<_> = back.into_iter().filter(keeps_up).collect();
         if let Some(longest_ms) = back.iter().map(|(_, lasted_ms)| *lasted_ms).max() {
             let groups: Vec<_> = back.iter().map(|(group, _)| *group).collect();
             let (groups, lasted) = (readiness::named(&groups), text_of_ms(longest_ms));

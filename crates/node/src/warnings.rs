@@ -180,10 +180,8 @@ mod tests {
         let two = [member(1, true, Stay::Member), member(2, false, Stay::Member)];
         assert_eq!(
             of_members(&cluster(two.to_vec()), NodeId(1)),
-            [
-                "n2 (0000000000000002) is not reached for 12 s (Connection refused); start it, or if \
-              its disk is lost `credenza cluster replace n2`"
-            ]
+            ["n2 (0000000000000002) is not reached for 12 s (Connection refused); start it, \
+                 or if its disk is lost `credenza cluster replace n2`"]
         );
         let gone = [member(1, true, Stay::Member), member(2, false, Stay::Replaceable)];
         assert!(of_members(&cluster(gone.to_vec()), NodeId(1))[0].contains("start a fresh node"));

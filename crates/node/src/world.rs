@@ -68,7 +68,7 @@ pub(crate) fn chance() -> u64 {
 }
 
 /// Bytes that nobody can guess.
-pub(crate) fn secret() -> [u8; 20] {
+pub(crate) fn secret<const BYTES: usize>() -> [u8; BYTES] {
     rand::random()
 }
 

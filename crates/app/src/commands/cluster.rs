@@ -25,6 +25,7 @@ Examples:
   credenza cluster join 127.0.0.1:7711 --node n2 --data n2 --listen 127.0.0.1:7721 \\
     --peer-listen 127.0.0.1:7722                   a node starts and joins
   credenza cluster token --file token              lets nodes join from beyond loopback for a day
+  credenza cluster secret                          nodes of an old cluster sign their greetings
   credenza cluster remove n3 --wait                n3 leaves its groups, then the cluster
   credenza cluster replace n3                      the next fresh node called n3 takes its place
   credenza cluster replace n3 --by n4 --wait       n4, a member already, takes it at once

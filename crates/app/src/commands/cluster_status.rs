@@ -196,10 +196,13 @@ mod tests {
     }
 
     fn group(number: u64, master: Option<&str>) -> Value {
-        let part = |name: &str| json!({ "name": name, "part": "voter", "saved": 13 });
-        let members = ["n3", "n1", "n2"].map(part);
+        let part = |saved: Option<u64>| {
+            let part = |name: &str| json!({ "name": name, "part": "voter", "saved": saved });
+            ["n3", "n1", "n2"].map(part)
+        };
+        let (wanted, members) = (part(None), part(Some(13)));
         json!({
-            "group": number, "here": true, "master": master, "wanted": members,
+            "group": number, "here": true, "master": master, "wanted": wanted,
             "members": members, "quorum": 2, "quorum_elects": 2, "way": [], "waits": [],
             "expect_progress_possible": master.is_some(), "comparison": null,
         })

@@ -26,7 +26,8 @@ pub struct Token {
     #[command(flatten)]
     address: Address,
     /// So long it lets nodes in
-    #[arg(long = "for", value_name = "TIME", default_value = "24h", value_parser = units::time_with_unit_ms)]
+    #[arg(long = "for", value_name = "TIME", default_value = "24h")]
+    #[arg(value_parser = units::time_with_unit_ms)]
     lifetime_ms: u64,
     /// It lets nodes in until --revoke: for nodes that keep it to come back by themselves
     #[arg(long, conflicts_with = "lifetime_ms")]

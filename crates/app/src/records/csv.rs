@@ -133,12 +133,12 @@ impl Table {
             }
             names.push(name.into());
         }
-        let find = |wanted: &str, flag: &str| {
-            let found = names.iter().position(|name| name == wanted);
+        let find = |column: &str, flag: &str| {
+            let found = names.iter().position(|name| name == column);
             found.ok_or_else(|| {
                 let all = names.join(", ");
                 format!(
-                    "the first row names no column `{wanted}`; it names {all}: choose one with \
+                    "the first row names no column `{column}`; it names {all}: choose one with \
                      {flag} (if that is one name, is --delimiter right?)"
                 )
             })
@@ -155,9 +155,9 @@ impl Table {
     /// Takes the present row for a record.
     pub fn take_record(&self, batch: &mut Batch) -> Result<(), String> {
         let Some(columns) = &self.columns else { return Err("no columns are named".into()) };
-        let (count, wanted) = (self.count, columns.names.len());
-        if count != wanted {
-            return Err(format!("the row has {count} fields, and {wanted} columns are named"));
+        let (count, named) = (self.count, columns.names.len());
+        if count != named {
+            return Err(format!("the row has {count} fields, and {named} columns are named"));
         }
         batch.buffer().extend_from_slice(self.field(columns.key));
         batch.end_key();

@@ -95,9 +95,9 @@ fn a_row_s_columns_are_found_by_their_names_in_any_order() {
     let text = "\u{feff}id;name;city\r\n1;\"Ada; \"\"A\"\"\";London\r\n\r\n2;Grace\r\n\
                 3;\"two\nlines\";Arlington\n4;\u{c5}sa;\u{c5}rhus";
     let (batch, faults) = all(text.as_bytes(), Format::Csv, table("id", "name", b';'));
-    let wanted: [(&[u8], &[u8]); 3] =
+    let expected: [(&[u8], &[u8]); 3] =
         [(b"1", b"Ada; \"A\""), (b"3", b"two\nlines"), (b"4", "\u{c5}sa".as_bytes())];
-    assert_eq!(pairs(&batch), wanted);
+    assert_eq!(pairs(&batch), expected);
     // A record begins with its line, whatever line ends it holds.
     assert_eq!(batch.iter().map(|(_, _, line)| line).collect::<Vec<_>>(), [2, 5, 7]);
     assert_eq!(faults.len(), 1, "{faults:?}");

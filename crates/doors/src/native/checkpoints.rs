@@ -8,7 +8,7 @@ use crate::http::Method;
 use crate::native::routes::For;
 use crate::shared::Shared;
 use base::{Error, Reason};
-use node::StoredCheckpoint;
+use node::CheckpointStatus;
 use serde_json::{Value, json};
 use std::path::{Component, Path, PathBuf};
 
@@ -47,7 +47,7 @@ pub async fn make(shared: &Shared, target: &str) -> Result<String, Error> {
 /// Returns the checkpoints that are there, as JSON.
 pub async fn list(shared: &Shared) -> Result<Value, Error> {
     let found = shared.node.checkpoints(folder(shared)?.clone()).await?;
-    let shown = found.iter().map(|StoredCheckpoint { name, is_whole, made_ms, bytes }| {
+    let shown = found.iter().map(|CheckpointStatus { name, is_whole, made_ms, bytes }| {
         json!({ "name": name, "whole": is_whole, "made_ms": made_ms, "bytes": bytes })
     });
     Ok(json!({ "checkpoints": shown.collect::<Vec<_>>() }))

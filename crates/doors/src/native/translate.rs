@@ -126,10 +126,7 @@ pub fn plan(mut target: Target, body: Bytes) -> Result<Plan, Error> {
             (Call::Read(Read::Get(key), target.query.consistency), shape)
         }
         Name::PutKey => match put(&mut target, body)? {
-            Some(update) => {
-                let stays = target.query.expiry != Expiry::After(0);
-                (Call::Update(update), Shape::Written { stays })
-            }
+            Some((update, shape)) => (Call::Update(update), shape),
             None => return Ok(Plan::ConditionFails),
         },
         Name::DeleteKey => match delete(&mut target)? {
@@ -269,11 +266,12 @@ fn members(target: &mut Target, body: &[u8]) -> Result<(Call, Shape), Error> {
 }
 
 /// A write under its conditions, as one update; `None` if they can't hold.
-fn put(target: &mut Target, value: Bytes) -> Result<Option<Update>, Error> {
+fn put(target: &mut Target, value: Bytes) -> Result<Option<(Update, Shape)>, Error> {
     let key = std::mem::take(&mut target.key);
     let expiry = target.query.expiry;
+    let shape = Shape::Written { stays: expiry != Expiry::After(0) };
     let when = match (&target.if_match, &target.if_none_match) {
-        (None, None) => return Ok(Some(Update::Set { key, value, expiry })),
+        (None, None) => return Ok(Some((Update::Set { key, value, expiry }, shape))),
         (Some(Tags::Any), None) => When::Present,
         (None, Some(Tags::Any)) => When::Absent,
         (Some(Tags::These(tags)), None) => match tags[..] {
@@ -287,7 +285,7 @@ fn put(target: &mut Target, value: Bytes) -> Result<Option<Update>, Error> {
         // A row can't be there and absent.
         (Some(_), Some(_)) => return Ok(None),
     };
-    Ok(Some(Update::SetIf { key, value, expiry, when }))
+    Ok(Some((Update::SetIf { key, value, expiry, when }, shape)))
 }
 
 /// A delete under its condition, as one update; `None` if it can't hold.

@@ -8,6 +8,7 @@
 use super::layout::{bucket_prefix, read_row, read_row_key, row_key_in, rows_prefix};
 use super::letter::Question;
 use super::local::living;
+use super::moving::Chosen;
 use super::reply;
 use super::slots::{Slot, Span};
 use crate::consistent::view::damaged;
@@ -34,7 +35,7 @@ type Page = (Vec<Bytes>, bool);
 
 /// Which names are listed.
 #[derive(Clone)]
-pub(super) enum Names {
+pub(crate) enum Names {
     /// A bucket's keys that have a value.
     Keys { bucket: BucketName, after: Option<Key> },
     /// A type's buckets that have one.
@@ -48,6 +49,13 @@ impl Names {
             Names::Buckets { kind, after } => Question::Buckets { spans, kind, after, rows_max },
         }
     }
+}
+
+/// The nodes that a list asks, each for its partitions.
+pub(crate) struct Coverage {
+    /// Of the ring that says so.
+    pub epoch: u64,
+    pub plan: BTreeMap<NodeId, Vec<Span>>,
 }
 
 impl Inner {
@@ -112,13 +120,29 @@ impl Inner {
         names: &Names,
         rows_max: usize,
     ) -> std::result::Result<Page, (Option<NodeId>, Error)> {
+        let coverage = self.coverage(copies, lost).map_err(|error| (None, error))?;
+        self.walk_covered(coverage, copies, names, rows_max).await
+    }
+
+    /// A page of what each of these nodes keeps; if it fails, at which node.
+    pub(crate) async fn walk_covered(
+        self: &Arc<Inner>,
+        Coverage { epoch, plan }: Coverage,
+        copies: usize,
+        names: &Names,
+        rows_max: usize,
+    ) -> std::result::Result<Page, (Option<NodeId>, Error)> {
         let mut all = Page::default();
-        for (node, spans) in self.coverage(copies, lost).map_err(|error| (None, error))? {
+        for (node, spans) in plan {
             let names = names.clone();
-            let page = if node == self.node {
-                self.names_here(spans, names, rows_max).await
+            let page = if node != self.node {
+                self.page_of(Chosen { node, epoch }, names.question(spans, rows_max)).await
             } else {
-                self.page_of(node, names.question(spans, rows_max)).await
+                // Those before it may have taken so long that the ring is another one by now.
+                match self.covers_still(epoch, &spans, copies) {
+                    Ok(()) => self.names_here(spans, names, rows_max).await,
+                    Err(error) => Err(error),
+                }
             };
             let page = page.map_err(|error| (Some(node).filter(|it| *it != self.node), error))?;
             all = join([all, page], rows_max);
@@ -139,11 +163,7 @@ impl Inner {
 
     /// Which node is asked for which partitions, of those that keep so many copies and are not
     /// lost: this one where it can be.
-    fn coverage(
-        &self,
-        copies: usize,
-        lost: &BTreeSet<NodeId>,
-    ) -> Result<BTreeMap<NodeId, Vec<Span>>> {
+    pub(crate) fn coverage(&self, copies: usize, lost: &BTreeSet<NodeId>) -> Result<Coverage> {
         let ring = self.catalog.available.ring().ok_or_else(super::coordinate::no_ring)?;
         let mut plan: BTreeMap<NodeId, Vec<Span>> = BTreeMap::new();
         for span in Span::all(&ring) {
@@ -159,17 +179,15 @@ impl Inner {
             };
             plan.entry(*node).or_default().push(span);
         }
-        Ok(plan)
+        Ok(Coverage { epoch: ring.epoch(), plan })
     }
 
-    async fn page_of(&self, node: NodeId, question: Question) -> Result<Page> {
-        let within = Duration::from_millis(FORWARD_MS_MAX);
-        let epoch = self.catalog.available.ring().map_or(0, |ring| ring.epoch());
-        let asking = self.ask_vnode_of(epoch, node, question.write(), within);
+    /// A page of the names that a node keeps. It is told by which ring it was chosen: by the time
+    /// it is asked that may be an older one, by which it keeps what it has let go of since.
+    async fn page_of(&self, chosen: Chosen, question: Question) -> Result<Page> {
+        let (node, within) = (chosen.node, Duration::from_millis(FORWARD_MS_MAX));
+        let asking = self.ask_chosen(chosen, question.write(), within);
         let answer = self.while_there(node, asking).await.unwrap_or_else(|| Err(self.gone(node)));
-        if answer.as_ref().is_err_and(|error| error.reason == Reason::Changed) {
-            self.learn_ring(node, epoch, within).await;
-        }
         // Whether it was read there or not makes no difference.
         let answer = answer.map_err(|error| match error.kind() {
             Kind::Unknown => self.gone(node),

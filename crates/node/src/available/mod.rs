@@ -32,7 +32,7 @@ pub(crate) mod heirs;
 pub(crate) mod hints;
 pub(crate) mod layout;
 mod letter;
-mod list;
+pub(crate) mod list;
 mod lives;
 pub(crate) mod local;
 pub(crate) mod moving;

@@ -10,6 +10,7 @@
 
 use super::rows::{FORM, SECRET, assert, bad_row, form, set};
 use super::{Directory, Plan};
+use crate::world;
 use base::codec::Reader;
 use base::{Body, ClusterSecret, Error, Reason, Result, Update, Value};
 use bytes::Bytes;
@@ -81,7 +82,7 @@ pub(super) fn founding() -> Update {
 }
 
 fn drawn() -> ClusterSecret {
-    ClusterSecret::new(rand::random())
+    ClusterSecret::new(world::secret())
 }
 
 fn written(row: &SecretRow) -> Update {

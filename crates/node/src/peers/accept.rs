@@ -1,7 +1,8 @@
 //! The incoming side: hears who calls, and hands the call to the peer's task.
 
+use super::admission::admit;
 use super::greet::{self, Unread};
-use super::handshake::{Greeting, Received, admit};
+use super::handshake::{Greeting, Received};
 use super::peer::{Call, Caller};
 use super::refusal::Refusal;
 use super::tcp::Shared;

@@ -1,8 +1,7 @@
 //! Greetings over a socket, and what a socket between nodes is set to.
 
-use super::handshake::{
-    Bond, ENVELOPE_BYTES, Greeting, Hello, Known, Received, Speaker, VERSIONS, accept,
-};
+use super::admission::{Known, accept};
+use super::handshake::{Bond, ENVELOPE_BYTES, Greeting, Hello, Received, Speaker, VERSIONS};
 use super::link::Terms;
 use super::network::Failed;
 use super::peer::Peer;

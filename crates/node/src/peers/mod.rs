@@ -14,9 +14,11 @@
 //! Never: encrypts, or authenticates each frame (a checksum finds accidents, not forgers who see
 //! the traffic: own networks only); repeats a lost message (that is for consensus and the caller to
 //! decide); reads what a message says; delivers a message of an ended connection.
-//! Read next: `network.rs` (the face), `frame.rs`, `handshake.rs`, then `stories/two_dials.txt`.
+//! Read next: `network.rs` (the face), `frame.rs`, `handshake.rs`, `admission.rs`, then
+//! `stories/two_dials.txt`.
 
 mod accept;
+mod admission;
 mod arbitrate;
 mod batch;
 mod counters;

@@ -1,10 +1,11 @@
 //! One peer for as long as it is a member: one task that dials, takes calls, and runs the one
 //! connection there is at a time.
 
+use super::admission::{Known, admit};
 use super::arbitrate::{Own, arbitrate};
 use super::counters::{Counters, PeerStatus};
 use super::greet::{self, Greeted};
-use super::handshake::{Hello, Known, Speaker, admit};
+use super::handshake::{Hello, Speaker};
 use super::link::{self, Link, Terms};
 use super::network::{Broken, Failed, Member};
 use super::refusal::Refusal;

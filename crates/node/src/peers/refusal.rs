@@ -179,18 +179,8 @@ impl fmt::Display for Refusal {
                  with an empty one",
                 node.0
             ),
-            Refusal::FarAhead { node, said, seen } => write!(
-                f,
-                "node {:016x} says it is in its life {said}, and the last one seen was {seen}: no \
-                 node starts so often; if its INCARNATION file was changed, replace the member \
-                 and start it with an empty data directory",
-                node.0
-            ),
-            Refusal::Unproven => f.write_str(
-                "the greeting does not prove that its sender holds the cluster's secret: a node \
-                 of an older version is upgraded, one without the file SECRET in its data \
-                 directory is replaced and joins anew; a stranger is not let in",
-            ),
+            Refusal::FarAhead { node, said, seen } => far_ahead(f, *node, *said, *seen),
+            Refusal::Unproven => f.write_str(UNPROVEN),
             Refusal::Connected => f.write_str("connected already; try again"),
             Refusal::Dialling => f.write_str("a dial of this node is under way; wait for it"),
             Refusal::Busy => f.write_str("too many connections are being greeted; try again"),
@@ -201,4 +191,23 @@ impl fmt::Display for Refusal {
             ),
         }
     }
+}
+
+const UNPROVEN: &str = "the greeting does not prove that its sender holds the cluster's secret: a \
+                        node of an older version is upgraded, one without the file SECRET in its \
+                        data directory is replaced and joins anew; a stranger is not let in";
+
+fn far_ahead(
+    f: &mut fmt::Formatter<'_>,
+    node: NodeId,
+    said: Incarnation,
+    seen: Incarnation,
+) -> fmt::Result {
+    write!(
+        f,
+        "node {:016x} says it is in its life {said}, and the last one seen was {seen}: no node \
+         starts so often; if its INCARNATION file was changed, replace the member and start it \
+         with an empty data directory",
+        node.0
+    )
 }

@@ -52,12 +52,12 @@ async fn a_token_lets_nodes_in_until_it_is_revoked_and_does_nothing_else() {
     assert_eq!(refused.reason, Reason::Forbidden);
     assert!(refused.text().contains("credenza cluster token"), "{refused}");
     let token = node.make_join_token(None).await.expect("made");
-    let Ok(Body::Cluster(told)) = ask(&node, shown(&token, join(2))).await else {
+    let Ok(Body::Joined(told, _)) = ask(&node, shown(&token, join(2))).await else {
         panic!("a joiner is told whom it joins")
     };
     assert!(told.member(NodeId(2)).is_some());
     // It may have missed the answer.
-    assert!(matches!(ask(&node, shown(&token, join(2))).await, Ok(Body::Cluster(_))));
+    assert!(matches!(ask(&node, shown(&token, join(2))).await, Ok(Body::Joined(..))));
     assert_eq!(reason(ask(&node, shown(&stranger, join(3))).await), Reason::Forbidden);
     for call in [
         ClusterCall::RemoveMember { name: "n2".into() },

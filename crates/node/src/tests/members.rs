@@ -109,7 +109,7 @@ async fn a_founder_stands_alone_in_its_groups_and_goes_on_doing_so() {
 async fn members_are_added_once_under_names_of_their_own() {
     let place = Place::new();
     let (node, _) = start(&place).await;
-    let Ok(Body::Cluster(told)) = ask(&node, add(2, "n2", Part::Voter)).await else {
+    let Ok(Body::Joined(told, _)) = ask(&node, add(2, "n2", Part::Voter)).await else {
         panic!("a joiner is told whom it joins")
     };
     assert_eq!(told, described(&node).await);
@@ -119,7 +119,7 @@ async fn members_are_added_once_under_names_of_their_own() {
     let wanted = parts(&[("n2", Part::Voter), ("node1", Part::Voter)]);
     assert_eq!(placed(&told, 0), wanted);
     assert_eq!(*node.inner.catalog.cluster(), told, "the catalog follows");
-    let Ok(Body::Cluster(again)) = ask(&node, add(2, "n2", Part::Voter)).await else {
+    let Ok(Body::Joined(again, _)) = ask(&node, add(2, "n2", Part::Voter)).await else {
         // As it was asked before: it may have missed the answer.
         panic!("a joiner may ask again")
     };

@@ -32,7 +32,9 @@ async fn attempt_in(
 ) -> Result<Reply> {
     let retry = Some(RetryId { session, number });
     let bucket = bucket.clone();
-    node.handle(Request { bucket, retry, ..request(Call::Update(update)) }).await
+    let reply = node.handle(Request { bucket, retry, ..request(Call::Update(update)) }).await;
+    // The version of what was written is told to the first attempt alone: it is not kept.
+    reply.map(|reply| Reply { version: None, ..reply })
 }
 
 /// A second bucket of the group.

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 /// Longest request and longest answer.
 const LINE_BYTES_MAX: u64 = 512;
-/// How long one side waits for the other: a node that restarts is given its time to stop and to serve.
+/// How long one side waits for the other: a node that restarts has its time to stop and to serve.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is asked of a running `credenza dev`.
@@ -49,8 +49,8 @@ fn path(folder: &Path) -> PathBuf {
     folder.join("control")
 }
 
-/// Listens in this folder. A socket that a killed `credenza dev` left is replaced; one that somebody
-/// answers at is an error.
+/// Listens in this folder. A socket that a killed `credenza dev` left is replaced; one at which
+/// somebody answers is an error.
 pub async fn listen(folder: &Path) -> Outcome<UnixListener> {
     let path = path(folder);
     if UnixStream::connect(&path).await.is_ok() {

@@ -1,5 +1,11 @@
 //! `credenza dev`: a cluster of several nodes on this machine, to try things out.
+//!
+//! Promises: each node is a process of its own, and all of them end with this one; a node that ends
+//! is named, with the command that brings it back.
+//! Never: starts a node again by itself.
+//! Read next: `node.rs`, then `control.rs` (how other commands reach a cluster that runs).
 
+mod acts;
 mod control;
 mod node;
 
@@ -35,9 +41,6 @@ command starts them again with what they had.";
 const PORTS: u16 = 10;
 /// How long a cluster on one machine may take to form.
 const FORMS_WITHIN: Duration = Duration::from_secs(60);
-/// How long a node that is restarted may take to stop, and then to serve.
-const STOPS_WITHIN: Duration = Duration::from_secs(20);
-const READY_WITHIN: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// `credenza dev`.
@@ -332,59 +335,6 @@ fn heard(kind: SignalKind) -> Outcome<tokio::signal::unix::Signal> {
 fn make(path: &Path) -> Outcome {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|error| Failure::file("make", path, &error))
-}
-
-/// What another command asks for.
-impl Cluster {
-    /// Does it; returns what is to be said there.
-    async fn act(&self, nodes: &mut [Node], request: Option<&Request>) -> Outcome<String> {
-        let request = request.ok_or_else(|| Failure::invalid("that is no request"))?;
-        let (Request::Kill(name) | Request::Restart(name)) = request;
-        let names: Vec<_> = nodes.iter().map(|node| node.name.clone()).collect();
-        let place = nodes.iter().position(|node| node.name == *name).ok_or_else(|| {
-            Failure::invalid(format!("no node is called `{name}`: there are {}", names.join(", ")))
-        })?;
-        let node = &mut nodes[place];
-        let was_running = node.is_running();
-        match request {
-            Request::Kill(_) if !was_running => Ok(format!("{name} is down already")),
-            Request::Kill(_) => {
-                node.kill();
-                Ok(format!("{name} is killed"))
-            }
-            Request::Restart(_) => {
-                node.stop();
-                let began = Instant::now();
-                while node.is_running() {
-                    if began.elapsed() > STOPS_WITHIN {
-                        node.kill();
-                    }
-                    tokio::time::sleep(PAUSE).await;
-                }
-                node.restart()?;
-                self.wait_until_ready(node, self.client_port(place as u16 + 1)).await?;
-                Ok(format!("{name} is {}", if was_running { "restarted" } else { "back" }))
-            }
-        }
-    }
-
-    /// Waits until a node that was started serves its clients.
-    async fn wait_until_ready(&self, node: &mut Node, port: u16) -> Outcome {
-        let address = Address { url: format!("http://127.0.0.1:{port}"), timeout: READY_WITHIN };
-        let began = Instant::now();
-        loop {
-            let asked = Client::new(&address)?.call(Call::new(Method::GET, "/ready")).await;
-            match asked {
-                Ok(_) => return Ok(()),
-                Err(_) if !node.is_running() => {
-                    let text = format!("{} ended: {}", node.name, node.last_words());
-                    return Err(Failure::new(Kind::Unavailable, text));
-                }
-                Err(failure) if began.elapsed() > READY_WITHIN => return Err(failure),
-                Err(_) => tokio::time::sleep(PAUSE).await,
-            }
-        }
-    }
 }
 
 /// Asks all of them to stop, and waits until they have.

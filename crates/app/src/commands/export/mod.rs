@@ -61,7 +61,7 @@ pub struct Export {
     /// Go on with a file that an export of the same rows was cut short in
     #[arg(long)]
     resume: bool,
-    /// The file's format; by default told by its ending (.tsv, .jsonl, .csv, .raw); tsv to standard
+    /// The file's format; by default that of its ending (.tsv, .jsonl, .csv, .raw); tsv to standard
     /// output
     #[arg(short, long, value_enum)]
     format: Option<Format>,

@@ -11,16 +11,12 @@ use base::codec::printable;
 use base::{Kind, Reason};
 use hyper::Method;
 use serde_json::{Value, json};
-use std::collections::VecDeque;
 
 /// Rows in a page of a consistent bucket.
 const PAGE_ROWS: usize = 5_000;
-/// Keys of an available bucket that are listed with one request. Every partition is asked for each
-/// page, so that many small ones are most of the work (200,000 small rows took six times as long
-/// with pages of 500).
-const KEYS_PER_PAGE: u64 = 10_000;
-/// Keys that are read with one request. Fewer are where their values are too large together.
-const KEYS_PER_READ: usize = 500;
+/// Keys of an available bucket that are read with one request. Fewer are where their values are
+/// too large together.
+const KEYS_PER_READ: u64 = 500;
 
 /// A row that is written to the file.
 pub struct Record {
@@ -68,8 +64,6 @@ pub struct Values {
     /// Query that says how fresh the values must be.
     freshness: String,
     pages: KeyPages,
-    /// Keys that are listed and not yet read.
-    listed: VecDeque<Value>,
     siblings: Siblings,
     left_out: u64,
 }
@@ -82,17 +76,11 @@ impl Values {
         pages: KeyPages,
         siblings: Siblings,
     ) -> Values {
-        let listed = VecDeque::new();
-        Values { client, path, freshness, pages, listed, siblings, left_out: 0 }
+        Values { client, path, freshness, pages, siblings, left_out: 0 }
     }
 
     async fn next(&mut self) -> Outcome<Option<Vec<Record>>> {
-        if self.listed.is_empty() {
-            let Some(page) = self.pages.next(KEYS_PER_PAGE).await? else { return Ok(None) };
-            self.listed = page.into();
-        }
-        let count = self.listed.len().min(KEYS_PER_READ);
-        let keys: Vec<Value> = self.listed.drain(..count).collect();
+        let Some(keys) = self.pages.next(KEYS_PER_READ).await? else { return Ok(None) };
         let mut records = Vec::with_capacity(keys.len());
         // The keys that stand first in the order are on top.
         let mut waiting = vec![keys];

@@ -75,7 +75,7 @@ pub struct Import {
     /// The file; `-` is standard input
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// The file's format; by default told by its ending (.tsv, .jsonl, .csv, .raw)
+    /// The file's format; by default that of its ending (.tsv, .jsonl, .csv, .raw)
     #[arg(short, long, value_enum)]
     format: Option<Format>,
     /// In jsonl and csv: the field or column that holds the key

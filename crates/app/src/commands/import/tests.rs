@@ -161,11 +161,11 @@ fn a_table_goes_on_behind_its_first_row_wherever_it_was_left() {
     };
     let (all, ends, skipped) = from(Reached::default());
     let record = |key: &str, value: &str, line| (key.to_string(), value.to_string(), line);
-    let wanted = [record("a", "1", 2), record("b", "2\n2", 3), record("c", "3", 6)];
+    let expected = [record("a", "1", 2), record("b", "2\n2", 3), record("c", "3", 6)];
     // The empty key of the last row is left out.
-    assert_eq!((&all[..], skipped), (&wanted[..], 1));
+    assert_eq!((&all[..], skipped), (&expected[..], 1));
     for (at, end) in ends.iter().take(3).enumerate() {
-        assert_eq!(from(*end).0, wanted[at + 1..], "behind record {}", at + 1);
+        assert_eq!(from(*end).0, expected[at + 1..], "behind record {}", at + 1);
     }
     std::fs::remove_dir_all(folder).expect("ours");
 }

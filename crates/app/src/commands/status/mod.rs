@@ -149,8 +149,8 @@ mod tests {
             [
                 "ready: 2 of 3 members (n3 not reached for 12 s), writes ok",
                 "warning: n3 (0ad4c29d653e1029) is not reached for 12 s (Connection refused (os \
-                 error 111));",
-                "         start it, or if its disk is lost `credenza cluster replace n3`",
+                 error 111)); start",
+                "         it, or if its disk is lost `credenza cluster replace n3`",
                 ""
             ]
         );

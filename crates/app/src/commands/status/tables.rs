@@ -273,7 +273,11 @@ fn requests(status: &Value) -> String {
     });
     let counts: Vec<_> = counts.collect();
     let counts = if counts.is_empty() { "none".into() } else { counts.join(", ") };
-    format!("{counts} since the start; {} connections", count(&status["connections"]))
+    let connections = match status["connections"].as_u64() {
+        Some(1) => "1 connection".into(),
+        _ => format!("{} connections", count(&status["connections"])),
+    };
+    format!("{counts} since the start; {connections}")
 }
 
 #[cfg(test)]
@@ -338,8 +342,8 @@ n3      0ad4c29d653e1029  down        not for 12 s  -           member      412 
     #[test]
     fn a_node_that_joins_shows_what_it_receives() {
         let text = shown(&examples::joining());
-        let wanted = "receives   a snapshot of group 1 from n2: 1,200 of about 5,000 rows, 3 MiB/s, \
-                      about 12 s left";
+        let wanted = "receives   a snapshot of group 1 from n2: 1,200 of about 5,000 rows, \
+                      3 MiB/s, about 12 s left";
         assert!(text.contains(wanted), "{text}");
         assert!(text.contains("n1=learner n2 n3"), "{text}");
         assert!(shown(&examples::witness()).contains("n1=witness n2 n3"));

@@ -98,25 +98,26 @@ fn asked(schemas: &mut Map<String, Value>) {
             },
         }),
     );
+    insert("NewToken", new_token());
+    insert("Transfer", object(json!({ "to": name })));
+}
+
+fn new_token() -> Value {
     let lifetime = json!({
         "type": ["integer", "null"], "minimum": 1, "maximum": JOIN_TOKEN_MS_MAX,
         "default": JOIN_TOKEN_MS_DEFAULT,
     });
     let standing = json!({ "type": ["boolean", "null"], "default": false });
-    insert(
-        "NewToken",
-        json!({
-            "type": "object", "additionalProperties": false,
-            "properties": { "lifetime_ms": lifetime, "standing": standing },
-            "not": {
-                "required": ["lifetime_ms", "standing"],
-                "properties": {
-                    "lifetime_ms": { "type": "integer" }, "standing": { "const": true },
-                },
+    json!({
+        "type": "object", "additionalProperties": false,
+        "properties": { "lifetime_ms": lifetime, "standing": standing },
+        "not": {
+            "required": ["lifetime_ms", "standing"],
+            "properties": {
+                "lifetime_ms": { "type": "integer" }, "standing": { "const": true },
             },
-        }),
-    );
-    insert("Transfer", object(json!({ "to": name })));
+        },
+    })
 }
 
 fn member() -> Value {

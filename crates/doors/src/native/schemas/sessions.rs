@@ -14,8 +14,8 @@ pub fn id() -> Value {
     json!({ "type": "string", "pattern": pattern(), "examples": ["12077340203563245581"] })
 }
 
-/// Matches the digits of every number up to `u64::MAX`, and of no larger one: fewer digits than that
-/// has, or as many, of which the first that differs is smaller.
+/// Matches the digits of every number up to `u64::MAX`, and of no larger one: fewer digits than
+/// that has, or as many, of which the first that differs is smaller.
 fn pattern() -> String {
     let largest = u64::MAX.to_string();
     let mut choices = vec![format!("[0-9]{{1,{}}}", largest.len() - 1)];

@@ -50,11 +50,6 @@ fn list(of: Value) -> Value {
     json!({ "type": "array", "items": of })
 }
 
-/// A reference with words of its own beside it.
-fn referred(name: &str) -> Value {
-    json!({ "allOf": [reference(name)] })
-}
-
 fn status() -> Vec<Field> {
     let about_log = "The transaction log.";
     let about_store = "The store: tables, and what is in memory.";

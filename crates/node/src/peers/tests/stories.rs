@@ -1,8 +1,9 @@
 //! Plays `stories/*.txt`: greetings and their refusals, two dials at once, the lanes.
 
 use super::greetings::{read, speaker};
+use crate::peers::admission::{Known, accept, admit};
 use crate::peers::arbitrate::{Own, arbitrate};
-use crate::peers::handshake::{Greeting, Hello, Known, VERSIONS, Versions, accept, admit};
+use crate::peers::handshake::{Greeting, Hello, VERSIONS, Versions};
 use crate::peers::message::{Lane, Message, Receipt};
 use crate::peers::network::Incarnation;
 use crate::peers::outbox::{Next, Outbox};

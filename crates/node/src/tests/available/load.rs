@@ -34,7 +34,9 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// So many keys, a tenth of them deleted again.
+    /// So many keys, a tenth of them deleted again. All nodes run, and all owners of a key have it
+    /// in the end: a list asks one of them, and a write is acknowledged before the last of them has
+    /// stored it.
     pub(super) async fn fill(cluster: &Cluster, count: usize) -> Load {
         let mut newest = BTreeMap::new();
         let nodes: Vec<_> = cluster.nodes.iter().flatten().collect();
@@ -48,7 +50,10 @@ impl Load {
                 newest.insert(key, None);
             }
         }
-        Load { newest, answers: 0, round: 0, contexts: BTreeMap::new(), shaky: BTreeSet::new() }
+        let (contexts, shaky) = (BTreeMap::new(), BTreeSet::new());
+        let load = Load { newest, answers: 0, round: 0, contexts, shaky };
+        load.everyone_keeps_what_the_ring_says(cluster).await;
+        load
     }
 
     /// Goes on writing until then, while not all nodes run. Readers and writers that stand in for
@@ -200,8 +205,8 @@ fn is_toggled(key: &str) -> bool {
     key.ends_with('5')
 }
 
-/// Keys that were there from the beginning and are never deleted: a list asks one replica of each,
-/// and that one may hear of a new key a moment after its client.
+/// Keys that every owner had at the beginning and that are never deleted: a list asks one replica
+/// of each, and that one may hear of a new key a moment after its client.
 fn is_lasting(key: &str) -> bool {
     !is_toggled(key) && !key.ends_with('0')
 }

@@ -11,6 +11,7 @@ mod growth;
 mod healing;
 mod interrupted;
 mod limits;
+mod lists;
 mod load;
 mod moving;
 mod one;

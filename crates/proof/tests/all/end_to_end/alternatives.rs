@@ -22,10 +22,10 @@ fn a_bucket_that_is_not_there_is_answered_with_the_one_that_is_near() {
 #[test]
 fn a_refusal_over_http_lists_what_there_is() {
     let (_scratch, server) = fresh("alternatives");
-    let mut door = http(&server);
+    let mut connection = http(&server);
     let mut ask = |method: &str, path: &str, body: &str| {
         let json = [("content-type", "application/json")];
-        let answer = door.ask_with(method, path, &json, body.as_bytes()).expect("answers");
+        let answer = connection.ask_with(method, path, &json, body.as_bytes()).expect("answers");
         (answer.status, answer.text())
     };
     let key = "/v1/buckets/default/default/keys/a";

@@ -17,10 +17,10 @@ fn store(server: &Server, bucket: &str, key: &[u8], value: &[u8]) {
 }
 
 fn rows_of(server: &Server, bucket: &str, keys: impl Iterator<Item = Vec<u8>>) -> Rows {
-    let mut door = http(server);
+    let mut connection = http(server);
     let read = |key: Vec<u8>| {
         let path = format!("/v1/buckets/{bucket}/keys/{}", encoded(&key));
-        let answer = door.ask("GET", &path, b"").expect("answers");
+        let answer = connection.ask("GET", &path, b"").expect("answers");
         (answer.status == 200).then_some((key, answer.body))
     };
     keys.filter_map(read).collect()
@@ -34,10 +34,10 @@ fn rows_of_an_available_bucket_travel_through_every_format() {
     for n in 0..1_200 {
         rows.insert(format!("key{n:04}\t").into_bytes(), format!("line\n{n}").into_bytes());
     }
-    let mut door = http(&server);
+    let mut connection = http(&server);
     for (key, value) in &rows {
         let path = format!("/v1/buckets/available/from/keys/{}", encoded(key));
-        assert_eq!(door.ask("PUT", &path, value).expect("answers").status, 204);
+        assert_eq!(connection.ask("PUT", &path, value).expect("answers").status, 204);
     }
     for format in ["tsv", "jsonl", "csv", "raw"] {
         let file = scratch.join(&format!("rows.{format}"));
@@ -113,11 +113,11 @@ fn an_import_into_an_available_bucket_goes_on_after_a_kill() {
     assert!(0 < loaded && loaded < 60_000, "{said}");
     let all = scratch.join("all.tsv");
     tool(&server, &["export", "-b", "available/to", text(&all)]);
-    let mut wanted = rows;
+    let mut expected = rows;
     // What was loaded before is not loaded again: a row that is gone since stays gone.
-    wanted.remove(&b"key0000000"[..]);
-    let wanted = wanted.iter().flat_map(line).collect::<Vec<u8>>();
-    assert!(std::fs::read(&all).expect("written") == wanted, "rows are missing or too many");
+    expected.remove(&b"key0000000"[..]);
+    let expected = expected.iter().flat_map(line).collect::<Vec<u8>>();
+    assert!(std::fs::read(&all).expect("written") == expected, "rows are missing or too many");
 }
 
 #[test]

@@ -58,29 +58,29 @@ fn siblings_are_shown_and_resolved_by_the_commands_that_the_error_names() {
 #[test]
 fn contexts_are_taken_in_the_alphabet_in_which_they_were_given_out_before() {
     let (_scratch, server) = fresh("contexts-before");
-    let mut door = http(&server);
+    let mut connection = http(&server);
     let path = "/v1/buckets/available/fruit/siblings/fig";
     // Contexts hold random bytes: after so many writes some have a letter of one alphabet alone.
     let mut differing = 0;
     for round in 0..60 {
         let value = format!("value {round}");
-        door.ask("PUT", path, value.as_bytes()).expect("answers");
-        let found = door.ask("GET", path, b"").expect("answers").json();
+        connection.ask("PUT", path, value.as_bytes()).expect("answers");
+        let found = connection.ask("GET", path, b"").expect("answers").json();
         let given = found["context"].as_str().expect("a context");
         let padding = "=".repeat((4 - given.len() % 4) % 4);
         let before = format!("{}{padding}", given.replace('-', "+").replace('_', "/"));
         differing += usize::from(before.contains(['+', '/']));
         for context in [before.replace('+', "%2B"), before] {
             let to = format!("{path}?context={context}");
-            let stored = door.ask("PUT", &to, value.as_bytes()).expect("answers");
+            let stored = connection.ask("PUT", &to, value.as_bytes()).expect("answers");
             assert_eq!(stored.status, 200, "{context}: {}", stored.text());
-            let found = door.ask("GET", path, b"").expect("answers").json();
+            let found = connection.ask("GET", path, b"").expect("answers").json();
             let count = found["siblings"].as_array().map_or(0, Vec::len);
             assert!((1..=2).contains(&count), "{found}");
         }
-        let seen = door.ask("GET", path, b"").expect("answers").json();
+        let seen = connection.ask("GET", path, b"").expect("answers").json();
         let to = format!("{path}?context={}", seen["context"].as_str().unwrap_or_default());
-        assert_eq!(door.ask("DELETE", &to, b"").expect("answers").status, 200);
+        assert_eq!(connection.ask("DELETE", &to, b"").expect("answers").status, 200);
     }
     assert!(differing > 0, "no context tried the letters in which the alphabets differ");
 }

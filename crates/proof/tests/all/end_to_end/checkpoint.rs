@@ -104,10 +104,10 @@ fn checkpoints_are_listed_and_removed_by_their_names_alone() {
     std::fs::create_dir(&kept).expect("ours");
     let folder = scratch.join("data/checkpoints");
     std::os::unix::fs::symlink(&kept, folder.join("link")).expect("ours");
-    let mut door = http(&server);
+    let mut connection = http(&server);
     for name in ["..", "../kept", "%2e%2e", "..%2fkept", "%2E%2E%2Fkept", "link", "", ".", "a%00"] {
         let path = format!("/v1/admin/checkpoints/{name}");
-        let answer = door.ask("DELETE", &path, b"").expect("answers");
+        let answer = connection.ask("DELETE", &path, b"").expect("answers");
         assert!((400..500).contains(&answer.status), "{name}: {}", answer.status);
     }
     assert!(kept.exists() && folder.join("link").exists());

@@ -84,6 +84,15 @@ fn masked(line: &str) -> String {
     out.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// An answer without what the README leaves out: the log of a program in the background, and the
+/// shell's word that one of them was killed.
+fn without_noise(answer: &str, is_background: bool) -> String {
+    let is_noise = |line: &&str| {
+        line.starts_with("bash: line ") || is_background && !line.starts_with("credenza: ")
+    };
+    answer.lines().filter(|line| !is_noise(line)).fold(String::new(), |all, line| all + line + "\n")
+}
+
 fn plain<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     lines.map(masked).filter(|line| !line.is_empty()).collect()
 }
@@ -118,6 +127,7 @@ fn the_readme_s_five_minutes_are_answered_as_it_says() {
             said.split_once(&format!("\n@@{number}\n")).map_or("(nothing)", |(_, rest)| {
                 rest.split_once("\n@@").map_or(rest, |(answer, _)| answer)
             });
+        let answer = without_noise(answer, step.command.ends_with('&'));
         let (is, says) = (plain(answer.lines()), plain(step.answer.iter().map(String::as_str)));
         // Of what goes on in the background the README may say nothing.
         let is_silent = step.command.ends_with('&') && says.is_empty();

@@ -46,14 +46,14 @@ fn rejected_records_are_repaired_and_imported_again() {
         assert!(rest.contains(record), "{record}: {rejected}");
     }
     let why = fs::read_to_string(&reasons).expect("written");
-    let wanted = [(3, "too_large"), (4, "2 fields"), (5, "the key is empty"), (6, "too_large")];
-    for (line, word) in wanted {
-        let told = why.lines().find(|told| told.starts_with(&format!("{line}\t")));
-        assert!(told.is_some_and(|told| told.contains(word)), "line {line}: {why}");
+    let expected = [(3, "too_large"), (4, "2 fields"), (5, "the key is empty"), (6, "too_large")];
+    for (line, word) in expected {
+        let reason = why.lines().find(|reason| reason.starts_with(&format!("{line}\t")));
+        assert!(reason.is_some_and(|reason| reason.contains(word)), "line {line}: {why}");
     }
     // The nth reason is that of the nth record.
-    let first = why.lines().position(|told| told.starts_with("4\t")).expect("it is there");
-    let second = why.lines().position(|told| told.starts_with("5\t")).expect("it is there");
+    let first = why.lines().position(|reason| reason.starts_with("4\t")).expect("it is there");
+    let second = why.lines().position(|reason| reason.starts_with("5\t")).expect("it is there");
     assert_eq!(first < second, rest.find("-,2\n") < rest.find("-,3,\n"));
     assert_eq!(tool(&server, &["range", "-b", "narrow"]), "a\t1\nd\t5\n");
     let said = fails(&server, &import(&file, &bad), 2);

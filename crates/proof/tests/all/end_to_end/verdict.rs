@@ -79,23 +79,26 @@ fn a_lost_majority_shows_in_the_verdict_in_ready_in_warnings_and_in_the_log() {
     let said = text(&write.stderr);
     assert_eq!(write.status.code(), Some(5), "{said}");
     assert!(said.contains("no majority for group 1: ") && said.contains("n2"), "{said}");
+    a_loss_and_its_end_are_a_line_each_in_the_log(&mut cluster);
+}
 
+fn a_loss_and_its_end_are_a_line_each_in_the_log(cluster: &mut Cluster) {
     let lines = |cluster: &mut Cluster, words: &str| {
         let said = cluster.server(1).said();
         said.lines().filter(|line| line.contains(words)).map(String::from).collect::<Vec<_>>()
     };
-    wait("a line in the log", || match lines(&mut cluster, "no majority for group").len() {
+    wait("a line in the log", || match lines(cluster, "no majority for group").len() {
         0 => Err(cluster.server(1).said()),
         _ => Ok(()),
     });
     cluster.begin_all();
     cluster.must_settle();
-    must_say(&cluster, &["status"], "ready: 3 of 3 members, writes ok");
-    wait("its end in the log", || match lines(&mut cluster, "is reached again").len() {
+    must_say(cluster, &["status"], "ready: 3 of 3 members, writes ok");
+    wait("its end in the log", || match lines(cluster, "is reached again").len() {
         0 => Err(cluster.server(1).said()),
         _ => Ok(()),
     });
-    let lost = lines(&mut cluster, "no majority for group");
+    let lost = lines(cluster, "no majority for group");
     assert!(lost.len() <= 2, "a line for a loss, not for a heartbeat: {lost:#?}");
     assert!(lost.iter().all(|line| line.to_lowercase().contains(" warn ")), "{lost:#?}");
     let log = cluster.server(1).said();

@@ -113,10 +113,9 @@ impl Faulty {
     /// A command of the tool, said to the nodes that are up in turn until one does it: behind a
     /// cable that is cut one way a node may not reach the directory's master while others do.
     fn operate(&self, words: &[&str]) {
-        let up: Vec<_> = self.up().collect();
-        let mut turns = up.iter().cycle();
+        let mut turns = self.up().collect::<Vec<_>>().into_iter().cycle();
         wait(&words.join(" "), || {
-            let node = *turns.next().expect("one is up");
+            let node = turns.next().expect("one is up");
             let output = self.cluster.tool(node, words);
             match output.status.success() {
                 true => Ok(()),
@@ -338,10 +337,9 @@ impl Faulty {
 
     /// Waits until the default bucket has moved to a group.
     fn must_live_in(&self, group: u64) {
-        let up: Vec<_> = self.up().collect();
-        let mut turns = up.iter().cycle();
+        let mut turns = self.up().collect::<Vec<_>>().into_iter().cycle();
         wait("the end of the move", || {
-            let node = *turns.next().expect("one is up");
+            let node = turns.next().expect("one is up");
             let output = self.cluster.tool(node, &["bucket", "status", "default", "--json"]);
             let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
             match (status["group"].as_u64(), status["to"].is_null()) {

@@ -1,0 +1,71 @@
+//! What other commands have done to the nodes of a cluster that runs: one is killed, or started
+//! again.
+
+use super::control::Request;
+use super::node::Node;
+use super::{Cluster, PAUSE};
+use crate::client::{Address, Call, Client};
+use crate::failure::{Failure, Outcome};
+use base::Kind;
+use hyper::Method;
+use std::time::{Duration, Instant};
+
+/// How long a node that is restarted may take to stop, and then to serve.
+const STOPS_WITHIN: Duration = Duration::from_secs(20);
+const READY_WITHIN: Duration = Duration::from_secs(20);
+
+impl Cluster {
+    /// Does it; returns what is to be said there.
+    pub(super) async fn act(
+        &self,
+        nodes: &mut [Node],
+        request: Option<&Request>,
+    ) -> Outcome<String> {
+        let request = request.ok_or_else(|| Failure::invalid("that is no request"))?;
+        let (Request::Kill(name) | Request::Restart(name)) = request;
+        let names: Vec<_> = nodes.iter().map(|node| node.name.clone()).collect();
+        let place = nodes.iter().position(|node| node.name == *name).ok_or_else(|| {
+            Failure::invalid(format!("no node is called `{name}`: there are {}", names.join(", ")))
+        })?;
+        let node = &mut nodes[place];
+        let was_running = node.is_running();
+        match request {
+            Request::Kill(_) if !was_running => Ok(format!("{name} is down already")),
+            Request::Kill(_) => {
+                node.kill();
+                Ok(format!("{name} is killed"))
+            }
+            Request::Restart(_) => {
+                node.stop();
+                let began = Instant::now();
+                while node.is_running() {
+                    if began.elapsed() > STOPS_WITHIN {
+                        node.kill();
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                }
+                node.restart()?;
+                self.wait_until_ready(node, self.client_port(place as u16 + 1)).await?;
+                Ok(format!("{name} is {}", if was_running { "restarted" } else { "back" }))
+            }
+        }
+    }
+
+    /// Waits until a node that was started serves its clients.
+    async fn wait_until_ready(&self, node: &mut Node, port: u16) -> Outcome {
+        let address = Address { url: format!("http://127.0.0.1:{port}"), timeout: READY_WITHIN };
+        let began = Instant::now();
+        loop {
+            let asked = Client::new(&address)?.call(Call::new(Method::GET, "/ready")).await;
+            match asked {
+                Ok(_) => return Ok(()),
+                Err(_) if !node.is_running() => {
+                    let text = format!("{} ended: {}", node.name, node.last_words());
+                    return Err(Failure::new(Kind::Unavailable, text));
+                }
+                Err(failure) if began.elapsed() > READY_WITHIN => return Err(failure),
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+}
