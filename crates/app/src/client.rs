@@ -19,7 +19,7 @@ const ANSWER_BYTES_MAX: usize = 6 * VALUES_BYTES_MAX + FRAME_BYTES_MAX;
 /// Where the node is, and how long to wait for it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Address {
-    /// The node's native door
+    /// The node's HTTP address
     #[arg(long, env = "CREDENZA_URL", default_value = "http://127.0.0.1:7711", global = true)]
     pub url: String,
     /// Longest wait for an answer
