@@ -66,7 +66,9 @@ pub fn verify(data: &DataDir) -> Outcome<Report> {
 /// What is wrong with the files beside: without them no node starts, whatever the log holds.
 fn of_small_files(data: &DataDir) -> Outcome<Vec<Damage>> {
     let mut damage = Vec::new();
-    for read in [data.members().map(|_| ()), data.lives().map(|_| ()), data.check_log()] {
+    let members = data.members().map(|_| ());
+    let (lives, secret) = (data.lives().map(|_| ()), data.secret().map(|_| ()));
+    for read in [members, lives, secret, data.check_log()] {
         match read {
             Ok(()) => {}
             Err(StoreError::Corrupt { file, offset, what }) => {

@@ -28,7 +28,7 @@ pub(crate) async fn begin(inner: &Arc<Inner>) -> Result<()> {
         name: name.clone(),
         advertise: place.advertise.clone(),
         lives: inner.lives.clone(),
-        credential: cluster::secret::credential(inner),
+        credential: cluster::secret::credential(inner)?,
         ..PeerSettings::new(inner.cluster, inner.node, incarnation)
     };
     let exchange = Arc::new(Exchange::new(inner));

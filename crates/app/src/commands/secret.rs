@@ -35,7 +35,7 @@ impl Secret {
         loop {
             match client.call(Call::new(Method::POST, SECRET)).await {
                 Ok(_) if is_made => break,
-                Ok(_) => {}
+                Ok(_) => is_made = true,
                 Err(failure) if failure.kind() == Some(Kind::Unavailable) => {
                     if began.elapsed() > self.address.timeout {
                         return Err(failure);
@@ -43,7 +43,6 @@ impl Secret {
                 }
                 Err(failure) => return Err(failure),
             }
-            is_made = true;
             tokio::time::sleep(PAUSE).await;
         }
         match self.json {

@@ -61,7 +61,7 @@ pub const MAKE_SECRET: Route = cluster(
     (Name::MakeSecret, Method::Post, "/v1/cluster/secret"),
     (Takes::Nothing, Gives::Nothing),
     "Gives a cluster founded by an older version the secret that its members sign their greetings \
-     with; 503 until every member has it.",
+     with; asked again it is 503 until every member has it.",
 );
 
 /// The token that a request shows.

@@ -5,7 +5,7 @@
 //! question = 3 | 6
 //! answer   = 32 bytes: MAC under the secret over the asked node's id
 //! ```
-//! Declined by a node that has not written the secret down.
+//! Declined by a node that does not hold the secret on its disk.
 //!
 //! Promises: a node signs its greetings only with a secret that it holds after any crash.
 //! Never: sends the secret itself.
@@ -23,6 +23,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 use store::DataDir;
+use tokio::task::JoinSet;
 
 /// What follows [`ABOUT_MEMBERS`] in a question whether a node has written the secret down.
 pub(super) const ABOUT_SECRET: u8 = 6;
@@ -32,23 +33,25 @@ const HELD: &[u8] = b"held";
 const WITHIN: Duration = Duration::from_secs(1);
 
 /// Returns what this node greets with when it starts: what its file says, or the applied rows;
-/// none: the cluster has no secret, or it was never here. Blocking.
-pub(crate) fn credential(inner: &Inner) -> Option<Credential> {
+/// none: the cluster has no secret, or it was never here. Blocking. Errors: the file is damaged, and
+/// no applied row tells what stood there: without it this node would let strangers in.
+pub(crate) fn credential(inner: &Inner) -> Result<Option<Credential>> {
     let data = inner.data.lock().expect("no one panics while holding it");
-    let of_file = match data.as_ref()?.secret().map_err(store_error) {
-        Ok(known) => known.map(|(secret, is_required)| Credential { secret, is_required }),
-        Err(error) => {
-            tracing::warn!(target: "node", %error, "the file is left aside");
-            None
-        }
-    };
-    let of_row = inner.catalog.secret().map(Credential::from);
-    match (of_row, of_file) {
+    let Some(data) = data.as_ref() else { return Ok(None) };
+    let of_file = data.secret().map_err(store_error);
+    let of_file = of_file.map(|known| {
+        known.map(|(secret, is_required)| Credential { secret, is_required })
+    });
+    Ok(match (inner.catalog.secret().map(Credential::from), of_file) {
         // The end of the log is applied only when the others are heard, so the rows may be older.
-        (Some(row), Some(file)) if file.is_newer_than(&row) => Some(file),
-        (Some(row), _) => Some(row),
-        (None, file) => file,
-    }
+        (Some(row), Ok(Some(file))) if file.is_newer_than(&row) => Some(file),
+        (Some(row), Err(error)) => {
+            tracing::warn!(target: "node", %error, "the file is left aside");
+            Some(row)
+        }
+        (Some(row), Ok(_)) => Some(row),
+        (None, file) => file?,
+    })
 }
 
 impl From<SecretRow> for Credential {
@@ -58,7 +61,7 @@ impl From<SecretRow> for Credential {
 }
 
 impl Credential {
-    /// Whether it is the same secret, required by now.
+    /// Returns true if it is the same secret, required by now.
     fn is_newer_than(&self, other: &Credential) -> bool {
         self.secret == other.secret && self.is_required && !other.is_required
     }
@@ -76,8 +79,12 @@ impl Secrets {
         let Some(peers) = inner.peers.get() else { return };
         let Some(row) = inner.catalog.secret() else { return };
         let (known, row) = (peers.credential(), Credential::from(row));
-        let is_older = known.is_some_and(|known| known.is_newer_than(&row));
-        if is_older || self.written.as_ref() == Some(&row) {
+        if self.written.as_ref() == Some(&row) {
+            return;
+        }
+        if known.is_some_and(|known| known.is_newer_than(&row)) {
+            // The file says more than the applied rows: those come, or it is required anew.
+            self.written = Some(row);
             return;
         }
         let Credential { secret, is_required } = row.clone();
@@ -85,6 +92,9 @@ impl Secrets {
         let written = written.await;
         if written.is_ok() {
             peers.set_credential(row.clone());
+            if row.is_required {
+                tracing::info!(target: "node", "greetings between nodes must be signed");
+            }
             self.written = Some(row);
         }
         quietly("the cluster's secret", written);
@@ -95,25 +105,33 @@ impl Secrets {
         let Some(row) = self.written.as_ref().filter(|row| !row.is_required) else {
             return Ok(());
         };
-        let mut lacking = Vec::new();
+        let Some(peers) = inner.peers.get() else { return Ok(()) };
+        // All at once: this loop has other duties, and one that is silent takes its time.
+        let mut asking = JoinSet::new();
         for member in known.members.iter().filter(|member| member.node != inner.node) {
-            if !holds(inner, member.node, &row.secret).await {
-                lacking.push(member.name.clone());
+            let (peers, secret) = (peers.clone(), row.secret.clone());
+            let (node, name) = (member.node, member.name.clone());
+            asking.spawn(async move { (!holds(&peers, node, &secret).await).then_some(name) });
+        }
+        let mut lacking = Vec::new();
+        while let Some(asked) = asking.join_next().await {
+            match asked {
+                Ok(name) => lacking.extend(name),
+                Err(_) => return Ok(()), // The node is stopping.
             }
         }
+        lacking.sort();
         let has_all = lacking.is_empty();
         inner.directory.note_lacking(lacking);
         if has_all {
-            inner.directory.require_secret().await?;
-            tracing::info!(target: "node", "greetings between nodes must be signed from now on");
+            inner.directory.require_secret(known.changes).await?;
         }
         Ok(())
     }
 }
 
-/// Whether a member says that it has written this secret down.
-async fn holds(inner: &Inner, node: NodeId, secret: &ClusterSecret) -> bool {
-    let Some(peers) = inner.peers.get() else { return false };
+/// Returns true if a member says that it has written this secret down.
+async fn holds(peers: &Peers, node: NodeId, secret: &ClusterSecret) -> bool {
     let question = Bytes::from_static(&[ABOUT_MEMBERS, ABOUT_SECRET]);
     let answer = peers.ask(node, DIRECTORY, question, WITHIN).await;
     let mac = answer.ok().and_then(|answer| <[u8; 32]>::try_from(&answer[..]).ok());

@@ -8,7 +8,7 @@
 //! joins later gets it with the answer that lets it join.
 //! Never: gives the secret in any other answer; changes it.
 
-use super::rows::{FORM, SECRET, assert, bad_row, form, set};
+use super::rows::{CLUSTER, FORM, SECRET, assert, bad_row, form, read_cluster, set};
 use super::{Directory, Plan};
 use crate::world;
 use base::codec::Reader;
@@ -43,15 +43,20 @@ impl Directory {
         }
     }
 
-    /// An offered secret is required from here on: every member has it.
-    pub(crate) async fn require_secret(&self) -> Result<()> {
+    /// Requires an offered secret from here on, since every member has it: every one of those that
+    /// there were after so many `changes`. A node that joined since is to be asked first.
+    pub(crate) async fn require_secret(&self, changes: u64) -> Result<()> {
         let plan = || {
-            let Some(row) = self.secret()?.filter(|row| !row.is_required) else {
+            let key = Bytes::from_static(CLUSTER);
+            let cluster = self.get(&key)?;
+            let asked = cluster.as_deref().map(read_cluster).transpose()?;
+            let is_same = asked.is_some_and(|row| row.changes == changes);
+            let Some(row) = self.secret()?.filter(|row| !row.is_required && is_same) else {
                 return Ok(Plan::Answer(Body::Done));
             };
             let before = assert(&Bytes::from_static(SECRET), Some(write(&row)));
             let after = written(&SecretRow { is_required: true, ..row });
-            Ok(Plan::Change(vec![before, after]))
+            Ok(Plan::Change(vec![assert(&key, cluster), before, after]))
         };
         self.change(plan).await.map(|_| ())
     }

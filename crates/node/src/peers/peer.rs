@@ -170,6 +170,10 @@ impl Peer {
             (news, name)
         };
         match (news, &failed) {
+            // Anybody can say such words, and others each time.
+            (true, Failed::Refused { is_trusted: false, .. }) => {
+                tracing::debug!(target: "peers", peer = name, "no connection: {failed}");
+            }
             (true, Failed::Unreachable(_)) => {
                 tracing::info!(target: "peers", peer = name, "no connection: {failed}");
             }
@@ -233,9 +237,17 @@ impl Life {
     async fn connected(&mut self, greeted: Greeted) -> Option<Call> {
         let Life { shared, peer, calls, stop } = self;
         let Greeted { stream, terms, speaker } = greeted;
+        // It may have become required since the greetings began.
+        let is_required = shared.credential().is_some_and(|known| known.is_required);
+        if is_required && !terms.is_proven {
+            peer.note(Failed::Refuses(Refusal::Unproven));
+            return None;
+        }
         let own = Own::Connected { link: terms.id, incarnation: terms.incarnation };
         let link = Link::new(terms, &shared.settings, peer.counters.clone());
         peer.begins(&speaker, &link);
+        // And since the line before: whoever was told to look then found the former connection.
+        peer.renew();
         let mut taken = None;
         let ended = async {
             loop {

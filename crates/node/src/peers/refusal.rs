@@ -194,8 +194,9 @@ impl fmt::Display for Refusal {
 }
 
 const UNPROVEN: &str = "the greeting does not prove that its sender holds the cluster's secret: a \
-                        node of an older version is upgraded, one without the file SECRET in its \
-                        data directory is replaced and joins anew; a stranger is not let in";
+                        node of an older version is upgraded; one without the file SECRET in its \
+                        data directory, as one that joined with an older version, is replaced and \
+                        joins anew; a stranger is not let in";
 
 fn far_ahead(
     f: &mut fmt::Formatter<'_>,

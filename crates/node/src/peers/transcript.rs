@@ -21,6 +21,8 @@ use base::ClusterSecret;
 pub(super) struct Transcript {
     /// None: this node or the other side holds no secret.
     secret: Option<ClusterSecret>,
+    /// True if this node holds a secret, whatever the other side has shown.
+    holds_secret: bool,
     /// Whether the other side must sign from here on.
     is_required: bool,
     /// Whether the other side has signed a greeting.
@@ -34,7 +36,8 @@ impl Transcript {
     pub(super) fn new(credential: Option<Credential>) -> Transcript {
         let is_required = credential.as_ref().is_some_and(|credential| credential.is_required);
         let secret = credential.map(|credential| credential.secret);
-        Transcript { secret, is_required, is_proven: false, said: Vec::new() }
+        let (holds_secret, is_proven, said) = (secret.is_some(), false, Vec::new());
+        Transcript { secret, holds_secret, is_required, is_proven, said }
     }
 
     /// Returns the bytes of this node's next greeting, signed if it holds the secret.
@@ -67,7 +70,7 @@ impl Transcript {
     /// Whether the other side's last words may stop this node: true if they are signed, or if this
     /// node holds no secret to verify them by.
     pub(super) fn trusts(&self, received: &Received) -> bool {
-        let Some(secret) = &self.secret else { return true };
+        let Some(secret) = &self.secret else { return !self.holds_secret };
         let covered = parts(&self.said, &received.signed);
         received.mac.as_ref().is_some_and(|mac| secret.verifies(&covered, mac))
     }

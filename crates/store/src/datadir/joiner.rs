@@ -39,7 +39,7 @@ pub struct Joiner {
 
 impl Joiner {
     /// The cluster has taken this node in: writes down whom it knows, the secret that its members
-    /// greet each other with (none: it has none), and what the node is a part of.
+    /// must sign their greetings with (none: they need not), and what the node is a part of.
     pub fn join(
         self,
         known: &ClusterDescription,
@@ -48,8 +48,8 @@ impl Joiner {
         let Joiner { path, node, directory, lock } = self;
         let at = Place { path: &path, directory: &directory };
         if let Some(key) = secret {
-            // Whether it is required already, the directory's rows tell once they are here.
-            secret::write(&at.disk()?, &path, key, false)?;
+            // The answer to a join gives no other: unsigned greetings are refused from the first on.
+            secret::write(&at.disk()?, &path, key, true)?;
         }
         members::write(&at.disk()?, &path, known)?;
         let identity = at.write_identity(Identity::of(known.cluster.0, node))?;

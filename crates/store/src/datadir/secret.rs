@@ -26,8 +26,8 @@ impl DataDir {
             _ => None,
         };
         read.map(Some).ok_or_else(|| {
-            let what = "its line can't be read: remove it, and start this node while the others \
-                        accept greetings without a secret, or replace the node";
+            let what = "its line can't be read, and nothing else here tells the secret: replace \
+                        the node";
             FILE.damaged(&self.path, what)
         })
     }

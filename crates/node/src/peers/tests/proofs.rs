@@ -161,6 +161,27 @@ async fn words_that_stop_a_node_count_only_from_a_holder_of_the_secret() {
 }
 
 #[tokio::test]
+async fn a_caller_that_was_let_in_unsigned_stops_no_node_by_a_refusal() {
+    for (own, stops) in [(Some(credential(1, false)), false), (None, true)] {
+        let one = Home::start(holding(1, own)).await;
+        one.peers.set_members(vec![member(2, nowhere())]);
+        let mut stranger = Stranger::call(one.address, None).await;
+        stranger.say(&posing(1).1).await;
+        let Greeting::Welcome { .. } = stranger.hear().await.greeting else {
+            panic!("unsigned greetings are accepted yet")
+        };
+        let words = "its data directory is an old copy".into();
+        stranger.say(&Greeting::Refused { code: 12, words }).await;
+        let was_refused = || {
+            let failed = one.status(TWO).failed.unwrap_or_default();
+            failed.contains("refused by the other side")
+        };
+        until("it was refused", was_refused).await;
+        assert_eq!(one.status(TWO).outdates.is_some(), stops);
+    }
+}
+
+#[tokio::test]
 async fn a_dialler_takes_no_stranger_at_a_member_s_address_for_the_member() {
     let welcome = || {
         let speaker = Speaker { cluster: CLUSTER, ..speaker(2, 1, 7, 70) };
