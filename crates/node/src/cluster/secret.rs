@@ -39,9 +39,8 @@ pub(crate) fn credential(inner: &Inner) -> Result<Option<Credential>> {
     let data = inner.data.lock().expect("no one panics while holding it");
     let Some(data) = data.as_ref() else { return Ok(None) };
     let of_file = data.secret().map_err(store_error);
-    let of_file = of_file.map(|known| {
-        known.map(|(secret, is_required)| Credential { secret, is_required })
-    });
+    let of_file =
+        of_file.map(|known| known.map(|(secret, is_required)| Credential { secret, is_required }));
     Ok(match (inner.catalog.secret().map(Credential::from), of_file) {
         // The end of the log is applied only when the others are heard, so the rows may be older.
         (Some(row), Ok(Some(file))) if file.is_newer_than(&row) => Some(file),
