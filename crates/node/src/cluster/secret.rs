@@ -33,8 +33,8 @@ const HELD: &[u8] = b"held";
 const WITHIN: Duration = Duration::from_secs(1);
 
 /// Returns what this node greets with when it starts: what its file says, or the applied rows;
-/// none: the cluster has no secret, or it was never here. Blocking. Errors: the file is damaged, and
-/// no applied row tells what stood there: without it this node would let strangers in.
+/// none: the cluster has no secret, or it was never here. Blocking. Errors: the file is damaged,
+/// and no applied row tells what stood there: without it this node would let strangers in.
 pub(crate) fn credential(inner: &Inner) -> Result<Option<Credential>> {
     let data = inner.data.lock().expect("no one panics while holding it");
     let Some(data) = data.as_ref() else { return Ok(None) };

@@ -4,11 +4,14 @@ use proof::report::skip_line;
 use proof::rigs::{Root, Scratch, System, find, missing, text};
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What `./check skips` makes of a file in which tests said this: whether it is content, and its
 /// words.
 fn judged(said: &str) -> (bool, String) {
-    let scratch = Scratch::new("skips");
+    // Two tests ask at once: a folder of one name would be theirs together.
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let scratch = Scratch::new(&format!("skips-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
     let file = scratch.join("tests.log");
     std::fs::write(&file, said).expect("the scratch folder can be written");
     let mut command = Command::new(proof::tidy::root().join("check"));

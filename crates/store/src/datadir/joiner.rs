@@ -48,7 +48,8 @@ impl Joiner {
         let Joiner { path, node, directory, lock } = self;
         let at = Place { path: &path, directory: &directory };
         if let Some(key) = secret {
-            // The answer to a join gives no other: unsigned greetings are refused from the first on.
+            // The answer to a join gives no other: this node refuses unsigned greetings from its
+            // first moment on.
             secret::write(&at.disk()?, &path, key, true)?;
         }
         members::write(&at.disk()?, &path, known)?;
