@@ -48,7 +48,7 @@ pub fn failure(error: &clap::Error, words: &[OsString], command: clap::Command) 
     Failure::invalid(format!("{complaint}{there} (see `{name} --help`)"))
 }
 
-/// Where else the word that is no command here is one: `leave` is one of `credenza cluster ring`.
+/// Returns the commands elsewhere that have this name: `leave` is one of `credenza cluster ring`.
 fn elsewhere(error: &clap::Error, root: &clap::Command) -> Vec<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return Vec::new();

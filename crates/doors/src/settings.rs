@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct DoorSettings {
     /// Where clients come in.
     pub listen: SocketAddr,
-    /// Where they come in beside it, for the same.
+    /// Further addresses where the same is served.
     pub listen_also: Vec<SocketAddr>,
     /// Where status, metrics and administration are served when `listen` is not on loopback.
     pub admin_listen: Option<SocketAddr>,

@@ -15,7 +15,7 @@ pub struct CheckpointStatus {
     pub name: String,
     /// False if it is being made, or was cut short.
     pub is_whole: bool,
-    /// When it was made, in milliseconds since 1970, by the file system.
+    /// Time of its making, in milliseconds since 1970, by the file system.
     pub made_ms: u64,
     /// Bytes of all its files, those among them that the node still has.
     pub bytes: u64,

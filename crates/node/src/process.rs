@@ -36,7 +36,7 @@ pub(crate) fn resident() -> Option<u64> {
     resident_bytes(&status).map(|bytes| bytes as u64)
 }
 
-/// What a clock shows, in seconds.
+/// Returns the time of a clock, in seconds.
 fn seconds_of(clock: ClockId) -> f64 {
     let now = clock_gettime(clock);
     now.tv_sec as f64 + now.tv_nsec as f64 / 1e9

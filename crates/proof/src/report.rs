@@ -127,7 +127,7 @@ pub fn skipped(name: &str, why: &str) {
     );
 }
 
-/// Whether `.ci/skips` lists what a test says in this line, as `./check` reads the list.
+/// Returns true if `.ci/skips` lists what a test says in this line, as `./check` reads the list.
 fn may_be_skipped(line: &str) -> bool {
     let mut command = Command::new(crate::tidy::root().join("check"));
     command.args(["skips", "/dev/stdin"]).stdin(Stdio::piped());

@@ -63,7 +63,7 @@ fn default_listen(all: &[SocketAddr], is_cluster: bool) -> Option<SocketAddr> {
     (!is_taken).then_some(here)
 }
 
-/// Whether a listener at one address leaves no room for another one at the other.
+/// Returns true if a listener at one address leaves no room for another one at the other.
 fn covers(listener: SocketAddr, address: SocketAddr) -> bool {
     let any = listener.ip().is_unspecified() && (listener.is_ipv6() || address.is_ipv4());
     listener.port() == address.port() && (any || listener.ip() == address.ip())

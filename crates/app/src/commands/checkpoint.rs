@@ -37,7 +37,7 @@ pub struct Checkpoint {
     action: Option<Action>,
 }
 
-/// What is done with checkpoints beside making them.
+/// Actions on checkpoints beside making them.
 #[derive(clap::Subcommand)]
 enum Action {
     /// Show the checkpoints of the node

@@ -63,7 +63,7 @@ pub struct Target {
     key: String,
     #[command(flatten)]
     place: Place,
-    /// What the client has seen (`credenza datatype get --json` shows it): a remove takes away that
+    /// Context of what was read (`credenza datatype get --json` shows it): a remove takes away that
     /// and no more
     #[arg(long, value_name = "CONTEXT", allow_hyphen_values = true)]
     context: Option<String>,

@@ -17,7 +17,7 @@ pub struct Table {
     automaton: Reader,
     /// The fields of the present row, one behind the other.
     bytes: Vec<u8>,
-    /// Where each of them ends, as far as `count` says.
+    /// Ends of the fields, as far as `count` says.
     ends: Vec<usize>,
     count: usize,
     columns: Option<Columns>,
@@ -31,7 +31,7 @@ struct Columns {
     value: Option<usize>,
 }
 
-/// What reading a row took from the input.
+/// Input that reading a row took.
 pub struct Taken {
     /// Bytes, those of blank lines before it among them.
     pub bytes: u64,

@@ -95,7 +95,8 @@ struct Base64<'a> {
     base64: Cow<'a, str>,
 }
 
-/// What is wrong. The library counts lines too, within this one: only its column means something.
+/// Returns the fault in words. The library counts lines too, within this one: only its column means
+/// something.
 fn said(error: serde_json::Error) -> String {
     let text = error.to_string();
     let text = match text.split_once(" at line ") {

@@ -55,7 +55,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// What is wrong, in words.
+    /// The fault, in words.
     pub fn text(&self) -> &str {
         match self {
             Fault::Record(text) | Fault::End(text) => text,
@@ -135,7 +135,7 @@ impl<R: BufRead> Reader<R> {
         Ok(())
     }
 
-    /// What stands before the first record of every file with the same columns.
+    /// Returns the bytes before the first record of every file with the same columns.
     pub fn head(&self) -> &[u8] {
         match self.format {
             Format::Raw => raw::HEAD,

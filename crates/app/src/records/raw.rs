@@ -4,7 +4,7 @@ use super::{Batch, Fault};
 use base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use std::io::{self, BufRead, ErrorKind, Read, Write};
 
-/// What every file begins with.
+/// First bytes of every file.
 pub(super) const HEAD: &[u8; 8] = b"credraw1";
 /// What is said of a file that ends too early.
 pub(super) const CUT: &str = "the file ends within a record";

@@ -176,7 +176,7 @@ pub(super) fn take_whole(from: &mut Source<'_>) -> Taken<ClusterDescription> {
     Ok(described)
 }
 
-/// What a node that joins is told: the secret, then the rest in the words that say it all.
+/// The answer to a node that joins: the secret, then the rest in the words that say it all.
 pub(super) fn put_joined<W: Fields>(
     described: &ClusterDescription,
     secret: &ClusterSecret,

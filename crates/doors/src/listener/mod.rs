@@ -156,7 +156,7 @@ impl Drop for Doors {
     }
 }
 
-/// What a listener of all protocols serves at this address.
+/// Returns what a listener of all protocols serves at this address.
 fn main_face(address: SocketAddr) -> Face {
     if address.ip().is_loopback() { Face::Both } else { Face::Clients }
 }

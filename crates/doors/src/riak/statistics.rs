@@ -35,8 +35,8 @@ const RESOURCES: [(&str, &str); 12] = [
 /// The page that a person's browser is shown.
 const PAGE: &str = include_str!("welcome.html");
 
-/// What is served, by name: for Riak's clients as Riak says it, for a browser on a page that says
-/// where to go on. `host`: where the client found this node.
+/// Returns the resources by name: for Riak's clients as Riak says it, for a browser on a page that
+/// says where to go on. `host`: where the client found this node.
 pub(super) fn resources(accept: Option<&str>, host: &str) -> Answer {
     let links: Vec<String> =
         RESOURCES.iter().map(|(name, path)| format!("<{path}>; rel=\"{name}\"")).collect();

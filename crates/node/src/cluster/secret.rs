@@ -25,11 +25,11 @@ use std::time::Duration;
 use store::DataDir;
 use tokio::task::JoinSet;
 
-/// What follows [`ABOUT_MEMBERS`] in a question whether a node has written the secret down.
+/// Second byte, behind [`ABOUT_MEMBERS`], of a question whether a node holds the secret.
 pub(super) const ABOUT_SECRET: u8 = 6;
-/// What an answer's MAC covers, with the node's id.
+/// First part that an answer's MAC covers; the second is the node's id.
 const HELD: &[u8] = b"held";
-/// So long an answer is waited for.
+/// Longest wait for an answer.
 const WITHIN: Duration = Duration::from_secs(1);
 
 /// Returns what this node greets with when it starts: what its file says, or the applied rows;
@@ -66,7 +66,7 @@ impl Credential {
     }
 }
 
-/// What was done with the secret so far.
+/// State of this node's copy of the secret.
 #[derive(Default)]
 pub(super) struct Secrets {
     written: Option<Credential>,
@@ -99,7 +99,7 @@ impl Secrets {
         quietly("the cluster's secret", written);
     }
 
-    /// What group 0's master does: requires an offered secret once every member has it.
+    /// Requires an offered secret once every member has it: a duty of group 0's master.
     pub(super) async fn require(&self, inner: &Inner, known: &ClusterDescription) -> Result<()> {
         let Some(row) = self.written.as_ref().filter(|row| !row.is_required) else {
             return Ok(());

@@ -17,12 +17,12 @@ const STEPS: u8 = 9;
 const APPLIED_AT: u8 = 10;
 const FAILED: u8 = 11;
 
-/// What is kept of an update that was applied in a session.
+/// Outcome of an update in a session, kept for its retries.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct KeptOutcome {
     /// Index of the value that holds its effects.
     pub index: LogIndex,
-    /// What came of it.
+    /// The outcome, or the error.
     pub outcome: Result<Outcome>,
     /// Digest of the update; none where a version kept it that took any update under the number
     /// for a retry.

@@ -15,7 +15,7 @@ use base::{Error, LogIndex, Outcome, Read, Reason, Result, RetryId, SyncPolicy, 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-/// What an update came to, and the ticket that must be decided before that may be told.
+/// Outcome of an update, and the ticket that must be decided before that may be told.
 pub(crate) type Submission = (Option<Ticket>, Stamp, Result<Outcome>);
 
 /// The place of an update in its group's log.

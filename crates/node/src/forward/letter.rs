@@ -58,7 +58,7 @@ pub(super) fn read(bytes: &Bytes) -> std::result::Result<(LogIndex, Request), Ma
     Ok((directory, Request::read(&bytes.slice(HEAD_BYTES..))?))
 }
 
-/// Whether the answer to a letter begins with a version.
+/// Returns true if the answer to a letter begins with a version.
 pub(super) fn is_for_version(letter: &[u8]) -> bool {
     letter.first() == Some(&PASSED_ON_FOR_VERSION)
 }

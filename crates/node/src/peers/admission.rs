@@ -11,7 +11,7 @@ use base::{Lived, NodeId};
 /// true node out for good.
 const LIVES_AHEAD_MAX: u64 = 1 << 20;
 
-/// What is known of a member's lives.
+/// Knowledge of a member's lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Known {
     /// The highest incarnation seen, by this process or by the cluster.
@@ -24,7 +24,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Whether a node that says it lives this life, and tells these, is not an old copy.
+    /// Checks that a node that says it lives this life, and tells these, is not an old copy.
     pub(super) fn follows(
         &self,
         (node, said): (NodeId, Incarnation),
@@ -48,7 +48,7 @@ impl Known {
         }
     }
 
-    /// Whether this life of the node may speak to us.
+    /// Checks that this life of the node may be a peer.
     fn admits(&self, speaker: &Speaker) -> Result<(), Refusal> {
         let (node, said) = (speaker.node, speaker.incarnation);
         self.follows((node, said), &speaker.lives)?;
@@ -61,7 +61,7 @@ impl Known {
     }
 }
 
-/// Whether the caller may be a peer of `me`; `known` is what is known of it, none if it is no
+/// Checks that the caller may be a peer of `me`; `known` is what is known of it, none if it is no
 /// member. In this order, so that the first thing to mend is what is told.
 pub(super) fn admit(me: &Speaker, hello: &Hello, known: Option<Known>) -> Result<(), Refusal> {
     let caller = &hello.speaker;
@@ -80,7 +80,7 @@ pub(super) fn admit(me: &Speaker, hello: &Hello, known: Option<Known>) -> Result
     known.ok_or(Refusal::NotAMember(caller.node))?.admits(caller)
 }
 
-/// Whether the one who answered is the one that `me` looked for.
+/// Checks that the node that answered is the one that `me` looked for.
 pub(super) fn accept(
     me: &Speaker,
     wanted: NodeId,

@@ -41,7 +41,7 @@ pub(super) struct Terms {
     /// Salts of our frames and of theirs.
     pub(super) ours: u64,
     pub(super) theirs: u64,
-    /// Whether both sides have proven that they hold the cluster's secret.
+    /// True if both sides have proven that they hold the cluster's secret.
     pub(super) is_proven: bool,
 }
 

@@ -239,7 +239,7 @@ impl Peers {
         self.network.set_credential(credential);
     }
 
-    /// What this node greets with.
+    /// Returns the credential that this node greets with.
     pub fn credential(&self) -> Option<Credential> {
         self.network.credential()
     }

@@ -177,7 +177,7 @@ pub trait Network: Send + Sync + 'static {
     /// holds the secret end once that is required. A network without greetings needs none.
     fn set_credential(&self, _credential: Credential) {}
 
-    /// What this node greets with; none: nothing.
+    /// Returns the credential that this node greets with; none: it has none.
     fn credential(&self) -> Option<Credential> {
         None
     }

@@ -23,7 +23,7 @@ use tokio::time::sleep;
 /// A connection that lived this long was a good one: the next dial comes at once.
 const GOOD_LINK_NS: u64 = 1_000_000_000;
 
-/// Who calls: its connection, and what was said on it.
+/// A caller: its connection, and what was said on it.
 pub(super) struct Caller {
     pub(super) stream: TcpStream,
     pub(super) transcript: Transcript,
@@ -92,7 +92,7 @@ impl Peer {
         self.news.notify_one();
     }
 
-    /// What connections must prove may be more than when the present one began.
+    /// Has the present connection judged anew: it may have to prove more than when it began.
     pub(super) fn renew(&self) {
         self.news.notify_one();
     }

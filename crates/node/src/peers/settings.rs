@@ -28,7 +28,7 @@ pub struct PeerSettings {
     pub incarnation: Incarnation,
     /// Its lives that the cluster may have on record; without this one, if it has no token.
     pub lives: Vec<Lived>,
-    /// What its greetings are signed with; none: it holds no secret of its cluster.
+    /// The credential that its greetings are signed with; none: it holds no secret of its cluster.
     pub credential: Option<Credential>,
     /// Where its peers reach it, told to them for their status.
     pub advertise: String,

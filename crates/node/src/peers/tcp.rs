@@ -47,7 +47,7 @@ impl Shared {
         }
     }
 
-    /// What this node greets with now; none: the cluster has no secret, or this node lacks it.
+    /// Returns the present credential; none: the cluster has no secret, or this node lacks it.
     pub(super) fn credential(&self) -> Option<Credential> {
         self.credential.read().expect("no one panics while holding it").clone()
     }

@@ -23,11 +23,11 @@ pub(super) struct Transcript {
     secret: Option<ClusterSecret>,
     /// True if this node holds a secret, whatever the other side has shown.
     holds_secret: bool,
-    /// Whether the other side must sign from here on.
+    /// True if the other side must sign from here on.
     is_required: bool,
-    /// Whether the other side has signed a greeting.
+    /// True if the other side has signed a greeting.
     is_proven: bool,
-    /// What each greeting's MAC covered.
+    /// The bytes that each greeting's MAC covered.
     said: Vec<Vec<u8>>,
 }
 
@@ -67,7 +67,7 @@ impl Transcript {
         }
     }
 
-    /// Whether the other side's last words may stop this node: true if they are signed, or if this
+    /// Returns true if the other side's last words may stop this node: they are signed, or this
     /// node holds no secret to verify them by.
     pub(super) fn trusts(&self, received: &Received) -> bool {
         let Some(secret) = &self.secret else { return !self.holds_secret };

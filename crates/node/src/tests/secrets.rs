@@ -16,7 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 impl Cluster {
-    /// What a node greets with.
+    /// Returns the credential that a node greets with.
     fn credential(&self, which: usize) -> Option<Credential> {
         self.node(which).inner.peers.get().and_then(|peers| peers.credential())
     }
@@ -25,7 +25,7 @@ impl Cluster {
         self.places[which].path().join("SECRET")
     }
 
-    /// Whether all running nodes require this secret, and have written that down.
+    /// Returns true if all running nodes require this secret, and have written that down.
     fn all_require(&self, known: &Credential) -> bool {
         let running = (0..self.nodes.len()).filter(|which| self.nodes[*which].is_some());
         running.into_iter().all(|which| {

@@ -37,7 +37,7 @@ fn questions() -> Vec<Question> {
     ]
 }
 
-/// What came after version 1 was kept.
+/// Questions that came after version 1 was kept.
 fn later_questions() -> Vec<Question> {
     let stored = session(Some(BucketDigest(0x0605)));
     let items = vec![Item::Session { session: SessionId(u64::MAX), stored }];

@@ -4,7 +4,7 @@
 //! a removal that is cut short leaves nothing that is taken for a checkpoint.
 
 use super::identity::IDENTITY;
-use super::unfinished::{beside, is_unfinished, sync_folder};
+use super::unfinished::{beside, failed, is_unfinished, sync_folder};
 use super::{LOCK, LOCK_BYTES_MAX};
 use crate::StoreError;
 use rustix::fs::{self, FlockOperation};
@@ -21,7 +21,7 @@ pub struct StoredCheckpoint {
     pub name: String,
     /// False if it is being made, or was cut short.
     pub is_whole: bool,
-    /// When it was made, in milliseconds since 1970, by the file system.
+    /// Time of its making, in milliseconds since 1970, by the file system.
     pub made_ms: u64,
     /// Bytes of all its files. Those of tables that the node still has take no space of their own.
     pub bytes: u64,
@@ -145,10 +145,6 @@ fn must_be_free(path: &Path) -> Result<(), StoreError> {
         }
         Err(error) => Err(failed("lock", &lock, error.into())),
     }
-}
-
-fn failed(verb: &str, path: &Path, source: io::Error) -> StoreError {
-    StoreError::io(format!("can't {verb} {}", path.display()), source)
 }
 
 #[cfg(test)]

@@ -84,7 +84,7 @@ pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     Ok(fs::fsync(folder)?)
 }
 
-fn failed(verb: &str, target: &Path, source: io::Error) -> StoreError {
+pub(super) fn failed(verb: &str, target: &Path, source: io::Error) -> StoreError {
     StoreError::io(format!("can't {verb} {}", target.display()), source)
 }
 

@@ -1,5 +1,4 @@
-//! What other commands have done to the nodes of a cluster that runs: one is killed, or started
-//! again.
+//! Actions of other commands on the nodes of a cluster that runs: one is killed, or started again.
 
 use super::control::Request;
 use super::node::Node;
@@ -10,7 +9,7 @@ use base::Kind;
 use hyper::Method;
 use std::time::{Duration, Instant};
 
-/// How long a node that is restarted may take to stop, and then to serve.
+/// Longest times that a node that is restarted may take to stop, and then to serve.
 const STOPS_WITHIN: Duration = Duration::from_secs(20);
 const READY_WITHIN: Duration = Duration::from_secs(20);
 

@@ -1,5 +1,5 @@
-//! How other commands reach a running `credenza dev`: a Unix socket in its folder, which only the
-//! folder's owner can open.
+//! Control of a running `credenza dev` by other commands: a Unix socket in its folder, which only
+//! the folder's owner can open.
 //!
 //! A request is one line, `kill NAME` or `restart NAME`; the answer is one line, `ok` or `error`
 //! and what is to be said.
@@ -15,10 +15,10 @@ use tokio::time::timeout;
 
 /// Longest request and longest answer.
 const LINE_BYTES_MAX: u64 = 512;
-/// How long one side waits for the other: a node that restarts has its time to stop and to serve.
+/// Longest wait of one side for the other: a node that restarts has its time to stop and to serve.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is asked of a running `credenza dev`.
+/// Request to a running `credenza dev`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// End a node as a crash would.

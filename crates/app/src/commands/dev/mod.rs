@@ -39,7 +39,7 @@ command starts them again with what they had.";
 
 /// Between two nodes' ports; nodes reach each other one above.
 const PORTS: u16 = 10;
-/// How long a cluster on one machine may take to form.
+/// Longest time that a cluster on one machine may take to form.
 const FORMS_WITHIN: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -53,7 +53,7 @@ pub struct Dev {
     act: Option<Act>,
 }
 
-/// What is done to a node of a cluster that runs.
+/// Actions on a node of a cluster that runs.
 #[derive(clap::Subcommand)]
 enum Act {
     /// Kill a node of the running cluster, as a crash would
@@ -62,7 +62,7 @@ enum Act {
     Restart(Target),
 }
 
-/// Which node of which cluster.
+/// A node of a cluster that runs.
 #[derive(clap::Args)]
 struct Target {
     /// The node: `n1`, `n2`, ...
@@ -75,10 +75,10 @@ struct Target {
 /// The cluster that is run.
 #[derive(clap::Args)]
 struct Cluster {
-    /// How many nodes
+    /// Number of nodes
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=7))]
     nodes: u16,
-    /// Where their data goes: a folder for each node
+    /// Folder of their data: one within it for each node
     #[arg(long, default_value = "dev")]
     data: PathBuf,
     /// The first node's port; the others follow in steps of 10
@@ -286,7 +286,7 @@ impl Cluster {
         }
     }
 
-    /// How many are to vote in the group that holds the buckets.
+    /// Returns the number of nodes that are to vote in the group that holds the buckets.
     async fn voters(&self) -> Outcome<usize> {
         let call = Call::new(Method::GET, "/v1/cluster");
         let cluster = Client::new(&self.address())?.call(call).await?.json()?;

@@ -15,7 +15,7 @@ pub struct Node {
     command: Command,
     log: PathBuf,
     process: Child,
-    /// Whether its end was noticed already.
+    /// True if its end was noticed already.
     is_noticed: bool,
 }
 
@@ -37,12 +37,12 @@ impl Node {
         Ok(())
     }
 
-    /// Whether its process runs.
+    /// Returns true if its process runs.
     pub fn is_running(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(None))
     }
 
-    /// How it ended, told once.
+    /// Returns its exit status once, after it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.process.try_wait().ok()?.filter(|_| !self.is_noticed);
         self.is_noticed |= status.is_some();
@@ -66,7 +66,7 @@ impl Node {
         }
     }
 
-    /// Why it ended, in its own words.
+    /// Returns the last error that it logged, with the log's path.
     pub fn last_words(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let line = text.lines().rev().find(|line| line.starts_with("credenza: "));
@@ -83,7 +83,7 @@ fn spawn(command: &mut Command, log: &Path) -> Outcome<Child> {
     command.stdin(Stdio::null()).stdout(file).stderr(also).spawn().map_err(failed)
 }
 
-/// How a process ended, for people.
+/// Describes for people how a process ended.
 pub fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(0), _) => "it was stopped".into(),

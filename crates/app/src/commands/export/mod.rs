@@ -41,7 +41,7 @@ An available bucket is read key by key. A key with siblings ends the export with
 --siblings says what is written of it. Metadata that Riak's clients store with a value are not
 written.";
 
-/// What is done with a key that has siblings.
+/// Treatment of a key that has siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Siblings {
     /// Name it and stop
@@ -143,7 +143,7 @@ impl Export {
         }
     }
 
-    /// What is to be read: all of it, or what lies behind the last key of the file.
+    /// Returns the range to be read: all of it, or what lies behind the last key of the file.
     fn rows(&self, client: Client, described: &Described, tail: Option<&Tail>) -> Outcome<Rows> {
         let query = self.span.query(self.encoding)?;
         let freshness = format!("consistency={}", encode(self.freshness.consistency.as_bytes()));

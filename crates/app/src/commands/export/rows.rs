@@ -24,7 +24,7 @@ pub struct Record {
     pub value: Vec<u8>,
 }
 
-/// Where an export reads.
+/// Source of an export.
 pub enum Rows {
     /// A consistent bucket.
     Range(Pages),

@@ -90,7 +90,7 @@ pub struct Import {
     /// In csv: what stands between columns, one character or `tab`
     #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
     delimiter: u8,
-    /// What happens at a wrong record: `stop`, unless --rejects or --max-errors is given
+    /// Treatment of a wrong record: `stop`, unless --rejects or --max-errors is given
     #[arg(long, value_enum)]
     errors: Option<Errors>,
     /// Leave wrong records out, and write them into this file
@@ -162,7 +162,7 @@ impl Import {
         self.report(&mut progress, before, stopped)
     }
 
-    /// How the input is cut.
+    /// Returns the columns and delimiter by which the input is cut.
     fn cut(&self, format: Format, skips: Arc<Skips>) -> Outcome<Cut> {
         let skips_some = self.rejects.is_some() || self.max_errors.is_some();
         let errors = match self.errors {

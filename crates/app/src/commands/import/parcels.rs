@@ -93,7 +93,7 @@ pub struct Cut {
     pub fields: Fields,
     /// At a wrong record.
     pub errors: Errors,
-    /// What becomes of wrong records that are left out.
+    /// Treatment of wrong records that are left out.
     pub skips: Arc<Skips>,
     /// True if a record may have an empty key.
     pub allows_empty_key: bool,

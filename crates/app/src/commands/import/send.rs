@@ -37,7 +37,7 @@ pub struct Sent {
     pub end: Reached,
 }
 
-/// Where records go, and how.
+/// Destination of records, and the way there.
 pub struct Route {
     /// Path of the bucket's sequences.
     pub path: String,

@@ -13,7 +13,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// What is done with records that are left out.
+/// Treatment of records that are left out.
 pub struct Skips {
     bar: ProgressBar,
     rejects: Option<Mutex<Rejects>>,

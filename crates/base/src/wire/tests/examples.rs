@@ -337,12 +337,12 @@ pub fn ending_calls() -> Vec<Call> {
     vec![Call::Directory(DirectoryCall::Cluster(drop))]
 }
 
-/// What came with the cluster's secret.
+/// Calls that came with the cluster's secret.
 pub fn secret_calls() -> Vec<Call> {
     vec![Call::Directory(DirectoryCall::Cluster(ClusterCall::MakeSecret))]
 }
 
-/// What a node that joins is told, in a plain cluster and in one with groups of its own.
+/// Answers to a node that joins, in a plain cluster and in one with groups of its own.
 pub fn secret_bodies(of: &Stuff) -> Vec<Body> {
     let secret = ClusterSecret::new([0x5E; ClusterSecret::BYTES]);
     let joined = |body| match body {

@@ -4,7 +4,7 @@
 use super::document;
 use serde_json::Value;
 
-/// What a schema refers to, at any depth.
+/// References of a schema, at any depth.
 fn references(schema: &Value) -> Vec<String> {
     match schema {
         Value::Object(fields) => {

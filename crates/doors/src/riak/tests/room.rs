@@ -37,7 +37,7 @@ fn put_status(house: &House, value: &str) -> u16 {
     status.and_then(|status| status.parse().ok()).unwrap_or(0)
 }
 
-/// Whether an answer comes to have this status.
+/// Returns true once an answer has this status.
 fn comes(status: u16, mut ask: impl FnMut() -> u16) -> bool {
     (0..200).any(|_| {
         std::thread::sleep(Duration::from_millis(10));

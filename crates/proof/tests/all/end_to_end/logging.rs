@@ -62,8 +62,8 @@ fn a_key_or_value_in_a_log_is_seen_in_every_form() {
     assert_eq!(leaks("warn  node a key has many siblings key_hash=436d6f\n"), Vec::<&str>::new());
 }
 
-/// What Redis' clients send: commands that are carried out and refused, large ones, and no protocol
-/// at all.
+/// Requests of Redis' clients: commands that are carried out and refused, large ones, and no
+/// protocol at all.
 fn speak_resp(server: &Server) {
     let mut door = resp(server);
     for line in COMMANDS.lines().flat_map(|line| line.split("; ")) {
@@ -94,7 +94,7 @@ fn speak_resp(server: &Server) {
     resp(server).send(&begun[..begun.len() - 9]).expect("it is taken");
 }
 
-/// What clients of the native interface send.
+/// Requests of clients of the native interface.
 fn speak_http(server: &Server) {
     let mut door = http(server);
     let key = [KEY.as_bytes(), b"\0\xff/\r\n"].concat();
@@ -139,7 +139,7 @@ fn speak_http(server: &Server) {
     http(server).empty_prefix(KEY).expect("it is emptied");
 }
 
-/// What Riak's clients send, siblings without end among it.
+/// Requests of Riak's clients, siblings without end among it.
 fn speak_riak(server: &Server) {
     let patience = Duration::from_secs(30);
     let mut door = Riak::with_patience(server.address, patience).expect("it listens");
@@ -180,7 +180,7 @@ fn speak_riak(server: &Server) {
     }
 }
 
-/// What Arakoon's clients send.
+/// Requests of Arakoon's clients.
 fn speak_arakoon(server: &Server) {
     let connect = || Arakoon::connect(server.address, "ricky").expect("it listens");
     let (key, value) = (KEY.as_bytes(), VALUE.as_bytes());

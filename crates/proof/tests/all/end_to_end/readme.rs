@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 /// The part of the README that is typed.
 const BEGIN: &str = "## Five minutes";
 const END: &str = "\n## ";
-/// What a program in the background says once it can be used, and how long that may take.
+/// Words of a program in the background once it can be used, and the longest wait for them.
 const READY: &str = "ready on|are one cluster";
 const READY_TENTHS_MAX: usize = 600;
 

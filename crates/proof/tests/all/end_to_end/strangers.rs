@@ -1,5 +1,6 @@
 //! Strangers at the address of nodes: what they are told, and that they take no member's place.
 
+use crate::faults::hostile::enveloped;
 use base::codec::Writer;
 use proof::client::Http;
 use proof::rigs::{Cluster, Options, Scratch};
@@ -15,11 +16,7 @@ fn hello(cluster: u64, node: u64, wanted: u64, incarnation: u64) -> Vec<u8> {
     [cluster, node, wanted, incarnation, 7, 70, 0].iter().for_each(|word| body.put_u64(*word));
     body.put_string(b"n2");
     body.put_string(b"127.0.0.1:7712");
-    let mut bytes = b"CRDZPEER".to_vec();
-    bytes.put_u32(body.len() as u32);
-    bytes.put_u64(base::codec::checksum(&body, 0));
-    bytes.extend_from_slice(&body);
-    bytes
+    enveloped(&body)
 }
 
 /// Says hello; returns everything that is answered.

@@ -166,7 +166,7 @@ fn greetings() -> Vec<Vec<u8>> {
 }
 
 /// A greeting whose length and checksum are right, whatever it says.
-fn enveloped(body: &[u8]) -> Vec<u8> {
+pub fn enveloped(body: &[u8]) -> Vec<u8> {
     let mut bytes = b"CRDZPEER".to_vec();
     bytes.put_u32(body.len() as u32);
     bytes.put_u64(base::codec::checksum(body, 0));

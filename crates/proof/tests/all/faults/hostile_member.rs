@@ -7,7 +7,7 @@
 //! Never: says what a member may command (change the cluster, drop a bucket): members are trusted
 //! with that.
 
-use super::hostile::{Dice, spoil};
+use super::hostile::{Dice, enveloped, spoil};
 use super::small;
 use base::ClusterSecret;
 use base::codec::{Reader, Writer, checksum};
@@ -29,7 +29,7 @@ const CALL: u32 = 2;
 /// Messages of one connection before it is left for a new one.
 const MESSAGES: usize = 256;
 
-/// What a node must know of the cluster to greet as a member.
+/// Knowledge of the cluster that a node needs to greet as a member.
 struct Membership {
     cluster: u64,
     secret: ClusterSecret,
@@ -133,11 +133,7 @@ impl Link {
 fn say(stream: &mut TcpStream, of: &Membership, said: &[&[u8]]) -> io::Result<()> {
     let mac = of.secret.mac(said);
     let body = [said[said.len() - 1], &[1], &mac].concat();
-    let mut bytes = b"CRDZPEER".to_vec();
-    bytes.put_u32(body.len() as u32);
-    bytes.put_u64(checksum(&body, 0));
-    bytes.extend_from_slice(&body);
-    stream.write_all(&bytes)
+    stream.write_all(&enveloped(&body))
 }
 
 /// The body of the greeting that comes.

@@ -8,7 +8,7 @@
 mod cable;
 pub(crate) mod failpoints;
 mod flood;
-mod hostile;
+pub(crate) mod hostile;
 mod hostile_http;
 mod hostile_member;
 mod kill;
