@@ -1,9 +1,8 @@
 //! A connection to a node's native door: one request after the other.
 
 use crate::failure::{Failure, Outcome};
-use crate::near::nearest;
 use base::limits::{FRAME_BYTES_MAX, VALUES_BYTES_MAX};
-use base::{Error, Kind, Reason};
+use base::{Error, Kind, Reason, nearest};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::{SendRequest, handshake};

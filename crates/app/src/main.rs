@@ -8,7 +8,6 @@ mod failure;
 mod given;
 mod logging;
 mod machine;
-mod near;
 mod notify;
 mod offline;
 mod output;

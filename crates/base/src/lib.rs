@@ -18,6 +18,7 @@ pub mod duration;
 pub mod error;
 pub mod ids;
 pub mod limits;
+mod near;
 pub mod properties;
 pub mod quorum;
 pub mod range;
@@ -40,6 +41,7 @@ pub use ids::{
     Actor, Ballot, BucketDigest, BucketId, ClusterId, ConfigurationId, GroupId, Lived, LogIndex,
     Millis, NodeId, Partition, RetryId, SessionId, Version,
 };
+pub use near::nearest;
 pub use properties::{DataType, Promise, Properties, Replication, SyncPolicy};
 pub use quorum::{Quorum, Share, Shortfall};
 pub use range::{Bound, Range, Want};

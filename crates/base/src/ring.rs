@@ -9,13 +9,13 @@ pub enum RingCall {
     Describe,
     /// Every member that stays takes an even part, while nothing is held. `Body::Ring`.
     Claim,
-    /// What the changes that are laid down would do. `Body::RingPlan`.
+    /// What the planned changes would do. `Body::RingPlan`.
     Plan,
-    /// One more change is laid down; refused where all together would be unsafe. `Body::RingPlan`.
+    /// Plans one more change; refused where all together would be unsafe. `Body::RingPlan`.
     Stage(RingChange),
-    /// Nothing is laid down any more.
+    /// Discards the planned changes.
     Clear,
-    /// What is laid down begins. `Body::Ring`.
+    /// Begins the planned changes. `Body::Ring`.
     Commit {
         /// Of the ring that the plan was shown for; none: whatever it is now.
         epoch: Option<u64>,
@@ -104,12 +104,12 @@ pub struct RingDescription {
     pub owners: Vec<NodeId>,
 }
 
-/// What changes that are laid down would do together.
+/// Effect of the planned changes together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RingPlan {
     /// The ring it is made for.
     pub epoch: u64,
-    /// What is laid down.
+    /// The planned changes.
     pub changes: Vec<RingChange>,
     /// What each node owns and keeps, before and after.
     pub loads: Vec<RingLoad>,

@@ -29,7 +29,7 @@ fn the_charts_of_groups_show_their_table() {
             let rows = rows.iter().filter(|row| row[0] == nodes);
             rows.map(|row| (row[1], row[column])).collect::<Vec<_>>()
         };
-        let series = |name: &str, nodes| Series { name: name.into(), points: line(nodes) };
+        let series = |name: &str, nodes| Series::new(name, line(nodes));
         let chart = Chart {
             title: title.into(),
             x: Axis::new("groups in one process", Scale::Logarithmic),

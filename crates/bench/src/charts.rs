@@ -1,8 +1,15 @@
 //! Line and bar charts as SVG, without fonts or programs of the machine.
 
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+/// The chart's size without its legend, in pixels.
 const SIZE: (u32, u32) = (960, 480);
+/// Pixels of a legend's line, of the sample before its words, and of a letter, about.
+const LEGEND_LINE: i32 = 22;
+const SAMPLE: i32 = 26;
+const LETTER: usize = 8;
 const COLOURS: [RGBColor; 8] = [
     RGBColor(31, 119, 180),
     RGBColor(255, 127, 14),
@@ -36,6 +43,22 @@ pub enum Scale {
     Percentiles,
 }
 
+/// How a line is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stroke {
+    /// Without gaps.
+    Solid,
+    /// Dashes and gaps.
+    Dashed,
+    /// Dots and gaps.
+    Dotted,
+}
+
+impl Stroke {
+    /// All of them, the plainest first.
+    pub const ALL: [Stroke; 3] = [Stroke::Solid, Stroke::Dashed, Stroke::Dotted];
+}
+
 /// A line, or the bars of one colour.
 #[derive(Clone, Debug)]
 pub struct Series {
@@ -43,12 +66,32 @@ pub struct Series {
     pub name: String,
     /// Where it goes through.
     pub points: Vec<(f64, f64)>,
+    /// Which colour of the palette; none: that of its place among the series.
+    colour: Option<usize>,
+    stroke: Stroke,
+}
+
+impl Series {
+    /// A solid line, or bars, in a colour of their own.
+    pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
+        Series { name: name.into(), points, colour: None, stroke: Stroke::Solid }
+    }
+
+    /// The line in this colour of the palette and with this stroke: what belongs together shares a
+    /// colour.
+    pub fn drawn(self, colour: usize, stroke: Stroke) -> Series {
+        Series { colour: Some(colour), stroke, ..self }
+    }
+
+    fn style(&self, place: usize) -> ShapeStyle {
+        COLOURS[self.colour.unwrap_or(place) % COLOURS.len()].stroke_width(2)
+    }
 }
 
 /// A chart.
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// What stands above it.
+    /// What stands above it; a second line is smaller.
     pub title: String,
     /// To the right.
     pub x: Axis,
@@ -137,19 +180,29 @@ pub fn short(number: f64) -> String {
 impl Chart {
     /// The chart with a line for every series, as the text of an SVG file.
     pub fn lines(&self) -> Result<String, String> {
-        self.draw(|chart, number, series| {
-            let colour = COLOURS[number % COLOURS.len()];
+        let sample = |area: &Area<'_>, at: (i32, i32), style: ShapeStyle, stroke: Stroke| {
+            let ends = [at, (at.0 + SAMPLE - 6, at.1)];
+            match gaps(stroke) {
+                None => area.draw(&PathElement::new(ends, style)).map_err(text_of),
+                Some((size, gap)) => {
+                    let line = DashedPathElement::new(ends, size, gap, style);
+                    area.draw(&line).map_err(text_of)
+                }
+            }
+        };
+        self.draw(sample, |chart, place, series| {
+            let style = series.style(place);
             let places: Vec<_> =
                 series.points.iter().map(|(x, y)| (self.x.place(*x), self.y.place(*y))).collect();
-            let dots = places.len() <= 50;
-            let line = LineSeries::new(places.clone(), colour.stroke_width(2));
-            let drawn = chart.draw_series(line).map_err(|error| error.to_string())?;
-            drawn.label(series.name.as_str()).legend(move |(x, y)| {
-                PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(3))
-            });
-            if dots {
-                let dots = places.iter().map(|place| Circle::new(*place, 3, colour.filled()));
-                chart.draw_series(dots).map_err(|error| error.to_string())?;
+            if let Some((size, gap)) = gaps(series.stroke) {
+                let line = DashedLineSeries::new(places.clone(), size, gap, style);
+                chart.draw_series(line).map_err(text_of)?;
+            } else {
+                chart.draw_series(LineSeries::new(places.clone(), style)).map_err(text_of)?;
+            }
+            if places.len() <= 50 {
+                let dots = places.iter().map(|place| Circle::new(*place, 3, style.filled()));
+                chart.draw_series(dots).map_err(text_of)?;
             }
             Ok(())
         })
@@ -158,79 +211,137 @@ impl Chart {
     /// The chart with grouped bars, one group for every name of the x axis.
     pub fn bars(&self) -> Result<String, String> {
         let many = self.series.len().max(1) as f64;
-        self.draw(|chart, number, series| {
-            let colour = COLOURS[number % COLOURS.len()];
+        let sample = |area: &Area<'_>, at: (i32, i32), style: ShapeStyle, _| {
+            let corners = [(at.0, at.1 - 5), (at.0 + SAMPLE - 12, at.1 + 5)];
+            area.draw(&Rectangle::new(corners, style.filled())).map_err(text_of)
+        };
+        self.draw(sample, |chart, place, series| {
+            let style = series.style(place).filled();
             let width = 0.8 / many;
+            let left = |x: f64| x - 0.4 + width * place as f64;
             let bars = series.points.iter().map(|(x, y)| {
-                let left = x - 0.4 + width * number as f64;
-                let corners = [(left, self.y.place(0.0)), (left + width * 0.94, self.y.place(*y))];
-                Rectangle::new(corners, colour.filled())
+                let top = (left(*x) + width * 0.94, self.y.place(*y));
+                Rectangle::new([(left(*x), self.y.place(0.0)), top], style)
             });
-            let drawn = chart.draw_series(bars).map_err(|error| error.to_string())?;
-            drawn.label(series.name.as_str()).legend(move |(x, y)| {
-                Rectangle::new([(x, y - 5), (x + 14, y + 5)], colour.filled())
+            chart.draw_series(bars).map_err(text_of)?;
+            let numbers = series.points.iter().map(|(x, y)| {
+                let middle = (left(*x) + width * 0.47, self.y.place(*y));
+                // Where its colour does not hide the number.
+                Text::new(short(*y), middle, above(11))
             });
-            let texts = series.points.iter().map(|(x, y)| {
-                let place = (x - 0.4 + width * number as f64, self.y.place(*y));
-                Text::new(short(*y), place, ("sans-serif", 11).into_font())
-            });
-            chart.draw_series(texts).map_err(|error| error.to_string())?;
+            chart.draw_series(numbers).map_err(text_of)?;
             Ok(())
         })
     }
 
     fn draw(
         &self,
+        sample: impl Fn(&Area<'_>, (i32, i32), ShapeStyle, Stroke) -> Drawn,
         mut each: impl FnMut(&mut Drawing<'_, '_>, usize, &Series) -> Drawn,
     ) -> Result<String, String> {
-        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", self.title);
+        let wrong = |error: String| format!("{}: {error}", self.title);
         let points = || self.series.iter().flat_map(|series| series.points.iter());
         let x_range = self.x.range(points().map(|point| point.0));
         let y_range = self.y.range(points().map(|point| point.1));
+        let letters = self.series.iter().map(|series| series.name.chars().count()).max();
+        let legend = letters.map_or(0, |letters| SAMPLE as usize + letters * LETTER);
         let mut text = String::new();
         {
-            let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-            area.fill(&WHITE).map_err(|error| wrong(&error))?;
-            let (x_marks, y_marks) = (self.x.marks(&x_range), self.y.marks(&y_range));
-            let mut chart = ChartBuilder::on(&area)
-                .caption(&self.title, ("sans-serif", 18))
-                .margin(12)
-                .x_label_area_size(44)
-                .y_label_area_size(70)
-                .build_cartesian_2d(x_range, y_range)
-                .map_err(|error| wrong(&error))?;
-            chart
-                .configure_mesh()
-                .light_line_style(WHITE)
-                .x_labels(x_marks)
-                .y_labels(y_marks)
-                .x_label_formatter(&|place| self.x.text(*place))
-                .y_label_formatter(&|place| self.y.text(*place))
-                .x_desc(&self.x.label)
-                .y_desc(&self.y.label)
-                .label_style(("sans-serif", 13))
-                .draw()
-                .map_err(|error| wrong(&error))?;
-            for (number, series) in self.series.iter().enumerate() {
-                each(&mut chart, number, series)?;
+            let size = (SIZE.0 + legend as u32, SIZE.1);
+            let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
+            area.fill(&WHITE).map_err(text_of).map_err(wrong)?;
+            // Beside the data, where it hides none of it.
+            let (left, right) = area.split_horizontally(SIZE.0);
+            let left = self.heading(&left).map_err(wrong)?;
+            let mut chart = self.axes(&left, x_range, y_range).map_err(wrong)?;
+            for (place, series) in self.series.iter().enumerate() {
+                each(&mut chart, place, series).map_err(wrong)?;
             }
-            chart
-                .configure_series_labels()
-                .position(SeriesLabelPosition::UpperLeft)
-                .background_style(WHITE.mix(0.8))
-                .border_style(BLACK.mix(0.3))
-                .label_font(("sans-serif", 13))
-                .draw()
-                .map_err(|error| wrong(&error))?;
-            area.present().map_err(|error| wrong(&error))?;
+            let word = ("sans-serif", 13).into_font();
+            for (place, series) in self.series.iter().enumerate() {
+                let at = (0, 2 * LEGEND_LINE + LEGEND_LINE * place as i32);
+                sample(&right, at, series.style(place), series.stroke).map_err(wrong)?;
+                let name = Text::new(series.name.as_str(), (SAMPLE, at.1 - 7), word.clone());
+                right.draw(&name).map_err(text_of).map_err(wrong)?;
+            }
+            area.present().map_err(text_of).map_err(wrong)?;
         }
         Ok(text)
     }
+
+    /// Writes the title; returns what is left below it.
+    fn heading<'a>(&self, area: &Area<'a>) -> Result<Area<'a>, String> {
+        let mut lines = self.title.lines();
+        let below = area.titled(lines.next().unwrap_or_default(), ("sans-serif", 18));
+        lines.try_fold(below.map_err(text_of)?, |below, line| {
+            below.titled(line, ("sans-serif", 12)).map_err(text_of)
+        })
+    }
+
+    fn axes<'a, 'b>(
+        &self,
+        area: &'b Area<'a>,
+        x_range: std::ops::Range<f64>,
+        y_range: std::ops::Range<f64>,
+    ) -> Result<Drawing<'a, 'b>, String> {
+        let (x_marks, y_marks) = (self.x.marks(&x_range), self.y.marks(&y_range));
+        let median = (self.x.scale == Scale::Percentiles && x_range.contains(&MEDIAN))
+            .then_some([(MEDIAN, y_range.start), (MEDIAN, y_range.end)]);
+        let mut chart = ChartBuilder::on(area)
+            .margin(12)
+            .x_label_area_size(44)
+            .y_label_area_size(70)
+            .build_cartesian_2d(x_range, y_range)
+            .map_err(text_of)?;
+        chart
+            .configure_mesh()
+            .light_line_style(WHITE)
+            .x_labels(x_marks)
+            .y_labels(y_marks)
+            .x_label_formatter(&|place| self.x.text(*place))
+            .y_label_formatter(&|place| self.y.text(*place))
+            .x_desc(&self.x.label)
+            .y_desc(&self.y.label)
+            .label_style(("sans-serif", 13))
+            .draw()
+            .map_err(text_of)?;
+        // The axis has marks at whole nines alone; what half of the operations took is looked for
+        // first.
+        if let Some(ends) = median {
+            let line = PathElement::new(ends, BLACK.mix(0.3));
+            chart.draw_series([line]).map_err(text_of)?;
+            let word = Text::new("50%", ends[0], above(13));
+            chart.draw_series([word]).map_err(text_of)?;
+        }
+        Ok(chart)
+    }
+}
+
+/// `log10(1 / (1 - 0.5))`: the place of the median.
+const MEDIAN: f64 = std::f64::consts::LOG10_2;
+
+/// Words that stand above their place, in its middle.
+fn above(size: u32) -> TextStyle<'static> {
+    TextStyle::from(("sans-serif", size).into_font()).pos(Pos::new(HPos::Center, VPos::Bottom))
+}
+
+/// Pixels of a stroke's dashes and of the gaps between them.
+fn gaps(stroke: Stroke) -> Option<(i32, i32)> {
+    match stroke {
+        Stroke::Solid => None,
+        Stroke::Dashed => Some((7, 4)),
+        Stroke::Dotted => Some((2, 4)),
+    }
+}
+
+fn text_of(error: impl std::fmt::Display) -> String {
+    error.to_string()
 }
 
 type Drawn = Result<(), String>;
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 type Drawing<'a, 'b> = ChartContext<
-    'a,
-    SVGBackend<'b>,
+    'b,
+    SVGBackend<'a>,
     Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
 >;

@@ -1,17 +1,19 @@
 //! The words of `credenza bench`.
 
 use crate::config::{Config, Items, is_erlang, ported, read_erlang};
+use crate::console::{print, print_report, read};
 use crate::wrong::Wrong;
-use crate::{codec, disk, dvv, job, suite};
+use crate::{codec, disk, dvv, job, quick, suite};
 use clap::{Args, Subcommand};
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Shown below the help.
 pub const EXAMPLES: &str = "\
 Examples:
+  credenza bench quick                          load the node at CREDENZA_URL for 5 seconds
+  credenza bench quick --mix 50:50 -c 64        as many writes as reads, by 64 clients
   credenza bench load.toml                      run a load, write tests/<time>/
   credenza bench load.toml --set concurrent=64  the same with another number of clients
   credenza bench old.config --set concurrent=64  a config of Basho Bench, as it is
@@ -52,6 +54,8 @@ struct RunArguments {
 
 #[derive(Subcommand, Debug)]
 enum BenchCommand {
+    /// Load a node that runs for a few seconds, without a file of settings
+    Quick(quick::QuickArguments),
     /// Put servers beside each other: start them, load them turn by turn, compare
     Suite(SuiteArguments),
     /// Version vectors beside dotted version vectors beside DVV sets: the case study
@@ -157,6 +161,7 @@ struct SuiteArguments {
 pub fn run(arguments: BenchArguments, json: bool) -> Result<(), Wrong> {
     match arguments.command {
         None => run_load(arguments.run, json),
+        Some(BenchCommand::Quick(arguments)) => arguments.run(json),
         Some(BenchCommand::Suite(arguments)) => run_suite(arguments),
         Some(BenchCommand::Dvv(arguments)) => {
             let mut say = |line: &str| drop(print(line));
@@ -172,7 +177,10 @@ pub fn run(arguments: BenchArguments, json: bool) -> Result<(), Wrong> {
 
 fn run_load(arguments: RunArguments, json: bool) -> Result<(), Wrong> {
     if arguments.files.is_empty() && arguments.settings.is_empty() {
-        return Err("bench needs a file of settings (see `credenza bench --help`)".into());
+        let text = "say which load: `credenza bench quick` loads the node at CREDENZA_URL for a \
+                    few seconds, `credenza bench FILE` does what a file of settings says (see \
+                    `credenza bench --help`)";
+        return Err(text.into());
     }
     let mut items = of_files(&arguments.files)?;
     items.merge(settings(&arguments.settings)?);
@@ -186,12 +194,7 @@ fn run_load(arguments: RunArguments, json: bool) -> Result<(), Wrong> {
         (false, false) => job::Shown::Lines,
     };
     let (folder, report) = job::run(&config, arguments.name.as_deref(), shown)?;
-    if json {
-        let json = serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?;
-        print(&format!("{json}\n"))?;
-    } else {
-        print(&format!("{}written to {}\n", report.text(), folder.display()))?;
-    }
+    print_report(&report, &folder, json)?;
     if config.shutdown_on_error && report.failed > 0 {
         let text = "the run was ended by an error, as `shutdown_on_error` asks";
         return Err(Wrong::unreachable(text));
@@ -241,11 +244,6 @@ fn settings(lines: &[String]) -> Result<Items, String> {
     Ok(items)
 }
 
-/// The text of a file.
-pub fn read(file: &Path) -> Result<String, String> {
-    std::fs::read_to_string(file).map_err(|error| format!("can't read {}: {error}", file.display()))
-}
-
 /// `driver=resp` becomes `driver = "resp"`: a value that is no TOML is a text.
 fn toml_line(setting: &str) -> String {
     if Items::parse("", setting).is_ok() {
@@ -254,15 +252,5 @@ fn toml_line(setting: &str) -> String {
     match setting.split_once('=') {
         Some((key, value)) => format!("{key} = {}", toml::Value::String(value.trim().into())),
         None => setting.to_string(),
-    }
-}
-
-/// Prints; a reader that went away is no error.
-pub fn print(text: &str) -> Result<(), String> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(format!("can't write to standard output: {error}"))
-        }
-        _ => Ok(()),
     }
 }

@@ -1,7 +1,8 @@
 //! One run from its settings to its folder.
 
 use crate::config::Config;
-use crate::report::{Csv, Curves, Folder, Live, Progress, Report, Views, time_name};
+use crate::console::print;
+use crate::report::{Csv, Curves, Folder, Live, Progress, Report, Views, load_in_words, time_name};
 use crate::wrong::Wrong;
 use crate::{disk, drivers, load, machine};
 use std::io::IsTerminal;
@@ -31,6 +32,9 @@ pub fn run(config: &Config, name: Option<&str>, shown: Shown) -> Result<(PathBuf
     let folder = Folder::make(&config.test_dir, &name)?;
     folder.write("config.toml", &config.text)?;
     let title = format!("{name}: {}, {} clients", target.version(), config.concurrent);
+    if shown != Shown::Nothing {
+        print(&load_in_words(config, &target.version()))?;
+    }
     let (mut csv, mut curves) = (Csv::make(&folder.path, config)?, Curves::default());
     let stop = stopped_by_ctrl_c()?;
     let measured = {

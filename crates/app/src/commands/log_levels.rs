@@ -9,16 +9,18 @@ use serde_json::{Map, Value};
 pub const EXAMPLES: &str = "\
 Examples:
   credenza log-levels
-  credenza log-levels set node=debug http=warn
-  credenza log-levels set all=info
+  credenza log-levels node=debug http=warn
+  credenza log-levels all=info
 
 A change lasts until the node stops; the setting `log_level` is what it starts with.";
 
 /// `credenza log-levels`.
 #[derive(clap::Args)]
 pub struct LogLevels {
-    #[command(subcommand)]
-    action: Option<Action>,
+    /// Sections and the levels they get: off, error, warn, info, debug or trace; `all` is every
+    /// section [default: show the levels]
+    #[arg(value_name = "SECTION=LEVEL")]
+    changes: Vec<String>,
     #[command(flatten)]
     address: Address,
     /// Answer in JSON
@@ -26,23 +28,15 @@ pub struct LogLevels {
     json: bool,
 }
 
-#[derive(clap::Subcommand)]
-enum Action {
-    /// Change levels: off, error, warn, info, debug, trace
-    Set {
-        /// Sections and their levels; `all` is every section
-        #[arg(required = true, value_name = "SECTION=LEVEL")]
-        levels: Vec<String>,
-    },
-}
-
 impl LogLevels {
     /// Shows them, after the change if there is one.
     pub async fn run(self) -> Outcome {
         const PATH: &str = "/v1/admin/log-levels";
-        let call = match &self.action {
+        let call = match self.changes.split_first() {
             None => Call::new(Method::GET, PATH),
-            Some(Action::Set { levels }) => Call::json(Method::PUT, PATH, body(levels)?),
+            // The verb that others put before a change may stand there.
+            Some((verb, changes)) if verb == "set" => Call::json(Method::PUT, PATH, body(changes)?),
+            Some(_) => Call::json(Method::PUT, PATH, body(&self.changes)?),
         };
         let levels = Client::new(&self.address)?.call(call).await?.json()?;
         if self.json {
@@ -54,13 +48,17 @@ impl LogLevels {
     }
 }
 
-fn body(levels: &[String]) -> Outcome<String> {
-    let mut changes = Map::new();
-    for level in levels {
-        let (section, word) = level
-            .split_once('=')
-            .ok_or_else(|| Failure::invalid(format!("`{level}`: SECTION=LEVEL is wanted")))?;
-        changes.insert(section.into(), word.into());
+fn body(changes: &[String]) -> Outcome<String> {
+    let expected = "expected SECTION=LEVEL, such as node=debug (`credenza log-levels` lists them)";
+    if changes.is_empty() {
+        return Err(Failure::invalid(expected));
     }
-    Ok(Value::Object(changes).to_string())
+    let mut levels = Map::new();
+    for change in changes {
+        let (section, level) = change
+            .split_once('=')
+            .ok_or_else(|| Failure::invalid(format!("`{change}`: {expected}")))?;
+        levels.insert(section.into(), level.into());
+    }
+    Ok(Value::Object(levels).to_string())
 }

@@ -74,16 +74,16 @@ enum Step {
         #[command(flatten)]
         with: With,
     },
-    /// Each partition is to become two: done at once, and nothing moves
+    /// Split each partition into two: done at once, and nothing moves
     Double(With),
-    /// Each two partitions are to become one, after their copies have come together
+    /// Merge partitions in pairs, once their copies are at the same nodes
     Halve(With),
-    /// Show what is laid down would do
+    /// Show what the planned changes would do
     Plan(With),
     /// Call off the change under way: what has gone over goes back
     Cancel(With),
-    /// Lay down that a member is to keep no part of the ring any more; one that is down for good
-    /// leaves in the same way, and the others take its part from each other (Riak's `force-remove`)
+    /// Plan that a member gives up its part of the ring; of one that is down for good the others
+    /// fetch its part from each other (Riak's `force-remove`)
     #[command(visible_alias = "force-remove")]
     Leave {
         /// The member's name; of one that was removed, its id
@@ -98,9 +98,9 @@ enum Step {
         #[command(flatten)]
         with: With,
     },
-    /// Take back what is laid down for the ring
+    /// Discard the planned changes
     Clear(With),
-    /// Begin what is laid down for the ring
+    /// Begin the planned changes
     Commit {
         /// Wait until everything has gone over and been cleared
         #[arg(long)]

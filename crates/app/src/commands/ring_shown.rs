@@ -43,9 +43,9 @@ pub fn show_plan(plan: &Value, names: &Names) -> Outcome {
     let changes: Vec<String> =
         plan["changes"].as_array().into_iter().flatten().map(change).collect();
     if changes.is_empty() {
-        return output::text("no change of the ring is laid down\n");
+        return output::text("no change of the ring is planned\n");
     }
-    output::text(&format!("laid down: {}\n", changes.join(", ")))?;
+    output::text(&format!("planned: {}\n", changes.join(", ")))?;
     if let Some(refused) = plan["refused"].as_str() {
         return output::text(&format!("it can't begin now: {refused}\n"));
     }

@@ -79,9 +79,8 @@ pub const TABLE: &[Row] = &[
         name: "join",
         value: "ADDRESSES",
         default: "none",
-        doc: "with an empty data directory: the client address (HOST:PORT) of any member of the \
-              cluster that this node is to join, or of several, with commas between; with one \
-              that has joined it means nothing",
+        doc: "client addresses (HOST:PORT) of members of the cluster to join, comma-separated; one \
+              is enough. Used by an empty data directory only: a node that has joined ignores it",
         take: |settings, text| {
             settings.join = places(text)?;
             Ok(())
@@ -91,10 +90,10 @@ pub const TABLE: &[Row] = &[
         name: "found_with",
         value: "ADDRESSES",
         default: "none",
-        doc: "with an empty data directory: the client addresses of the other nodes that are to \
-              make a cluster with this one, with commas between. If one has a cluster, this node \
-              joins that; it founds one once most of them all say that they belong to none, so \
-              that a founder whose disk was lost never begins another cluster",
+        doc: "client addresses of the other first members of a new cluster, comma-separated; used \
+              by an empty data directory only. The node joins the cluster of any of them; it \
+              creates a cluster only when a majority answers that none of them belongs to one, so \
+              a founder that lost its disk never creates a second cluster",
         take: |settings, text| {
             settings.found_with = places(text)?;
             Ok(())

@@ -1,7 +1,7 @@
 //! Variables of the environment that nobody reads, but whose names are near to one that is read.
 
 use super::TABLE;
-use crate::near::nearest;
+use base::nearest;
 
 /// Variables of commands that are no settings of `serve`.
 const OTHERS: [&str; 6] = ["URL", "BUCKET", "CONFIG", "ARAKOON_CONFIG", "FAILPOINT", "MUTANT"];

@@ -147,6 +147,27 @@ impl DriverConfig {
         }
     }
 
+    /// Where the server is, and the setting that says so; none if it is inside this process.
+    fn server(&self) -> Option<(&'static str, String)> {
+        match self {
+            DriverConfig::Null | DriverConfig::Embedded(_) => None,
+            DriverConfig::Resp(config) => Some(("resp_address", config.addresses.join(", "))),
+            DriverConfig::Http(config) => Some(("http_address", config.address.clone())),
+            DriverConfig::Riak(config) => Some(("riak_addresses", config.addresses.join(", "))),
+            DriverConfig::Etcd(config) => Some(("etcd_endpoints", config.endpoints.join(", "))),
+        }
+    }
+
+    /// Where the server is; none if it is inside this process.
+    pub fn place(&self) -> Option<String> {
+        self.server().map(|(_, place)| place)
+    }
+
+    /// The setting that says where the server is.
+    pub fn setting(&self) -> Option<&'static str> {
+        self.server().map(|(setting, _)| setting)
+    }
+
     /// Whether a client may have several requests in flight.
     pub fn pipelines(&self) -> bool {
         !matches!(self, DriverConfig::Etcd(_))

@@ -1,6 +1,7 @@
 //! TOML as a tree in which every value knows its file and line.
 
-use std::collections::BTreeMap;
+use base::nearest;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -35,6 +36,8 @@ pub enum Value {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Items {
     items: BTreeMap<String, Item>,
+    /// The keys that were looked for: those that have a meaning.
+    known: BTreeSet<String>,
 }
 
 impl Item {
@@ -107,7 +110,7 @@ impl Item {
     /// The table's keys.
     pub fn table(&self) -> Result<Items, String> {
         match &self.value {
-            Value::Table(items) => Ok(Items { items: items.clone() }),
+            Value::Table(items) => Ok(Items { items: items.clone(), ..Items::default() }),
             other => Err(self.error(format!("wants a table, not {}", other.kind()))),
         }
     }
@@ -145,7 +148,7 @@ impl Items {
             let line = error.span().map_or(1, |span| line_of(text, span.start));
             format!("{file}:{line}: {}", error.message())
         })?;
-        Ok(Items { items: tree(&file, text, table.into_inner())? })
+        Ok(Items { items: tree(&file, text, table.into_inner())?, ..Items::default() })
     }
 
     /// Lets the keys of `later` replace those of the same name; tables as a whole.
@@ -165,6 +168,7 @@ impl Items {
 
     /// Takes a key out.
     pub fn take(&mut self, key: &str) -> Option<Item> {
+        self.known.insert(key.into());
         self.items.remove(key)
     }
 
@@ -202,12 +206,12 @@ impl Items {
         self.items
     }
 
-    /// An error for the first key that nobody took.
+    /// An error for the first key that nobody took; it names the key that may be meant.
     pub fn end(&self) -> Result<(), String> {
-        match self.items.iter().next() {
-            Some((key, item)) => Err(item.error(format!("there is no key `{key}` here"))),
-            None => Ok(()),
-        }
+        let Some((key, item)) = self.items.iter().next() else { return Ok(()) };
+        let meant = nearest(key, self.known.iter().map(String::as_str));
+        let meant = meant.map_or(String::new(), |meant| format!(", is `{meant}` meant?"));
+        Err(item.error(format!("there is no key `{key}` here{meant}")))
     }
 
     /// The table as TOML again, without passwords.

@@ -24,6 +24,7 @@ mod tests;
 
 use crate::config::{DriverConfig, Operation};
 use crate::wrong::Wrong;
+use base::Kind;
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
@@ -187,8 +188,18 @@ fn without_resp(driver: &str, operation: Operation) -> Result<(), String> {
     }
 }
 
-/// Finds the server or starts the node.
+/// Finds the server or starts the node; if there is none, the error says which setting names
+/// another.
 pub fn prepare(config: &DriverConfig) -> Result<Box<dyn Target>, Wrong> {
+    found(config).map_err(|wrong| match config.setting() {
+        Some(setting) if wrong.kind == Kind::Unavailable => Wrong::unreachable(format!(
+            "{wrong}; start a server there, or name another with `{setting}` (`bench quick`: --url)"
+        )),
+        _ => wrong,
+    })
+}
+
+fn found(config: &DriverConfig) -> Result<Box<dyn Target>, Wrong> {
     match config {
         DriverConfig::Null => Ok(Box::new(null::NullTarget)),
         DriverConfig::Resp(config) => Ok(Box::new(resp::RespTarget::find(config)?)),

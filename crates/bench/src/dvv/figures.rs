@@ -19,12 +19,10 @@ fn bytes() -> Axis {
 }
 
 fn theory() -> Chart {
-    let series = growth::curves(CLIENTS).into_iter().map(|(name, sizes)| Series {
-        name,
-        points: (1..)
-            .zip(sizes)
-            .map(|(clients, [terms, _])| (f64::from(clients), terms as f64))
-            .collect(),
+    let series = growth::curves(CLIENTS).into_iter().map(|(name, sizes)| {
+        let points = (1..).zip(sizes);
+        let points = points.map(|(clients, [terms, _])| (f64::from(clients), terms as f64));
+        Series::new(name, points.collect())
     });
     Chart {
         title: "One key, written by one client after the other".into(),
@@ -39,12 +37,10 @@ fn measured(study: &Study) -> Chart {
     let same = |one: &&super::outcome::Outcome| {
         first.is_some_and(|first| (&one.mix, one.value_bytes) == (&first.mix, first.value_bytes))
     };
-    let series = study.outcomes.iter().filter(same).map(|one| Series {
-        name: one.kind.clone(),
-        points: (1..)
-            .zip(&one.growth)
-            .map(|(second, [terms, _])| (f64::from(second), *terms))
-            .collect(),
+    let series = study.outcomes.iter().filter(same).map(|one| {
+        let points = (1..).zip(&one.growth);
+        let points = points.map(|(second, [terms, _])| (f64::from(second), *terms));
+        Series::new(one.kind.clone(), points.collect())
     });
     Chart {
         title: format!("Mean clock of returned objects, {}", first.map_or("", |one| &one.mix)),

@@ -13,12 +13,14 @@ mod progress;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod words;
 
 pub use csv::{Csv, file_label};
 pub use live::Live;
 pub use plots::Curves;
 pub use progress::{Progress, bar};
 pub use summary::{Percentiles, Report, merged};
+pub use words::{load_in_words, title};
 
 use crate::config::Config;
 use crate::load::{Collected, Row, View};
@@ -73,7 +75,7 @@ impl Folder {
             }
         }
         self.write("all.hgrm", &hgrm::text(&summary::merged(collected)))?;
-        for (name, chart) in curves.charts(config, collected)? {
+        for (name, chart) in curves.charts(&title(config, report), config, collected)? {
             self.write(&name, &chart)?;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! The charts of a run: throughput and latency over time, and the distribution of the whole run.
 
-use crate::charts::{Axis, Chart, Scale, Series};
-use crate::config::Config;
+use crate::charts::{Axis, Chart, Scale, Series, Stroke};
+use crate::config::{Config, Mode};
 use crate::load::{Collected, Part, Row, View};
 use hdrhistogram::Histogram;
 
@@ -39,32 +39,46 @@ impl View for Curves {
 
 impl Curves {
     /// All charts with their file names.
+    ///
+    /// `about`: the run, in the title's words after its subject.
     pub fn charts(
         &self,
+        about: &str,
         config: &Config,
         collected: &Collected,
     ) -> Result<Vec<(String, String)>, String> {
-        let labels = || config.operations.iter().map(|weighted| &weighted.label);
-        let title = |what: &str| format!("{what}, {} clients", config.concurrent);
+        let title = |subject: &str| format!("{subject}: {about}");
         let seconds = || Axis::new("seconds", Scale::Linear);
         let milliseconds = || Axis::new("milliseconds", Scale::Logarithmic);
-        let line = |name: &str, points| Series { name: name.into(), points };
-        let mut throughput = vec![line("succeeded", self.ok.clone())];
-        if self.failed.iter().any(|(_, count)| *count > 0.0) {
-            throughput.push(line("failed", self.failed.clone()));
+        let mut throughput = vec![Series::new("succeeded", self.ok.clone())];
+        // A goal, and what fell short of it, stand beside what was reached.
+        if let (Mode::Rate(rate), Some(first), Some(last)) =
+            (config.mode, self.ok.first(), self.ok.last())
+        {
+            let due = Series::new("due", vec![(first.0, rate), (last.0, rate)]);
+            throughput.push(due.drawn(1, Stroke::Dashed));
         }
+        if self.failed.iter().any(|(_, count)| *count > 0.0) {
+            throughput.push(Series::new("failed", self.failed.clone()).drawn(3, Stroke::Solid));
+        }
+        let labels = config.operations.iter().map(|weighted| &weighted.label);
         let mut latencies = Vec::new();
-        for (label, rows) in labels().zip(&self.latencies) {
-            for (place, (name, _)) in OVER_TIME.iter().enumerate() {
+        for (colour, (label, rows)) in labels.zip(&self.latencies).enumerate() {
+            for (place, ((name, _), stroke)) in OVER_TIME.iter().zip(Stroke::ALL).enumerate() {
                 let points = rows.iter().map(|row| row[place]).collect();
-                latencies.push(line(&format!("{label} {name}"), points));
+                latencies
+                    .push(Series::new(format!("{label} {name}"), points).drawn(colour, stroke));
             }
         }
-        let distribution = collected.operations.iter();
-        let distribution = distribution.filter(|operation| !operation.latency.is_empty());
-        let distribution = distribution
-            .map(|operation| line(&operation.label, curve(&operation.latency)))
-            .collect();
+        let distribution = collected.operations.iter().enumerate();
+        let distribution = distribution.filter(|(_, operation)| !operation.latency.is_empty());
+        let distribution = distribution.flat_map(|(colour, operation)| {
+            let curve = Series::new(operation.label.as_str(), curve(&operation.latency));
+            // Too few samples decide the curve's last part for a line; the worst is a dot.
+            let worst = Series::new(format!("{} max", operation.label), worst(&operation.latency));
+            [curve.drawn(colour, Stroke::Solid), worst.drawn(colour, Stroke::Solid)]
+        });
+        let distribution = distribution.collect();
         let per_second = Axis::new("operations/s", Scale::Linear);
         let percentiles = Axis::new("percentile", Scale::Percentiles);
         let charts = [
@@ -95,4 +109,9 @@ fn curve(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
         (nines, value as f64 / 1e6)
     });
     points.collect()
+}
+
+/// The longest of all, at the place of the rarest.
+fn worst(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
+    vec![((histogram.len().max(1) as f64).log10(), histogram.max() as f64 / 1e6)]
 }

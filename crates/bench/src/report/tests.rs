@@ -95,9 +95,9 @@ fn assert_well_formed(svg: &str) {
 
 #[test]
 fn charts_are_well_formed_and_their_words_readable() {
-    let series = |name: &str, factor: f64| Series {
-        name: name.into(),
-        points: (0..4).map(|n| (f64::from(n), factor * f64::from(n + 1))).collect(),
+    let series = |name: &str, factor: f64| {
+        let points = (0..4).map(|n| (f64::from(n), factor * f64::from(n + 1)));
+        Series::new(name, points.collect())
     };
     let names = ["1", "8", "64", "256"].map(String::from).to_vec();
     let mut chart = Chart {

@@ -63,7 +63,7 @@ pub struct SuiteOptions {
 pub fn text_of(name: &str) -> Result<String, String> {
     match SUITES.iter().find(|(known, _)| *known == name) {
         Some((_, text)) => Ok(text.to_string()),
-        None => crate::command::read(Path::new(name)),
+        None => crate::console::read(Path::new(name)),
     }
 }
 

@@ -5,7 +5,7 @@ use super::results::{Point, Results};
 use super::soak;
 use super::tables::{markdown, points, ratio};
 use super::work::Work;
-use crate::charts::{Axis, Chart, Scale, Series};
+use crate::charts::{Axis, Chart, Scale, Series, Stroke};
 use crate::report::file_label;
 use std::path::{Path, PathBuf};
 
@@ -88,7 +88,7 @@ pub fn charts(
             let point = results.point(&measure.name, server, *measure.clients.first()?)?;
             Some((place as f64, point.median.throughput))
         });
-        Series { name: server.to_string(), points: bars.collect() }
+        Series::new(server.as_str(), bars.collect())
     });
     let chart = Chart {
         title: format!("{}: operations a second", first.point),
@@ -102,7 +102,7 @@ pub fn charts(
 
 fn clients_axis(measure: &Measure) -> Axis {
     let names = measure.clients.iter().map(usize::to_string).collect();
-    Axis::new("clients", Scale::Names(names))
+    Axis::new("clients (one step each, not to scale)", Scale::Names(names))
 }
 
 /// A line over the numbers of clients.
@@ -116,7 +116,7 @@ fn line(
     let points = measure.clients.iter().enumerate().filter_map(|(place, clients)| {
         Some((place as f64, height(results.point(&measure.name, server, *clients)?)))
     });
-    Series { name, points: points.collect() }
+    Series::new(name, points.collect())
 }
 
 fn throughput(measure: &Measure, results: &Results) -> Chart {
@@ -132,13 +132,12 @@ fn throughput(measure: &Measure, results: &Results) -> Chart {
 }
 
 fn latency(measure: &Measure, results: &Results) -> Chart {
-    let lines = measure.servers.iter().flat_map(|server| {
+    let lines = measure.servers.iter().enumerate().flat_map(|(colour, server)| {
         let p50 = |point: &Point| point.median.p50_us / 1000.0;
         let p99 = |point: &Point| point.median.p99_us / 1000.0;
-        [
-            line(measure, results, server, format!("{server} p50"), p50),
-            line(measure, results, server, format!("{server} p99"), p99),
-        ]
+        let p50 = line(measure, results, server, format!("{server} p50"), p50);
+        let p99 = line(measure, results, server, format!("{server} p99"), p99);
+        [p50.drawn(colour, Stroke::Solid), p99.drawn(colour, Stroke::Dashed)]
     });
     Chart {
         title: format!("{}: latency", measure.name),
@@ -153,7 +152,7 @@ fn ratios(measure: &Measure, results: &Results) -> Chart {
         let points = measure.clients.iter().enumerate().filter_map(|(place, clients)| {
             Some((place as f64, ratio(measure, results, server, *clients)?))
         });
-        Series { name: format!("{} / {server}", measure.servers[0]), points: points.collect() }
+        Series::new(format!("{} / {server}", measure.servers[0]), points.collect())
     });
     Chart {
         title: format!("{}: how many times the other's throughput", measure.name),

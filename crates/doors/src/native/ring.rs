@@ -23,7 +23,7 @@ pub const CLAIM: Route = cluster(
 pub const SEE_PLAN: Route = cluster(
     (Name::SeeRingPlan, Method::Get, PLAN),
     (Takes::Nothing, Gives::Json("RingPlan")),
-    "What the changes of the ring that are laid down would do.",
+    "What the planned changes of the ring would do.",
 );
 
 pub const STAGE: Route = cluster(
@@ -35,13 +35,13 @@ pub const STAGE: Route = cluster(
 pub const CLEAR: Route = cluster(
     (Name::ClearRingPlan, Method::Delete, PLAN),
     (Takes::Nothing, Gives::Nothing),
-    "Takes all changes of the ring back that are laid down.",
+    "Discards the planned changes of the ring.",
 );
 
 pub const COMMIT: Route = cluster(
     (Name::CommitRing, Method::Post, "/v1/cluster/ring/commit"),
     (Takes::MaybeJson("RingEpoch"), Gives::Json("Ring")),
-    "Begins the changes of the ring that are laid down, if it is still at this epoch.",
+    "Begins the planned changes of the ring, if it is still at this epoch.",
 );
 
 pub const CANCEL: Route = cluster(

@@ -66,7 +66,7 @@ fn read(row: &[u8]) -> Result<Vec<Heir>> {
 
 impl Heirs {
     /// Nobody is left but this node: the steps by which it keeps the whole ring, owes nobody
-    /// anything, and forgets changes that were laid down.
+    /// anything, and discards planned changes.
     pub(super) fn survived_by(&self, own: NodeId) -> Vec<Update> {
         let Some((row, ring)) = &self.ring else { return Vec::new() };
         let alone = ring.pending().is_none() && ring.layout().nodes().keys().eq([&own]);

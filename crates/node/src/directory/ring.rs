@@ -1,6 +1,6 @@
-//! The ring, as the directory knows it: one row, and one more for changes that are laid down.
+//! The ring, as the directory knows it: one row, and one more for planned changes.
 //!
-//! It begins with all partitions at the founder. Changes are laid down one by one, shown as a plan,
+//! It begins with all partitions at the founder. Changes are planned one by one, shown together,
 //! and begun together; from then on the row holds both layouts, and each node that has its copy of
 //! a partition says so here, until the last one makes the partition go over. `Claim` gives every
 //! member that stays its even part at once: nothing is moved by it, so it is decided only when its
@@ -28,7 +28,7 @@ struct Known {
     ring: Ring,
 }
 
-/// What is laid down.
+/// The planned changes.
 struct Staged {
     row: Option<Value>,
     changes: Vec<RingChange>,
@@ -165,7 +165,7 @@ impl Directory {
     fn commit(&self, known: Known, epoch: Option<u64>, down: &BTreeSet<NodeId>) -> Result<Plan> {
         let Staged { row, changes } = self.staged()?;
         if changes.is_empty() {
-            let text = "no change of the ring is laid down: `credenza cluster ring join NODE`";
+            let text = "no change of the ring is planned: `credenza cluster ring join NODE`";
             return Err(Error::new(Reason::Changed, text));
         }
         let now = known.ring.epoch();
@@ -210,7 +210,7 @@ impl Directory {
         let away: Vec<_> = away.iter().map(|node| names.named(&format!("node {node}"))).collect();
         let text = format!(
             "partitions that have gone over would have to go back to {}, out of reach: start it \
-             and call the change off then, or let the change end and lay down another",
+             and call the change off then, or let the change end and plan another",
             away.join(", ")
         );
         Err(Error::new(Reason::Changed, text))

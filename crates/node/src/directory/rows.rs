@@ -11,7 +11,7 @@
 //! n/group                -> the next group's number
 //! a/<type>/<name>        -> properties            of an available bucket, where not its type's
 //! r                      -> the ring, as `logic::ring` writes it
-//! r/plan, r/heirs        -> changes of it that are laid down, and those that replaced members owe
+//! r/plan, r/heirs        -> planned changes of it, and those that replaced members owe
 //! l/<node, 16 digits>    -> the last life of a member that was let in (`lives.rs`)
 //! j/<digest, 64 digits>  -> a join token that lets nodes in
 //! g/<group u32 BE>       -> who is wanted in it; form 2: how many voters, and with whom it began
@@ -43,7 +43,7 @@ pub(crate) const RING: &[u8] = b"r";
 pub(crate) const LIVES: &[u8] = b"l/";
 /// Join tokens.
 pub(crate) const TOKENS: &[u8] = b"j/";
-/// Changes of the ring that are laid down.
+/// Planned changes of the ring.
 pub(crate) const RING_PLAN: &[u8] = b"r/plan";
 /// Who takes over whose part of the ring.
 pub(crate) const RING_HEIRS: &[u8] = b"r/heirs";

@@ -1,4 +1,4 @@
-//! Changes of the ring that are laid down and have not begun: a row of text.
+//! Planned changes of the ring, which have not begun: a row of text.
 //!
 //! ```text
 //! 1
@@ -66,7 +66,7 @@ fn read_line(line: &str) -> Option<RingChange> {
     fields.next().is_none().then_some(change)
 }
 
-/// Whether a change can be laid down beside so many others.
+/// Returns true if a change can be planned beside so many others.
 pub(super) fn check(change: &RingChange, beside: usize) -> Result<()> {
     let (names, rack): (&[&String], Option<&String>) = match change {
         RingChange::Join { node, rack } | RingChange::Rack { node, rack } => (&[node], Some(rack)),

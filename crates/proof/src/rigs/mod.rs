@@ -49,12 +49,17 @@ fn package(tool: &str) -> &str {
         "apt-cache" => "apt",
         "ip" => "iproute2",
         "cc" => "gcc",
-        "findmnt" | "fsfreeze" | "nsenter" | "prlimit" | "setpriv" => "util-linux",
+        "findmnt" | "fsfreeze" | "nsenter" | "prlimit" | "setpriv" | "unshare" => "util-linux",
+        "fuser" => "psmisc",
+        "java" => "openjdk-17-jdk-headless",
         "libfaketime" => "faketime",
         "mkfs.ext4" => "e2fsprogs",
         "mkfs.xfs" => "xfsprogs",
+        "mvn" => "maven",
+        "pgrep" => "procps",
         "python3" => "python3-venv",
         "redis-benchmark" | "redis-cli" => "redis-tools",
+        "tclsh" => "tcl",
         tool => tool,
     }
 }

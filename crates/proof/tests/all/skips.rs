@@ -87,13 +87,16 @@ fn the_long_form_skips_what_the_list_names() {
 #[test]
 fn the_packages_of_missing_tools_are_those_that_check_installs() {
     let script = std::fs::read_to_string(proof::tidy::root().join("check")).expect("it is there");
-    let installed = script.lines().find_map(|line| line.strip_prefix("RIG_PACKAGES=\""));
-    let installed: Vec<_> = installed.expect("a list").trim_end_matches('"').split(' ').collect();
+    let list = |name: &str| {
+        let line = script.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix("=\""));
+        line.expect("a list").trim_end_matches('"').split(' ').collect::<Vec<_>>()
+    };
+    let installed = [list("RIG_PACKAGES"), list("LONG_PACKAGES")].concat();
     let systems = [System::Ext4, System::Xfs, System::Memory { files: 1 }];
     let mut tools: Vec<_> = systems.iter().flat_map(|system| system.tools()).copied().collect();
     tools.extend(["ip", "nsenter", "fsfreeze", "prlimit", "setpriv", "strace", "eatmydata"]);
     tools.extend(["redis-cli", "redis-benchmark", "curl", "haproxy", "slowhttptest", "python3"]);
-    tools.push("libfaketime");
+    tools.extend(["libfaketime", "tclsh", "mvn", "java", "fuser", "pgrep", "unshare"]);
     for tool in tools {
         let words = proof::rigs::not_installed(tool);
         let package = words.rsplit("(Debian: ").next().and_then(|rest| rest.strip_suffix(')'));
@@ -105,8 +108,8 @@ fn the_packages_of_missing_tools_are_those_that_check_installs() {
 #[test]
 fn rigs_are_set_up_before_a_complete_run_and_before_a_long_one() {
     let script = std::fs::read_to_string(proof::tidy::root().join("check")).expect("it is there");
-    for form in ["\nall)\n", "\nlong)\n"] {
-        let steps = script.split_once(form).map(|(_, rest)| rest.trim_start());
-        assert!(steps.is_some_and(|steps| steps.starts_with("rigs\n")), "{form}");
+    for (form, first) in [("\nall)\n", "rigs"), ("\nlong)\n", "rigs $LONG_PACKAGES")] {
+        let mut steps = script.split_once(form).expect(form).1.lines().map(str::trim_start);
+        assert_eq!(steps.find(|step| !step.starts_with('#')), Some(first), "{form}");
     }
 }

@@ -82,7 +82,10 @@ fn times_may_say_their_unit() {
 #[test]
 fn errors_name_file_line_and_key() {
     for (text, wanted) in [
-        ("driver = 'null'\n\nconcurent = 3", "a.toml:3: there is no key `concurent` here"),
+        (
+            "driver = 'null'\n\nconcurent = 3",
+            "a.toml:3: there is no key `concurent` here, is `concurrent` meant?",
+        ),
         ("driver = 'null'\nconcurrent = 0", "a.toml:2: `concurrent` wants a whole number from 1"),
         ("driver = 'null'\nconcurrent = '3'", "a.toml:2: `concurrent` wants a whole number"),
         ("driver = 'mysql'", "a.toml:1: `driver` wants one of resp"),

@@ -27,6 +27,7 @@ mod siblings;
 mod strings;
 pub mod table;
 mod transaction;
+mod unserved;
 mod words;
 
 pub use clients::{Kill, Listed, line_of_list};
@@ -194,7 +195,12 @@ fn unknown(words: &Words<'_>) -> Refusal {
         arguments.push_str(&format!("'{}' ", shown(words.get(at), 128 - arguments.len())));
     }
     let name = shown(words.get(0), 128);
-    Refusal::made(format!("ERR unknown command '{name}', with args beginning with: {arguments}"))
+    // Behind Redis' words, by whose beginning clients know the error.
+    let hint = unserved::family(words.get(0)).map_or(String::new(), |family| {
+        format!("(not served: {family}; `COMMAND LIST` says what is)")
+    });
+    let said = format!("ERR unknown command '{name}', with args beginning with: {arguments}{hint}");
+    Refusal::made(said)
 }
 
 /// A client's own word for an answer to that client, cut to a length.

@@ -103,7 +103,9 @@ impl Upper {
     }
 }
 
-/// What Redis says of a value over its limit, with ours.
+/// What Redis says of a value over its limit, with ours and what to do.
 pub fn too_large_value() -> Refusal {
-    Refusal::made(format!("ERR string exceeds maximum allowed size ({VALUE_BYTES_MAX} bytes)"))
+    Refusal::made(format!(
+        "ERR string exceeds maximum allowed size ({VALUE_BYTES_MAX} bytes): store it in parts"
+    ))
 }

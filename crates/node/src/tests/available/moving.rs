@@ -161,7 +161,7 @@ async fn plans_are_laid_down_shown_taken_back_and_refused_in_words() {
     };
     let commit = RingCall::Commit { epoch: None };
     let (reason, text) = refused(ring(&cluster, commit.clone()).await);
-    assert!(reason == Reason::Changed && text.contains("laid down"), "{text}");
+    assert!(reason == Reason::Changed && text.contains("planned"), "{text}");
     let leave = |which: usize| RingChange::Leave { node: format!("n{which}") };
     let (reason, text) = refused(ring(&cluster, RingCall::Stage(leave(1))).await);
     assert!(reason == Reason::Changed && text.contains("let another node join first"), "{text}");

@@ -12,6 +12,7 @@ mod calls;
 mod catch_up;
 mod clocks;
 mod damage;
+mod dead_rows;
 mod disks;
 mod distance;
 mod failpoints;

@@ -219,7 +219,7 @@ fn foreign(name: &str, variable: &str, script: &str) {
 }
 
 /// A Python 2.7 that answers; a name in the path may be a mere pointer to none.
-fn python2() -> Option<PathBuf> {
+pub fn python2() -> Option<PathBuf> {
     let works = |python: &Path| {
         Command::new(python).args(["-c", "pass"]).output().is_ok_and(|done| done.status.success())
     };

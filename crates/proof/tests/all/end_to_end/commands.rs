@@ -1,6 +1,7 @@
 //! Commands that have no other house: bucket types, settings, the load tool within the binary.
 
-use super::{fresh, http, output, tool};
+use super::{fresh, http, output, resp, tool};
+use proof::client::Word;
 use proof::report::skipped;
 use proof::rigs::{Root, Scratch, missing, text};
 use serde_json::Value;
@@ -69,6 +70,29 @@ fn the_load_tool_is_part_of_the_binary_and_loads_a_node() {
 }
 
 #[test]
+fn a_quick_load_needs_no_file_and_says_what_it_does() {
+    let (scratch, server) = fresh("bench-quick");
+    let results = scratch.join("results");
+    let words = ["bench", "quick", "--seconds", "1", "--keys", "100", "-c", "4"];
+    let mut command = proof::server::tool(&words);
+    command.env("CREDENZA_URL", server.url()).args(["-d", text(&results)]);
+    let done = output(command);
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    assert!(said.starts_with("load: 4 clients of credenza "), "{said}");
+    assert!(said.contains(": get 75 %, put 25 %, values of 100 bytes"), "{said}");
+    assert!(said.contains("\nverdict: ") && said.contains("none failed"), "{said}");
+    let plot = std::fs::read_to_string(results.join("current/latencies.svg")).expect("drawn");
+    assert!(plot.contains("get p99.9") && plot.contains("values of 100 bytes"));
+    // All keys are written before the run, so that no read misses.
+    assert_eq!(resp(&server).say("DBSIZE").expect("an answer"), Word::Number(100));
+    let nothing = output(proof::server::tool(&["bench"]));
+    let complained = String::from_utf8_lossy(&nothing.stderr);
+    assert_eq!(nothing.status.code(), Some(2), "{complained}");
+    assert!(complained.contains("bench quick"), "{complained}");
+}
+
+#[test]
 fn a_server_that_is_not_there_is_no_mistake_of_the_load() {
     for driver in ["resp", "http"] {
         let address = format!("{driver}_address=127.0.0.1:1");
@@ -80,6 +104,8 @@ fn a_server_that_is_not_there_is_no_mistake_of_the_load() {
         let said = String::from_utf8_lossy(&done.stderr);
         assert_eq!(done.status.code(), Some(5), "{said}");
         assert!(said.contains("can't connect to 127.0.0.1:1"), "{said}");
+        let setting = address.split('=').next().unwrap_or_default();
+        assert!(said.contains(&format!("`{setting}`")), "{said}");
     }
 }
 

@@ -19,6 +19,7 @@ mod copies;
 mod crash_log;
 mod defaults;
 mod first_start;
+mod foreign_suites;
 mod founding;
 mod groups;
 mod health;
@@ -36,7 +37,6 @@ mod published_load;
 mod readme;
 mod ready;
 mod real_input;
-
 mod redis_tools;
 mod repair;
 mod riak;

@@ -5,7 +5,7 @@
 //! What is answered does not matter, a refusal is as good as a result. What matters is that the
 //! master stays, that other clients are served, and that memory stays within its bound.
 
-use super::{HOSTILE_P99_MAX_S, MEMORY_BYTES_MAX, MEMORY_SLACK_BYTES, SECOND, mib};
+use super::{MEMORY_BYTES_MAX, MEMORY_SLACK_BYTES, SECOND, mib};
 use proof::client::{Http, Resp, Word, command};
 use proof::report::{BoundChecks, say, times};
 use proof::rigs::{Cluster, StopOnDrop, resident_bytes};
@@ -127,10 +127,11 @@ pub fn bounds(checks: &mut BoundChecks, name: &str, report: &Report) {
     checks.hold(&what, mib(report.most_bytes as f64), mib(limit));
 }
 
-/// Holds what others felt against its bound.
-pub fn felt(checks: &mut BoundChecks, name: &str, p99: Duration) {
-    let what = format!("{name}: p99 of others beside hostile requests, s");
-    checks.hold(&what, p99.as_secs_f64(), HOSTILE_P99_MAX_S);
+/// Says what others felt. `hostile_but_valid.rs` holds it against a bound, beside nothing else: here
+/// the cores are busy with all other loads.
+pub fn felt(name: &str, p99: Duration) {
+    let seconds = p99.as_secs_f64();
+    say(&format!("{name}: p99 of others beside hostile requests: {seconds:.3} s"));
 }
 
 fn connect(to: SocketAddr) -> io::Result<Resp> {

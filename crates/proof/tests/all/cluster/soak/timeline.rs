@@ -86,12 +86,13 @@ impl Timeline {
         nodes: usize,
     ) {
         for turn in self.turns.iter().filter(|turn| turn.majority) {
-            let limit = if turn.faults.len() > 1 { PAUSE_OF_TWO_MAX_S } else { PAUSE_MAX_S };
+            let one = turn.faults.len() == 1 && !turn.faults[0].is_several();
+            let limit = if one { PAUSE_MAX_S } else { PAUSE_OF_TWO_MAX_S };
             let what = format!("{name}: pause, s: {}", turn.line());
             checks.hold(&what, turn.pause(probes, nodes), limit);
             if turn.faults == [Fault::Hostile] {
                 let all: Vec<_> = (1..=nodes).collect();
-                hostile::felt(checks, name, probes.latency(&all, (turn.from, turn.mended), 990));
+                hostile::felt(name, probes.latency(&all, (turn.from, turn.mended), 990));
             }
         }
     }

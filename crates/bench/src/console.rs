@@ -1,0 +1,32 @@
+//! Standard output, and files that are read as text.
+
+use crate::report::Report;
+use crate::wrong::Wrong;
+use std::io::Write;
+use std::path::Path;
+
+/// Prints what a run came to: as JSON, or as a table, a sentence, and where its files are.
+pub fn print_report(report: &Report, folder: &Path, json: bool) -> Result<(), Wrong> {
+    if json {
+        let json = serde_json::to_string_pretty(report).map_err(|error| error.to_string())?;
+        return Ok(print(&format!("{json}\n"))?);
+    }
+    let (table, verdict, folder) = (report.text(), report.verdict(), folder.display());
+    let plots = "throughput.svg, latencies.svg, distribution.svg";
+    Ok(print(&format!("{table}{verdict}written to {folder} (plots: {plots})\n"))?)
+}
+
+/// The text of a file.
+pub fn read(file: &Path) -> Result<String, String> {
+    std::fs::read_to_string(file).map_err(|error| format!("can't read {}: {error}", file.display()))
+}
+
+/// Prints; a reader that went away is no error.
+pub fn print(text: &str) -> Result<(), String> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(format!("can't write to standard output: {error}"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,76 @@
+//! Commands of Redis 7 that are not served, by what they work on: their refusal says that it is no
+//! misspelling.
+
+/// What is not served, and the commands of it.
+const FAMILIES: [(&str, &str); 11] = [
+    (
+        "lists",
+        "BLMOVE BLMPOP BLPOP BRPOP BRPOPLPUSH LINDEX LINSERT LLEN LMOVE LMPOP LPOP LPOS \
+         LPUSH LPUSHX LRANGE LREM LSET LTRIM RPOP RPOPLPUSH RPUSH RPUSHX",
+    ),
+    (
+        "hashes",
+        "HDEL HEXISTS HGET HGETALL HINCRBY HINCRBYFLOAT HKEYS HLEN HMGET HMSET HRANDFIELD \
+         HSCAN HSET HSETNX HSTRLEN HVALS",
+    ),
+    (
+        "sets",
+        "SADD SCARD SDIFF SDIFFSTORE SINTER SINTERCARD SINTERSTORE SISMEMBER SMEMBERS \
+         SMISMEMBER SMOVE SPOP SRANDMEMBER SREM SSCAN SUNION SUNIONSTORE",
+    ),
+    (
+        "sorted sets",
+        "BZMPOP BZPOPMAX BZPOPMIN ZADD ZCARD ZCOUNT ZDIFF ZDIFFSTORE ZINCRBY ZINTER \
+         ZINTERCARD ZINTERSTORE ZLEXCOUNT ZMPOP ZMSCORE ZPOPMAX ZPOPMIN ZRANDMEMBER ZRANGE \
+         ZRANGEBYLEX ZRANGEBYSCORE ZRANGESTORE ZRANK ZREM ZREMRANGEBYLEX ZREMRANGEBYRANK \
+         ZREMRANGEBYSCORE ZREVRANGE ZREVRANGEBYLEX ZREVRANGEBYSCORE ZREVRANK ZSCAN ZSCORE \
+         ZUNION ZUNIONSTORE",
+    ),
+    (
+        "streams",
+        "XACK XADD XAUTOCLAIM XCLAIM XDEL XGROUP XINFO XLEN XPENDING XRANGE XREAD \
+         XREADGROUP XREVRANGE XSETID XTRIM",
+    ),
+    (
+        "publish and subscribe",
+        "PSUBSCRIBE PUBLISH PUBSUB PUNSUBSCRIBE SPUBLISH SSUBSCRIBE SUBSCRIBE SUNSUBSCRIBE \
+         UNSUBSCRIBE",
+    ),
+    ("scripts and functions", "EVAL EVALSHA EVALSHA_RO EVAL_RO FCALL FCALL_RO FUNCTION SCRIPT"),
+    ("bits and subsequences", "BITCOUNT BITFIELD BITFIELD_RO BITOP BITPOS GETBIT LCS SETBIT"),
+    (
+        "HyperLogLogs and places",
+        "GEOADD GEODIST GEOHASH GEOPOS GEORADIUS GEORADIUSBYMEMBER GEOSEARCH GEOSEARCHSTORE \
+         PFADD PFCOUNT PFDEBUG PFMERGE PFSELFTEST",
+    ),
+    ("users", "ACL"),
+    (
+        "Redis' own replication, persistence and modules",
+        "BGREWRITEAOF CLUSTER DUMP FAILOVER LATENCY MIGRATE MODULE MONITOR PSYNC REPLCONF \
+         REPLICAOF RESTORE SLAVEOF SLOWLOG SORT SORT_RO SWAPDB SYNC",
+    ),
+];
+
+/// Returns what is not served that a command of Redis works on; none if Redis has no such command,
+/// or if it is served.
+pub fn family(name: &[u8]) -> Option<&'static str> {
+    let has =
+        |names: &str| names.split(' ').any(|known| known.as_bytes().eq_ignore_ascii_case(name));
+    FAMILIES.iter().find(|(_, names)| has(names)).map(|(family, _)| *family)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::translate::table;
+
+    #[test]
+    fn a_family_holds_no_command_that_is_served() {
+        for name in FAMILIES.iter().flat_map(|(_, names)| names.split(' ')) {
+            assert!(table::find(name.as_bytes()).is_none(), "{name} is served");
+            assert!(family(name.to_ascii_lowercase().as_bytes()).is_some(), "{name}");
+        }
+        assert_eq!(family(b"NOSUCH"), None);
+        assert_eq!(family(b"GET"), None);
+    }
+}
