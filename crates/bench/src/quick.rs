@@ -67,7 +67,9 @@ impl QuickArguments {
     fn load(&self) -> Result<(), Wrong> {
         let mut items = self.items()?;
         let text = |text: &str| Value::Text(text.into());
-        set(&mut items, "key_generator", self.keys("partitioned_sequential_int"));
+        // From 1 on, as `uniform_int` draws.
+        let first = Value::Integer(1);
+        set(&mut items, "key_generator", self.keys("partitioned_sequential_int", Some(first)));
         set(&mut items, "operations", pairs(&[("put", 1)]));
         set(&mut items, "duration", text("infinity"));
         set(&mut items, "concurrent", Value::Integer(LOADERS.min(self.keys as i64)));
@@ -86,7 +88,7 @@ impl QuickArguments {
 
     fn config(&self) -> Result<Config, Wrong> {
         let mut items = self.items()?;
-        set(&mut items, "key_generator", self.keys("uniform_int"));
+        set(&mut items, "key_generator", self.keys("uniform_int", None));
         let [reads, writes] = self.mix;
         let operations = [("get", reads), ("put", writes)];
         let wanted: Vec<_> = operations.into_iter().filter(|(_, share)| *share > 0).collect();
@@ -118,9 +120,13 @@ impl QuickArguments {
         Ok(items)
     }
 
-    /// `["fixed_width", 16, "bench:", [NUMBERS, keys]]`.
-    fn keys(&self, numbers: &str) -> Value {
-        let numbers = list(vec![Value::Text(numbers.into()), Value::Integer(signed(self.keys))]);
+    /// `["fixed_width", 16, "bench:", [NUMBERS, keys]]`, with the first number before `keys` if it
+    /// is to be said.
+    fn keys(&self, numbers: &str, first: Option<Value>) -> Value {
+        let mut words = vec![Value::Text(numbers.into())];
+        words.extend(first);
+        words.push(Value::Integer(signed(self.keys)));
+        let numbers = list(words);
         let [name, prefix] = ["fixed_width", PREFIX].map(|text| Value::Text(text.into()));
         list(vec![name, Value::Integer(KEY_BYTES), prefix, numbers])
     }

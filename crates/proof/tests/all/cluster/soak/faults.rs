@@ -92,8 +92,8 @@ impl Fault {
         !matches!(self, FullDisk | WipedMember | PowerCutOfAll | KillAll)
     }
 
-    /// True if it is several faults in succession: a flapping cable is cut again each time, and each
-    /// hostile request that writes megabytes keeps what is behind it in the log waiting.
+    /// True if it is several faults in succession: a flapping cable is cut again each time, and
+    /// each hostile request that writes megabytes keeps what is behind it in the log waiting.
     pub fn is_several(self) -> bool {
         matches!(self, FlappingCables | Hostile)
     }

@@ -127,8 +127,8 @@ pub fn bounds(checks: &mut BoundChecks, name: &str, report: &Report) {
     checks.hold(&what, mib(report.most_bytes as f64), mib(limit));
 }
 
-/// Says what others felt. `hostile_but_valid.rs` holds it against a bound, beside nothing else: here
-/// the cores are busy with all other loads.
+/// Says what others felt. `hostile_but_valid.rs` holds it against a bound, beside nothing else:
+/// here the cores are busy with all other loads.
 pub fn felt(name: &str, p99: Duration) {
     let seconds = p99.as_secs_f64();
     say(&format!("{name}: p99 of others beside hostile requests: {seconds:.3} s"));
