@@ -5,7 +5,7 @@
 //! word, and from seeing that what is read was written just before.
 
 use crate::charts::short;
-use crate::suite::median;
+use crate::median::median;
 use base::codec::{Reader, Writer};
 use serde::{Deserialize, Serialize};
 use std::hint::black_box;

@@ -20,6 +20,7 @@ mod generators;
 mod job;
 mod load;
 mod machine;
+mod median;
 mod quick;
 mod report;
 mod suite;

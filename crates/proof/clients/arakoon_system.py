@@ -35,7 +35,6 @@ case "$1" in
 -config) exec "{credenza}" cluster status --url "http://$(sed -n 's/^client_port *= */127.0.0.1:/p' "$2" | head -1)" ;;
 *) exit 1 ;;
 esac
-export CREDENZA_DATA="{folder}/data/$2"
 exec -a "$0 --node $2 -config $4 -start" "{credenza}" serve --arakoon-config "$4" --node "$2" 2>>"{folder}/$2.log"
 """
 
@@ -55,9 +54,8 @@ def prepare():
     # They flush the tables of the firewall before each test: there is none in a network of their own.
     script(os.path.join(folder, "bin/sudo"), "#!/bin/sh\nexit 0\n")
     os.environ.update(TEST_HOME=folder, PATH=os.path.join(folder, "bin") + ":" + os.environ["PATH"])
-    for module in ("pylabs/pyrakoon", "pylabs/extensions", "pylabs"):
+    for module in ("pylabs/pyrakoon", "pylabs/extensions", "pylabs", "pylabs/test"):
         sys.path.insert(0, os.path.join(checkout, module))
-    os.chdir(os.path.join(checkout, "pylabs"))
 
 
 def name(test):
@@ -90,13 +88,13 @@ def main():
 
         addFailure = addError
 
-    modules = ["test.server.quick." + module for module in ("system_tests_basic", "test_client_lib", "test_readonly")]
+    modules = ["server.quick." + module for module in ("system_tests_basic", "test_client_lib", "test_readonly")]
     outcomes = Outcomes()
-    from test.server import system_tests_common
+    from server import system_tests_common
 
     # The suite's own default, which it raised for slow machines.
     system_tests_common.lease_duration = 2.0
-    nose.run(argv=["nosetests", "-v", "--nologcapture"] + (sys.argv[4:] or modules), plugins=[outcomes])
+    nose.run(argv=["nosetests", "-v", "--nologcapture"] + (sys.argv[4:] or modules), addplugins=[outcomes])
     print "%d passed, %d failed" % (len(outcomes.passed), len(outcomes.failed))
     wrong = sorted(set(outcomes.failed) - set(EXPECTED))
     for test in wrong:

@@ -7,7 +7,7 @@
 //! nobody writes it again.
 
 use crate::client::{Fate, Resp, Word, command, encoded};
-use crate::load::Orders;
+use crate::orders::Orders;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;

@@ -10,6 +10,7 @@ pub mod client;
 pub mod everyday;
 pub mod history;
 pub mod load;
+pub mod orders;
 pub mod probes;
 pub mod recorder;
 pub mod report;

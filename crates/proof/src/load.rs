@@ -1,71 +1,14 @@
 //! Many clients of a ledger that write at once, each on a thread of its own, until stopped.
 
-use crate::client::{Fate, Http, Resp};
 use crate::history::{Ledger, Tongue, Writing};
-use std::io;
+use crate::orders::Orders;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long a roaming client rests after each batch: many of them and several nodes share a
-/// machine, and what is tried is not its speed.
-const PAUSE: Duration = Duration::from_millis(5);
 /// How long a roaming client rests before it tries the next node.
 const REST: Duration = Duration::from_millis(20);
-
-/// What clients are told while they write.
-#[derive(Debug)]
-pub struct Orders {
-    /// Stop after this batch.
-    stop: AtomicBool,
-    /// Believe no acknowledgement any more.
-    doubted: AtomicBool,
-    /// How long a client waits for an answer; none: as long as its tongue does by itself.
-    patience: Option<Duration>,
-    /// Whether a client goes to the next node when it is refused or its connection breaks.
-    roams: bool,
-}
-
-impl Orders {
-    /// The fate to be noted of an answer.
-    pub fn believed(&self, fate: Fate) -> Fate {
-        match fate {
-            Fate::Ok if self.doubted.load(Ordering::SeqCst) => Fate::Info,
-            fate => fate,
-        }
-    }
-
-    /// Connects to Redis' door.
-    pub fn resp(&self, address: SocketAddr) -> io::Result<Resp> {
-        match self.patience {
-            Some(patience) => Resp::with_patience(address, patience),
-            None => Resp::connect(address),
-        }
-    }
-
-    /// Connects to the native door.
-    pub fn http(&self, address: SocketAddr) -> io::Result<Http> {
-        match self.patience {
-            Some(patience) => Http::with_patience(address, patience),
-            None => Http::connect(address),
-        }
-    }
-
-    /// Whether to stop.
-    pub fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    /// Whether a client goes on here, by its count of refusals before a batch and after it.
-    pub fn content(&self, before: u64, after: u64) -> io::Result<()> {
-        if self.roams {
-            std::thread::sleep(PAUSE);
-        }
-        let leaves = self.roams && after > before;
-        if leaves { Err(io::ErrorKind::ConnectionRefused.into()) } else { Ok(()) }
-    }
-}
 
 /// Clients at work.
 pub struct Load {

@@ -25,7 +25,6 @@ use file::Suite;
 pub use file::Wish;
 pub use process::Process;
 use results::Results;
-pub use results::median;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 

@@ -5,6 +5,7 @@ use super::soak::SoakRun;
 use crate::charts::short;
 use crate::codec::Way;
 use crate::machine::Machine;
+use crate::median::median;
 use crate::report::Percentiles;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -232,17 +233,5 @@ impl Results {
         let json = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
         let path = folder.join("results.json");
         std::fs::write(&path, json).map_err(|error| format!("{}: {error}", path.display()))
-    }
-}
-
-/// The middle one, or the mean of the two in the middle; of none 0.
-pub fn median(numbers: impl Iterator<Item = f64>) -> f64 {
-    let mut numbers: Vec<_> = numbers.collect();
-    numbers.sort_by(f64::total_cmp);
-    let middle = numbers.len() / 2;
-    match numbers.len() {
-        0 => 0.0,
-        many if many % 2 == 1 => numbers[middle],
-        _ => (numbers[middle - 1] + numbers[middle]) / 2.0,
     }
 }

@@ -6,6 +6,18 @@ use proof::tidy::{self, Complaint, Exception, House};
 /// go away.
 const EXCEPTIONS: &[Exception] = &[];
 
+/// Modules of a crate that still import each other. The list only shrinks, until it is empty.
+const CIRCLES: &[(&str, &str)] = &[
+    ("base", "available datatype"),
+    ("doors", "arakoon buffer_room http_input intake listener native resp riak shared"),
+    (
+        "node",
+        "audit available away catalog cluster consistent directory exchange flush forward groups \
+         housekeeping keeper life master_alarm readiness reading reclaimed recovery route status \
+         stopping transfer updating",
+    ),
+];
+
 fn holds(rule: impl Fn(&House) -> Vec<Complaint>) {
     let complaints = rule(&House::read(&tidy::root()));
     let words: Vec<_> = complaints.iter().map(|complaint| format!("  {complaint}")).collect();
@@ -25,6 +37,11 @@ fn rooms_say_no_forbidden_word() {
 #[test]
 fn subjects_of_logic_do_not_import_each_other() {
     holds(tidy::subjects);
+}
+
+#[test]
+fn modules_of_a_crate_import_each_other_in_no_circle_that_is_not_listed() {
+    holds(|house| tidy::circles(house, CIRCLES));
 }
 
 #[test]

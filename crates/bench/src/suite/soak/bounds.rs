@@ -2,7 +2,7 @@
 
 use super::{Series, Soak, SoakRun};
 use crate::config::{Item, Items};
-use crate::suite::results::median;
+use crate::median::median;
 
 /// Parts a soak is cut into to compare its end with its beginning.
 const PARTS: usize = 10;

@@ -3,10 +3,10 @@
 use super::watch::{Watched, watch};
 use super::{MEMORY, SERVER_US, Series, Soak, SoakRun, WALKED};
 use crate::load::{self, Collected, Row, View};
+use crate::median::median;
 use crate::report::{Percentiles, merged};
 use crate::suite::file::{Suite, config};
 use crate::suite::point::{Place, start};
-use crate::suite::results::median;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

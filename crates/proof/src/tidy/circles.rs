@@ -1,0 +1,186 @@
+//! Import graph of the top-level modules of a crate: strongly connected components, held against
+//! the list of those that are still there.
+//!
+//! An edge is a path that begins with `crate`, `super` or `self` and leads into another module; a
+//! name that the crate's root re-exports counts as its module's. What the root itself defines is
+//! nobody's module.
+
+use super::source::Source;
+use super::{Complaint, House};
+use std::collections::{BTreeMap, BTreeSet};
+
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+/// Complains about each circle of modules that is not listed, and about each listed module that is
+/// in no circle any more: the list only shrinks.
+pub fn circles(house: &House, known: &[(&str, &str)]) -> Vec<Complaint> {
+    let crates: BTreeSet<_> = house.sources.iter().map(|source| source.room()).collect();
+    let mut complaints = Vec::new();
+    for name in crates.into_iter().filter(|name| !name.is_empty()) {
+        let listed = known.iter().find(|(listed, _)| *listed == name);
+        let listed: BTreeSet<_> = listed.map_or("", |(_, modules)| modules).split(' ').collect();
+        let knots = knots(&graph(house, name));
+        let tied: BTreeSet<_> = knots.iter().flatten().map(String::as_str).collect();
+        let path = format!("crates/{name}/src");
+        for knot in &knots {
+            if knot.iter().any(|module| !listed.contains(module.as_str())) {
+                let knot = knot.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+                let mend =
+                    format!("the modules {knot} import each other: move what both need below them");
+                complaints.push(Complaint::new("circles", &path, 1, mend));
+            }
+        }
+        for module in listed.into_iter().filter(|one| !one.is_empty() && !tied.contains(one)) {
+            let mend = format!("`{module}` is in no circle any more: take it off the list");
+            complaints.push(Complaint::new("circles", &path, 1, mend));
+        }
+    }
+    complaints
+}
+
+/// The module that a file belongs to, as a path; none for files that are not shipped.
+fn module_of(source: &Source, name: &str) -> Option<Vec<String>> {
+    let inside = source.path.strip_prefix("crates/")?.strip_prefix(name)?.strip_prefix("/src/")?;
+    if inside.contains("tests/") || inside.ends_with("tests.rs") {
+        return None;
+    }
+    let mut path: Vec<_> = inside.trim_end_matches(".rs").split('/').map(String::from).collect();
+    if matches!(path.last().map(String::as_str), Some("mod" | "lib" | "main")) {
+        path.pop();
+    }
+    Some(path)
+}
+
+fn graph(house: &House, name: &str) -> Graph {
+    let files = house.sources.iter().filter(|source| source.room() == name);
+    let files: Vec<_> =
+        files.filter_map(|source| Some((module_of(source, name)?, shipped(source)))).collect();
+    let modules: BTreeSet<_> = files.iter().filter_map(|(path, _)| path.first().cloned()).collect();
+    let root = files.iter().filter(|(path, _)| path.is_empty());
+    let mut exported = BTreeMap::new();
+    for path in root.flat_map(|(path, code)| paths(path, code)) {
+        if let [module, .., item] = &path[..]
+            && modules.contains(module)
+        {
+            exported.insert(item.clone(), module.clone());
+        }
+    }
+    let mut graph = Graph::new();
+    for (own, code) in files.iter().filter(|(path, _)| !path.is_empty()) {
+        let edges = graph.entry(own[0].clone()).or_default();
+        for first in paths(own, code).into_iter().filter_map(|path| path.into_iter().next()) {
+            let module = if modules.contains(&first) { Some(&first) } else { exported.get(&first) };
+            edges.extend(module.filter(|module| **module != own[0]).cloned());
+        }
+    }
+    graph
+}
+
+/// The code that is shipped, test modules left out.
+fn shipped(source: &Source) -> String {
+    source.shipped().map(|(_, line)| line).collect::<Vec<_>>().join("\n")
+}
+
+/// All paths in the code that lead into this crate, from its root on.
+fn paths(own: &[String], code: &str) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    for front in ["crate::", "super::", "self::"] {
+        for (at, _) in code.match_indices(front) {
+            let before = code[..at].chars().next_back();
+            if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
+                continue; // part of a longer path
+            }
+            for path in expand(&code[at..]) {
+                found.extend(absolute(own, &path));
+            }
+        }
+    }
+    // `use module::Item` in the root needs no `crate::`.
+    if own.is_empty() {
+        for (at, _) in code.match_indices("use ") {
+            found.extend(expand(&code[at + 4..]));
+        }
+    }
+    found
+}
+
+/// The path at the beginning of this code, once for each leaf of its braces.
+fn expand(code: &str) -> Vec<Vec<String>> {
+    let mut segments = Vec::new();
+    let mut rest = code;
+    loop {
+        let word: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        rest = &rest[word.len()..];
+        if !word.is_empty() {
+            segments.push(word);
+        }
+        let Some(behind) = rest.strip_prefix("::") else { break };
+        rest = behind;
+        if let Some(inside) = rest.strip_prefix('{') {
+            let leaves = parts(inside).into_iter().flat_map(|part| expand(part.trim_start()));
+            return leaves.map(|leaf| [segments.clone(), leaf].concat()).collect();
+        }
+    }
+    vec![segments]
+}
+
+/// What stands between commas up to the brace that closes.
+fn parts(inside: &str) -> Vec<&str> {
+    let (mut found, mut depth, mut begin) = (Vec::new(), 0, 0);
+    for (at, c) in inside.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => {
+                found.push(&inside[begin..at]);
+                break;
+            }
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                found.push(&inside[begin..at]);
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// A path from the crate's root on; none where it leads out of it.
+fn absolute(own: &[String], path: &[String]) -> Option<Vec<String>> {
+    let ups = path.iter().take_while(|segment| *segment == "super").count();
+    let (base, rest) = match path.first()?.as_str() {
+        "crate" => (&own[..0], &path[1..]),
+        "self" => (own, &path[1..]),
+        "super" => (&own[..own.len().checked_sub(ups)?], &path[ups..]),
+        _ => return None,
+    };
+    Some([base, rest].concat())
+}
+
+/// Modules that reach each other, by twos and more.
+fn knots(graph: &Graph) -> Vec<BTreeSet<String>> {
+    let reach: BTreeMap<_, _> =
+        graph.keys().map(|module| (module.clone(), reached(graph, module))).collect();
+    let mut knots: Vec<BTreeSet<String>> = Vec::new();
+    for (module, others) in &reach {
+        if !others.contains(module) || knots.iter().any(|knot| knot.contains(module)) {
+            continue;
+        }
+        let back = |other: &&String| reach.get(*other).is_some_and(|from| from.contains(module));
+        knots.push(others.iter().filter(back).cloned().collect());
+    }
+    knots
+}
+
+/// All modules that imports lead to from this one.
+fn reached(graph: &Graph, from: &str) -> BTreeSet<String> {
+    let (mut seen, mut open) = (BTreeSet::new(), vec![from.to_string()]);
+    while let Some(module) = open.pop() {
+        for next in graph.get(&module).into_iter().flatten() {
+            if seen.insert(next.clone()) {
+                open.push(next.clone());
+            }
+        }
+    }
+    seen
+}
