@@ -15,8 +15,6 @@ import sys
 
 checkout, credenza, folder = sys.argv[1:4]
 EXPECTED = {
-    "test_autofix_missing_marker": "calls tools for tlog files, which are not there",
-    "test_autofix_unexpected_end": "calls tools for tlog files, which are not there",
     "test_marker_presence_required": "calls tools for tlog files, which are not there",
     "test_restart_single_slave_short": "compares stores with `arakoon --dump-store`",
     "test_restart_single_slave_short_2": "compares stores with `arakoon --dump-store`",
@@ -27,12 +25,20 @@ EXPECTED = {
     "test_download_db": "GET_DB is refused: a checkpoint is what it was for",
     "test_daemon_version": "compares the version with that of Arakoon's source",
     "test_client_lib": "compiles Arakoon's OCaml client",
+    "test_read_only": "`readonly` in an `.ini` file is refused, with its line",
 }
 LAUNCHER = """#!/bin/bash
-# Called as `arakoon --node NAME -config FILE -start`, and found by these words.
+# Called as `arakoon --node NAME -config FILE -start`, and found by these words; or with `-config FILE
+# --who-master`, which prints the master's name.
 case "$1" in
 --node) ;;
--config) exec "{credenza}" cluster status --url "http://$(sed -n 's/^client_port *= */127.0.0.1:/p' "$2" | head -1)" ;;
+-config)
+    for port in $(sed -n 's/^client_port *= *//p' "$2"); do
+        "{credenza}" cluster status --json --url "http://127.0.0.1:$port" 2>/dev/null |
+            sed -n 's/^ *"master": "\\(.*\\)",$/\\1/p' | tail -1 | grep . && exit
+    done
+    exit 1
+    ;;
 *) exit 1 ;;
 esac
 exec -a "$0 --node $2 -config $4 -start" "{credenza}" serve --arakoon-config "$4" --node "$2" 2>>"{folder}/$2.log"
