@@ -12,8 +12,9 @@ use base::{
 };
 use bytes::Bytes;
 use logic::consensus::{Configuration, Member};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 use store::{DataDir, Opening};
 
@@ -22,11 +23,22 @@ pub(crate) const GROUP: GroupId = GroupId(1);
 /// Longest wait for anything that must come about, however much else the machine does.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// An address that nobody takes before its node listens there, nor while that is down: a port of a
+/// loopback address of its own. What is free at 127.0.0.1 is handed to outgoing connections, too.
+pub(crate) fn own_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(1);
+    let [high, low] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    // Other processes test beside this one.
+    let process = std::process::id().to_be_bytes()[3].clamp(1, 254);
+    let listener = TcpListener::bind((Ipv4Addr::new(127, process, high, low), 0));
+    listener.and_then(|listener| listener.local_addr()).expect("a port")
+}
+
 pub(crate) struct House {
     pub places: Vec<Place>,
     pub ids: Vec<NodeId>,
     pub nodes: Vec<Option<Node>>,
-    addresses: Vec<std::net::SocketAddr>,
+    addresses: Vec<SocketAddr>,
     founders: usize,
     /// How much log everybody keeps.
     log_bytes_max: u64,
@@ -74,8 +86,7 @@ impl House {
             if which > 0 {
                 join(place, first.cluster);
             }
-            let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-            addresses.push(listener.local_addr().expect("an address"));
+            addresses.push(own_address());
         }
         drop(first);
         for place in &places {

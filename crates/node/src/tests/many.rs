@@ -1,6 +1,6 @@
 //! Nodes that join one another as real ones do, and make groups while they live.
 
-use super::house::wait;
+use super::house::{own_address, wait};
 use super::{Place, bytes, request};
 use crate::catalog::Bucket;
 use crate::consistent::group::Group;
@@ -63,9 +63,7 @@ impl Cluster {
     /// The same; it belongs to the cluster, and has not started yet.
     pub(crate) async fn admit(&mut self, part: Part) -> usize {
         let which = self.places.len();
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        self.addresses.push(listener.local_addr().expect("an address"));
-        drop(listener);
+        self.addresses.push(own_address());
         self.places.push(Place::new());
         self.nodes.push(None);
         if which > 0 {
