@@ -1,6 +1,5 @@
 //! Line and bar charts as SVG, without fonts or programs of the machine.
 
-use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -43,20 +42,29 @@ pub enum Scale {
     Percentiles,
 }
 
-/// How a line is drawn.
+/// Weight of a line among those of one colour. Dashes would be an element each: a chart of some
+/// hundred points had a megabyte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stroke {
-    /// Without gaps.
-    Solid,
-    /// Dashes and gaps.
-    Dashed,
-    /// Dots and gaps.
-    Dotted,
+pub enum Weight {
+    /// The full colour.
+    Strong,
+    /// A lighter shade.
+    Medium,
+    /// The lightest shade.
+    Faint,
 }
 
-impl Stroke {
-    /// All of them, the plainest first.
-    pub const ALL: [Stroke; 3] = [Stroke::Solid, Stroke::Dashed, Stroke::Dotted];
+impl Weight {
+    /// All of them, the strongest first.
+    pub const ALL: [Weight; 3] = [Weight::Strong, Weight::Medium, Weight::Faint];
+
+    fn opacity(self) -> f64 {
+        match self {
+            Weight::Strong => 1.0,
+            Weight::Medium => 0.6,
+            Weight::Faint => 0.35,
+        }
+    }
 }
 
 /// A line, or the bars of one colour.
@@ -66,32 +74,33 @@ pub struct Series {
     pub name: String,
     /// Where it goes through.
     pub points: Vec<(f64, f64)>,
-    /// Which colour of the palette; none: that of its place among the series.
+    /// Number in the palette; none: that of its place among the series.
     colour: Option<usize>,
-    stroke: Stroke,
+    weight: Weight,
 }
 
 impl Series {
     /// A solid line, or bars, in a colour of their own.
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
-        Series { name: name.into(), points, colour: None, stroke: Stroke::Solid }
+        Series { name: name.into(), points, colour: None, weight: Weight::Strong }
     }
 
-    /// The line in this colour of the palette and with this stroke: what belongs together shares a
+    /// The line in this colour of the palette and with this weight: what belongs together shares a
     /// colour.
-    pub fn drawn(self, colour: usize, stroke: Stroke) -> Series {
-        Series { colour: Some(colour), stroke, ..self }
+    pub fn drawn(self, colour: usize, weight: Weight) -> Series {
+        Series { colour: Some(colour), weight, ..self }
     }
 
     fn style(&self, place: usize) -> ShapeStyle {
-        COLOURS[self.colour.unwrap_or(place) % COLOURS.len()].stroke_width(2)
+        let colour = COLOURS[self.colour.unwrap_or(place) % COLOURS.len()];
+        colour.mix(self.weight.opacity()).stroke_width(2)
     }
 }
 
 /// A chart.
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// What stands above it; a second line is smaller.
+    /// Text above it; a second line is smaller.
     pub title: String,
     /// To the right.
     pub x: Axis,
@@ -180,26 +189,15 @@ pub fn short(number: f64) -> String {
 impl Chart {
     /// The chart with a line for every series, as the text of an SVG file.
     pub fn lines(&self) -> Result<String, String> {
-        let sample = |area: &Area<'_>, at: (i32, i32), style: ShapeStyle, stroke: Stroke| {
+        let sample = |area: &Area<'_>, at: (i32, i32), style: ShapeStyle| {
             let ends = [at, (at.0 + SAMPLE - 6, at.1)];
-            match gaps(stroke) {
-                None => area.draw(&PathElement::new(ends, style)).map_err(text_of),
-                Some((size, gap)) => {
-                    let line = DashedPathElement::new(ends, size, gap, style);
-                    area.draw(&line).map_err(text_of)
-                }
-            }
+            area.draw(&PathElement::new(ends, style)).map_err(text_of)
         };
         self.draw(sample, |chart, place, series| {
             let style = series.style(place);
             let places: Vec<_> =
                 series.points.iter().map(|(x, y)| (self.x.place(*x), self.y.place(*y))).collect();
-            if let Some((size, gap)) = gaps(series.stroke) {
-                let line = DashedLineSeries::new(places.clone(), size, gap, style);
-                chart.draw_series(line).map_err(text_of)?;
-            } else {
-                chart.draw_series(LineSeries::new(places.clone(), style)).map_err(text_of)?;
-            }
+            chart.draw_series(LineSeries::new(places.clone(), style)).map_err(text_of)?;
             if places.len() <= 50 {
                 let dots = places.iter().map(|place| Circle::new(*place, 3, style.filled()));
                 chart.draw_series(dots).map_err(text_of)?;
@@ -211,7 +209,7 @@ impl Chart {
     /// The chart with grouped bars, one group for every name of the x axis.
     pub fn bars(&self) -> Result<String, String> {
         let many = self.series.len().max(1) as f64;
-        let sample = |area: &Area<'_>, at: (i32, i32), style: ShapeStyle, _| {
+        let sample = |area: &Area<'_>, at: (i32, i32), style: ShapeStyle| {
             let corners = [(at.0, at.1 - 5), (at.0 + SAMPLE - 12, at.1 + 5)];
             area.draw(&Rectangle::new(corners, style.filled())).map_err(text_of)
         };
@@ -236,7 +234,7 @@ impl Chart {
 
     fn draw(
         &self,
-        sample: impl Fn(&Area<'_>, (i32, i32), ShapeStyle, Stroke) -> Drawn,
+        sample: impl Fn(&Area<'_>, (i32, i32), ShapeStyle) -> Drawn,
         mut each: impl FnMut(&mut Drawing<'_, '_>, usize, &Series) -> Drawn,
     ) -> Result<String, String> {
         let wrong = |error: String| format!("{}: {error}", self.title);
@@ -260,7 +258,7 @@ impl Chart {
             let word = ("sans-serif", 13).into_font();
             for (place, series) in self.series.iter().enumerate() {
                 let at = (0, 2 * LEGEND_LINE + LEGEND_LINE * place as i32);
-                sample(&right, at, series.style(place), series.stroke).map_err(wrong)?;
+                sample(&right, at, series.style(place)).map_err(wrong)?;
                 let name = Text::new(series.name.as_str(), (SAMPLE, at.1 - 7), word.clone());
                 right.draw(&name).map_err(text_of).map_err(wrong)?;
             }
@@ -323,15 +321,6 @@ const MEDIAN: f64 = std::f64::consts::LOG10_2;
 /// Words that stand above their place, in its middle.
 fn above(size: u32) -> TextStyle<'static> {
     TextStyle::from(("sans-serif", size).into_font()).pos(Pos::new(HPos::Center, VPos::Bottom))
-}
-
-/// Pixels of a stroke's dashes and of the gaps between them.
-fn gaps(stroke: Stroke) -> Option<(i32, i32)> {
-    match stroke {
-        Stroke::Solid => None,
-        Stroke::Dashed => Some((7, 4)),
-        Stroke::Dotted => Some((2, 4)),
-    }
 }
 
 fn text_of(error: impl std::fmt::Display) -> String {

@@ -9,7 +9,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-/// Where RESP, HTTP and all others listen together unless a node is told another port.
+/// Default port of a node, for RESP, HTTP and the other protocols.
 const PORT: u16 = 7711;
 /// Keys begin with this, so that they can be told from others, and emptied.
 const PREFIX: &str = "bench:";
@@ -48,7 +48,7 @@ pub struct QuickArguments {
     /// Operations a second that are due [default: each client sends when it was answered]
     #[arg(long, value_name = "N")]
     rate: Option<u64>,
-    /// Where the run is written
+    /// Folder of the results
     #[arg(short = 'd', long, value_name = "DIR", default_value = "tests")]
     results_dir: PathBuf,
 }
@@ -104,7 +104,7 @@ impl QuickArguments {
         Ok(config)
     }
 
-    /// What loading and measuring have in common.
+    /// Settings that loading and measuring have in common.
     fn items(&self) -> Result<Items, Wrong> {
         BucketName::parse(&self.bucket)
             .map_err(|error| format!("--bucket {}: {}", self.bucket, error.text()))?;

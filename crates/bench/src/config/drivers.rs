@@ -147,7 +147,7 @@ impl DriverConfig {
         }
     }
 
-    /// Where the server is, and the setting that says so; none if it is inside this process.
+    /// The setting that names the server, and its value; none if the server is in this process.
     fn server(&self) -> Option<(&'static str, String)> {
         match self {
             DriverConfig::Null | DriverConfig::Embedded(_) => None,
@@ -158,12 +158,12 @@ impl DriverConfig {
         }
     }
 
-    /// Where the server is; none if it is inside this process.
+    /// Returns the server's addresses; none if the server is in this process.
     pub fn place(&self) -> Option<String> {
         self.server().map(|(_, place)| place)
     }
 
-    /// The setting that says where the server is.
+    /// Returns the setting that names the server.
     pub fn setting(&self) -> Option<&'static str> {
         self.server().map(|(setting, _)| setting)
     }

@@ -1,6 +1,6 @@
 //! The charts of a run: throughput and latency over time, and the distribution of the whole run.
 
-use crate::charts::{Axis, Chart, Scale, Series, Stroke};
+use crate::charts::{Axis, Chart, Scale, Series, Weight};
 use crate::config::{Config, Mode};
 use crate::load::{Collected, Part, Row, View};
 use hdrhistogram::Histogram;
@@ -56,18 +56,18 @@ impl Curves {
             (config.mode, self.ok.first(), self.ok.last())
         {
             let due = Series::new("due", vec![(first.0, rate), (last.0, rate)]);
-            throughput.push(due.drawn(1, Stroke::Dashed));
+            throughput.push(due.drawn(1, Weight::Medium));
         }
         if self.failed.iter().any(|(_, count)| *count > 0.0) {
-            throughput.push(Series::new("failed", self.failed.clone()).drawn(3, Stroke::Solid));
+            throughput.push(Series::new("failed", self.failed.clone()).drawn(3, Weight::Strong));
         }
         let labels = config.operations.iter().map(|weighted| &weighted.label);
         let mut latencies = Vec::new();
         for (colour, (label, rows)) in labels.zip(&self.latencies).enumerate() {
-            for (place, ((name, _), stroke)) in OVER_TIME.iter().zip(Stroke::ALL).enumerate() {
+            for (place, ((name, _), weight)) in OVER_TIME.iter().zip(Weight::ALL).enumerate() {
                 let points = rows.iter().map(|row| row[place]).collect();
                 latencies
-                    .push(Series::new(format!("{label} {name}"), points).drawn(colour, stroke));
+                    .push(Series::new(format!("{label} {name}"), points).drawn(colour, weight));
             }
         }
         let distribution = collected.operations.iter().enumerate();
@@ -76,7 +76,7 @@ impl Curves {
             let curve = Series::new(operation.label.as_str(), curve(&operation.latency));
             // Too few samples decide the curve's last part for a line; the worst is a dot.
             let worst = Series::new(format!("{} max", operation.label), worst(&operation.latency));
-            [curve.drawn(colour, Stroke::Solid), worst.drawn(colour, Stroke::Solid)]
+            [curve.drawn(colour, Weight::Strong), worst.drawn(colour, Weight::Strong)]
         });
         let distribution = distribution.collect();
         let per_second = Axis::new("operations/s", Scale::Linear);

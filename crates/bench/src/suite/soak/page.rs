@@ -2,7 +2,7 @@
 
 use super::bounds::ends;
 use super::{BUSY, MEMORY, SERVER_US, Soak, SoakRun, WALKED, verdicts};
-use crate::charts::{Axis, Chart, Scale, Series as Line, Stroke, short};
+use crate::charts::{Axis, Chart, Scale, Series as Line, Weight, short};
 use crate::report::file_label;
 use std::fmt::Write;
 
@@ -111,12 +111,12 @@ pub fn charts(soak: &Soak, all: &[SoakRun]) -> Result<Vec<(String, String, Strin
     };
     let lines = |figures: &[String], scale: &Scale| {
         let each = runs.iter().enumerate().flat_map(|(colour, run)| {
-            figures.iter().zip(Stroke::ALL).filter_map(move |(figure, stroke)| {
+            figures.iter().zip(Weight::ALL).filter_map(move |(figure, weight)| {
                 let mut points = run.series.get(figure)?.clone();
                 // Nothing has no place on a logarithmic axis.
                 points.retain(|(_, height)| *scale != Scale::Logarithmic || *height > 0.0);
                 let line = Line::new(format!("{} {figure}", run.server), points);
-                Some(line.drawn(colour, stroke))
+                Some(line.drawn(colour, weight))
             })
         });
         each.collect::<Vec<_>>()
