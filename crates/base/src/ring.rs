@@ -9,7 +9,7 @@ pub enum RingCall {
     Describe,
     /// Every member that stays takes an even part, while nothing is held. `Body::Ring`.
     Claim,
-    /// What the planned changes would do. `Body::RingPlan`.
+    /// Returns the effect of the planned changes. `Body::RingPlan`.
     Plan,
     /// Plans one more change; refused where all together would be unsafe. `Body::RingPlan`.
     Stage(RingChange),

@@ -20,7 +20,7 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Of a connection that begins at this time, milliseconds since 1970.
+    /// Activity of a connection that begins at this time, milliseconds since 1970.
     pub fn new(now_ms: u64) -> Activity {
         Activity {
             last_ms: AtomicU64::new(now_ms),

@@ -6,20 +6,20 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long a roaming client rests after each batch: many of them and several nodes share a
-/// machine, and what is tried is not its speed.
+/// Rest of a roaming client after each batch: many of them and several nodes share a machine, and
+/// its speed is not under test.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What clients are told while they write.
+/// Orders to clients while they write.
 #[derive(Debug)]
 pub struct Orders {
     /// Stop after this batch.
     pub stop: AtomicBool,
     /// Believe no acknowledgement any more.
     pub doubted: AtomicBool,
-    /// How long a client waits for an answer; none: as long as its tongue does by itself.
+    /// Longest wait for an answer; none: the protocol's own.
     pub patience: Option<Duration>,
-    /// Whether a client goes to the next node when it is refused or its connection breaks.
+    /// True if a client goes to the next node when it is refused or its connection breaks.
     pub roams: bool,
 }
 
@@ -48,12 +48,12 @@ impl Orders {
         }
     }
 
-    /// Whether to stop.
+    /// Returns true if clients are to stop.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether a client goes on here, by its count of refusals before a batch and after it.
+    /// Fails if a client is to leave this node, by its count of refusals before a batch and after.
     pub fn content(&self, before: u64, after: u64) -> io::Result<()> {
         if self.roams {
             std::thread::sleep(PAUSE);

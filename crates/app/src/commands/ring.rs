@@ -76,7 +76,7 @@ enum Step {
     },
     /// Split each partition into two: done at once, and nothing moves
     Double(With),
-    /// Merge partitions in pairs, once their copies are at the same nodes
+    /// Merge partitions in pairs, after their copies have come together
     Halve(With),
     /// Show what the planned changes would do
     Plan(With),

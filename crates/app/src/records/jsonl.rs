@@ -18,7 +18,7 @@ use std::io::{self, Write};
 pub struct Fields {
     /// Of the key.
     pub key: String,
-    /// Of the value; `.` is the whole line, or the whole row as a JSON object.
+    /// Name of the value's field; `.` is the whole line, or the whole row as a JSON object.
     pub value: String,
     /// Between the columns of a row.
     pub delimiter: u8,

@@ -13,8 +13,8 @@ pub fn misspelt_variables() -> Vec<String> {
     misspelt(names)
 }
 
-/// Of these names. One that is near to none is left alone: Kubernetes sets `CREDENZA_PORT` and its
-/// kin for a service called `credenza`.
+/// Returns a warning for each of these names that is near to a known one. Others are left alone:
+/// Kubernetes sets `CREDENZA_PORT` and its kin for a service called `credenza`.
 fn misspelt(names: impl Iterator<Item = String>) -> Vec<String> {
     let rows = TABLE.iter().map(|row| row.name.to_ascii_uppercase());
     let known: Vec<String> = rows.chain(OTHERS.map(String::from)).collect();

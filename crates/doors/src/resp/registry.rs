@@ -84,7 +84,7 @@ pub struct Card {
     pub local: SocketAddr,
     /// Since when, milliseconds since 1970.
     pub since_ms: u64,
-    /// When it last said something, and whether it was told to end.
+    /// Time of the last activity, and the order to end.
     pub activity: Arc<Activity>,
     /// Commands in its transaction; -1 outside of one.
     pub queued: AtomicI64,

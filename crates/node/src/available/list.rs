@@ -53,7 +53,7 @@ impl Names {
 
 /// The nodes that a list asks, each for its partitions.
 pub(crate) struct Coverage {
-    /// Of the ring that says so.
+    /// Epoch of the ring that the plan was made from.
     pub epoch: u64,
     pub plan: BTreeMap<NodeId, Vec<Span>>,
 }

@@ -63,7 +63,7 @@ pub(super) fn is_for_version(letter: &[u8]) -> bool {
     letter.first() == Some(&PASSED_ON_FOR_VERSION)
 }
 
-/// The same letter for a node that does not know versions in answers.
+/// Returns the letter in the form for a node that does not know versions in answers.
 pub(super) fn without_version(letter: &[u8]) -> Bytes {
     let mut plain = letter.to_vec();
     plain[..1].fill(PASSED_ON);

@@ -124,7 +124,7 @@ fn expand(code: &str) -> Vec<Vec<String>> {
     vec![segments]
 }
 
-/// What stands between commas up to the brace that closes.
+/// Parts between commas, up to the closing brace.
 fn parts(inside: &str) -> Vec<&str> {
     let (mut found, mut depth, mut begin) = (Vec::new(), 0, 0);
     for (at, c) in inside.char_indices() {

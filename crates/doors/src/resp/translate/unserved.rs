@@ -1,7 +1,7 @@
 //! Commands of Redis 7 that are not served, by what they work on: their refusal says that it is no
 //! misspelling.
 
-/// What is not served, and the commands of it.
+/// Types and features that are not served, each with its commands.
 const FAMILIES: [(&str, &str); 11] = [
     (
         "lists",
@@ -51,8 +51,8 @@ const FAMILIES: [(&str, &str); 11] = [
     ),
 ];
 
-/// Returns what is not served that a command of Redis works on; none if Redis has no such command,
-/// or if it is served.
+/// Returns the type or feature that a command of Redis belongs to, if it is not served; none for a
+/// command that is served, or that Redis does not have.
 pub fn family(name: &[u8]) -> Option<&'static str> {
     let has =
         |names: &str| names.split(' ').any(|known| known.as_bytes().eq_ignore_ascii_case(name));

@@ -103,7 +103,7 @@ impl Upper {
     }
 }
 
-/// What Redis says of a value over its limit, with ours and what to do.
+/// Refuses a value over the limit: Redis' words, our limit, and the remedy.
 pub fn too_large_value() -> Refusal {
     Refusal::made(format!(
         "ERR string exceeds maximum allowed size ({VALUE_BYTES_MAX} bytes): store it in parts"

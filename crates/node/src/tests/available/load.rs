@@ -34,9 +34,9 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// So many keys, a tenth of them deleted again. All nodes run, and all owners of a key have it
-    /// in the end: a list asks one of them, and a write is acknowledged before the last of them has
-    /// stored it.
+    /// Writes `count` keys and deletes a tenth of them. All nodes run, and all owners of a key have
+    /// it in the end: a list asks one of them, and a write is acknowledged before the last of them
+    /// has stored it.
     pub(super) async fn fill(cluster: &Cluster, count: usize) -> Load {
         let mut newest = BTreeMap::new();
         let nodes: Vec<_> = cluster.nodes.iter().flatten().collect();

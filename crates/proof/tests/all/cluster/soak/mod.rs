@@ -38,7 +38,7 @@ use timeline::Timeline;
 
 /// The lease of a cluster where nobody says anything: pauses are held against what users see.
 const LEASE: Duration = Duration::from_millis(600);
-/// How long the long form goes on.
+/// Duration of the long form.
 const LONG: Duration = Duration::from_secs(30 * 60);
 /// Faults of a short form, and the time after which none is begun any more.
 const SHORT_FAULTS: usize = 4;
@@ -94,7 +94,7 @@ fn soak(name: &str, nodes: usize) {
     soak.end();
 }
 
-/// How long the long form goes on: what the environment says, or half an hour.
+/// Duration of the long form: from the environment, or half an hour.
 fn long_time() -> Duration {
     let given = std::env::var("CREDENZA_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
     given.map_or(LONG, Duration::from_secs)
