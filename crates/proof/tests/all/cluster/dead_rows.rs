@@ -4,7 +4,7 @@
 
 use super::SECOND;
 use proof::client::{Http, Resp, Word};
-use proof::report::{BoundChecks, Figures, times};
+use proof::report::{Figures, times};
 use proof::rigs::{Cluster, Options, Scratch, alone, wait};
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,6 @@ fn reads_over_millions_of_dead_rows_walk_what_they_return() {
     let _alone = alone();
     let scratch = Scratch::new("cluster-dead-rows");
     let mut figures = Figures::begin("reads over dead rows");
-    let mut checks = BoundChecks::default();
     let words = ["--memory-bytes-max", "64MiB", "--segment-bytes", "4MiB"].map(String::from);
     let options = Options { words: words.to_vec(), ..Options::of(3) };
     let mut cluster = Cluster::start(&scratch, options);
@@ -56,17 +55,17 @@ fn reads_over_millions_of_dead_rows_walk_what_they_return() {
     cluster.must_settle();
 
     let master = cluster.master();
-    walk(&cluster, master, "at once", &mut figures, &mut checks);
+    walk(&cluster, master, "at once", &mut figures);
     for node in cluster.nodes() {
         cluster.kill(node);
     }
     cluster.begin_all();
     cluster.must_serve();
     let master = cluster.master();
-    walk(&cluster, master, "after a restart", &mut figures, &mut checks);
+    walk(&cluster, master, "after a restart", &mut figures);
     let next = cluster.follower();
     cluster.lead(next);
-    walk(&cluster, next, "under another master", &mut figures, &mut checks);
+    walk(&cluster, next, "under another master", &mut figures);
     // The first node is whom the others join by.
     let filled = if next == 3 { 2 } else { 3 };
     cluster.kill(filled);
@@ -74,12 +73,11 @@ fn reads_over_millions_of_dead_rows_walk_what_they_return() {
     cluster.must_catch_up(filled);
     cluster.must_settle();
     cluster.lead(filled);
-    walk(&cluster, filled, "after a snapshot", &mut figures, &mut checks);
+    walk(&cluster, filled, "after a snapshot", &mut figures);
 
     cluster.must_be_level();
     figures.ok = 4 * rows as u64;
     figures.print();
-    checks.must_be_kept();
 }
 
 /// Does one operation with each key of a prefix, as fast as the cluster takes it.
@@ -126,13 +124,7 @@ fn client(cluster: &Cluster, node: usize) -> Resp {
 
 /// Reads every prefix as a whole, and the first rows of it, until the store has learnt where
 /// nothing is left; then ten times again, which is what is held.
-fn walk(
-    cluster: &Cluster,
-    node: usize,
-    when: &str,
-    figures: &mut Figures,
-    checks: &mut BoundChecks,
-) {
+fn walk(cluster: &Cluster, node: usize, when: &str, figures: &mut Figures) {
     let name = when.replace(' ', "_");
     let (first, slowest) = read_all(cluster, node);
     figures.also(&format!("first_{name}"), format!("{first:.2}"));
@@ -149,7 +141,8 @@ fn walk(
     }
     figures.also(&format!("walked_{name}"), format!("{worst:.2}"));
     figures.also(&format!("slowest_ms_{name}"), slowest.as_millis());
-    checks.hold(&format!("rows walked for each returned, {when}"), worst, WALKED_MAX);
+    // A count, not a time: it holds on a busy machine, too.
+    assert!(worst <= WALKED_MAX, "{worst:.2} rows walked for each returned {when}");
 }
 
 /// Rows walked for each that was returned, and the longest wait for a page.
