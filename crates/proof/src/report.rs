@@ -111,8 +111,13 @@ pub fn ratio(during: Duration, before: Duration) -> f64 {
 
 /// Prints a line past the test harness' capture.
 pub fn say(line: &str) {
-    let mut out = std::io::stderr().lock();
-    let _ = writeln!(out, "{line}");
+    write_line(&mut std::io::stderr().lock(), line);
+}
+
+/// Writes a line and its end in one call. The harness writes to the same pipe through another
+/// handle: between two calls it would put words of its own, and `./check` reads skips by the line.
+fn write_line(out: &mut impl std::io::Write, line: &str) {
+    let _ = out.write_all(format!("{line}\n").as_bytes());
 }
 
 /// Says that an experiment did not run, and why. Skipping is never silent, and in the long form it
@@ -184,5 +189,27 @@ mod tests {
         assert!(ratio(two, Duration::ZERO).is_nan());
         // Nobody was answered: neither before nor meanwhile.
         assert!(!held("p99", ratio(Duration::ZERO, Duration::ZERO), 2.0).0);
+    }
+
+    /// A writer that keeps what each call brought.
+    #[derive(Default)]
+    struct Calls(Vec<Vec<u8>>);
+
+    impl std::io::Write for Calls {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.push(bytes.to_vec());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_and_its_end_are_one_call() {
+        let mut calls = Calls::default();
+        write_line(&mut calls, "F-1: skipped: takes its time");
+        assert_eq!(calls.0, [b"F-1: skipped: takes its time\n".to_vec()]);
     }
 }
