@@ -70,8 +70,16 @@ fn levels_are_changed_by_section_while_it_runs_or_not_at_all() {
 #[test]
 fn targets_find_their_sections() {
     let section = |target| SECTIONS[section_of(target)];
-    assert_eq!(section("node::keeper"), "node");
+    assert_eq!(section("node::route"), "node");
     assert_eq!(section("node::consistent::group"), "consensus");
+    assert_eq!(section("peers"), "node");
+    assert_eq!(section("consensus"), "consensus");
+    assert_eq!(section("store::trees"), "store");
+    assert_eq!(section("store::logs"), "store");
+    assert_eq!(section("log"), "log");
+    assert_eq!(section("doors::resp::serve"), "resp");
+    assert_eq!(section("http"), "http");
+    assert_eq!(section("doors::listener"), "doors");
     assert_eq!(section("store::log::segment"), "log");
     assert_eq!(section("doors::native::serve"), "http");
     assert_eq!(section("resp"), "resp");

@@ -282,7 +282,7 @@ impl Group {
         let start = self.shared.keeper.begin();
         if start > state.log_start {
             state.log_start = start;
-            state.values.collapse(start);
+            state.values.collapse(start, self.applied.index());
         }
         // Memory may have had longer what the log let go of.
         let upto = self.floor(state);

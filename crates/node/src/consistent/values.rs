@@ -20,9 +20,8 @@ const LANDED_BYTES_MAX: usize = 16 << 20;
 const LANDED_VALUES_MAX: usize = 4_096;
 /// Staged values are kept in memory up to this many bytes; the others are read back once adopted.
 const STAGED_BYTES_MAX: usize = 64 << 20;
-/// The log is indexed this sparsely: to find a value, at most about so much is read over. Tests
-/// write little, and are to let go of logs too.
-const RUN_BYTES: u64 = if cfg!(test) { 4 << 10 } else { 64 << 10 };
+/// The log is indexed this sparsely: to find a value, at most about so much is read over.
+const RUN_BYTES: u64 = 64 << 10;
 
 /// One accepted value; without its payload, that stands in the log only.
 struct Kept {
@@ -177,9 +176,9 @@ impl Values {
         self.runs.installed(upto);
     }
 
-    /// The log lost what stands before this position.
-    pub(crate) fn collapse(&mut self, start: Position) {
-        self.runs.collapse(start);
+    /// The log lost what stands before this position; values behind `applied` are not among it.
+    pub(crate) fn collapse(&mut self, start: Position, applied: LogIndex) {
+        self.runs.collapse(start, applied);
     }
 
     /// The last index whose value can be had neither from the log nor from memory. It rises when
@@ -288,8 +287,16 @@ impl Runs {
         self.spoiled = true;
     }
 
-    pub(super) fn collapse(&mut self, start: Position) {
+    /// Drops what stands before `start`. A run that goes on behind it begins there from now on, with
+    /// the first value that is not applied: the log was needed from that one on, so it was kept.
+    /// Without a place, it would be needed no longer, and be dropped with the next segment.
+    pub(super) fn collapse(&mut self, start: Position, applied: LogIndex) {
+        let unapplied = applied.next();
+        let goes_on = unapplied <= self.last && self.place(unapplied).is_some_and(|at| at < start);
         self.entries.retain(|_, position| *position >= start);
+        if goes_on {
+            self.entries.insert(unapplied, start);
+        }
     }
 
     /// The first value that can be had from the log.

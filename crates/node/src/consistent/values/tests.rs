@@ -129,18 +129,39 @@ fn the_log_is_needed_from_the_first_value_that_is_not_applied_or_still_staged() 
 fn what_is_collapsed_can_be_had_no_more() {
     let mut values = written(8);
     values.land(LogIndex(6), true);
-    values.collapse(Position(0));
+    values.collapse(Position(0), LogIndex(6));
     assert_eq!(values.floor(), LogIndex(0));
-    values.collapse(Position((3 << 20) + 1));
+    values.collapse(Position((3 << 20) + 1), LogIndex(6));
     assert_eq!(values.floor(), LogIndex(3));
-    values.collapse(Position(9 << 20));
+    values.collapse(Position(9 << 20), LogIndex(8));
     assert_eq!(values.floor(), LogIndex(6), "the rest is in memory");
+}
+
+/// The log is truncated in the midst of a run: what of it is not applied is found and needed behind
+/// the log's new start. A node that needed it no longer lost it with the next segment, and did not
+/// start again (seed 145, once the simulator ran with runs as long as the product's).
+#[test]
+fn a_run_that_goes_on_behind_the_logs_new_start_is_needed_until_it_is_applied() {
+    let mut values = Values::restored(LogIndex(0), [], Runs::default());
+    for (index, position) in [(1, 10), (2, 20), (3, 60), (4, 70)] {
+        values.accept(LogIndex(index), payload(&format!("v{index}")), true);
+        record(&mut values, Kind::Accept, 1, index, 0, position);
+    }
+    let needed = |values: &Values, applied| values.runs.needed(LogIndex(applied), [None; 2], false);
+    assert_eq!(needed(&values, 2), Some(Position(10)), "all of it is one run");
+    values.collapse(Position(50), LogIndex(2));
+    assert_eq!(needed(&values, 2), Some(Position(50)));
+    assert_eq!(values.runs.find(LogIndex(4)), Some(Position(50)));
+    assert_eq!(values.runs.find(LogIndex(2)), None, "it went with the log");
+    assert_eq!(needed(&values, 4), None);
+    record(&mut values, Kind::Accept, 1, 5, 0, 80);
+    assert_eq!(needed(&values, 4), Some(Position(50)), "it is found behind there too");
 }
 
 #[test]
 fn what_memory_had_longer_than_the_log_can_be_had_no_more_when_memory_lets_go_of_it() {
     let mut values = written(8);
-    values.collapse(Position(9 << 20));
+    values.collapse(Position(9 << 20), LogIndex(8));
     assert_eq!(values.floor(), LogIndex(0), "memory has all of it");
     values.land(LogIndex(6), true);
     assert_eq!(values.floor(), LogIndex(6));
@@ -175,7 +196,7 @@ fn what_a_snapshot_took_the_place_of_is_not_looked_for_in_the_log_in_any_life() 
     assert_eq!([2, 3, 5, 6, 7].map(|index| at(&runs, index)), [None, None, None, None, Some(60)]);
     let mut values = Values::restored(LogIndex(7), [], runs);
     assert_eq!(values.floor(), LogIndex(6));
-    values.collapse(Position(70));
+    values.collapse(Position(70), LogIndex(7));
     assert_eq!(values.floor(), LogIndex(7));
     // The log ends behind it, with what others may yet replace.
     let mut runs = Runs::default();
